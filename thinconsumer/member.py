@@ -115,10 +115,8 @@ class GroupMember(BaseClient):
         self._member.drop_connection = engine.drop
         self._shell = Shell("member", engine, driver, attend=self._member.called, next_callback=self._next_callback)
         self._member.subscribe("the member starts")
-        self._health = MemberHealthMonitor(
-            engine.network, self._coordinator, self._member, settings.session_timeout_ms / 2000
-        )
-        self._metrics = MemberMetrics(engine.network, self._member.stats)
+        self._health = MemberHealthMonitor(engine, self._coordinator, self._member, settings.session_timeout_ms / 2000)
+        self._metrics = MemberMetrics(engine, self._member.stats)
 
     def metadata(self, protocol: str) -> bytes:
         """Return this member's metadata for the leader, under this protocol. Called before each JoinGroup."""
@@ -202,7 +200,7 @@ class GroupMember(BaseClient):
 
         Raises:
             GroupError: the coordinator rejects this member.
-            AuthorizationError: an ACL is missing; raised by every poll until it is granted.
+            AuthorizationError: an ACL is missing, or there is no token to log in with; raised by every poll meanwhile.
             WakeupError: :meth:`wakeup` was called.
         """
         shell, member = self._shell, self._member
@@ -220,7 +218,7 @@ class GroupMember(BaseClient):
                 member.polled(now)
                 now = shell.run_callbacks(now)
                 self._look(now)
-                error = member.error or self._coordinator.error
+                error = member.error or self._coordinator.error or shell.engine.login_error()
                 if error is not None:
                     raise error
                 if now >= deadline:

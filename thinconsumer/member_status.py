@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from .client.engine import Engine
 from .consumer.health import GRACE, HealthState, Obstacle
 from .consumer.metrics_recorder import read_connections, read_member
 from .group.classic.member import ClassicMember
@@ -11,7 +12,6 @@ from .group.coordinator import Coordinator
 from .group.stats import MemberStats
 from .lazy_dataclass import dataclass
 from .metrics import CONSUMER, COORDINATOR, METRICS, ConsumerMetrics, MetricValues
-from .network_client import NetworkClient
 
 #: Seconds between two looks for obstacles; a look in each step would slow down polls.
 LOOK_EVERY = 0.5
@@ -43,10 +43,8 @@ class MemberHealth:
 class MemberHealthMonitor:
     """Notes since when what prevents a member's progress."""
 
-    def __init__(
-        self, network: NetworkClient, coordinator: Coordinator, member: ClassicMember, patience: float
-    ) -> None:
-        self._network = network
+    def __init__(self, engine: Engine, coordinator: Coordinator, member: ClassicMember, patience: float) -> None:
+        self._engine = engine
         self._coordinator = coordinator
         self._member = member
         self._patience = patience  #: Seconds without progress after which the member counts as stuck.
@@ -93,11 +91,11 @@ class MemberHealthMonitor:
 
     def _look_for(self, now: float) -> Iterator[Obstacle]:
         member, coordinator = self._member, self._coordinator
-        for error in (member.error, coordinator.error):
+        for error in (member.error, coordinator.error, self._engine.login_error()):
             if error is not None:
                 yield Obstacle(str(error), error, final=True)
-        if self._network.outage_since is not None:
-            yield Obstacle("no broker can be reached", since=self._network.outage_since)
+        if self._engine.network.outage_since is not None:
+            yield Obstacle("no broker can be reached", since=self._engine.network.outage_since)
         if coordinator.target() is None:
             words, error = f"the coordinator of group {coordinator.group_id} is not known", coordinator.last_error
             yield Obstacle(words if error is None else f"{words} (last error: {error})", error, words)
@@ -114,20 +112,20 @@ class MemberHealthMonitor:
 class MemberMetrics:
     """The metrics of a member: those of the consumer that are about its group and connections."""
 
-    def __init__(self, network: NetworkClient, stats: MemberStats) -> None:
-        self._network = network
+    def __init__(self, engine: Engine, stats: MemberStats) -> None:
+        self._engine = engine
         self._stats = stats
         self._metrics = ConsumerMetrics()
 
     def read(self, now: float) -> None:
         """Copy the counters. Of durations only the latest is kept there, so that this must be called often."""
-        read_connections(self._metrics, self._network, now)
+        read_connections(self._metrics, self._engine.network, now)
         read_member(self._metrics, self._stats, now)
 
     def values(self, now: float) -> MetricValues:
         """Return the current value of every metric."""
         self.read(now)
-        every = self._metrics.values(now, {CONNECTION_COUNT: float(self._network.connection_counts()[1])})
+        every = self._metrics.values(now, {CONNECTION_COUNT: float(self._engine.network.connection_counts()[1])})
         found: MetricValues = {group: {} for group in GROUPS.values()}
         for metric in METRICS:
             if metric.sensor in SENSORS or metric.name == CONNECTION_COUNT:

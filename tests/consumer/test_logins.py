@@ -1,6 +1,7 @@
 """Consumers, members, producers and admins that log in: what they send, raise and keep doing."""
 
 import base64
+import contextlib
 import dataclasses
 import json
 
@@ -188,6 +189,35 @@ def test_sessions_that_cannot_be_renewed_are_raised_and_in_health(world, read, f
         except SaslAuthenticationFailedError:
             continue
     assert consumer.health().state.name == "OK"
+
+
+def test_a_group_member_whose_sessions_cannot_be_renewed_says_so(world):
+    class Worker(GroupMember):
+        def perform_assignment(self, leader_id, protocol, members):
+            return dict.fromkeys(members, b"all")
+
+        def on_join_complete(self, protocol, share):
+            pass
+
+    w = world(security=dataclasses.replace(SECURITY, connections_max_reauth_ms=4000))
+    tokens = Tokens(w, 8)
+    options = {"bootstrap_servers": w.cluster.bootstrap_servers, "sasl_oauth_token_provider": tokens, **BEARER}
+    with Worker("work", driver=w.cluster.driver(), group_id="g", **options) as member:
+        member.poll(10_000)
+        tokens.error = RuntimeError("vault is sealed")
+        began = w.clock.now()
+        with pytest.raises(SaslAuthenticationFailedError, match="vault is sealed"):
+            member.poll(30_000)
+        assert w.clock.now() - began < 15  # the token is valid for up to 8 s, and heartbeats come every 3 s
+        assert "vault is sealed" in member.health().reason
+        tokens.error = None
+        w.clock.advance(10)
+        while member.health().state.name != "OK":
+            with contextlib.suppress(SaslAuthenticationFailedError):
+                member.poll(1000)
+        metrics = member.metrics()
+        assert metrics["member-metrics"]["connection-count"] >= 1
+    w.cluster.requests.clear()
 
 
 def test_missing_credentials_for_one_broker_are_raised_although_another_one_answers(world, read):
