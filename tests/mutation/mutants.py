@@ -30,7 +30,7 @@ import tempfile
 import textwrap
 import time
 import traceback
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -163,13 +163,22 @@ def function_in(source: str, name: str) -> ast.AST | None:
     return found
 
 
+def mutants_in(package: Path, paths: Collection[Path]) -> Iterator[Mutant]:
+    """Yield all mutants of these modules. Of two enumerations of one name, as MemberState, the near one counts."""
+    texts = {path: path.read_text(encoding="utf-8") for path in sorted(package.rglob("*.py"))}
+    common = enumerations(texts.values())
+    near = {
+        folder: enumerations(text for path, text in texts.items() if path.parent == folder)
+        for folder in {path.parent for path in paths}
+    }
+    for path in paths:
+        yield from mutants_of(path.relative_to(package).as_posix(), texts[path], {**common, **near[path.parent]})
+
+
 def drawn(tree: Path, room: str, planted: set[tuple[str, str]], seed: int, count: int) -> list[Mutant]:
     """Return the mutants of a room, without those that do not compile and those that tests plant themselves."""
     package = tree / "thinconsumer"
-    enums = enumerations(path.read_text(encoding="utf-8") for path in sorted(package.rglob("*.py")))
-    every: list[Mutant] = []
-    for path in sorted((package / room).rglob("*.py")):
-        every += mutants_of(path.relative_to(package).as_posix(), path.read_text(encoding="utf-8"), enums)
+    every = list(mutants_in(package, sorted((package / room).rglob("*.py"))))
     found: list[Mutant] = []
     for mutant in random.Random(f"{seed}/{room}").sample(every, len(every)):
         source = mutant.applied((package / mutant.path).read_text(encoding="utf-8"))
@@ -271,6 +280,7 @@ class MutantRun:
     def __init__(self, tree: Path, coverage: Coverage) -> None:
         self._tree = tree
         self._coverage = coverage
+        self._sound: dict[str, bool] = {}  #: Whether a test passes without any mutant.
 
     def failure_without_mutant(self) -> str:
         """Return why no outcome would count; empty if all is well."""
@@ -280,17 +290,28 @@ class MutantRun:
         """Return whether a test sees the mutant."""
         path = self._tree / "thinconsumer" / mutant.path
         source = path.read_text(encoding="utf-8")
-        path.write_text(mutant.applied(source), encoding="utf-8")
-        try:
-            return self._outcome(mutant)
-        finally:
-            path.write_text(source, encoding="utf-8")
+        unsound: list[str] = []
+        while True:
+            path.write_text(mutant.applied(source), encoding="utf-8")
+            try:
+                outcome = self._outcome(mutant, unsound)
+            finally:
+                path.write_text(source, encoding="utf-8")
+            killer = outcome.killer
+            if "::" not in killer:
+                return outcome
+            if killer not in self._sound:
+                self._sound[killer] = not self._first_failure([killer])[0]
+            if self._sound[killer]:
+                return outcome
+            print(f"    {killer} fails without any mutant", flush=True)
+            unsound += ["--deselect", killer]
 
-    def _outcome(self, mutant: Mutant) -> Outcome:
+    def _outcome(self, mutant: Mutant, unsound: Iterable[str]) -> Outcome:
         count = 0
         for tests in self._batches(mutant):
             count += len(tests)
-            flaky: list[str] = []
+            flaky = [*unsound]
             while True:
                 killer, words = self._first_failure(tests, flaky)
                 if not killer:
@@ -384,10 +405,9 @@ def check(name: str, tests: list[str]) -> int:
         tree = Path(folder) / "tree"
         shutil.copytree(ROOT, tree, ignore=shutil.ignore_patterns(".*", "__pycache__"))
         package = tree / "thinconsumer"
-        enums = enumerations(path.read_text(encoding="utf-8") for path in sorted(package.rglob("*.py")))
         path = package / name.split()[0]
         source = path.read_text(encoding="utf-8")
-        found = [one for one in mutants_of(name.split()[0], source, enums) if one.name == name]
+        found = [one for one in mutants_in(package, [path]) if one.name == name]
         if not found:
             raise SystemExit(f"no mutant {name}")
         path.write_text(found[0].applied(source), encoding="utf-8")
