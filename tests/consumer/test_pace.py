@@ -24,6 +24,7 @@ from thinconsumer.failures.policy import EXCEPTIONS
 from thinconsumer.produce import Producer, ProducerSettings
 from thinconsumer.testing import MemoryCluster
 from thinconsumer.wire import Message
+from thinconsumer.wire.consumer_group_heartbeat import Assignment, TopicPartitions
 from thinconsumer.wire.error_codes import Code
 from thinconsumer.wire.fetch import FetchableTopicResponse, FetchResponse, PartitionData
 
@@ -174,6 +175,8 @@ def action_of(answer: tuple[Any, ...], call: Any, turn: int) -> Any:
         return EntryError(about[0])
     if kind == "changed":
         return Edit(lambda call, response: changed(response, about[0], turn))
+    if kind == "edit":
+        return Edit(about[0])
     if kind == "nothing":
         return Reply(without_records) if call.request.API_KEY == 1 else None
     return {"pass": None, "close": Disconnect(), "silence": Silence()}[kind]
@@ -372,7 +375,8 @@ class World:
             for number, at in enumerate(times):
                 count = sum(at <= other < at + 1.0 for other in times[number : number + 2 * BUSY])
                 free = FREE * sum(at - 0.2 <= other < at + 1.0 for other in self.returned)
-                partitions = 2 if self.client == "ordered" and key[0] == "Fetch" else 1
+                # Of two partitions; their ends of leader epochs are also looked up for gates.
+                partitions = 2 if self.client == "ordered" and key[0] in ("Fetch", "OffsetForLeaderEpoch") else 1
                 if count > PER_SECOND * partitions + free:
                     found[key] = max(count, found.get(key, 0))
         return found
@@ -408,6 +412,12 @@ def outcome(story: Any) -> Outcome:
     return found
 
 
+def flip_assignment(call: Any, response: Any) -> None:
+    """Take the partition from a member that owns it, and give it to one that does not."""
+    own = TopicPartitions(topic_id=call.node.image.topics["t"].topic_id, partitions=[0])
+    response.assignment = Assignment(topic_partitions=[] if call.request.topic_partitions else [own])
+
+
 BEGIN = {"late": False, "seek": None, "move": False}
 IN_DOUBT = {"late": True, "seek": "epoch", "move": True}
 NOTHING = ("nothing",)
@@ -425,6 +435,7 @@ FOUND: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
     "sessions that end": ("assigned", {"Fetch": [NOTHING, change("top", Code.INVALID_FETCH_SESSION_EPOCH)]}, BEGIN),
     "every second Fetch is rejected": ("assigned", {"Fetch": [("codes", Code.KAFKA_STORAGE_ERROR), NOTHING]}, BEGIN),
     "heartbeats without an interval": ("consumer", {"ConsumerGroupHeartbeat": [change("number", 1, "set", 0)]}, BEGIN),
+    "assignments that change": ("consumer", {"ConsumerGroupHeartbeat": [("edit", flip_assignment)]}, BEGIN),
     "no leader epochs": ("ordered", {"PartitionLeaderEpochsForPartitions": [change("empty", 0)]}, BEGIN),
 }
 

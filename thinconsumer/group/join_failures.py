@@ -4,7 +4,7 @@ import logging
 
 from ..errors import KafkaError
 from ..failures import EXPULSIONS, GRACE, Action, OutageLog
-from ..timers import Backoff, Random, Retry
+from ..timers import NEVER, Backoff, Random, Retry
 from ..wire import Message
 from .settings import GroupSettings
 
@@ -14,6 +14,8 @@ log = logging.getLogger(__name__)
 #: before this member has synced, and the member should join the next generation at once. If every generation ends that
 #: early, unlimited retries without a backoff would be a tight loop.
 AT_ONCE_MAX = 3
+#: How many heartbeats of the consumer protocol may follow each other at once.
+BURST = 5
 #: Number of log lines about failed joins that keep their level until a heartbeat succeeds; further ones are at DEBUG.
 LINES_MAX = 4
 
@@ -33,11 +35,22 @@ class JoinFailurePolicy:
         self._raised_by: type[Message] | None = None
         self._outages = OutageLog(log)
         self._lines = 0
+        self._recovers_at = self._paced_until = -NEVER
 
     @property
     def not_before(self) -> float:
-        """The earliest time of the next JoinGroup or SyncGroup."""
-        return self._retry.not_before
+        """The earliest time of the next JoinGroup, SyncGroup or ConsumerGroupHeartbeat."""
+        return max(self._retry.not_before, self._paced_until)
+
+    def heartbeat_sent(self, now: float) -> None:
+        """Count a ConsumerGroupHeartbeat: after :data:`BURST` at once, one may follow in each two backoffs.
+
+        A member acknowledges each new assignment at once. If the coordinator named another one in each response, it
+        would set the pace, of OffsetFetch and ListOffsets too.
+        """
+        pause = 2 * self._backoff.initial
+        self._recovers_at = max(self._recovers_at, now) + pause
+        self._paced_until = self._recovers_at - (BURST - 1) * pause
 
     def back_off(self, now: float, *, at_once: bool = False, at_maximum: bool = False) -> None:
         """Count a failure and set the time of the next join.

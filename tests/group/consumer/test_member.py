@@ -566,7 +566,7 @@ def test_memberships_that_end_at_their_first_heartbeat_do_not_follow_each_other_
         world.respond(requests[0], partitions=[0])
         world.work()
         world.beat(code=Code.UNKNOWN_MEMBER_ID)
-    assert joins == 4 and world.now < world.member.wake_at(world.now) < world.now + 2
+    assert joins == 2 and world.now < world.member.wake_at(world.now) < world.now + 2
 
 
 def test_a_restart_of_the_engine_looks_up_unknown_topics_again(world):

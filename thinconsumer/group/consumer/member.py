@@ -361,10 +361,10 @@ class ConsumerMember:
         self._in_flight = Request(
             self.asker, ConsumerGroupHeartbeatRequest, target, partial(self._build, flight), deadline, flight, lowest
         )
-        self._sent_at = now
+        self._sent_at = self.stats.heartbeat_at = now
         self._due = now + self.heartbeat_interval
+        self._failures.heartbeat_sent(now)
         self.stats.heartbeats += 1
-        self.stats.heartbeat_at = now
         return self._in_flight
 
     def _build(self, flight: object, version: int) -> Message:
