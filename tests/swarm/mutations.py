@@ -547,6 +547,7 @@ ROWS = (
         "What was to be committed before the membership was lost is committed after joining again.",
         (Commits, "_judge", "if objection is not None:", "if False:"),
         (Commits, "_build", "if current.objection(", "if False and current.objection("),
+        (Commits, "_foreign", "if self._allows_foreign or", "if True or"),
         needs=errors_or_absences,
     ),
     grouped(
