@@ -63,6 +63,22 @@ def test_an_error_in_apiversions_ends_the_connection(bench):
     assert made.hangups == [made.connection]
 
 
+@pytest.mark.parametrize("is_closed", [False, True])
+def test_a_connection_that_has_ended_keeps_no_part_of_a_large_response(bench, is_closed):
+    made = bench().reach(READY)
+    made.send()
+    made.write()
+    head = (10_000_000).to_bytes(4, "big")
+    made.connection.get_buffer()[:4] = head
+    made.connection.buffer_updated(4, made.now)
+    assert len(made.connection.get_buffer()) > 1_000_000
+    if is_closed:
+        made.connection.close(None)
+    else:
+        made.connection.connection_lost(None, made.now)
+    assert len(made.connection.get_buffer()) < 1_000_000
+
+
 @pytest.mark.parametrize("state", [ConnectionState.CONNECTING, ConnectionState.NEGOTIATING, ConnectionState.CLOSING])
 def test_sending_before_ready_is_a_bug(bench, state):
     made = bench().reach(state)

@@ -365,6 +365,18 @@ def test_immediate_responses_without_records_are_paced(world, kit):
     world.fetch()  # the next Fetch after records is sent at once
 
 
+def test_immediate_responses_are_paced_by_the_wait_of_the_broker_if_that_is_shorter(make):
+    world = make(fetch_max_wait_ms=10)
+    world.simple(0)
+    began = world.now
+    for _ in range(100):
+        if not (sent := world.fetches()):
+            world.now = world.planner.wake_at(world.now)
+            sent = world.fetches()
+        sent[1].answer({})
+    assert 0.9 < world.now - began < 1
+
+
 def test_responses_after_a_long_poll_are_not_paced(world):
     world.simple(0)
     for _ in range(100):

@@ -55,6 +55,17 @@ def test_an_error_after_the_end_offset_is_not_raised(make, kit, kind):
         world.collector.gather(BIG)
 
 
+def test_no_record_of_a_later_response_comes_before_an_error(world, kit):
+    [a] = world.simple(0)
+    world.receive({a.tp: kit.batch(0, 2) + kit.corrupted(kit.batch(2, 2))})
+    world.receive({a.tp: kit.batch(4, 2)})
+    assert take(world) == [0, 1]
+    for _ in range(2):
+        with pytest.raises(RecordError) as caught:
+            world.collector.gather(BIG)
+        assert caught.value.offset == 2 and a.cursor.offset == 2
+
+
 def test_records_from_the_delivery_end_on_are_kept_until_it_moves(world, kit):
     a, b = world.simple(0, 0)
     world.receive({a.tp: kit.batch(0, 4) + kit.batch(4, 4), b.tp: kit.batch(0, 2)})

@@ -47,6 +47,15 @@ def test_a_missing_position_is_set_by_policy_and_logged(make, kit, caplog, polic
     assert world.look_ups() == []
 
 
+def test_a_lookup_in_flight_is_started_again_after_a_restart(make, kit):
+    world, a = start(make, kit, auto_offset_reset="earliest")
+    assert len(world.look_ups()) == 1
+    for manager in (world.lookups, world.resets):
+        manager.restart(world.now)
+    world.reset_all({a.tp: (3, 90)})
+    assert (a.state, a.cursor.offset) == (PositionState.FETCHING, 3)
+
+
 def test_policy_none_raises_until_the_user_seeks(make, kit):
     world, a = start(make, kit, auto_offset_reset="none")
     for _ in range(3):
