@@ -13,6 +13,8 @@ from .group.stats import MemberStats
 from .lazy_dataclass import dataclass
 from .metrics import CONSUMER, COORDINATOR, METRICS, ConsumerMetrics, MetricValues
 
+__all__ = ["MemberHealth"]
+
 #: Seconds between two looks for obstacles; a look in each step would slow down polls.
 LOOK_EVERY = 0.5
 #: The metrics that a member has, by their consumer's group: those of the sensors that are fed here.
