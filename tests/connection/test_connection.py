@@ -161,19 +161,21 @@ def test_a_message_that_cannot_be_encoded_fails_that_request_only(ready):
     assert ready.connection.state is READY
 
 
-def test_an_exception_in_build_is_raised_and_the_request_is_answered(ready, metadata):
+@pytest.mark.parametrize("in_flight", [0, 1])
+def test_an_exception_in_build_is_raised_and_the_request_is_answered(ready, metadata, in_flight):
     """The manager that sent it would otherwise wait for ever."""
 
     def build(version):
         raise ZeroDivisionError("bug")
 
+    others = [ready.send() for _ in range(in_flight)]
     request = ready.request(build=build)
     with pytest.raises(ZeroDivisionError):
         ready.send(request)
     assert "ZeroDivisionError" in str(ready.answer_to(request).error)
-    other = ready.send()
-    ready.reply(metadata)
-    assert ready.answer_to(other).response is not None
+    for other in [*others, ready.send()]:
+        ready.reply(metadata)
+        assert ready.answer_to(other).response is not None
 
 
 def test_several_in_flight_are_answered_in_order(ready):

@@ -252,6 +252,20 @@ def test_a_leader_named_in_the_response_is_used_without_backoff(world, kit, code
     assert sent.node_id == 9 and sent.asked()[a.tp].current_leader_epoch == 6
 
 
+def test_a_leader_named_after_a_success_is_used_without_backoff_again(world, kit):
+    """The first position has no leader epoch, so that no validation ends the failure before the success."""
+    world.cluster({kit.tp(0): (1, 5)})
+    [a] = world.assign({kit.tp(0): 0})
+    for leader, epoch in ((2, 6), (3, 7)):
+        moved = {"error_code": Code.NOT_LEADER_OR_FOLLOWER, "leader": (leader, epoch)}
+        world.receive({a.tp: moved}, endpoints={leader: f"b{leader}"})
+        for question in world.validations():
+            question.epoch_ends({a.tp: (epoch - 1, 100)})
+        sent = world.fetch()
+        assert sent.node_id == leader
+        sent.answer({a.tp: kit.batch(a.cursor.fetch_offset, 1, epoch=epoch)})
+
+
 def test_a_named_leader_without_an_address_needs_a_metadata_refresh(world):
     [a] = world.simple(0)
     world.receive({a.tp: {"error_code": Code.NOT_LEADER_OR_FOLLOWER, "leader": (9, 6)}})
@@ -479,6 +493,17 @@ def test_corrupt_bytes_raise_record_errors_only_and_release_memory(world, kit, s
     assert world.buffer.pinned == 0
 
 
+def test_the_end_of_an_error_that_was_logged_is_logged(world, kit, caplog):
+    caplog.set_level(logging.INFO, logger="thinconsumer")
+    [a] = world.simple(0)
+    for _ in range(20):
+        world.receive({a.tp: {"error_code": Code.KAFKA_STORAGE_ERROR}})
+        world.now += 1
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+    world.receive({a.tp: kit.batch(0, 1)})
+    assert "t-0 can be read again" in caplog.records[-1].getMessage()
+
+
 def test_short_failures_are_not_logged_as_warnings(world, kit, caplog):
     caplog.set_level(logging.WARNING)
     a, b = world.simple(0, 0)
@@ -497,3 +522,15 @@ def test_partitions_that_failed_together_are_fetched_again_together(world):
     assert len({p.blocked_until for p in parts}) == 1
     world.now = world.planner.wake_at(world.now)
     assert len(world.planner.wanted(1, world.now)) == 50
+
+
+def test_a_partition_that_is_assigned_anew_is_confirmed_by_the_same_session(world, kit):
+    """Otherwise health() would call it stuck: its log end would count as never confirmed."""
+    [a] = world.simple(0)
+    world.receive({a.tp: {"high_watermark": 0}})
+    world.partitions.assign([])
+    [again] = world.assign({a.tp: 0}, epoch=5)
+    for _ in range(3):
+        world.now += 10
+        world.fetch().answer({})
+        assert again is not a and again.confirmed_at == world.now

@@ -227,14 +227,15 @@ def test_sessions_can_be_switched_off(make, kit):
 # -- the nearest replica (KIP-392)
 
 
-def test_the_preferred_replica_is_used_until_it_expires(make, kit):
+@pytest.mark.parametrize("replica", [0, 2])
+def test_the_preferred_replica_is_used_until_it_expires(make, kit, replica):
     world = make(metadata_max_age_ms=50_000)
-    [a] = world.simple(0, leader=1)
-    world.receive({a.tp: {"preferred_read_replica": 2}})
+    [a] = world.simple(0, leader=1, nodes=(0, 1, 2))
+    world.receive({a.tp: {"preferred_read_replica": replica}})
     sent = world.fetch()
-    assert sent.node_id == 2
+    assert sent.node_id == replica
     sent.answer({a.tp: kit.batch(0, 1)})
-    assert a.preferred_replica == 2, "a follower's response with -1 keeps the preference"
+    assert a.preferred_replica == replica, "a follower's response with -1 keeps the preference"
     world.now += 50
     sent = world.fetch()
     assert sent.node_id == 1 and sent.forgotten() == set()

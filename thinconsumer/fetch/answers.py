@@ -130,13 +130,13 @@ class Answers:
                 second.got_nothing(held)
             return is_smooth and not rejected
         if rejected or held.unconfirmed:
-            self._confirm(held, rejected, now)
-        held.confirmation.at = now
+            self._confirm(held, rejected)
+        held.confirmation.at = now  # those rejected keep the time of the response before
         if not frame.users:
             session.pace(now, self._pause_s)
         return is_smooth and not rejected
 
-    def _confirm(self, held: HeldPartitions, rejected: dict[TopicPartition, Partition], now: float) -> None:
+    def _confirm(self, held: HeldPartitions, rejected: dict[TopicPartition, Partition]) -> None:
         """Let the response confirm the log ends of all partitions of the request, except those rejected.
 
         An incremental response leaves out partitions without new data (KIP-227), which confirms their log ends, too.
@@ -144,7 +144,6 @@ class Answers:
         for tp, partition in rejected.items():
             held.end_confirmation(partition)
             held.unconfirmed[tp] = partition
-        held.confirmation.at = now  # those rejected keep the time of the response before
         if held.unconfirmed:
             confirmed = [partition for tp, partition in held.unconfirmed.items() if tp not in rejected]
             self._partitions.confirm(confirmed, held.confirmation)
