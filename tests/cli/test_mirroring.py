@@ -1,5 +1,6 @@
 """What a mirror writes: every record in order, once unless it is killed, and the same bytes where that is possible."""
 
+import sys
 from itertools import pairwise
 from random import Random
 
@@ -9,6 +10,7 @@ from thinconsumer import Consumer, TopicPartition
 from thinconsumer.broker.faults import Reply
 from thinconsumer.cli.mirroring import Mirror
 from thinconsumer.cli.parsing import CommandError
+from thinconsumer.errors import IllegalArgumentError
 from thinconsumer.produce import Producer, ProducerSettings
 from thinconsumer.records.batch import ControlType
 from thinconsumer.records.builder import NewRecord, build_batch, build_marker
@@ -163,6 +165,62 @@ def test_a_batch_that_cannot_be_written_ends_the_mirror_and_is_not_committed(clu
     assert consumer.committed(T0) == 3
     with pytest.raises(CommandError):
         consumer.close()
+
+
+def test_batches_that_were_polled_but_not_sent_are_not_committed(clusters):
+    """The position of the consumer is behind them, and the batch before was acknowledged and not committed yet."""
+    world = clusters()
+    world.append(build_batch(some(0)))
+    mirror, consumer, _ = world.mirror(max_request_size=2000)
+    world.copy_all(mirror, {T0: 3})
+    world.append(build_batch([NewRecord(b"x" * 5000, b"3")]))
+    world.append(build_batch(some(4)))
+    with pytest.raises(IllegalArgumentError, match="max_request_size=2000"):
+        world.copy_all(mirror, {T0: 7})
+    mirror.finish()
+    assert consumer.committed(T0) == 3
+    assert [int(value) for _, value, _, _ in world.contents("c")] == [0, 1, 2]
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("at", range(1, 51, 3))
+def test_interrupted_by_ctrl_c_nothing_is_lost(clusters, at):
+    """Ctrl-C at a line of the mirror's code, from the poll that returns batches to their acknowledgement."""
+    world = clusters()
+    world.append(build_batch(some(0)))
+    mirror, _, _ = world.mirror()
+    world.copy_all(mirror, {T0: 3})
+    for first in range(3, 15, 3):
+        world.append(build_batch(some(first)))
+    lines = 0
+
+    def trace(frame, event, argument):
+        nonlocal lines
+        code = frame.f_code
+        # A generator that is closed later cannot raise.
+        lines += code.co_filename.endswith(("mirroring.py", "section.py")) and code.co_name != "<genexpr>"
+        if lines == at:
+            sys.settrace(None)
+            raise KeyboardInterrupt
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        world.copy_all(mirror, {T0: 15})
+    except KeyboardInterrupt:
+        pass
+    finally:
+        sys.settrace(before)
+    mirror.finish()
+    for client in world.open:
+        client.close()
+    mirror, consumer, _ = world.mirror()
+    world.copy_all(mirror, {T0: 15})
+    mirror.finish()
+    numbers = [int(value) for _, value, _, _ in world.contents("c")]
+    assert sorted(set(numbers)) == list(range(15)) and len(numbers) <= 18  # a batch may be doubled while it is sent
+    assert consumer.committed(T0) == 15
 
 
 @pytest.mark.once

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from ..consumer import Consumer
 from ..consumer.bulk_queries import aborted_batches
+from ..errors import KafkaError
 from ..group import RebalanceListener
 from ..produce import BufferFullError, Producer
 from ..produce.batch import BatchFuture
@@ -55,7 +56,10 @@ class Mirror(RebalanceListener):
         """``targets`` are the topics to write to, by the topic to read; ``clock`` returns monotonic seconds."""
         self._consumer, self._producer, self._targets, self._clock = consumer, producer, targets, clock
         self._sent: dict[TopicPartition, deque[_Sent]] = {}
-        self._written: dict[TopicPartition, OffsetAndMetadata] = {}  #: Acknowledged positions, not committed yet.
+        #: The position of each partition up to which every batch is acknowledged or left out.
+        self._acknowledged: dict[TopicPartition, OffsetAndMetadata] = {}
+        #: The positions of the commits that :meth:`copy` has begun, and that have not failed.
+        self._queued: dict[TopicPartition, OffsetAndMetadata] = {}
         self._commit_at = clock() + COMMIT_S
         self._counts: Counter[str] = Counter()
         self._is_assigned = False
@@ -72,8 +76,7 @@ class Mirror(RebalanceListener):
         """Poll once, send what came, and commit what is acknowledged, if that is due; return whether anything came.
 
         Raises:
-            CommandError: a batch could not be written. The batches before it are acknowledged, and committed by
-                :meth:`finish`.
+            CommandError: a batch could not be written. :meth:`finish` commits what was acknowledged before it.
             KafkaError: an error of a poll.
         """
         polled = self._consumer.poll_raw(0 if self._sent else timeout_ms)
@@ -82,24 +85,33 @@ class Mirror(RebalanceListener):
                 self._send(tp, batch)
         self._producer.poll(0 if polled else ACKNOWLEDGE_MS if self._sent else 0)
         self._settle()
-        if self._clock() >= self._commit_at:
-            self._commit_at = self._clock() + COMMIT_S
+        is_due = self._clock() >= self._commit_at
+        if is_due or not polled:
             self._note_positions()
-            if self._written:
-                self._consumer.commit_async(self._written, self._committed)
-                self._written = {}
+        if is_due:
+            self._commit_at = self._clock() + COMMIT_S
+            self._commit()
         return bool(polled)
 
+    def _commit(self) -> None:
+        """Begin to commit the positions that are new."""
+        new = {tp: position for tp, position in self._acknowledged.items() if self._queued.get(tp) != position}
+        if new:
+            self._consumer.commit_async(new, self._committed)
+            self._queued.update(new)
+
     def _committed(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], error: Exception | None) -> None:
-        """Keep positions whose commit has failed for the next one, unless there are later ones."""
-        for tp, position in offsets.items() if error is not None else ():
-            if tp in self._consumer.assignment():
-                self._written.setdefault(tp, position)
+        """Let the next commit include partitions whose commit has failed."""
+        for tp in offsets if error is not None else ():
+            self._queued.pop(tp, None)
 
     def finish(self) -> None:
-        """Wait for acknowledgements, and commit; raise what keeps batches from being written or committed."""
-        self._note_positions()
-        self._hand_over([*self._sent, *self._written])
+        """Wait for acknowledgements, and commit; raise what keeps batches from being written or committed.
+
+        Does not use the consumer's positions: if a call of :meth:`copy` was interrupted, they are behind batches that
+        were polled and not sent.
+        """
+        self._hand_over([*self._sent, *self._acknowledged])
 
     def has_reached(self, ends: Mapping[TopicPartition, int]) -> bool:
         """Whether partitions are assigned, these have reached the given ends, and every batch is acknowledged."""
@@ -122,7 +134,8 @@ class Mirror(RebalanceListener):
         self._is_assigned = False
         for tp in lost:
             self._sent.pop(tp, None)
-            self._written.pop(tp, None)
+            self._acknowledged.pop(tp, None)
+            self._queued.pop(tp, None)
 
     def _send(self, tp: TopicPartition, batch: RawBatch) -> None:
         section, reason = RecordSection.of(batch)
@@ -146,27 +159,39 @@ class Mirror(RebalanceListener):
                 self._consumer.drive()
 
     def _settle(self) -> None:
-        """Note the position after the acknowledged batches of each partition, up to the first without an outcome."""
+        """Note the position after the acknowledged batches of each partition; raise for a batch that has failed."""
+        failed: tuple[TopicPartition, _Sent, KafkaError] | None = None
         for tp, sent in list(self._sent.items()):
             while sent and sent[0].future.done:
                 error = sent[0].future.error
                 if error is not None:
-                    source, target = f"{tp.topic}-{tp.partition}", f"{self._targets[tp.topic]}-{tp.partition}"
-                    before = sent[0].position.offset
-                    raise CommandError(
-                        f"{target}: the batch before offset {before} of {source} could not be written: {error}"
-                    ) from error
-                self._written[tp] = sent.popleft().position
+                    failed = failed or (tp, sent[0], error)
+                    break
+                self._acknowledged[tp] = sent[0].position
+                sent.popleft()
             if not sent:
                 del self._sent[tp]
+        if failed is not None:
+            raise self._not_written(*failed)
+
+    def _not_written(self, tp: TopicPartition, batch: _Sent, error: KafkaError) -> CommandError:
+        source, target = f"{tp.topic}-{tp.partition}", f"{self._targets[tp.topic]}-{tp.partition}"
+        words = f"the batch before offset {batch.position.offset} of {source} could not be written: {error}"
+        found = CommandError(f"{target}: {words}")
+        found.__cause__ = error
+        return found
 
     def _note_positions(self) -> None:
-        """Take the consumer's position where all is acknowledged: it may be behind control batches and aborted ones."""
-        for tp in list(self._written):
-            if tp not in self._sent and tp in self._consumer.assignment():
+        """Take the consumer's position where all is acknowledged: it may be behind control batches and aborted ones.
+
+        Only valid if every polled batch was sent. Otherwise the batches before the position would never be written.
+        """
+        assigned = self._consumer.assignment()
+        for tp, acknowledged in list(self._acknowledged.items()):
+            if tp not in self._sent and tp in assigned:
                 offset = self._consumer.position(tp)
-                if offset > self._written[tp].offset:
-                    self._written[tp] = self._written[tp]._replace(offset=offset)
+                if offset > acknowledged.offset:
+                    self._acknowledged[tp] = acknowledged._replace(offset=offset)
 
     def _hand_over(self, tps: Collection[TopicPartition]) -> None:
         """Commit these partitions as far as they are acknowledged, also if a batch could not be written."""
@@ -176,6 +201,9 @@ class Mirror(RebalanceListener):
             try:
                 self._settle()
             finally:
-                written = {tp: self._written.pop(tp) for tp in tps if tp in self._written}
+                # Also positions that copy() has begun to commit: that commit may fail yet.
+                written = {tp: self._acknowledged.pop(tp) for tp in tps if tp in self._acknowledged}
+                for tp in tps:
+                    self._queued.pop(tp, None)
                 if written:
                     self._consumer.commit(written, timeout_ms=HANDOVER_MS)
