@@ -135,7 +135,7 @@ def _header_size(headers: Iterable[tuple[str, bytes | None]]) -> int:
     return sum(sizes) if sizes else -1
 
 
-class _RecordType(type):
+class RecordType(type):
     """The metaclass that lets ``ConsumerRecord(...)`` take the fields as arguments.
 
     The decoder builds records with ``type.__call__(ConsumerRecord, fields)``, which skips the metaclass's ``__call__``.
@@ -169,7 +169,7 @@ class _RecordType(type):
         return type.__call__(cls, (*row, *sizes))
 
 
-class ConsumerRecord(tuple[Any, ...], Generic[K, V], metaclass=_RecordType):
+class ConsumerRecord(tuple[Any, ...], Generic[K, V], metaclass=RecordType):
     """A record read from a partition: a named tuple with the fields of kafka-python's record, in their order.
 
     Immutable, picklable, and true as a condition. Attributes are read fastest.
@@ -308,6 +308,8 @@ class ConsumerRecord(tuple[Any, ...], Generic[K, V], metaclass=_RecordType):
         if fields:
             raise ValueError(f"Got unexpected field names: {list(fields)!r}")
         return record
+
+    __replace__ = _replace  # for copy.replace, since Python 3.13
 
     def _asdict(self) -> dict[str, Any]:
         """Return the items by their names."""

@@ -1,6 +1,7 @@
 """A record is a plain named tuple with kafka-python's 13 items, on every path, whatever was read before."""
 
 import copy
+import dataclasses
 import json
 import operator
 import pickle
@@ -24,6 +25,13 @@ READS = {
     "json": lambda record: json.dumps(record, default=repr),
     "nothing": lambda record: None,
 }
+
+
+@dataclasses.dataclass
+class Holder:
+    """Its ``asdict`` rebuilds each named tuple in it from the items."""
+
+    record: ConsumerRecord
 
 
 def written(number, *, headers=True):
@@ -69,7 +77,9 @@ def check(record, expected):
     match record:
         case (ConsumerRecord(_, _, _, offset),) | ConsumerRecord(offset=offset):
             assert offset == expected.offset
-    for again in (pickle.loads(pickle.dumps(record)), copy.copy(record), copy.deepcopy(record)):
+    assert record.__replace__(**changes) == changed  # what copy.replace calls since Python 3.13
+    copies = pickle.loads(pickle.dumps(record)), copy.copy(record), copy.deepcopy(record), type(record)(*record)
+    for again in (*copies, dataclasses.asdict(Holder(record))["record"]):
         assert type(again) is ConsumerRecord and again == expected and repr(again) == repr(expected)
         assert again[8] is again.headers
 

@@ -9,9 +9,9 @@ nothing here knows where in a batch they were.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from ..types import ConsumerRecord, stored
+from ..types import ConsumerRecord, RecordType, stored
 from .headers import Header, read_headers
 
 __all__ = ["USE", "HeaderUse", "RecordWithEncodedHeaders", "new_record_with_encoded_headers"]
@@ -48,7 +48,14 @@ class HeaderUse:
 USE = HeaderUse()
 
 
-class RecordWithEncodedHeaders(ConsumerRecord[K, V]):
+class EncodedRecordType(RecordType):
+    """Lets ``type(record)(*record)`` make a ``ConsumerRecord``: ``dataclasses.asdict`` copies named tuples so."""
+
+    def __call__(cls, *fields: Any, **more: Any) -> Any:
+        return ConsumerRecord(*fields, **more)
+
+
+class RecordWithEncodedHeaders(ConsumerRecord[K, V], metaclass=EncodedRecordType):
     """A record that stores, in place of its headers, their bytes from the header count on, known to be well-formed.
 
     Apart from that it is a ``ConsumerRecord``, and becomes one when it is pickled or copied. The first reading of the
