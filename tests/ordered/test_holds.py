@@ -74,6 +74,27 @@ def test_the_start_is_not_decided_before_position_and_log_start_are_known(partit
     assert hold.decide_start(0)
 
 
+@pytest.mark.parametrize("are_thresholds_known", [False, True])
+def test_a_seek_behind_the_log_start_frees_a_partition_that_is_held_before_its_first_record(
+    partition, are_thresholds_known
+):
+    hold = placed(partition, 0)
+    hold.epochs_found([BEFORE_FIRST])
+    assert hold.decide_start(0)
+    if are_thresholds_known:
+        hold.thresholds_found(-1)
+    hold.follow_position()
+    assert hold.awaits_thresholds, "the position is the one that was decided about"
+    partition.place(PositionEvent.SEEK, 5)
+    hold.follow_position()
+    assert hold.state is S.AWAITING_START
+    assert hold.decide_start(0)
+    assert hold.state is S.AWAITING_CALLBACK, "the listener loads the state of keys first"
+    hold.called()
+    assert hold.decide_start(0)
+    assert (hold.state, partition.may_hand_out) == (S.FREE, True)
+
+
 def test_a_gate_within_the_log_holds_exactly_the_records_from_its_threshold_on(partition):
     hold = placed(partition, 10)
     hold.epochs_found([AT_EPOCH_7])
