@@ -8,7 +8,6 @@ from pathlib import Path
 from consumer_group_mutations import CONSUMER_GROUP_ROWS
 from planting import BugTable, bug
 
-from thinconsumer import metadata
 from thinconsumer.connection.connection import Connection
 from thinconsumer.connection.route import BrokerRoute
 from thinconsumer.consumer.managers import ConsumerManagers
@@ -41,6 +40,7 @@ from thinconsumer.sasl.login_manager import LoginManager
 from thinconsumer.testing.simulation import GroupSwarm, ReaderSwarm
 from thinconsumer.testing.simulation.knobs import OAUTHBEARER, STYLES, Knobs
 from thinconsumer.timers import Backoff, Retry
+from thinconsumer.topic_metadata import TopicMetadata
 
 reading, grouped = functools.partial(bug, ReaderSwarm), functools.partial(bug, GroupSwarm)
 
@@ -224,7 +224,7 @@ ROWS = (
     reading(
         "epochs go back",
         "Metadata of a broker that is behind replaces what is known; leaders must not go back to old ones.",
-        (metadata, "_newer", "if new.leader_epoch >= seen:", "if True:"),
+        (TopicMetadata, "newer", "if new.leader_epoch >= seen:", "if True:"),
         needs=truncation,
     ),
     reading(
@@ -237,7 +237,7 @@ ROWS = (
         "leader errors ask for nothing",
         "A broker that is not the leader any more is asked on; the new leader has to be found.",
         (Answers, "_partition_error", "if action is Action.REFRESH_METADATA:", "if False:"),
-        (metadata.Metadata, "hint_leader", "if topic is None or", "if True or"),
+        (Metadata, "hint_leader", "if topic is None or", "if True or"),
         needs=old_metadata,
     ),
     reading(
@@ -487,7 +487,7 @@ ROWS = (
     grouped(
         "worker not told to stop",
         "A GroupMember is not called before a rebalance, so it goes on working on shards that others get.",
-        (MemberRole, "install", "self._works = True", "pass"),
+        (MemberRole, "install", "self._works, self.held_generation = True,", "self.held_generation ="),
         needs=lambda knobs: knobs.shards,
     ),
     # -- reasons to rejoin
