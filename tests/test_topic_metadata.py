@@ -30,10 +30,10 @@ class World:
         self.sent += 1
         self.answer(leader, epoch, self.sent)
 
-    def refuse(self, node=1, after=0.6):
+    def refuse(self, node=1, after=0.6, is_epoch_unknown=True):
         """Let time pass, and a node reject the newest epoch; return whether a lower one is taken."""
         self.now += after
-        return self.topic.refused(0, node, self.now, self.sent + 1)
+        return self.topic.refused(0, node, self.now, self.sent + 1, is_epoch_unknown=is_epoch_unknown)
 
     @property
     def current(self):
@@ -108,9 +108,38 @@ def test_the_next_newer_epoch_is_taken_at_once():
     assert world.current == (2, 6) and world.topic.lowered != world.topic.epochs
 
 
+def test_rejections_of_an_epoch_say_nothing_about_the_next_one():
+    """The next epoch is learned from a response to another request, or from a Fetch error (KIP-951)."""
+    world = World()
+    world.refuse()
+    world.refresh(1, 5)
+    assert not world.refuse() and not world.refuse()
+    world.answer(2, 11, -1)
+    world.refresh(1, 5)
+    assert world.current == (2, 11)
+    assert not world.refuse() and world.current == (2, 11)
+
+
+def test_a_rejection_by_a_follower_moves_no_requests_from_the_leader():
+    world = World(2, 10)
+    world.refuse(1)
+    world.refresh(1, 5)
+    assert world.current == (2, 10)
+
+
+def test_a_leader_that_does_not_lead_is_left_for_the_named_one_which_proves_its_epoch_in_ten_seconds():
+    world = World(2, 10)
+    assert not world.refuse(2, is_epoch_unknown=False)
+    world.refresh(1, 5)
+    assert world.current == (1, 10)
+    assert not any(world.refuse(1, is_epoch_unknown=False) for _ in range(30)), "another answer proves nothing"
+    assert not any(world.refuse(1, after=1.0) for _ in range(10))
+    assert world.refuse(1, after=1.0) and world.current == (1, 5)
+
+
 EVENTS = st.lists(
     st.one_of(
-        st.tuples(st.just("refuse"), st.sampled_from([1, 2]), st.sampled_from([0.1, 0.5, 2.0])),
+        st.tuples(st.just("refuse"), st.sampled_from([1, 2]), st.sampled_from([0.1, 0.5, 2.0]), st.booleans()),
         st.just(("send",)),
         st.tuples(st.just("old"), st.integers(0, 5)),
         st.just(("other",)),

@@ -231,16 +231,18 @@ class Metadata:
             return False
         topic.partitions[tp.partition] = info._replace(leader=leader, leader_epoch=epoch)
         topic.epochs[tp.partition] = epoch
+        topic.doubts.pop(tp.partition, None)
         self.version += 1
         return True
 
-    def epoch_refused(self, tp: TopicPartition, node_id: int, now: float) -> None:
-        """Note that a node has rejected a request with UNKNOWN_LEADER_EPOCH: see :class:`.EpochDoubt`."""
+    def leader_refused(self, tp: TopicPartition, node_id: int, code: int, now: float) -> None:
+        """Note an error code of a node for a partition: some may be due to a wrong epoch, see :class:`.EpochDoubt`."""
         topic = self.topics.get(tp.topic)
-        if topic is None:
+        if topic is None or code not in (Code.UNKNOWN_LEADER_EPOCH, Code.NOT_LEADER_OR_FOLLOWER):
             return
-        next_refresh = self.refresh_from_now(f"node {node_id} does not know the leader epoch of {tp}")
-        if topic.refused(tp.partition, node_id, now, next_refresh):
+        next_refresh = self.refresh_from_now(f"node {node_id} rejects the leader epoch of {tp}, or is not its leader")
+        is_epoch_unknown = code == Code.UNKNOWN_LEADER_EPOCH
+        if topic.refused(tp.partition, node_id, now, next_refresh, is_epoch_unknown=is_epoch_unknown):
             self.version += 1
 
     def epoch_accepted(self, tp: TopicPartition) -> None:

@@ -21,6 +21,9 @@ log = logging.getLogger(__name__)
 #: How often the named leader must refuse the newest leader epoch, and for how long in seconds, until its own is taken.
 REFUSALS_MIN = 3
 REFUSED_S = 1.0
+#: The same time if another node was the leader at the newest epoch. A cluster takes 9 s by default to notice a broker
+#: that is cut off: until then, a deposed leader names itself in Metadata responses, with the epoch of its time.
+DEPOSED_S = 10.0
 
 
 @dataclass(slots=True)
@@ -34,6 +37,7 @@ class EpochDoubt:
     """
 
     least_refresh: int  #: The number of the first Metadata refresh that was requested after the first rejection.
+    proof_s: float = REFUSED_S  #: For how many seconds the named leader must have rejected the newest epoch.
     named: PartitionInfo | None = None  #: The partition with a lower epoch, in the last refresh since then.
     refusals: int = 0  #: How often the named leader has rejected the newest epoch since it was named.
     since: float = 0.0  #: When it did so first.
@@ -52,7 +56,7 @@ class EpochDoubt:
             return None
         self.since = self.since if self.refusals else now
         self.refusals += 1
-        is_proven = self.refusals >= REFUSALS_MIN and now - self.since >= REFUSED_S
+        is_proven = self.refusals >= REFUSALS_MIN and now - self.since >= self.proof_s
         return self.named if is_proven else None
 
 
@@ -92,8 +96,10 @@ class TopicMetadata:
         doubt = self.doubts.get(number)
         if new.leader_epoch >= seen:
             self.epochs[number] = new.leader_epoch
-            if doubt is not None and refresh >= doubt.least_refresh:
-                del self.doubts[number]  # a broker confirms the newest epoch: the node that rejects it lags behind
+            if doubt is not None and (new.leader_epoch > seen or refresh >= doubt.least_refresh):
+                # A broker confirms the newest epoch, so that the node that rejects it lags behind. The rejections of an
+                # epoch say nothing about the next one.
+                del self.doubts[number]
             return new
         log.debug("%s-%s: ignoring metadata of leader epoch %s: epoch %s was seen", *new[:2], new.leader_epoch, seen)
         known = self.partitions.get(number)
@@ -106,10 +112,23 @@ class TopicMetadata:
         # there would be no rejections, and the partition might have no leader for ever.
         return new._replace(leader_epoch=seen)
 
-    def refused(self, number: int, node_id: int, now: float, next_refresh: int) -> bool:
-        """Count a rejection of the newest leader epoch by a node; return whether its lower epoch is taken now."""
-        doubt = self.doubts.setdefault(number, EpochDoubt(next_refresh))
-        info = doubt.refused(node_id, now)
+    def refused(
+        self, number: int, node_id: int, now: float, next_refresh: int, *, is_epoch_unknown: bool = True
+    ) -> bool:
+        """Count a rejection of the newest leader epoch by a node; return whether its lower epoch is taken now.
+
+        With ``is_epoch_unknown=False``, the node answered that it does not lead the partition, which proves no epoch.
+        But a node that a wrong Metadata response has named may give no other answer for ever.
+        """
+        doubt = self.doubts.get(number)
+        if doubt is None:
+            known = self.partitions.get(number)
+            if known is None or known.leader != node_id:
+                # A follower, or a leader of before: if it lags behind, Metadata responses that do so as well would
+                # move requests from the leader to a deposed one.
+                return False
+            doubt = self.doubts[number] = EpochDoubt(next_refresh, REFUSED_S if is_epoch_unknown else DEPOSED_S)
+        info = doubt.refused(node_id, now) if is_epoch_unknown else None
         if info is None:
             return False
         text = "%s-%s: leader epoch %s was seen, but leader %s has %s, and has rejected the other for %.1f s: taking it"

@@ -43,6 +43,28 @@ def test_one_metadata_response_with_a_leader_epoch_that_is_too_high(world, read,
     assert len([line for line in lines(logging.WARNING) if "leader epoch 5 was seen" in line]) == 1
 
 
+def test_a_metadata_response_that_names_a_node_without_a_replica_with_a_leader_epoch_that_is_too_high(world, read):
+    w = world(2, {})
+    w.cluster.create_topic("t", 1, 1)
+    w.append(5)
+    consumer = w.consumer(metadata_max_age_ms=1000)
+    assert read(consumer, 5) == {0: [0, 1, 2, 3, 4]}
+
+    def name_another(call, response):
+        five_too_high(call, response)
+        for topic in response.topics:
+            for partition in topic.partitions:
+                partition.leader_id = 3 - partition.leader_id
+
+    seen = len(w.requests(MetadataRequest))
+    w.cluster.on("Metadata", Edit(name_another), times=1)
+    while len(w.requests(MetadataRequest)) == seen:
+        assert consumer.poll(100) == {}
+    w.append(5)
+    assert read(consumer, 5, timeout_ms=3 * SOON_MS) == {0: [5, 6, 7, 8, 9]}
+    assert consumer.poll(2000) == {} and consumer.health().state is HealthState.OK
+
+
 @pytest.fixture
 def set_back(world, read):
     """Return a function: read ten records of epochs 0 and 6, then set the cluster back to six records and epoch 0."""

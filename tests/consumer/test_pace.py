@@ -456,3 +456,20 @@ def test_answers_that_were_followed_by_requests_without_a_backoff(story):
 @given(data=st.data())
 def test_no_answers_make_a_client_send_requests_without_a_backoff(client, data):
     check(outcome(data.draw(stories((client,)))))
+
+
+def test_records_that_come_too_late_for_a_seek_cost_no_pause():
+    """Each seek of a program that reads at random offsets of a long log drops the records of a Fetch in flight."""
+    cluster = MemoryCluster(1, {"t": 1})
+    for _ in range(20):
+        cluster.produce("t", [b"x" * 300_000], 0)
+    consumer = Consumer(bootstrap_servers=cluster.bootstrap_servers, driver=cluster.driver(), fetch_max_bytes=400_000)
+    consumer.assign([T0])
+    began = cluster.clock.now()
+    for turn in range(30):
+        offset = turn * 7 % 19
+        consumer.seek(T0, offset)
+        assert consumer.poll(1000, max_records=1)[T0][0].offset == offset
+    assert cluster.clock.now() - began < 0.5
+    assert consumer.health().reason == ""
+    consumer.close()

@@ -100,7 +100,7 @@ class Answers:
             self._outages.recovered(asked.node_id, now, f"broker {asked.node_id} answers Fetch requests again")
         frame = Frame(answer.size)
         rejected: dict[TopicPartition, Partition] = {}
-        is_smooth = True
+        is_smooth, has_dropped = True, False
         for topic in response.responses:
             name = topic.topic or held.names.get(topic.topic_id) or ""
             for data in topic.partitions:
@@ -113,6 +113,7 @@ class Answers:
                 tp = partition.tp
                 if self._partitions.assigned.get(tp) is not partition or partition.cursor is not cursor:
                     log.debug("dropping data fetched for %s-%s: it was unassigned, or its position changed", *tp)
+                    has_dropped = has_dropped or bool(data.records)
                 elif data.error_code:
                     rejected[tp] = partition
                     self._partition_error(asked, partition, data, response.node_endpoints, now)
@@ -132,7 +133,9 @@ class Answers:
         if rejected or held.unconfirmed:
             self._confirm(held, rejected)
         held.confirmation.at = now  # those rejected keep the time of the response before
-        if not frame.users:
+        if not frame.users and not has_dropped:
+            # Records that came too late for a seek do not count: a program that reads at random offsets would otherwise
+            # get its records at the pace of this backoff.
             session.pace(now, self._pause_s)
         return is_smooth and not rejected
 
@@ -215,8 +218,6 @@ class Answers:
         error: KafkaError = to_error(data.error_code, api="Fetch", node_id=asked.node_id, partition=tp)
         log.debug("fetch of %s-%s from node %s failed: %s", *tp, asked.node_id, error)
         self._leave_replica(partition, asked.node_id, now)
-        if data.error_code == Code.UNKNOWN_LEADER_EPOCH:
-            self._metadata.epoch_refused(tp, asked.node_id, now)
         hint = data.current_leader
         node = next((Node(n.node_id, n.host, n.port, n.rack) for n in endpoints if n.node_id == hint.leader_id), None)
         if self._metadata.hint_leader(tp, node, hint.leader_id, hint.leader_epoch) and not partition.failures:
@@ -224,6 +225,7 @@ class Answers:
             # higher epochs would set the pace, so the second one in a row is a failure.
             partition.failures += 1
             return
+        self._metadata.leader_refused(tp, asked.node_id, data.error_code, now)
         if action is Action.REFRESH_METADATA:
             self._metadata.request_update(f"fetching {tp.topic}-{tp.partition}: {error}")
         if partition.state is not PositionState.FETCHING:

@@ -19,7 +19,7 @@ from ..metadata import Metadata
 from ..timers import NEVER, Backoff, Random, SharedJitter
 from ..types import TopicPartition
 from ..wire import Message
-from ..wire.error_codes import Code, to_error
+from ..wire.error_codes import to_error
 
 log = logging.getLogger(__name__)
 
@@ -265,8 +265,7 @@ class LeaderQueries(ABC):
         action = rule(self._api, data.error_code, Scope.PARTITION).action
         if action is Action.REFRESH_METADATA:
             self._metadata.request_update(str(error))
-        if data.error_code == Code.UNKNOWN_LEADER_EPOCH:
-            self._metadata.epoch_refused(tp, node_id, now)
+        self._metadata.leader_refused(tp, node_id, data.error_code, now)
         final = action is Action.RAISE
         text = f"cannot {self.purpose}: {error}"
         self._outages.failed(error.code, now, text, subject=tp, grace=0.0 if final else GRACE)
