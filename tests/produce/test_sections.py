@@ -2,7 +2,7 @@
 
 import pytest
 
-from thinconsumer import IllegalArgumentError, TopicPartition
+from thinconsumer import IllegalArgumentError, TopicPartition, UnsupportedCodecError
 from thinconsumer.produce import BufferFullError
 from thinconsumer.records.builder import NewRecord, build_batch
 from thinconsumer.records.compression import Codec
@@ -68,6 +68,18 @@ def test_a_batch_that_the_leader_finds_too_large_is_split(world):
     assert not future.done
     producer.flush()
     assert future.done and future.error is None and w.values() == [b"a", b"b", b"c", b"d"]
+    assert {batch.codec for batch in stored(w)} == {Codec.ZSTD}
+
+
+def test_a_batch_that_would_have_to_be_split_and_cannot_be_decoded_fails(world):
+    w, producer = world.start()
+    data = bytearray(section_of(b"a", b"b").encode(-1, -1, -1))
+    data[22] |= 7  # a codec that is unknown here
+    w.refuse_produce(Code.MESSAGE_TOO_LARGE)
+    future = producer.send_section("t", 0, RecordSection.of(RawBatch(T0, bytes(data), 0))[0])
+    after = producer.send_section("t", 0, section_of(b"c"))
+    producer.flush()
+    assert isinstance(future.error, UnsupportedCodecError) and after.error is None and w.values() == [b"c"]
 
 
 def test_a_part_that_fails_is_the_error_of_the_whole(world):

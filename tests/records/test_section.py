@@ -70,7 +70,7 @@ def test_nothing_is_left_of_a_batch_before_its_start():
 
 def test_records_are_decoded_when_one_is_accessed():
     section, _ = RecordSection.of(RawBatch(T0, build_batch(RECORDS, codec=Codec.ZSTD), 0))
-    assert section[0] == RECORDS[0] and section[2:] == RECORDS[2:] and list(section) == RECORDS
+    assert section[0] == RECORDS[0] and [*section[2:]] == RECORDS[2:] and list(section) == RECORDS
 
 
 def test_a_batch_that_cannot_be_decoded_is_an_error_only_if_it_has_to_be():

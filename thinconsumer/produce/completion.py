@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Mapping
 from itertools import islice
 
-from ..errors import BrokerResponseError, KafkaError
+from ..errors import BrokerResponseError, KafkaError, RecordError
 from ..failures import IN_DOUBT, Action, Scope, rule
 from ..metadata import Metadata
 from ..timers import NEVER
@@ -70,7 +70,10 @@ class BatchCompleter:
             if action is Action.REFRESH_METADATA:
                 self._find_leader(queue, data, endpoints, error)
         elif action is Action.SPLIT_BATCH and len(batch) > 1 and not batch.maybe_appended:
-            self._split(queue, batch, error)
+            try:
+                self._split(queue, batch, error)
+            except RecordError as undecodable:  # of another log's batch, whose codec may not be installed here
+                self.fail(queue, undecodable)
         else:
             if action is Action.NEW_PRODUCER_ID:
                 self._ids.replace(queue.sequences.producer_id)
@@ -152,16 +155,16 @@ class BatchCompleter:
         Both halves together use the sequence numbers that the whole batch had. The broker accepts them, since it has
         rejected every attempt to write the whole batch and so has stored none of them.
         """
+        records = len(batch)
+        half = (records + 1) // 2
+        first, last = batch.records[:half], batch.records[half:]
         log.info("%s is too large for the broker: splitting it into two batches", batch)
         batch.last_error = error
         batch.move(BatchEvent.TRY_AGAIN)
-        records = len(batch)
-        half = (records + 1) // 2
-        first = batch.records[:half]
         second = ProducerBatch(batch.tp, batch.deadline, batch.deadline_extended)
         second.is_pinned, second.partition_count = batch.is_pinned, batch.partition_count
         second.move(BatchEvent.SEAL)
-        second.records = batch.records[half:]
+        second.records = last
         # An estimate. ``batch.size`` shrinks by the same amount, as the sum is counted against ``buffer_memory``.
         second.size = batch.size * (records - half) // records
         second.split_tail, second.last_error = batch.split_tail, error

@@ -79,15 +79,20 @@ class RecordSection(Sequence[NewRecord]):
     def __getitem__(self, index: int) -> NewRecord: ...
 
     @overload
-    def __getitem__(self, index: slice) -> list[NewRecord]: ...
+    def __getitem__(self, index: slice) -> RecordSection: ...
 
-    def __getitem__(self, index: int | slice) -> NewRecord | list[NewRecord]:
-        """Return a record or a list of records; the first access decodes all."""
+    def __getitem__(self, index: int | slice) -> NewRecord | RecordSection:
+        """Return a record, or a section of some records with the same codec; the first access decodes all.
+
+        Raises as :meth:`of`.
+        """
         if self._decoded is None:
             batch = RecordBatch(memoryview(self.encode(-1, -1, -1)))
             self._decoded = [
                 NewRecord(record.value, record.key, record.headers, record.timestamp) for record in batch.decode("", -1)
             ]
+        if isinstance(index, slice):
+            return RecordSection(RecordBatch(memoryview(build_batch(self._decoded[index], codec=self.codec))))
         return self._decoded[index]
 
 
