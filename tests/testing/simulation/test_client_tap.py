@@ -8,9 +8,9 @@ from thinconsumer.driver import Address, Dial, Hangup
 from thinconsumer.testing.simulation import Simulation
 from thinconsumer.testing.simulation.client_tap import ClientTap
 from thinconsumer.testing.simulation.driver import SimDriver
+from thinconsumer.wire.describe_groups import DescribeGroupsRequest
 from thinconsumer.wire.header import encode_request, encode_response
 from thinconsumer.wire.heartbeat import HeartbeatRequest, HeartbeatResponse
-from thinconsumer.wire.list_offsets import ListOffsetsRequest
 
 BEAT = HeartbeatRequest(group_id="g", generation_id=3, member_id="m")
 
@@ -80,14 +80,14 @@ def hear(tap, data, size=64):
 
 
 @pytest.mark.parametrize("size", [1, 3, 10_000])
-def test_group_requests_are_decoded_and_others_only_counted(tap, heard, size):
-    say(tap, ListOffsetsRequest(topics=[]), BEAT, size=size)
-    assert heard == [("written", None, []), ("written", BEAT, [2])]
+def test_requests_that_checkers_need_are_decoded_and_others_only_counted(tap, heard, size):
+    say(tap, DescribeGroupsRequest(groups=[]), BEAT, size=size)
+    assert heard == [("written", None, []), ("written", BEAT, [15])]
 
 
 @pytest.mark.parametrize("size", [1, 5, 64])
 def test_responses_match_requests_in_order(tap, heard, size):
-    say(tap, ListOffsetsRequest(topics=[]), BEAT)
+    say(tap, DescribeGroupsRequest(groups=[]), BEAT)
     heard.clear()
     answer = HeartbeatResponse(error_code=27)
     data = framed(b"whatever that is") + framed(encode_response(answer, 4, 1)) + framed(b"nobody asked for this")

@@ -35,7 +35,7 @@ class Stage:
         knobs = dataclasses.replace(KNOBS, mechanism=mechanism)
         self.sim = Simulation(1, topics={"a": 1}, security=SimLogins.security(knobs))
         self.logins = SimLogins(self.sim, knobs)
-        self.checker = LoginChecker(self.sim.world.accuse, self.sim.cluster.truth, self.logins, self.sim.now)
+        self.checker = LoginChecker(self.sim.world.accuse, self.sim.cluster.truth, self.logins, now=self.sim.now)
         self.sim.jury.add(self.checker)
         self.chaos = SimpleNamespace(swarm=SimpleNamespace(logins=self.logins), later=self.sim.world.call_later)
 

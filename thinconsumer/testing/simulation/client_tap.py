@@ -21,6 +21,7 @@ from ...wire.header import decode_request_header, decode_response_header
 from ...wire.heartbeat import HeartbeatRequest
 from ...wire.join_group import JoinGroupRequest
 from ...wire.leave_group import LeaveGroupRequest
+from ...wire.list_offsets import ListOffsetsRequest
 from ...wire.metadata import MetadataRequest
 from ...wire.offset_commit import OffsetCommitRequest
 from ...wire.offset_fetch import OffsetFetchRequest
@@ -44,11 +45,12 @@ GROUP_APIS: frozenset[int] = frozenset(
         SyncGroupRequest,
     )
 )
-#: The keys of the APIs that the tap decodes: requests and responses, but of Fetch only the requests.
+#: The keys of the APIs whose requests and responses the tap decodes.
 DECODED_APIS = GROUP_APIS | {
     api.API_KEY
     for api in (
         FetchRequest,
+        ListOffsetsRequest,
         MetadataRequest,
         OffsetForLeaderEpochRequest,
         SaslAuthenticateRequest,
@@ -144,7 +146,7 @@ class ClientTap:
         if not self._unanswered:
             return
         sent = self._unanswered.popleft()
-        if sent.message is None or sent.api_key == FetchRequest.API_KEY:
+        if sent.message is None:
             return
         request = type(sent.message)
         _, start = decode_response_header(frame, request, sent.version)

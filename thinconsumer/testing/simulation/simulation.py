@@ -77,7 +77,7 @@ class Simulation:
         self.kill, self.start, self.pause, self.resume = cluster.kill, cluster.start, cluster.pause, cluster.resume
         self.expand, self.delete_records = cluster.expand, cluster.delete_records
         for checker in checkers:
-            self.jury.add(checker(self.world.accuse, cluster.truth))
+            self.jury.add(checker(self.world.accuse, cluster.truth, now=self.world.now))
         self.actors: list[Actor] = []
         self.how_to_repeat = f"Simulation(seed={seed!r}, ...)"
         self._names = 0

@@ -74,12 +74,12 @@ class Swarm:
             security=None if knobs.logins is None else SimLogins.security(knobs.logins),
         )
         self._tally = Tally(sim.world.accuse, self.truth)
-        for checker in (*(kind(sim.world.accuse, self.truth) for kind in ALL), self._tally):
+        for checker in (*(kind(sim.world.accuse, self.truth, now=sim.now) for kind in ALL), self._tally):
             sim.jury.add(checker)
         self.logins: SimLogins | None = None  #: None if clients do not log in.
         if knobs.logins is not None:
             self.logins = SimLogins(sim, knobs.logins)
-            self.login_checker = LoginChecker(sim.world.accuse, self.truth, self.logins, sim.now)
+            self.login_checker = LoginChecker(sim.world.accuse, self.truth, self.logins, now=sim.now)
             sim.jury.add(self.login_checker)
         sim.how_to_repeat = self.COMMAND.format(seed=seed)
         #: All topic names of this run; ``used`` has those created so far, ``topics`` those that exist now.

@@ -28,7 +28,7 @@ class Bench:
             providers={}, may_dial=lambda client: self.has_token, wall_time=lambda: self.wall + self.now
         )
         self.has_token = True
-        self.court = new_court(lambda *sources: LoginChecker(*sources, self.logins, lambda: self.now))
+        self.court = new_court(lambda *sources: LoginChecker(*sources, self.logins, now=lambda: self.now))
         self.checker, self.ann = self.court.checker, self.court.reader
         self.open()
 

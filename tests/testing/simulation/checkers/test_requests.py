@@ -6,7 +6,16 @@ from thinconsumer.errors import LogTruncationError
 from thinconsumer.testing.simulation.checkers.requests import POLLS_MAX, RequestChecker
 from thinconsumer.testing.simulation.client_tap import SentRequest
 from thinconsumer.types import TopicPartition
-from thinconsumer.wire.fetch import FetchPartition, FetchRequest, FetchTopic
+from thinconsumer.wire.error_codes import Code
+from thinconsumer.wire.fetch import (
+    FetchableTopicResponse,
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+    LeaderIdAndEpoch,
+    PartitionData,
+)
 from thinconsumer.wire.metadata import (
     MetadataRequest,
     MetadataResponse,
@@ -26,12 +35,33 @@ class Wire:
         self.court, self._lookup, self._validation = court, lookup, validation
         self.checker, self.reader = court.checker, court.reader
 
-    def metadata(self, epoch, leader=1, topic_id=ID):
+    def metadata(self, epoch, leader=1, topic_id=ID, sent=None):
         row = MetadataResponsePartition(partition_index=0, leader_id=leader, leader_epoch=epoch)
         topic = MetadataResponseTopic(name="t", topic_id=topic_id, partitions=[row])
         brokers = [MetadataResponseBroker(node_id=1, host="kafka1", port=9092)]
-        sent = SentRequest(3, 12, MetadataRequest())
+        sent = sent or self.request_metadata()
         self.checker.response_read(self.reader, 1, sent, MetadataResponse(brokers=brokers, topics=[topic]))
+
+    def request_metadata(self):
+        sent = SentRequest(3, 12, MetadataRequest())
+        self.checker.request_written(self.reader, 1, sent, [])
+        return sent
+
+    def reject(self, *times, code=Code.UNKNOWN_LEADER_EPOCH, hint=-1):
+        """Read errors of node 1 in Fetch responses."""
+        self.checker.connection_opened(self.reader, 1, "kafka1", 9092)
+        for now in times:
+            self.checker.now = lambda now=now: now
+            current = LeaderIdAndEpoch(leader_id=2, leader_epoch=hint)
+            row = PartitionData(partition_index=0, error_code=code, current_leader=current)
+            response = FetchResponse(responses=[FetchableTopicResponse(topic_id=ID, partitions=[row])])
+            self.checker.response_read(self.reader, 1, SentRequest(1, 13, FetchRequest()), response)
+
+    def reject_query(self, query, now):
+        """Read an error of node 1 in the response to a ListOffsets or OffsetForLeaderEpoch request."""
+        self.checker.now = lambda: now
+        request, response = query(error=Code.UNKNOWN_LEADER_EPOCH)
+        self.checker.response_read(self.reader, 1, SentRequest(request.API_KEY, 4, request), response)
 
     def fetch(self, offset=0, epoch=5, topic_id=ID, line=1):
         """Write a Fetch, and return the violation."""
@@ -99,6 +129,52 @@ def test_fetch_without_a_leader_may_carry_no_epoch(wire):
     assert wire.fetch(epoch=5) == "", "built before the last response was read"
     wire.metadata(6)
     assert wire.fetch(epoch=5) != "" != wire.fetch(epoch=-1)
+
+
+def test_fetch_may_have_a_lower_epoch_once_the_named_leader_has_rejected_the_newest_for_a_second(wire):
+    wire.reject(0.0)
+    wire.metadata(3)
+    assert wire.fetch(epoch=3) != ""
+    wire.reject(1.0, 1.5, 1.9)
+    assert wire.fetch(epoch=3) != ""
+    wire.reject(2.0)
+    assert wire.fetch(epoch=3) == "" != wire.fetch(epoch=2)
+    assert wire.fetch(epoch=5, line=2) == "", "built before"
+    wire.metadata(3)
+    assert wire.fetch(epoch=3) == "" == wire.fetch(epoch=3, line=2)
+    wire.metadata(5)
+    wire.metadata(5)
+    assert wire.fetch(epoch=3) != "", "the brokers have named the higher epoch again"
+
+
+def test_rejections_of_all_requests_with_an_epoch_count(wire, lookup, validation):
+    wire.reject(0.0)
+    wire.metadata(3)
+    wire.reject_query(lookup, 1.0)
+    wire.reject_query(validation, 1.5)
+    assert wire.fetch(epoch=3) != ""
+    wire.reject(2.0)
+    assert wire.fetch(epoch=3) == ""
+
+
+def test_other_errors_and_metadata_requested_before_the_first_rejection_prove_no_lower_epoch(wire):
+    sent = wire.request_metadata()
+    wire.reject(0.0)
+    wire.metadata(3, sent=sent)
+    wire.reject(1.0, 2.0, 3.0)
+    assert wire.fetch(epoch=3) != ""
+    wire.metadata(3)
+    wire.reject(4.0, 5.0)
+    wire.reject(6.0, code=Code.NOT_LEADER_OR_FOLLOWER)
+    assert wire.fetch(epoch=3) != ""
+
+
+def test_epoch_that_only_a_fetch_error_has_named_is_not_confirmed_by_a_lower_one(wire):
+    """The client may have taken epoch 7 from the error (KIP-951), although no Fetch has shown so yet."""
+    wire.reject(0.0, hint=7)
+    wire.metadata(6)
+    wire.reject(1.0, 1.5, 2.0)
+    assert wire.fetch(epoch=6) == "" != wire.fetch(epoch=5)
 
 
 def test_first_fetch_after_a_seek_begins_there(wire):

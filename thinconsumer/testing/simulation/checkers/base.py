@@ -59,6 +59,7 @@ class Checker:
 
     accuse: Callable[[str], None]
     truth: Callable[[TopicPartition], Truth | None]  #: Returns a partition's committed contents; None if unknown.
+    now: Callable[[], float] = field(default=lambda: 0.0, kw_only=True)  #: Returns the virtual time in seconds.
 
     def started(self, reader: SimReader) -> None:
         """A consumer was built."""
@@ -120,7 +121,7 @@ class Checker:
         """The client wrote a request to a connection on which the requests ``before`` are unanswered."""
 
     def response_read(self, member: Member, line: int, sent: SentRequest, response: Message) -> None:
-        """The client has read a response of one of :data:`.client_tap.DECODED_APIS`, but not of Fetch."""
+        """The client has read a response of one of :data:`.client_tap.DECODED_APIS`."""
 
     def response_received(self, member: Member, line: int, sent: SentRequest, response: Message) -> None:
         """A response has arrived that :meth:`response_read` reports later. The client has not acted on it yet."""

@@ -56,7 +56,6 @@ class HeartbeatChecker(Checker):
     views: Views
     callbacks: CallbackChecker
     name_of: Callable[[bytes], str]
-    now: Callable[[], float]
     #: Whether no fault or change occurs that could be a reason to join, leave, or begin a new epoch.
     is_quiet: bool = field(default=False, init=False)
     _of: dict[SimReader, _Beats] = by_reader(_Beats)

@@ -7,7 +7,7 @@ the client has written the login's last request, and ends no later than the toke
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from ....errors import SaslAuthenticationFailedError
@@ -50,7 +50,6 @@ class LoginChecker(Checker):
     """Checks the logins of all clients. ``counts`` has the numbers of logins, re-authentications and rejections."""
 
     logins: SimLogins
-    now: Callable[[], float]
     #: Whether brokers and clients are so fast that no session may expire: no fault is active.
     is_calm: bool = field(default=False, init=False)
     counts: Counter[str] = field(default_factory=Counter, init=False)

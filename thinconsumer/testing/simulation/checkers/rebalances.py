@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -56,7 +56,6 @@ class RebalanceChecker(Checker):
     """Limits JoinGroups and heartbeats; checks backoffs after failed joins and that rebalances end after the faults."""
 
     plans: Plans
-    now: Callable[[], float]
     #: Whether any JoinGroup is a violation, since no fault or change occurs that could be a reason for it.
     is_quiet: bool = field(default=False, init=False)
     _since: dict[tuple[SimReader, int], tuple[float, int]] = field(default_factory=dict, init=False)

@@ -8,12 +8,15 @@ from dataclasses import dataclass, field
 from ....errors import LogTruncationError
 from ....types import TopicPartition
 from ....wire import ZERO_UUID, Message
+from ....wire.error_codes import Code
 from ....wire.fetch import FetchPartition, FetchRequest, FetchResponse
-from ....wire.metadata import MetadataResponse
-from ....wire.offset_for_leader_epoch import OffsetForLeaderEpochRequest
+from ....wire.list_offsets import ListOffsetsResponse
+from ....wire.metadata import MetadataRequest, MetadataResponse
+from ....wire.offset_for_leader_epoch import OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse
 from ..client_tap import SentRequest
 from .base import Checker, Member, Records, SimReader
 from .epochs import looked_up, validated
+from .lower_epochs import LowerEpochs, PartitionKey
 
 LATEST, EARLIEST = -1, -2  #: The timestamps that stand for the end and the start of the log in ListOffsets requests.
 #: How many polls may return or raise another error after a response has shown a truncation, before one must raise
@@ -38,6 +41,8 @@ class _Reading:
 class RequestChecker(Checker):
     """Checks that Fetch requests have the newest leader epoch that the client has read or sent (KIP-320).
 
+    A lower epoch is allowed once brokers have proven that the cluster has gone back: see :class:`.LowerEpochs`.
+
     The first Fetch after ``seek()`` must begin at the offset of the seek. After ``seek_to_beginning()`` or
     ``seek_to_end()``, it must begin at an offset that a leader has returned since for this end of the log. If
     ``auto_offset_reset`` is "none", a poll must raise LogTruncationError after an OffsetForLeaderEpoch response has
@@ -48,11 +53,22 @@ class RequestChecker(Checker):
     #: By client, topic id and partition: the least leader epoch that a Fetch request may have, and the newest that the
     #: client has read. The least one is the newest before the last Metadata response, since the Fetch may have been
     #: built just before the client read that response.
-    _epochs: dict[tuple[SimReader, bytes, int], tuple[int, int]] = field(default_factory=dict, init=False)
+    _epochs: dict[PartitionKey, tuple[int, int]] = field(default_factory=dict, init=False)
     #: By client, topic id, partition and connection: the newest leader epoch of the Fetch requests on it.
     _sent: dict[tuple[SimReader, bytes, int, int], int] = field(default_factory=dict, init=False)
     #: Partitions without a leader: a Fetch from a preferred replica (KIP-392) may then be sent without a leader epoch.
-    _leaderless: set[tuple[SimReader, bytes, int]] = field(default_factory=set, init=False)
+    _leaderless: set[PartitionKey] = field(default_factory=set, init=False)
+    _lower: LowerEpochs = field(default_factory=LowerEpochs, init=False)
+    #: By client, topic id and partition: the epoch that a lower one has replaced. A Fetch with it may still be written,
+    #: on a connection that was not ready before, and then it is not the newest epoch again.
+    _replaced: dict[PartitionKey, int] = field(default_factory=dict, init=False)
+    #: By client, topic id and partition: the newest leader epoch that a Fetch error has named (KIP-951). The client may
+    #: have taken it before a Fetch shows so.
+    _hinted: dict[PartitionKey, int] = field(default_factory=dict, init=False)
+    _ids: dict[tuple[SimReader, str], bytes] = field(default_factory=dict, init=False)  #: Topic ids by client and name.
+    _nodes: dict[tuple[str, int], int] = field(default_factory=dict, init=False)  #: Node ids by host and port.
+    #: By client and connection: its host and port.
+    _addresses: dict[tuple[SimReader, int], tuple[str, int]] = field(default_factory=dict, init=False)
     #: By reader's name and partition: the state of each partition that the reader has sought or polled.
     _reading: dict[str, dict[TopicPartition, _Reading]] = field(default_factory=dict, init=False)
     _paused: set[tuple[str, TopicPartition]] = field(default_factory=set, init=False)
@@ -96,18 +112,14 @@ class RequestChecker(Checker):
                     self.accuse(f"{reader} has not raised LogTruncationError within {reading.polls} polls, {words}")
                     return
 
-    def response_read(self, member: Member, line: int, sent: SentRequest, response: Message) -> None:
+    def connection_opened(self, member: SimReader, line: int, host: str, port: int) -> None:
+        self._addresses[member, line] = host, port
+
+    def response_read(self, member: SimReader, line: int, sent: SentRequest, response: Message) -> None:
         if isinstance(response, MetadataResponse):
-            brokers = {broker.node_id for broker in response.brokers}
-            for topic in response.topics:
-                if topic.topic_id == ZERO_UUID:
-                    continue  # the broker is too old for topic ids (KIP-516): Fetch requests to it are not checked
-                self._names[topic.topic_id] = topic.name or ""
-                for row in topic.partitions:
-                    key = member, topic.topic_id, row.partition_index
-                    _, newest = self._epochs.get(key, (-1, -1))
-                    self._epochs[key] = newest, max(newest, row.leader_epoch)
-                    (self._leaderless.discard if row.leader_id in brokers else self._leaderless.add)(key)
+            self._read_metadata(member, sent, response)
+        for key, code in self._codes(member, response):
+            self._read_code(key, line, code)
         for tp, asked, data in validated(sent.message, response):
             reading, truth = self._of(member, tp), self.truth(tp)
             # The client ignores an OffsetForLeaderEpoch response if it has sent another such request since, or has read
@@ -116,8 +128,10 @@ class RequestChecker(Checker):
             if reading.asked is sent and is_newest and data.end_offset <= reading.last:
                 reading.polls = 0
 
-    def request_written(self, member: Member, line: int, sent: SentRequest, before: Sequence[SentRequest]) -> None:
-        if isinstance(sent.message, OffsetForLeaderEpochRequest):
+    def request_written(self, member: SimReader, line: int, sent: SentRequest, before: Sequence[SentRequest]) -> None:
+        if isinstance(sent.message, MetadataRequest):
+            self._lower.metadata_requested(member, sent)
+        elif isinstance(sent.message, OffsetForLeaderEpochRequest):
             for question in sent.message.topics:
                 for asked in question.partitions:
                     reading = self._of(member, TopicPartition(question.topic, asked.partition))
@@ -145,6 +159,54 @@ class RequestChecker(Checker):
     def _of(self, reader: SimReader, tp: TopicPartition) -> _Reading:
         return self._reading.setdefault(reader.name, {}).setdefault(tp, _Reading())
 
+    def _read_metadata(self, member: SimReader, sent: SentRequest, response: MetadataResponse) -> None:
+        brokers = {broker.node_id for broker in response.brokers}
+        self._nodes.update({(broker.host, broker.port): broker.node_id for broker in response.brokers})
+        for topic in response.topics:
+            if topic.topic_id == ZERO_UUID:
+                continue  # the broker is too old for topic ids (KIP-516): Fetch requests to it are not checked
+            self._names[topic.topic_id] = topic.name or ""
+            self._ids[member, topic.name or ""] = topic.topic_id
+            for row in topic.partitions:
+                key = member, topic.topic_id, row.partition_index
+                _, newest = self._epochs.get(key, (-1, -1))
+                known = max(newest, self._hinted.get(key, -1))
+                self._lower.named(key, sent, row.leader_id, row.leader_epoch, known)
+                self._epochs[key] = newest, max(newest, row.leader_epoch)
+                (self._leaderless.discard if row.leader_id in brokers else self._leaderless.add)(key)
+
+    def _codes(self, member: SimReader, response: Message) -> Iterator[tuple[PartitionKey, int]]:
+        """Yield the partitions of a response to a request with leader epochs, and their error codes."""
+        if isinstance(response, FetchResponse):
+            for topic in response.responses:
+                for row in topic.partitions:
+                    key = member, topic.topic_id, row.partition_index
+                    self._hinted[key] = max(self._hinted.get(key, -1), row.current_leader.leader_epoch)
+                    yield key, row.error_code
+        elif isinstance(response, OffsetForLeaderEpochResponse):
+            for result in response.topics:
+                for end in result.partitions:
+                    yield (member, self._ids.get((member, result.topic), ZERO_UUID), end.partition), end.error_code
+        elif isinstance(response, ListOffsetsResponse):
+            for found in response.topics:
+                for offset in found.partitions:
+                    key = member, self._ids.get((member, found.name), ZERO_UUID), offset.partition_index
+                    yield key, offset.error_code
+
+    def _read_code(self, key: PartitionKey, line: int, code: int) -> None:
+        """Note whether a node accepts the newest leader epoch; begin again with a lower one once that is proven."""
+        node = self._nodes.get(self._addresses.get((key[0], line), ("", -1)), -1)
+        if code == Code.NONE:
+            self._lower.accepted(key, node)
+        if code != Code.UNKNOWN_LEADER_EPOCH:
+            return
+        lower = self._lower.rejected(key, node, self.now())
+        if lower is not None:
+            self._replaced[key] = self._epochs.get(key, (-1, -1))[1]
+            self._epochs[key] = lower, lower
+            self._hinted.pop(key, None)
+            self._sent = {sent: epoch for sent, epoch in self._sent.items() if sent[:3] != key}
+
     def _check(self, member: SimReader, line: int, topic_id: bytes, row: FetchPartition) -> None:
         tp = TopicPartition(self._names[topic_id], row.partition)
         key, epoch, offset = (member, topic_id, row.partition), row.current_leader_epoch, row.fetch_offset
@@ -153,11 +215,12 @@ class RequestChecker(Checker):
         # built before the client read of the newer epoch.
         on_connection = (*key, line)
         least = max(least, self._sent.get(on_connection, -1))
-        self._sent[on_connection] = max(epoch, least)
         what = f"{member} fetches {tp.topic}-{tp.partition}"
         if epoch < least and (epoch >= 0 or key not in self._leaderless):
             self.accuse(f"{what} with leader epoch {epoch} after it has read or sent {least}")
-        self._epochs[key] = self._epochs.get(key, (-1, -1))[0], max(epoch, newest)
+        if not newest < epoch <= self._replaced.get(key, -1):
+            self._sent[on_connection] = max(epoch, least)
+            self._epochs[key] = self._epochs.get(key, (-1, -1))[0], max(epoch, newest)
         reading = self._of(member, tp)
         if reading.starts is not None and offset not in reading.starts:
             position = " or ".join(map(str, sorted(reading.starts))) or "an offset that no leader has returned yet"

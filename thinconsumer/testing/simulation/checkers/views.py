@@ -7,7 +7,7 @@ response changes the state when the client has read it, not when the coordinator
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 from ....errors import KafkaProtocolError
@@ -85,7 +85,6 @@ class View:
 class Views(Checker):
     """The views of all members. This checker must get each event first, since others compare events with its state."""
 
-    now: Callable[[], float]
     of: dict[SimReader, View] = field(default_factory=dict, init=False)
 
     def started(self, reader: SimReader) -> None:
