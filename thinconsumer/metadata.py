@@ -70,7 +70,7 @@ class Metadata:
         self._failing_since: float | None = None
         #: The error of the last refresh, if it failed with an error that is not retriable; else None.
         self.refresh_error: KafkaError | None = None
-        #: The error with which a broker has rejected the last Metadata request, unless it is final; else None.
+        #: The error with which a broker has rejected the last refresh, unless it is final; else None.
         self.rejection: BrokerResponseError | None = None
         self._outages = OutageLog(log)
         self._inquiries: list[Inquiry] = []
@@ -301,7 +301,7 @@ class Metadata:
         if response is not None and response.error_code:
             error = to_error(response.error_code, api="Metadata", node_id=answer.node_id)
         if response is None or error is not None:
-            self._note_failure(error, now)
+            self._note_failure(error, now, is_refresh=inquiry is None)
             self._consider_rebootstrap(response, now)
             retry.failed(now)
             if inquiry is None:
@@ -393,9 +393,10 @@ class Metadata:
         # Without the jitter's lower half: otherwise responses that change each time would be requested too often.
         self._retry.not_before = now + max(self._backoff.initial, self._backoff.delay(max(1, attempts), self._random))
 
-    def _note_failure(self, error: KafkaError | None, now: float) -> None:
-        """Log a refresh that a broker rejects with an error code; connections log their own failures."""
-        self.rejection = error if isinstance(error, BrokerResponseError) and not _is_final(error) else None
+    def _note_failure(self, error: KafkaError | None, now: float, *, is_refresh: bool) -> None:
+        """Log a request that a broker rejects with an error code; connections log their own failures."""
+        if is_refresh:  # the error of an inquiry is raised by its call, which may end before a request succeeds
+            self.rejection = error if isinstance(error, BrokerResponseError) and not _is_final(error) else None
         if isinstance(error, BrokerResponseError):
             self._outages.failed(error.code, now, f"Metadata cannot be refreshed: {error}")
 

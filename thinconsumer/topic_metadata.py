@@ -30,20 +30,20 @@ DEPOSED_S = 10.0
 class EpochDoubt:
     """Whether the newest leader epoch seen of a partition is one that the cluster does not have.
 
-    A leader rejects requests with a newer leader epoch than its own (UNKNOWN_LEADER_EPOCH). It may lag behind the
-    cluster. But if a Metadata response that was requested after a rejection names this leader with a lower epoch, and
-    it rejects three more requests within at least a second, then the seen epoch was wrong or is lost: a cluster with a
-    restored disk counts from an older epoch.
+    A leader rejects requests with a newer leader epoch than its own (UNKNOWN_LEADER_EPOCH), also while this leader lags
+    behind the cluster. But if a Metadata response that was requested after a rejection names the leader with a lower
+    epoch, and the leader rejects three more requests over at least :attr:`proof_s`, then the seen epoch was wrong or is
+    lost: a cluster with a restored disk counts from an older epoch.
     """
 
     least_refresh: int  #: The number of the first Metadata refresh that was requested after the first rejection.
     proof_s: float = REFUSED_S  #: For how many seconds the named leader must have rejected the newest epoch.
     named: PartitionInfo | None = None  #: The partition with a lower epoch, in the last refresh since then.
     refusals: int = 0  #: How often the named leader has rejected the newest epoch since it was named.
-    since: float = 0.0  #: When it did so first.
+    since: float = 0.0  #: When the named leader first rejected the newest epoch.
 
     def name(self, info: PartitionInfo, refresh: int) -> None:
-        """Take the partition of a Metadata response with a lower epoch; ``refresh`` is the number of its request."""
+        """Note the leader in a Metadata response with a lower epoch; ``refresh`` is the number of its request."""
         if refresh >= self.least_refresh:
             known = self.named
             if known is None or (known.leader, known.leader_epoch) != (info.leader, info.leader_epoch):
@@ -131,9 +131,11 @@ class TopicMetadata:
         info = doubt.refused(node_id, now) if is_epoch_unknown else None
         if info is None:
             return False
-        text = "%s-%s: leader epoch %s was seen, but leader %s has %s, and has rejected the other for %.1f s: taking it"
+        text = (
+            "%s-%s: leader epoch %s was seen, but leader %s has rejected that epoch for %.1f s: going back to epoch %s"
+        )
         log.warning(
-            text, self.name, number, self.epochs.get(number), node_id, info.leader_epoch, now - doubt.since
+            text, self.name, number, self.epochs.get(number), node_id, now - doubt.since, info.leader_epoch
         )  # fmt: skip
         del self.doubts[number]
         self.epochs[number] = self.lowered[number] = info.leader_epoch

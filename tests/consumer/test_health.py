@@ -4,6 +4,7 @@ import pytest
 
 from thinconsumer import Consumer, HealthState, TopicPartition
 from thinconsumer.broker import Edit, Reply
+from thinconsumer.errors import KafkaTimeoutError
 from thinconsumer.testing import Simulation
 from thinconsumer.wire.error_codes import Code
 from thinconsumer.wire.fetch import FetchResponse
@@ -116,6 +117,17 @@ def test_brokers_that_reject_metadata_are_named(sim, consumer):
         assert health.state is not HealthState.OK
     assert health.state is HealthState.STUCK and "FENCED_LEADER_EPOCH" in health.reason
     assert "metadata cannot be refreshed" in health.reason
+
+
+def test_a_call_for_metadata_that_was_rejected_leaves_no_trace(reading):
+    """The call raises the error; the next refresh, which would end the obstacle, may be due in five minutes only."""
+    w, found = reading(3)
+    found.poll(1000)
+    w.cluster.on("Metadata", Edit(reject), times=4)
+    with pytest.raises(KafkaTimeoutError, match="FENCED_LEADER_EPOCH"):
+        found.topics(timeout_ms=400)
+    w.cluster.rules.clear()
+    assert found.poll(2000) == {} and found.health().reason == ""
 
 
 def test_a_broker_that_returns_no_records_at_once_is_named(reading):

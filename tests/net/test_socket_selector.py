@@ -53,15 +53,25 @@ class Own:
         self.select, self.close = self._inner.select, self._inner.close
 
 
-@pytest.mark.parametrize("selector", [Own, lambda: Own(), Own()], ids=["class", "function", "instance"])
+class OwnWithSet(Own):
+    """One with a method that has the name of one of ours."""
+
+    def set(self):
+        raise AssertionError("only the methods of a selector are called")
+
+
+@pytest.mark.parametrize(
+    "selector", [Own, lambda: Own(), Own(), OwnWithSet()], ids=["class", "function", "instance", "with-set"]
+)
 def test_a_selector_needs_only_the_methods_of_one(selector):
     with closing(open_sockets(selector)) as watch, closing(socket.create_server(("127.0.0.1", 0))) as listener:
         watch.set(listener.fileno(), selectors.EVENT_READ, "owner")
         assert watch.wait(0) == []
         with socket.create_connection(listener.getsockname()):
             assert watch.wait(10) == [("owner", selectors.EVENT_READ)]
-    with pytest.raises(IllegalArgumentError, match="lacks the methods of a selector"):
-        open_sockets(lambda: "epoll")
+    for wrong in (lambda: "epoll", "epoll"):
+        with pytest.raises(IllegalArgumentError, match="lacks the methods of a selector"):
+            open_sockets(wrong)
 
 
 def test_events_come_with_their_owner(watch, pair):

@@ -1,4 +1,4 @@
-"""What the end of a connection probably means: texts that the errors of a connection go on with."""
+"""Texts for the errors of a connection: the probable reason why it was closed, and what its setup was waiting for."""
 
 from .negotiate import wrong_port
 from .states import ConnectionState

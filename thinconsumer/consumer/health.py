@@ -162,7 +162,7 @@ class HealthMonitor:
         stats = None if group is None else group.member.stats
         return Health(
             state,
-            "; ".join(obstacle.words for obstacle in obstacles),
+            "; ".join(dict.fromkeys(obstacle.words for obstacle in obstacles)),
             since,
             group.member.state.value if group is not None else "",
             identity.generation_id if identity is not None else -1,

@@ -222,7 +222,7 @@ class Answers:
         node = next((Node(n.node_id, n.host, n.port, n.rack) for n in endpoints if n.node_id == hint.leader_id), None)
         if self._metadata.hint_leader(tp, node, hint.leader_id, hint.leader_epoch) and not partition.failures:
             # The response names the new leader (KIP-951): no backoff. But brokers that name each other with ever
-            # higher epochs would set the pace, so the second one in a row is a failure.
+            # higher epochs would set the pace, so the second such response in a row is a failure.
             partition.failures += 1
             return
         self._metadata.leader_refused(tp, asked.node_id, data.error_code, now)

@@ -128,7 +128,7 @@ class FetchSession:
     session_id: int = NO_SESSION
     epoch: int = INITIAL_EPOCH
     uses_ids: bool = False
-    #: When as many Fetches may follow each other at once again as before the first response without records.
+    #: From this time on, :data:`FRUITLESS` Fetches may follow each other at once again; see :meth:`pace`.
     recovers_at: float = -NEVER
     paced_until: float = -NEVER  #: Until when the last responses count as quick and without records.
     turn: int = 0  #: Number of requests built so far; selects the first partition of the next one.
@@ -201,8 +201,8 @@ class FetchSession:
     def pace(self, now: float, pause: float) -> None:
         """Count a response without records: after :data:`FRUITLESS` quick ones, one Fetch may follow in each ``pause``.
 
-        Each second allows another ``1 / pause``, whatever the responses are. A count of those in a row would start
-        anew with each response that has records or comes late, and the broker would set the pace again.
+        Each second allows another ``1 / pause`` Fetches, whatever the responses are. If only responses in a row were
+        counted, the count would start anew after each one with records or after a wait: the broker would set the pace.
         """
         self.recovers_at = max(self.recovers_at, min(self.written_at, now)) + pause
         due = self.recovers_at - (FRUITLESS - 1) * pause

@@ -171,10 +171,11 @@ def open_sockets(selector: SelectorLike | None) -> Sockets:
     if selector is None:
         selector = EpollSockets if hasattr(select, "epoll") else selectors.DefaultSelector
     # No class is tested: eventlet replaces the standard selectors by ones with a BaseSelector of its own.
-    made: Any = selector if not isinstance(selector, type) and hasattr(selector, "select") else selector()
-    if hasattr(made, "set"):
+    is_instance = hasattr(selector, "select") and not isinstance(selector, type)
+    made: Any = selector() if callable(selector) and not is_instance else selector
+    if hasattr(made, "register") and hasattr(made, "select"):
+        return SocketSelector(made)
+    if hasattr(made, "set") and hasattr(made, "wait"):
         sockets: Sockets = made
         return sockets
-    if not (hasattr(made, "register") and hasattr(made, "select")):
-        raise IllegalArgumentError(f"selector={selector!r} makes {made!r}, which lacks the methods of a selector")
-    return SocketSelector(made)
+    raise IllegalArgumentError(f"selector={selector!r} gives {made!r}, which lacks the methods of a selector")
