@@ -152,6 +152,7 @@ def test_records_of_other_partitions_come_although_the_polls_of_two_are_interrup
 
 
 def test_the_record_that_has_interrupted_a_poll_can_be_skipped_or_read_as_bytes(world, fragile_reader, read):
+    pytest.importorskip("numpy")
     one = world()
     one.append(4)
     fragile = Fragile(b"0:2")
