@@ -141,3 +141,9 @@ def test_a_late_answer_is_dropped_after_a_restart(world):
     world.answer(1)
     assert world.topic.missing_epochs(1) == {1}
     assert world.send(1) == {ID: [1]}
+
+
+def test_a_missing_permission_for_a_partition_is_an_error_too(world):
+    world.send(1)
+    world.answer(1, row_code=Code.TOPIC_AUTHORIZATION_FAILED)
+    assert isinstance(world.epochs.error, TopicAuthorizationFailedError)
