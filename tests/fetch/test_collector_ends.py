@@ -89,3 +89,15 @@ def test_a_response_without_records_does_not_move_the_position_past_records_that
     assert a.cursor.offset == 5
     a.delivery_end = None
     assert take(world) == [5, 6, 7, 8, 9] and a.cursor.offset == 11
+
+
+@pytest.mark.parametrize("end", [4, 6])
+@pytest.mark.parametrize("form", ["rows", "raw"])
+def test_the_position_at_an_end_before_the_next_response_has_the_epoch_of_the_records_before_it(world, kit, form, end):
+    """An older epoch ends below the position: after the next change of the leader, a truncation would be reported."""
+    [a] = world.simple(0)
+    world.receive({a.tp: kit.batch(0, 4, epoch=7)})
+    world.receive({a.tp: kit.batch(end, 4, epoch=8)})
+    a.delivery_end = end
+    world.collector.settle(world.collector.gather(BIG) if form == "rows" else world.collector.gather_raw(BIG))
+    assert (a.cursor.offset, a.cursor.epoch) == (end, 7)

@@ -182,10 +182,11 @@ class Collector:
                 continue
             self._buffer.head(partition)
             batches: list[RawBatch] = []
+            end = partition.delivery_end
             for fetched in self._buffer.queue(partition):
-                if not fetched.fresh or size >= max_bytes:
+                if not fetched.fresh or size >= max_bytes or _has_reached(end, fetched, poll_result):
                     break
-                taken, error = self._take_raw(fetched, max_bytes - size, partition.delivery_end, poll_result)
+                taken, error = self._take_raw(fetched, max_bytes - size, end, poll_result)
                 batches += taken
                 size += sum(batch.size for batch in taken)
                 if error is not None:
@@ -294,7 +295,7 @@ class Collector:
                     self._raise(fetched, error)
                 self._overdue = fetched
                 break
-            if poll_result.count >= max_records or (end is not None and _position(fetched, poll_result) >= end):
+            if poll_result.count >= max_records or _has_reached(end, fetched, poll_result):
                 break
         if parts:
             poll_result.records[partition.tp] = as_list_or_sequence(parts)
@@ -306,7 +307,7 @@ class Collector:
     ) -> RecordError | None:
         """Append up to ``room`` records to ``parts``, and count them; return the error right after them, if any."""
         index, record = fetched.chunk, fetched.record
-        offset, epoch = fetched.cursor.offset, fetched.cursor.epoch
+        offset, epoch = reached, _ = _place(fetched, poll_result)
         adds = 0
         error: RecordError | None = None
         while room > 0 and index < fetched.count:
@@ -342,7 +343,7 @@ class Collector:
             error = fetched.error
         poll_result.count += adds
         begin = fetched.chunk, fetched.record
-        if (index, record) != begin or offset > fetched.cursor.offset:
+        if (index, record) != begin or offset > reached:
             poll_result.moves.append(Move(fetched, adds, index, record, offset, epoch, begin))
         return error
 
@@ -409,7 +410,7 @@ class Collector:
         tp, batches = fetched.partition.tp, fetched.batches
         begin = index = fetched.chunk
         stop = fetched.count if end is None else batches.first_from(end, begin, fetched.count)
-        offset, epoch = fetched.cursor.offset, fetched.cursor.epoch
+        offset, epoch = reached, _ = _place(fetched, poll_result)
         first = max(fetched.start, offset)
         taken: list[RawBatch] = []
         error: RecordError | None = None
@@ -432,7 +433,7 @@ class Collector:
         if error is None and end is not None and index == stop < fetched.count:
             offset = max(offset, end)  # the offsets up to ``end`` have no batch
         adds = sum(batch.count for batch in taken)
-        if index > begin or offset > fetched.cursor.offset:
+        if index > begin or offset > reached:
             poll_result.moves.append(Move(fetched, adds, index, 0, offset, epoch, (begin, fetched.record)))
             poll_result.count += adds
         return taken, error
@@ -464,10 +465,17 @@ def _correct_end(error: CorruptRecordError, fetched: Fetched) -> None:
     error.next_offset = min(end, high) if high > low else end
 
 
-def _position(fetched: Fetched, poll_result: PollResult) -> int:
-    """Return the partition's position after what the poll returns of ``fetched``, which it has read last."""
+def _place(fetched: Fetched, poll_result: PollResult) -> tuple[int, int]:
+    """Return the partition's position, and its leader epoch, after what the poll returns of the partition so far."""
     last = poll_result.moves[-1] if poll_result.moves else None
-    return last.offset if last is not None and last.fetched is fetched else fetched.cursor.offset
+    if last is not None and last.fetched.partition is fetched.partition:
+        return last.offset, last.epoch
+    return fetched.cursor.offset, fetched.cursor.epoch
+
+
+def _has_reached(end: int | None, fetched: Fetched, poll_result: PollResult) -> bool:
+    """Return whether that position is at an end offset, if there is one."""
+    return end is not None and _place(fetched, poll_result)[0] >= end
 
 
 def _first_end(one: int | None, other: int | None) -> int | None:
