@@ -133,6 +133,8 @@ def test_a_leader_that_does_not_lead_is_left_for_the_named_one_which_proves_its_
     world.refresh(1, 5)
     assert world.current == (1, 10)
     assert not any(world.refuse(1, is_epoch_unknown=False) for _ in range(30)), "another answer proves nothing"
+    assert not any(world.refuse(1) for _ in range(30)), "no response requested since the first rejection names node 1"
+    world.refresh(1, 5)
     assert not any(world.refuse(1, after=1.0) for _ in range(10))
     assert world.refuse(1, after=1.0) and world.current == (1, 5)
 

@@ -38,6 +38,7 @@ class EpochDoubt:
 
     least_refresh: int  #: The number of the first Metadata refresh that was requested after the first rejection.
     proof_s: float = REFUSED_S  #: For how many seconds the named leader must have rejected the newest epoch.
+    is_rejected: bool = True  #: Whether a node has rejected the epoch, and not just answered that it is not the leader.
     named: PartitionInfo | None = None  #: The partition with a lower epoch, in the last refresh since then.
     refusals: int = 0  #: How often the named leader has rejected the newest epoch since it was named.
     since: float = 0.0  #: When the named leader first rejected the newest epoch.
@@ -121,13 +122,15 @@ class TopicMetadata:
         But a node that a wrong Metadata response has named may give no other answer for ever.
         """
         doubt = self.doubts.get(number)
-        if doubt is None:
+        if doubt is None or (is_epoch_unknown and not doubt.is_rejected):
             known = self.partitions.get(number)
             if known is None or known.leader != node_id:
                 # A follower, or a leader of before: if it lags behind, Metadata responses that do so as well would
                 # move requests from the leader to a deposed one.
                 return False
-            doubt = self.doubts[number] = EpochDoubt(next_refresh, REFUSED_S if is_epoch_unknown else DEPOSED_S)
+            was_deposed = doubt is not None or not is_epoch_unknown
+            doubt = EpochDoubt(next_refresh, DEPOSED_S if was_deposed else REFUSED_S, is_epoch_unknown)
+            self.doubts[number] = doubt
         info = doubt.refused(node_id, now) if is_epoch_unknown else None
         if info is None:
             return False
