@@ -219,3 +219,13 @@ def test_a_partition_is_not_fetched_behind_a_corrupt_batch(world, kit, is_in_fli
     assert world.planner.targets.by_node == {1: {b: None}}
     a.place(PositionEvent.SEEK, 5, 5)
     assert world.fetch().asked()[a.tp].fetch_offset == 5
+
+
+def test_another_limit_changes_which_partitions_have_filled_their_share(world, kit):
+    [a] = world.simple(0)
+    world.receive({a.tp: kit.batch(0, 100)})
+    targets = world.planner.targets
+    for limit, is_full in ((1, True), (1 << 30, False), (1, True)):
+        targets.set_limit(limit)
+        targets.update(world.now)
+        assert (a in targets.left_out) is is_full
