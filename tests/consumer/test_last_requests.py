@@ -4,6 +4,8 @@ Each test measures, in the virtual time of the network, when the request to leav
 the partitions. Without the request that takes a session of 45 s.
 """
 
+import math
+
 import pytest
 
 from thinconsumer import GroupMember, RebalanceListener, TopicPartition
@@ -52,6 +54,19 @@ def test_without_any_time_the_request_to_leave_is_written(make_group, style, has
     leaving.close(timeout_ms=0)
     assert group.now() == began
     assert group.settle(other) < 6
+    assert len(leaves(group)) == 1
+
+
+@pytest.mark.parametrize("style", STYLES)
+def test_a_member_with_unlimited_time_leaves(make_group, style):
+    """60 % of an infinite timeout is infinite, and so is the rest: computed as a difference it would be NaN."""
+    group = make_group(style)
+    leaving, other = group.member(), group.member()
+    group.settle(leaving, other)
+    group.read(leaving, other)
+    began = group.now()
+    leaving.close(timeout_ms=math.inf)
+    assert group.now() - began <= 0.1
     assert len(leaves(group)) == 1
 
 

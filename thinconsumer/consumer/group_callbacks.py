@@ -186,10 +186,10 @@ class GroupCallbacks:
         The time in which the listener's callbacks run is added to the deadline.
         """
         shell, group = self._shell, self._group
-        seconds = deadline - shell.driver.now()
+        began = shell.driver.now()
+        seconds = deadline - began  # may be infinite: then ``deadline`` less a share of it would be NaN
         try:
-            by = deadline - (1 - COMMIT_SHARE) * seconds
-            self.give_up_all(by, commit=commit, leave_group=leave_group)
+            self.give_up_all(began + COMMIT_SHARE * seconds, commit=commit, leave_group=leave_group)
         finally:
             if shell.step_interrupted:
                 # By Ctrl-C. A connection may be neither open nor closed, and steps for it would never end.

@@ -124,6 +124,7 @@ FAULTS = {
     "unknown topic": lambda assignor: setattr(assignor, "plan", lambda members: {min(members): [("x", 0)]}),
     "unknown partition": lambda assignor: setattr(assignor, "plan", lambda members: {min(members): [("t", 3)]}),
     "doubled": lambda assignor: setattr(assignor, "plan", lambda members: {member: [T0] for member in members}),
+    "no integer": lambda assignor: setattr(assignor, "plan", lambda members: {min(members): [("t", 1.0)]}),
     "no plan": lambda assignor: setattr(assignor, "plan", lambda members: None),
     "no partitions": lambda assignor: setattr(assignor, "plan", lambda members: {member: [7] for member in members}),
 }
@@ -133,6 +134,7 @@ REASONS = {
     "unknown topic": "x-0, which does not exist",
     "unknown partition": "t-3, which does not exist",
     "doubled": "assigns t-0 to .* and to",
+    "no integer": "'float' object cannot be interpreted as an integer",
     "no plan": "AttributeError",
     "no partitions": "TypeError",
 }

@@ -7,6 +7,7 @@ before any of it is used: Kafka's coordinator trusts its assignors, but an assig
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from operator import index
 from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
 from .....types import TopicPartition
@@ -131,7 +132,8 @@ def checked(
         member = members.get(member_id)
         if member is None:
             raise InvalidPlan(f"it assigns partitions to {member_id!r}, which is not a member")
-        found[member_id] = tps = [TopicPartition(*tp) for tp in share]
+        # index() raises TypeError for 1.0, which equals 1, but fails when the response is encoded.
+        found[member_id] = tps = [TopicPartition(topic, index(number)) for topic, number in share]
         for tp in tps:
             name = f"{tp.topic}-{tp.partition}"
             if tp.partition not in topics.get(tp.topic, ()):
