@@ -516,6 +516,21 @@ def test_read_to_end_waits_for_what_the_group_gives_us(sim, consumer):
     assert [record.offset for record in consumer("t").read_to_end()] == [0, 1, 2]
 
 
+@pytest.mark.parametrize("style", ["range", "cooperative-sticky", "consumer"])
+@pytest.mark.parametrize("change", [{"topics": ["u"]}, {"topics": ["t", "u"]}, {"pattern": "[tu]", "exclude": "t"}])
+def test_read_to_end_waits_for_the_assignment_of_a_changed_subscription(make_group, style, change):
+    """At first the member still has the former topics: nothing would be read, or a new topic would be left out."""
+    group = make_group(style, partitions=1)
+    group.cluster.create_topic("u", 1)
+    found = group.member()
+    group.settle(found)
+    group.cluster.produce("t", [b"x"])
+    group.cluster.produce("u", [b"x"])
+    found.subscribe(**change)
+    topics = {"u"} if "exclude" in change else set(change["topics"])
+    assert {record.topic for record in found.read_to_end()} == topics
+
+
 def test_read_to_end_that_never_gets_into_its_group_says_so(sim, consumer):
     found = consumer("t")
     sim.kill(1)

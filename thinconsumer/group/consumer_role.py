@@ -93,6 +93,11 @@ class ConsumerRole:
         """Return the subscribed topics; with a pattern, those that match it."""
         return self._topics.names()
 
+    @property
+    def has_joined_with_subscription(self) -> bool:
+        """Whether the last JoinGroup had the topics that are subscribed now."""
+        return self._joined_with == self.own_topics()
+
     def protocols(self) -> list[tuple[str, bytes]]:
         """Return, for each assignor, the subscription with owned partitions, encoded with the assignor's user data."""
         self._joined_with = self.own_topics()

@@ -284,8 +284,13 @@ class Group:
 
     @property
     def is_settled(self) -> bool:
-        """Whether the member has its assignment, and no rebalance is in progress."""
-        return self.member.is_settled
+        """Whether the member has the assignment for the current subscription, and no rebalance is in progress."""
+        if not self.member.is_settled or self._read_subscription() is None:
+            return False
+        member = self._consumer_member
+        if member is not None and self.has_epochs:
+            return member.has_sent_subscription
+        return self.role.has_joined_with_subscription
 
     def commit_identity(self) -> CommitIdentity:
         """Return the member id, generation and rebalance state that apply to a commit made now."""

@@ -139,12 +139,16 @@ class ConsumerMember:
         return self.state is _S.STABLE
 
     @property
+    def has_sent_subscription(self) -> bool:
+        """Whether the coordinator has the current subscription, or it is uncertain what the coordinator has."""
+        return self._known in (None, self._fields())
+
+    @property
     def rebalancing(self) -> bool:
         """Whether the member has not joined yet. Afterwards commits are accepted at any time."""
         return self.state is _S.JOINING
 
-    awaits_rebalance_response = False
-    delays_group = False
+    awaits_rebalance_response = delays_group = False
 
     @property
     def has_left(self) -> bool:
@@ -207,8 +211,7 @@ class ConsumerMember:
     def _start_leave(self, epoch: int | None, now: float) -> None:
         self._move(_E.PREPARE)
         if epoch is not None:
-            message = partial(leave, self.identity, epoch)
-            api = ConsumerGroupHeartbeatRequest
+            message, api = partial(leave, self.identity, epoch), ConsumerGroupHeartbeatRequest
             self._leave_attempt = LeaveAttempt(self._settings, api, message, MEMBERSHIP, now, self._random)
         self._end_membership(now)
         self._move(_E.LEAVE)
@@ -331,8 +334,7 @@ class ConsumerMember:
         After an expulsion inside a listener none is sent until the partitions are dropped: it would join, and the
         listener could then commit offsets of lost partitions under the new membership.
         """
-        is_idle = self._in_flight is None and self._expulsion is None
-        return is_idle and self.state in ACTIVE and not self._awaits_poll
+        return self._in_flight is None and self._expulsion is None and self.state in ACTIVE and not self._awaits_poll
 
     def _heartbeat_at(self) -> float:
         """Return when the next heartbeat is due, if none is in flight; NEVER while the subscription is not known."""
@@ -346,8 +348,7 @@ class ConsumerMember:
         found = self._read_subscription()
         if found is None:
             return None
-        timeout, owned = self._settings.max_poll_interval_ms, self.assignment.owned()
-        return HeartbeatFields(timeout, found[0], found[1], self._assignor, owned)
+        return HeartbeatFields(self._settings.max_poll_interval_ms, *found, self._assignor, self.assignment.owned())
 
     def _heartbeat(self, now: float) -> Request | None:
         target = self._coordinator.target(MEMBERSHIP)
@@ -474,9 +475,8 @@ class ConsumerMember:
 
     def _check_acknowledged(self, now: float) -> None:
         """Leave ACKNOWLEDGING once the coordinator has received the owned partitions."""
-        if self.state is not _S.ACKNOWLEDGING or self._known is None:
-            return
-        if self._known.owned != self.assignment.owned():
+        known = self._known
+        if self.state is not _S.ACKNOWLEDGING or known is None or known.owned != self.assignment.owned():
             return
         if not self.assignment.is_complete:
             self._move(_E.UNFINISHED)
