@@ -30,7 +30,7 @@ from realkafka import CURRENT
 from topics import TOPICS, Topic, write
 
 JAVA = "java"
-#: What ``--pages`` reads.
+#: The file of figures that ``--pages`` reads.
 TOPICS_SHOWN = ("documents", "documents-lz4", "documents-zstd", "headers", "large", "six", "one", "plain", "lz4")
 OURS = "thinconsumer"
 Result = dict[str, float]

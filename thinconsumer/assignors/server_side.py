@@ -15,7 +15,7 @@ GENERATION = 0
 
 
 class _Member(Protocol):
-    """What the broker tells about a member."""
+    """A member of the group, as the broker describes it to an assignor."""
 
     @property
     def topics(self) -> frozenset[str]: ...

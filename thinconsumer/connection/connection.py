@@ -79,7 +79,7 @@ class IoPolls:
     __slots__ = ("at",)
 
     def __init__(self) -> None:
-        self.at = -NEVER  #: Before this time, the bytes that are received now had not arrived.
+        self.at = -NEVER  #: Bytes that are received now have arrived after this time.
 
 
 @dataclass(slots=True)
@@ -329,7 +329,7 @@ class Connection:
             return False
         self.received_at = now
         # In a program that pauses, the bytes may have arrived long ago, right after the last poll of I/O. Load
-        # balancers count from then, and drop the next request without a word.
+        # balancers count the idle time from then. If the time counted from now, the next request would be lost.
         if self._polls.at > self._used_at:
             self._used_at = self._polls.at
         only_a_part = True

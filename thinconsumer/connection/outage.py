@@ -1,4 +1,4 @@
-"""A time in which no broker can be reached: since when, why, and the log lines about it."""
+"""The outage of all brokers of a client: its start, its causes, and its log lines."""
 
 from __future__ import annotations
 

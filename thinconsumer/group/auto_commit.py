@@ -118,6 +118,6 @@ class AutoCommit:
 
 
 def _is_unanswered(error: KafkaError) -> bool:
-    """Return whether no broker has refused the commit: the lines about connections are repeated, and have the cause."""
+    """Return whether the commit got no answer: then the repeated log lines about connections have the cause."""
     is_late = isinstance(error, CommitFailedError) and error.reason in ("coordinator", "timeout")
     return is_late and not isinstance(error.__cause__, BrokerResponseError)

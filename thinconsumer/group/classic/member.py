@@ -592,6 +592,6 @@ class ClassicMember:
         self.stats.rebalances.add(took)
         self.stats.rebalanced_at = now
         text = "group %s: rebalanced in %.3f s, generation %d%s, because %s: %s"
-        who, leading = self.identity, ", leading" if self._attempt.leads else ""
-        values = who.group_id, took, who.generation_id, leading, self._attempt.reason, self._role.describe()
+        identity, leading = self.identity, ", leading" if self._attempt.leads else ""
+        values = identity.group_id, took, identity.generation_id, leading, self._attempt.reason, self._role.describe()
         self._join_failures.log_limited(logging.INFO, text, *values)
