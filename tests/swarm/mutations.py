@@ -40,7 +40,7 @@ from thinconsumer.sasl.login_manager import LoginManager
 from thinconsumer.testing.simulation import GroupSwarm, ReaderSwarm
 from thinconsumer.testing.simulation.knobs import OAUTHBEARER, STYLES, Knobs
 from thinconsumer.timers import Backoff, Retry
-from thinconsumer.topic_metadata import TopicMetadata
+from thinconsumer.topic_metadata import EpochDoubt, TopicMetadata
 
 reading, grouped = functools.partial(bug, ReaderSwarm), functools.partial(bug, GroupSwarm)
 
@@ -166,7 +166,10 @@ ROWS = (
     reading(
         "stale fetch accepted",
         "What was fetched for the position before a seek is taken for the new one; it must be dropped.",
-        (Answers, "handle", "is not partition or partition.cursor is not cursor:", "is not partition:"),
+        (Answers, "handle", "if self._partitions.assigned.get(tp) is not partition or partition.cursor is not cursor:",
+         ("if partition.cursor is not cursor and partition.state is PositionState.FETCHING and not data.error_code:\n"
+          "                self._take(asked, partition, partition.cursor, data, frame, now)\n"
+          "            elif self._partitions.assigned.get(tp) is not partition:")),
     ),
     reading(
         "truncation not raised",
@@ -225,6 +228,13 @@ ROWS = (
         "epochs go back",
         "Metadata of a broker that is behind replaces what is known; leaders must not go back to old ones.",
         (TopicMetadata, "newer", "if new.leader_epoch >= seen:", "if True:"),
+        needs=truncation,
+    ),
+    reading(
+        "lower epoch without a proof",
+        "One rejection by the named leader is taken as the proof that the cluster's epoch is lower; it may lag behind.",
+        (EpochDoubt, "refused", "is_proven = self.refusals >= REFUSALS_MIN and now - self.since >= self.proof_s",
+         "is_proven = True"),
         needs=truncation,
     ),
     reading(
