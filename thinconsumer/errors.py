@@ -187,10 +187,10 @@ class RebalanceInProgressError(CommitFailedError):
 
 
 class PartitionNotOwnedError(CommitFailedError):
-    """This member does not own these ``partitions``: their offsets were not committed, those of others were.
+    """This member does not own these ``partitions``: their offsets were not committed.
 
-    Written, they would replace the offsets of the members that own the partitions. ``allow_foreign_commits=True`` has
-    them written nevertheless, as Java's consumer does.
+    Otherwise they would replace the offsets of the members that own the partitions. Offsets of other partitions in the
+    same call were committed. With ``allow_foreign_commits=True`` all are committed, as by Java's consumer.
     """
 
 

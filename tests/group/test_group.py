@@ -109,6 +109,7 @@ def test_seconds_since_the_last_poll(make):
     group = make()
     assert group.seconds_since_poll(5.0) is None
     group.polled(6.0)
+    assert group.seconds_since_poll(5.9) == 0.0, "the last step, whose time a failed commit has, was before the poll"
     assert group.seconds_since_poll(18.0) == 12.0
     group.poll_begins(20.0)
     group.polled(21.0)  # the poll goes on waiting

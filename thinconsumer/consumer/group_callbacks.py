@@ -23,8 +23,9 @@ if TYPE_CHECKING:
 
 
 #: The share of the time of close() and unsubscribe() that may pass until the partitions are given up and the last
-#: commits have their responses. The rest is for the request to leave. If a coordinator answered no commit, and the
-#: request had no time left, it would not be written, and the partitions would have no owner until the session ends.
+#: commits have their responses. The rest is for the request to leave. Without this share, a coordinator that answers no
+#: commit would use up the time: the request would not be written, and no member would own the partitions until the
+#: session ends.
 COMMIT_SHARE = 0.6
 
 

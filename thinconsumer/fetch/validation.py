@@ -179,7 +179,7 @@ class Validation(EpochEndQueries):
             partition.error = LogTruncationError(partition.tp, position, data.end_offset if data else None)
             partition.blocked_until = NEVER  # no Fetch or query until a seek
         elif data is None:
-            text = "%s-%s: the leader does not know leader epoch %s: position %s is kept if it is inside the log"
+            text = "%s-%s: the leader has no leader epoch %s: position %s is kept if it is inside the log"
             log.warning(text, *partition.tp, partition.cursor.epoch, position)
             partition.ask_reset(None, out_of_range=position, forget_epoch=True)
         else:

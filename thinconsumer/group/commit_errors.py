@@ -49,7 +49,7 @@ ADVICE: dict[str, str] = {
     "authorization": "grant the missing ACL to the principal of this client",
     "metadata_too_large": "commit less metadata beside the offset, or raise the broker's offset.metadata.max.bytes",
     "not_owned": (
-        "a commit would replace the offsets of the member that owns the partitions; allow_foreign_commits=True makes it"
+        "they would replace the offsets of the member that owns the partitions; allow_foreign_commits=True commits them"
     ),
     "refused": "the same commit will fail again",
     "rebalance_in_progress": "poll() until the rebalance is over, then commit what is still assigned",

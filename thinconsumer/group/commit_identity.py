@@ -89,8 +89,8 @@ class CommitIdentity(NamedTuple):
     def foreign(self) -> Objection | None:
         """Return why an offset of a partition that this member does not own cannot be committed now, or None.
 
-        Before the first assignment, a consumer may commit where its group begins. The next assignment of a rebalance
-        may have the partition.
+        Before the first assignment, a consumer may commit where its group begins. In a rebalance the objection is
+        temporary, as the new assignment may contain the partition.
         """
         if not self.is_subscribed or not self.has_assignment:
             return None

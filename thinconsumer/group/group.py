@@ -314,7 +314,7 @@ class Group:
         """
         if self._polled_at is None or self._away is not None:
             return self._away
-        return now - self._polled_at
+        return max(0.0, now - self._polled_at)  # ``now`` may be the time of a step before the poll
 
     def positions(self) -> dict[TopicPartition, OffsetAndMetadata]:
         """Return the positions of all partitions that have one, excluding the record that the user is processing.
