@@ -30,7 +30,7 @@ from realkafka import CURRENT
 from topics import TOPICS, Topic, write
 
 JAVA = "java"
-#: The file of figures that ``--pages`` reads.
+#: The topics that are read for the figures of the pages (``--pages``).
 TOPICS_SHOWN = ("documents", "documents-lz4", "documents-zstd", "headers", "large", "six", "one", "plain", "lz4")
 OURS = "thinconsumer"
 Result = dict[str, float]
