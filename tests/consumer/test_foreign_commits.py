@@ -10,7 +10,8 @@ from thinconsumer import (
     RebalanceListener,
     TopicPartition,
 )
-from thinconsumer.broker.faults import Delay
+from thinconsumer.broker.faults import Delay, Silence
+from thinconsumer.wire.find_coordinator import FindCoordinatorRequest
 from thinconsumer.wire.offset_commit import OffsetCommitRequest
 
 P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -223,3 +224,23 @@ def test_without_a_subscription_every_partition_can_be_committed(make_group, ass
         one.unsubscribe()
         one.commit({P0: 3})
         assert one.committed(P0) == 3
+
+
+@pytest.mark.parametrize("style", ["range", "consumer"])
+def test_poll_and_close_end_although_a_callback_commits_again_after_each_error(make_group, style):
+    """Outside the group a commit fails at once: its callback is called by a later pass, not by the same one."""
+    group = make_group(style)
+    group.cluster.on(FindCoordinatorRequest, Silence())
+    one, calls = group.member(), []
+
+    def again(offsets, error):
+        calls.append(error)
+        assert len(calls) < 1000
+        if error is not None:
+            one.commit_async(offsets, callback=again)
+
+    one.commit_async({P0: 1}, callback=again)
+    one.poll(0)
+    assert len(calls) == 1
+    one.close(timeout_ms=100)
+    assert 1 < len(calls) < 10

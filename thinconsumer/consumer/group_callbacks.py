@@ -36,10 +36,13 @@ class GroupCallbacks:
         self._shell = shell
         self._managers = managers
         self._group = group
+        #: The number of the last commit of which :meth:`run` may call the callback; None outside of it: any.
+        self._last_commit: int | None = None
 
     def next(self, now: float, every: bool) -> UserCallback | None:
         """Return the next user code that is due, or None; without ``every``, only code that the rebalance waits for."""
-        if every and self._group.commits.queue.finished:
+        queue = self._group.commits.queue
+        if every and queue.has_callback(queue.last_number if self._last_commit is None else self._last_commit):
             return UserCallback(self._run_commit_callback, then_step=False)
         if self._group.has_work(now):
             return UserCallback(lambda: self._run_member_work(now, every))
@@ -67,13 +70,20 @@ class GroupCallbacks:
         # the automatic commit if it is due.
         if self._group.polled(now):
             self._shell.engine.touch()
-        now = self._shell.run_callbacks(now)
+        self._last_commit = self._group.commits.queue.last_number
+        try:
+            now = self._shell.run_callbacks(now)
+        finally:
+            self._last_commit = None
         self._raise_error()
         return now
 
     def run_commit_callbacks(self) -> None:
-        """Run the callbacks of all finished commits, in the order of the commits."""
-        while self._group.commits.queue.finished and not self._shell.in_callback:
+        """Run the callbacks of all finished commits, in their order, except those that the callbacks add."""
+        self._run_commit_callbacks(self._group.commits.queue.last_number)
+
+    def _run_commit_callbacks(self, last: int) -> None:
+        while self._group.commits.queue.has_callback(last) and not self._shell.in_callback:
             with self._shell.callback():
                 self._run_commit_callback()
 
@@ -134,9 +144,10 @@ class GroupCallbacks:
         """Fail the pending commits and run all their callbacks, even if some of them raise."""
         group = self._group
         group.commits.give_up_all(self._shell.driver.now())
-        while group.commits.queue.finished:
+        last = group.commits.queue.last_number
+        while group.commits.queue.has_callback(last):
             try:
-                self.run_commit_callbacks()
+                self._run_commit_callbacks(last)
             except Exception as error:  # noqa: BLE001 - raised after leaving the group, like a listener's
                 group.revocation.error = group.revocation.error or error
 

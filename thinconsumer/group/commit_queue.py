@@ -144,6 +144,19 @@ class CommitQueue:
             self._settle_empty()
         return pending
 
+    @property
+    def last_number(self) -> int:
+        """The number of the call added last."""
+        return self._numbers
+
+    def has_callback(self, last: int) -> bool:
+        """Return whether the first callback that is due is that of a call up to number ``last``.
+
+        If callbacks of calls that other callbacks have just added ran at once, a callback that commits again after an
+        error would run for ever in a single poll: outside the group, a commit fails at once.
+        """
+        return bool(self.finished) and self.finished[0].pending.number <= last
+
     def unsettled(self) -> list[Pending]:
         """Return the calls that are not settled, in call order."""
         return list(self._calls.values())
