@@ -1,5 +1,7 @@
 """Deserializers are the user's code in the middle of a poll: what they may do to the consumer that calls them."""
 
+import contextlib
+
 import pytest
 
 from thinconsumer import DeserializationError, IllegalStateError, TopicPartition
@@ -149,6 +151,26 @@ def test_records_of_other_partitions_come_although_the_polls_of_two_are_interrup
     fragile.is_broken = False
     assert poll(4) == 0
     assert found == {0: [0, 1, 2], 1: [0, 1, 2], 2: [0, 1, 2]}
+
+
+def test_a_partition_whose_poll_was_interrupted_once_is_not_hidden_by_one_that_interrupts_each(world):
+    one = world(topics={"t": 2})
+    for number in (0, 1):
+        one.append(5, partition=number)
+    interrupted = []
+
+    def stop(data):
+        if data == b"1:0" or (data == b"0:0" and not interrupted):
+            interrupted.append(data)
+            raise Stop
+        return data
+
+    consumer = one.consumer(("t", 0), ("t", 1), value_deserializer=stop)
+    found = {}
+    for _ in range(6):
+        with contextlib.suppress(Stop):
+            found.update(consumer.poll(100))
+    assert [record.offset for record in found[T0]] == [0, 1, 2, 3, 4]
 
 
 def test_the_record_that_has_interrupted_a_poll_can_be_skipped_or_read_as_bytes(world, fragile_reader, read):

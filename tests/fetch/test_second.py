@@ -2,6 +2,7 @@
 
 import pytest
 
+from thinconsumer.connection.request import Answer
 from thinconsumer.errors import KafkaConnectionError
 from thinconsumer.fetch.planner import CHANNEL
 from thinconsumer.fetch.second import AWAITED_S, LOOK_AFTER_S, LOOK_AT_MAX
@@ -135,6 +136,19 @@ def test_a_second_fetch_that_is_written_late_asks_for_what_is_still_missing(held
     first.answer({})
     assert world.fetch().asked()[a.tp].fetch_offset == 40
     assert request.build(17).topics == []
+
+
+def test_after_a_second_fetch_without_partitions_nothing_waits(held):
+    """Otherwise polls would run a busy loop until the first Fetch is answered: no response without partitions fits."""
+    world, a, _, _ = held
+    world.buffer.pinned = 100
+    seek(a, 40)
+    (request,) = world.planner.step(world.now)
+    a.paused = True
+    assert request.build(17).topics == []
+    world.answers.handle(Answer(request, 1, 17, error=KafkaConnectionError("lost")), world.now)
+    world.now += 10
+    assert world.fetches() == world.seconds == {} and not world.buffer.starving and not world.planner.has_left_out
 
 
 def test_a_partition_is_fetched_at_once_when_the_buffer_has_room_again(make, kit):

@@ -293,7 +293,8 @@ class Collector:
                 is_postponed = isinstance(error, PostponedError)
                 if not is_postponed and not parts and not poll_result.count and not poll_result.moves:
                     self._raise(fetched, error)
-                self._overdue = fetched
+                if not is_postponed or self._overdue is None:  # else this partition could hide another one for ever
+                    self._overdue = fetched
                 break
             if poll_result.count >= max_records or _has_reached(end, fetched, poll_result):
                 break

@@ -294,6 +294,11 @@ class Planner:
         second = self._seconds[node_id]
         if second.retry.in_flight or now < second.retry.not_before:
             return []
+        if not second.waiting:
+            # The last second Fetch was written after its partitions were paused. Without partitions, no memory would
+            # be free for a response, and polls would make room again and again, in a loop without a pause.
+            del self._waiting[node_id]
+            return []
         held_from = held_since(first, self._has_more)
         if now < held_from:
             self._look_at = min(self._look_at, held_from)
