@@ -125,12 +125,12 @@ class Mirror(RebalanceListener):
         self._is_assigned = True
 
     def on_partitions_revoked(self, revoked: Collection[TopicPartition]) -> None:
-        """Commit what other members must not write again."""
+        """Commit the acknowledged positions, so that other members do not write these batches again."""
         self._is_assigned = False
         self._hand_over(revoked)
 
     def on_partitions_lost(self, lost: Collection[TopicPartition]) -> None:
-        """Forget the partitions: another member writes again what was not committed."""
+        """Forget the partitions: another member writes the batches that are not committed again."""
         self._is_assigned = False
         for tp in lost:
             self._sent.pop(tp, None)
@@ -182,7 +182,7 @@ class Mirror(RebalanceListener):
         return found
 
     def _note_positions(self) -> None:
-        """Take the consumer's position where all is acknowledged: it may be behind control batches and aborted ones.
+        """Move acknowledged positions to the consumer's, which may be behind control batches and aborted ones.
 
         Only valid if every polled batch was sent. Otherwise the batches before the position would never be written.
         """
