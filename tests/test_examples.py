@@ -138,6 +138,7 @@ class MortalConnection(sqlite3.Connection):
     """Kills its process before or after one of its statements or commits."""
 
     moments_left = float("inf")
+    last = None  #: The cursor of the last statement.
 
     def pass_moment(self):
         self.moments_left -= 1
@@ -146,7 +147,7 @@ class MortalConnection(sqlite3.Connection):
 
     def execute(self, *words):
         self.pass_moment()
-        cursor = super().execute(*words)
+        cursor = self.last = super().execute(*words)
         self.pass_moment()
         return cursor
 
@@ -185,10 +186,15 @@ class Counting:
         """Start a member that is killed after some moments; its connections then break."""
         driver = self.cluster.driver()
         consumer = self.example.new_consumer(self.cluster.bootstrap_servers, driver=driver, **options)
-        with contextlib.closing(self.open(MortalConnection)) as db, contextlib.suppress(Killed):
-            counter = self.example.Counter(consumer, "orders", db)
-            db.moments_left = moments
-            yield counter
+        with contextlib.closing(self.open(MortalConnection)) as db:
+            with contextlib.suppress(Killed):
+                counter = self.example.Counter(consumer, "orders", db)
+                db.moments_left = moments
+                yield counter
+            # As the end of a process does: a cursor that is still referenced would keep the transaction and its lock.
+            if db.last is not None:
+                db.last.close()
+            db.rollback()
         driver.close()
 
     def check(self):

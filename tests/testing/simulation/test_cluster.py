@@ -13,8 +13,8 @@ A0 = TopicPartition("a", 0)
 class Notes(Checker):
     """Records the brokers' requests, responses and losses."""
 
-    def __init__(self, *args):
-        super().__init__(*args)
+    def __init__(self, *args, **about):
+        super().__init__(*args, **about)
         self.asked, self.answers, self.losses = [], [], []
 
     def requested(self, client, node, request, now):
