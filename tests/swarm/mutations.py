@@ -39,7 +39,7 @@ from thinconsumer.sasl.login import SaslLogin
 from thinconsumer.sasl.login_manager import LoginManager
 from thinconsumer.testing.simulation import GroupSwarm, ReaderSwarm
 from thinconsumer.testing.simulation.knobs import OAUTHBEARER, STYLES, Knobs
-from thinconsumer.timers import Backoff, Retry
+from thinconsumer.timers import Backoff
 from thinconsumer.topic_metadata import EpochDoubt, TopicMetadata
 
 reading, grouped = functools.partial(bug, ReaderSwarm), functools.partial(bug, GroupSwarm)
@@ -311,7 +311,7 @@ ROWS = (
     reading(
         "refusals without backoff",
         "What a broker refuses is asked again as fast as it refuses; it must get time to recover (KIP-580).",
-        (Retry, "failed", "self.not_before = now + self.backoff.delay(self.attempts, self.random)", "pass"),
+        (Backoff, "delay", "return min(min(grown, self.maximum) * spread, self.maximum)", "return 0.0"),
     ),
     reading(
         "fetches wait for ever",
