@@ -202,12 +202,6 @@ CONSUMER_GROUP_ROWS = (
         needs=lambda knobs: knobs.double_absences,
     ),
     coordinated(
-        "gap trusted after a failed heartbeat",
-        "A program whose polls never wait gets records although its last heartbeat failed, and renewed no session.",
-        (ConsumerMember, "withholds", "self._known is None or not", "not"),
-        needs=lambda knobs: knobs.double_absences,
-    ),
-    coordinated(
         "gap trusted that nothing has survived",
         "A program whose polls never wait gets records after each gap, also after one longer than any survived.",
         (ConsumerMember, "withholds", "self._gap > self._survived", "False"),

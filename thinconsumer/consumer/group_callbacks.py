@@ -42,7 +42,8 @@ class GroupCallbacks:
     def next(self, now: float, every: bool) -> UserCallback | None:
         """Return the next user code that is due, or None; without ``every``, only code that the rebalance waits for."""
         queue = self._group.commits.queue
-        if every and queue.has_callback(queue.last_number if self._last_commit is None else self._last_commit):
+        last = queue.last_number if self._last_commit is None else self._last_commit
+        if every and queue.finished and queue.has_callback(last):
             return UserCallback(self._run_commit_callback, then_step=False)
         if self._group.has_work(now):
             return UserCallback(lambda: self._run_member_work(now, every))

@@ -184,7 +184,11 @@ class Collector:
             batches: list[RawBatch] = []
             end = partition.delivery_end
             for fetched in self._buffer.queue(partition):
-                if not fetched.fresh or size >= max_bytes or _has_reached(end, fetched, poll_result):
+                if (
+                    not fetched.fresh
+                    or size >= max_bytes
+                    or (end is not None and _has_reached(end, fetched, poll_result))
+                ):
                     break
                 taken, error = self._take_raw(fetched, max_bytes - size, end, poll_result)
                 batches += taken
@@ -296,7 +300,7 @@ class Collector:
                 if not is_postponed or self._overdue is None:  # else this partition could hide another one for ever
                     self._overdue = fetched
                 break
-            if poll_result.count >= max_records or _has_reached(end, fetched, poll_result):
+            if poll_result.count >= max_records or (end is not None and _has_reached(end, fetched, poll_result)):
                 break
         if parts:
             poll_result.records[partition.tp] = as_list_or_sequence(parts)
@@ -474,9 +478,9 @@ def _place(fetched: Fetched, poll_result: PollResult) -> tuple[int, int]:
     return fetched.cursor.offset, fetched.cursor.epoch
 
 
-def _has_reached(end: int | None, fetched: Fetched, poll_result: PollResult) -> bool:
-    """Return whether that position is at an end offset, if there is one."""
-    return end is not None and _place(fetched, poll_result)[0] >= end
+def _has_reached(end: int, fetched: Fetched, poll_result: PollResult) -> bool:
+    """Return whether that position is at an end offset."""
+    return _place(fetched, poll_result)[0] >= end
 
 
 def _first_end(one: int | None, other: int | None) -> int | None:

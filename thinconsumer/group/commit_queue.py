@@ -98,7 +98,7 @@ class CommitQueue:
     def __init__(self, explain: Explain) -> None:
         self._explain = explain
         self._calls: OrderedDict[int, Pending] = OrderedDict()
-        self._numbers = 0
+        self.last_number = 0  #: The number of the call added last.
         self.newest: Call[None] | None = None  #: The call added last, settled or not.
         self._deadlines: list[tuple[float, int]] = []
         self._empty: deque[Pending] = deque()
@@ -128,9 +128,9 @@ class CommitQueue:
 
         A call without offsets is settled as soon as all calls before it are settled.
         """
-        self._numbers += 1
+        self.last_number += 1
         call: Call[None] = Call(what)
-        pending = Pending(self._numbers, dict(offsets), identity, deadline, callback, call, set(offsets), topic_ids)
+        pending = Pending(self.last_number, dict(offsets), identity, deadline, callback, call, set(offsets), topic_ids)
         self.newest = pending.call
         self._calls[pending.number] = pending
         heappush(self._deadlines, (deadline, pending.number))
@@ -143,11 +143,6 @@ class CommitQueue:
             self._empty.append(pending)
             self._settle_empty()
         return pending
-
-    @property
-    def last_number(self) -> int:
-        """The number of the call added last."""
-        return self._numbers
 
     def has_callback(self, last: int) -> bool:
         """Return whether the first callback that is due is that of a call up to number ``last``.

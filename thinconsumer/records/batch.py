@@ -168,18 +168,20 @@ class RecordBatch:
             return None
         return self._decode(topic, partition, check_crcs, decompressed_bytes_max)
 
-    def _computed_crc(self) -> int:
-        if self.magic == 2:
-            return checksum.crc32c(self.view[CRC_COVERS_FROM:])
-        return zlib.crc32(self.view[LEGACY_CRC_COVERS_FROM:])
-
     def is_whole(self) -> bool:
         """Return whether the checksum is right."""
-        return self._computed_crc() == self.crc
+        try:
+            self.check_crc()
+        except CorruptRecordError:
+            return False
+        return True
 
     def check_crc(self, topic: str = "", partition: int = -1) -> None:
         """Verify the checksum; raise CorruptRecordError if it is wrong."""
-        computed = self._computed_crc()
+        if self.magic == 2:
+            computed = checksum.crc32c(self.view[CRC_COVERS_FROM:])
+        else:
+            computed = zlib.crc32(self.view[LEGACY_CRC_COVERS_FROM:])
         if computed != self.crc:
             raise self._corrupt(topic, partition, f"the checksum is {computed:#010x}, the header has {self.crc:#010x}")
 
