@@ -18,13 +18,22 @@ from collections.abc import Mapping
 from ..consumer import Consumer
 from ..net.secured import open_driver
 from ..produce import Producer, ProducerSettings
-from ..types import TopicPartition
 from .cluster import TopicsByName, check_topic, connected_admin
 from .command_config import command_config
+from .consume import partitions_to_read
 from .consume_in_group import CLOSE_TIMEOUT_MS, BytesConsumer, exit_on_sigterm
 from .mirroring import Mirror
 from .output import Progress
-from .parsing import CommandError, Parser, UsageError, add_cluster, add_progress, add_properties, client_config
+from .parsing import (
+    CommandError,
+    Parser,
+    PartitionsOf,
+    UsageError,
+    add_cluster,
+    add_progress,
+    add_properties,
+    client_config,
+)
 
 POLL_MS = 1000
 DELIVERY_TIMEOUT_MS = 30_000
@@ -92,9 +101,8 @@ def _copy(consumer: BytesConsumer, mirror: Mirror, options: argparse.Namespace, 
     consumer.subscribe(dict(options.topics), listener=mirror)
     ends = None
     if options.until_end:
-        numbers = {topic: consumer.partitions_for_topic(topic) or () for topic in dict(options.topics)}
         ends = consumer.end_offsets(
-            [TopicPartition(topic, number) for topic, found in numbers.items() for number in found]
+            partitions_to_read(consumer, [PartitionsOf(name, None) for name, _ in options.topics])
         )
     while ends is None or not mirror.has_reached(ends):
         mirror.copy(POLL_MS if ends is None else 100)

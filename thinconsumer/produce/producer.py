@@ -167,8 +167,8 @@ class Producer(BaseClient):
     def _make_room(self, size: int) -> None:
         if size > self._record_max:
             raise IllegalArgumentError(
-                f"a record of {size} bytes is larger than max_request_size="
-                f"{self.settings.max_request_size} or buffer_memory={self.settings.buffer_memory}"
+                f"a record of {size} bytes is larger than max_request_size={self.settings.max_request_size} or "
+                f"buffer_memory={self.settings.buffer_memory}"
             )
         limit = self.settings.buffer_memory - size
         seconds = self.settings.max_block_ms / 1000

@@ -39,6 +39,8 @@ CODEC_MASK = 0x07
 LOG_APPEND_TIME = 0x08
 TRANSACTIONAL = 0x10
 CONTROL = 0x20
+#: The base timestamp is a delete horizon (KIP-534): compaction has replaced it.
+DELETE_HORIZON = 0x40
 
 
 class ControlType(enum.IntEnum):

@@ -15,6 +15,7 @@ from . import checksum, compression
 from .batch import (
     CONTROL,
     CRC_COVERS_FROM,
+    DELETE_HORIZON,
     HEADER,
     HEADER_SIZE,
     LOG_APPEND_TIME,
@@ -26,7 +27,6 @@ from .columns import Header
 
 __all__ = ["NewRecord", "build_batch", "build_marker", "frame_records", "restamp"]
 
-DELETE_HORIZON = 0x40
 _MARKER_KEY = Struct(">hh")
 _MARKER_VALUE = Struct(">hi")
 _CRC = Struct(">I")

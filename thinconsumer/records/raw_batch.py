@@ -6,13 +6,10 @@ Only the header is read, by :class:`.RecordBatch`. :mod:`.section` writes such b
 from __future__ import annotations
 
 from ..types import ConsumerRecord, TopicPartition
-from .batch import HEADER_SIZE, RecordBatch
+from .batch import DELETE_HORIZON, HEADER_SIZE, RecordBatch
 from .compression import Codec
 
 __all__ = ["RawBatch"]
-
-#: The bit of a header's attributes that says that the base timestamp is a delete horizon (KIP-534).
-DELETE_HORIZON = 0x40
 
 
 class RawBatch:

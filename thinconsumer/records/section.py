@@ -8,9 +8,10 @@ sequence numbers of the producer that writes it, is made anew. A leader that kee
 from __future__ import annotations
 
 import enum
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import overload
 
+from ..types import ConsumerRecord
 from .batch import HEADER_SIZE, RecordBatch
 from .builder import NewRecord, build_batch, frame_records
 from .raw_batch import RawBatch
@@ -54,11 +55,12 @@ class RecordSection(Sequence[NewRecord]):
         reason = _reason(batch)
         if reason is None:
             return cls(RecordBatch(batch.data)), None
-        records = [NewRecord(record.value, record.key, record.headers, record.timestamp) for record in batch.decode()]
-        if not records:
-            return None, reason
-        codec = RecordBatch(batch.data).codec
-        return cls(RecordBatch(memoryview(build_batch(records, codec=codec)))), reason
+        records = _to_write(batch.decode())
+        return (cls._encoded(records, RecordBatch(batch.data).codec) if records else None), reason
+
+    @classmethod
+    def _encoded(cls, records: Sequence[NewRecord], codec: int) -> RecordSection:
+        return cls(RecordBatch(memoryview(build_batch(records, codec=codec))))
 
     def encode(self, producer_id: int, producer_epoch: int, base_sequence: int) -> bytes:
         """Return the batch with a new header."""
@@ -87,13 +89,14 @@ class RecordSection(Sequence[NewRecord]):
         Raises as :meth:`of`.
         """
         if self._decoded is None:
-            batch = RecordBatch(memoryview(self.encode(-1, -1, -1)))
-            self._decoded = [
-                NewRecord(record.value, record.key, record.headers, record.timestamp) for record in batch.decode("", -1)
-            ]
+            self._decoded = _to_write(RecordBatch(memoryview(self.encode(-1, -1, -1))).decode("", -1))
         if isinstance(index, slice):
-            return RecordSection(RecordBatch(memoryview(build_batch(self._decoded[index], codec=self.codec))))
+            return self._encoded(self._decoded[index], self.codec)
         return self._decoded[index]
+
+
+def _to_write(records: Iterable[ConsumerRecord[bytes | None, bytes | None]]) -> list[NewRecord]:
+    return [NewRecord(record.value, record.key, record.headers, record.timestamp) for record in records]
 
 
 def _reason(batch: RawBatch) -> Reencoded | None:
