@@ -135,9 +135,8 @@ def planted_functions(tree: Path) -> set[tuple[str, str]]:
 
 def _print_planted_functions() -> int:
     sys.path[:0] = [os.path.abspath("tests/swarm"), os.path.abspath("tests/ordered")]
-    mutations, order_bugs, liveness = map(importlib.import_module, ("mutations", "order_bugs", "test_liveness"))
-    edits = [edit for row in mutations.TABLE.rows for edit in row.edits]
-    edits += [edit for planted, _ in order_bugs.BUGS.values() for edit in planted]
+    seed_search, liveness = map(importlib.import_module, ("seed_search", "test_liveness"))
+    edits = [edit for bug in seed_search.BUGS.values() for edit in bug.edits]
     [mark] = liveness.test_a_bug_that_holds_a_partition_is_noticed.pytestmark
     edits += [param.values[1] for param in mark.args[1]]
     found = set()

@@ -4,8 +4,7 @@ Members commit nothing, so that committed offsets cannot open a gate in place of
 """
 
 import pytest
-from order_bugs import planted
-from planting import Edit
+from planting import Edit, planted
 
 from thinconsumer import TopicPartition
 from thinconsumer.broker.faults import Silence
@@ -404,5 +403,5 @@ def emptied(world):
 )
 def test_a_bug_that_holds_a_partition_is_noticed(world, fails, edit):
     fails(world)
-    with planted((edit,)), pytest.raises(AssertionError, match=r"\(200 \* "):
+    with planted(edit), pytest.raises(AssertionError, match=r"\(200 \* "):
         fails(world)

@@ -1,12 +1,9 @@
 """Deliberate bugs in the client, each of which a swarm has to notice; see ``planting.py``."""
 
 import functools
-import sys
 from collections.abc import Callable
-from pathlib import Path
 
-from consumer_group_mutations import CONSUMER_GROUP_ROWS
-from planting import BugTable, bug
+from planting import bug
 
 from thinconsumer.connection.connection import Connection
 from thinconsumer.connection.route import BrokerRoute
@@ -573,8 +570,3 @@ ROWS = (
         (Committed, "_take", "COMMITTED_FOUND, value.offset,", "COMMITTED_FOUND, value.offset + 1,"),
     ),
 )  # fmt: skip
-
-TABLE = BugTable(Path(__file__), (*ROWS, *CONSUMER_GROUP_ROWS))
-
-if __name__ == "__main__":
-    sys.exit(TABLE.main())

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from planting import SOAKED, WORLDS
+from seed_search import SOAKED, WORLDS
 
 from thinconsumer.testing.simulation import ConsumerGroupSwarm, GroupSwarm, ReaderSwarm, Violation
 from thinconsumer.testing.simulation.knobs import Knobs
