@@ -19,7 +19,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.append(str(ROOT / "tests" / "real"))
 if importlib.util.find_spec("thinconsumer") is None:
-    sys.path.append(str(ROOT))  # not installed: the checkout
+    sys.path += [str(ROOT), str(ROOT / "testing")]  # not installed: the checkout
 
 from realkafka import Administration, new_cluster  # noqa: E402
 

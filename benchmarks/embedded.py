@@ -20,8 +20,8 @@ from typing import Any
 from clusters import ROOT, broker, environment, unique
 from writers import WRITERS
 
-from thinconsumer.broker.process import BrokerProcess
-from thinconsumer.broker.server import EmbeddedBroker
+from thinconsumer_testing.broker.process import BrokerProcess
+from thinconsumer_testing.broker.server import EmbeddedBroker
 
 CLIENTS = ("kafka-python", "aiokafka", "confluent-kafka")
 READS_WITH = {"confluent-kafka": "confluent-kafka tuned"}  # by default its queue stalls it, and hides the broker

@@ -16,10 +16,10 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from thinconsumer.broker.cluster import Cluster
-from thinconsumer.broker.config import BrokerConfig
 from thinconsumer.wire.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions
 from thinconsumer.wire.header import decode_response_header, encode_request
+from thinconsumer_testing.broker.cluster import Cluster
+from thinconsumer_testing.broker.config import BrokerConfig
 
 VERSION = 1
 

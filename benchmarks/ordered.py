@@ -31,7 +31,7 @@ def main() -> int:
     if arguments.read:
         print(json.dumps(read(*arguments.read, arguments.records)))
         return 0
-    from thinconsumer.broker.process import BrokerProcess
+    from thinconsumer_testing.broker.process import BrokerProcess
 
     with BrokerProcess() as broker:
         for topic, enabled in TOPICS.items():

@@ -28,7 +28,7 @@ from typing import Any
 
 from clusters import ROOT, environment
 
-from thinconsumer.broker.process import BrokerProcess
+from thinconsumer_testing.broker.process import BrokerProcess
 
 TOPICS = 10
 RECORDS = 50

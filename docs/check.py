@@ -13,6 +13,7 @@ import re
 import sys
 import textwrap
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from types import ModuleType
 
@@ -28,7 +29,7 @@ HEADING = re.compile(r"^#+ +(.*?)\s*$", re.MULTILINE)
 
 def pages() -> list[Path]:
     """Return all pages."""
-    return sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").rglob("*.md")])
+    return sorted(chain(ROOT.glob("*.md"), *((ROOT / name).rglob("*.md") for name in ("docs", "examples", "testing"))))
 
 
 def anchors(text: str) -> set[str]:
@@ -82,12 +83,13 @@ def test_errors(page: Path, text: str) -> Iterator[str]:
 
 
 def file_errors(page: Path, text: str) -> Iterator[str]:
-    """Yield files and folders that the design page names and neither the package nor its broker has."""
+    """Yield files and folders that the design page names and none of the packages and the broker has."""
     if page.name != "design.md":
         return
-    package = ROOT / "thinconsumer"
+    testing = ROOT / "testing" / "thinconsumer_testing"
+    folders = (ROOT / "thinconsumer", testing.parent, testing, testing / "broker", ROOT)
     for name in dict.fromkeys(PACKAGE_FILE.findall(FENCE.sub("", text))):
-        if not any((folder / name).exists() for folder in (package, package / "broker", ROOT)):
+        if not any((folder / name).exists() for folder in folders):
             yield f"{page.relative_to(ROOT)}: there is no file {name} in the package"
 
 

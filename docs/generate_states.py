@@ -15,15 +15,15 @@ from pathlib import Path
 from typing import Any
 
 from thinconsumer import position_states
-from thinconsumer.broker.group import states as group_states
-from thinconsumer.broker.txn.states import TRANSITIONS as TRANSACTION_TRANSITIONS
-from thinconsumer.broker.txn.states import TransactionState
 from thinconsumer.connection import states
 from thinconsumer.connection.states import CONNECTION_IGNORED, CONNECTION_TRANSITIONS, ROUTE_IGNORED, ROUTE_TRANSITIONS
 from thinconsumer.group import coordinator
 from thinconsumer.group.classic import states as member_states
 from thinconsumer.group.consumer import states as epoch_states
 from thinconsumer.produce.batch import BATCH_TRANSITIONS, BatchState
+from thinconsumer_testing.broker.group import states as group_states
+from thinconsumer_testing.broker.txn.states import TRANSITIONS as TRANSACTION_TRANSITIONS
+from thinconsumer_testing.broker.txn.states import TransactionState
 
 PAGE = Path(__file__).with_name("states.md")
 
@@ -80,21 +80,21 @@ MACHINES: list[tuple[str, str, type[enum.Enum], Mapping[Any, Mapping[Any, Any]],
     ("Producer: a batch", "thinconsumer/produce/batch.py", BatchState, BATCH_TRANSITIONS, {}),
     (
         "Embedded broker: a group",
-        "thinconsumer/broker/group/states.py",
+        "testing/thinconsumer_testing/broker/group/states.py",
         group_states.GroupState,
         group_states.GROUP_TRANSITIONS,
         {},
     ),
     (
         "Embedded broker: the coordinator of a partition of groups",
-        "thinconsumer/broker/group/states.py",
+        "testing/thinconsumer_testing/broker/group/states.py",
         group_states.ShardState,
         group_states.SHARD_TRANSITIONS,
         {},
     ),
     (
         "Embedded broker: a transaction",
-        "thinconsumer/broker/txn/states.py",
+        "testing/thinconsumer_testing/broker/txn/states.py",
         TransactionState,
         TRANSACTION_TRANSITIONS,
         {},

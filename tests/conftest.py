@@ -7,6 +7,7 @@ import importlib.util
 import os
 import signal
 import socket
+import sys
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
@@ -25,6 +26,7 @@ from realkafka.fixtures import (  # noqa: F401 - fixtures and hooks for every fo
     secured_kafka,
 )
 
+import thinconsumer
 from thinconsumer.errors import SaslAuthenticationFailedError
 
 try:
@@ -71,6 +73,14 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+# A checkout: the programs that tests start find the packages where this process finds them.
+_place = Path(thinconsumer.__file__).parents[1]
+if "site-packages" not in _place.parts:
+    _folders = [str(_place), str(_place / "testing")]
+    sys.path += [folder for folder in _folders if folder not in sys.path]
+    os.environ["PYTHONPATH"] = os.pathsep.join([*_folders, *filter(None, [os.environ.get("PYTHONPATH")])])
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add ``--soak``, which runs tests for their full length."""
     parser.addoption("--soak", action="store_true", help="run tests marked soak for their stated length")
@@ -78,12 +88,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Refuse to run on the checkout when the wheel was promised: every result would be about other code."""
-    spec = importlib.util.find_spec("thinconsumer")
-    place = Path(spec.origin if spec and spec.origin else "nowhere")
-    if os.environ.get("THINCONSUMER_TEST_INSTALLED") == "1" and "site-packages" not in place.parts:
-        raise pytest.UsageError(
-            f"the wheel was to be tested, but thinconsumer comes from {place}: run pytest, not python -m"
-        )
+    if os.environ.get("THINCONSUMER_TEST_INSTALLED") != "1":
+        return
+    for name in ("thinconsumer", "thinconsumer_testing"):
+        spec = importlib.util.find_spec(name)
+        place = Path(spec.origin if spec and spec.origin else "nowhere")
+        if "site-packages" not in place.parts:
+            said = f"the wheel was to be tested, but {name} comes from {place}"
+            raise pytest.UsageError(f"{said}: run pytest, not python -m")
 
 
 @pytest.hookimpl(wrapper=True)
@@ -105,6 +117,21 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     tests = Path(__file__).parent
     ranks = {path: LONGEST.get(path.relative_to(tests).as_posix(), len(LONGEST)) for path in {i.path for i in items}}
     items.sort(key=lambda item: ranks[item.path])
+
+
+@pytest.fixture
+def without_testing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let imports find no ``thinconsumer_testing``, as where only the client is installed."""
+
+    class Missing:
+        def find_spec(self, name: str, *about: object) -> None:
+            if name == "thinconsumer_testing":
+                raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+    names = ("thinconsumer_testing", "thinconsumer.testing", "thinconsumer.broker")
+    for loaded in [loaded for loaded in sys.modules if loaded.startswith(names)]:
+        monkeypatch.delitem(sys.modules, loaded)
+    monkeypatch.setattr(sys, "meta_path", [Missing(), *sys.meta_path])
 
 
 @pytest.fixture

@@ -15,16 +15,14 @@ from pathlib import Path
 
 import pytest
 
-import thinconsumer
 from thinconsumer import Consumer, TopicPartition
 from thinconsumer.broker import BrokerProcess
 from thinconsumer.testing import MemoryCluster
-from thinconsumer.testing.simulation.observed import SimConsumer
+from thinconsumer_testing.simulation.observed import SimConsumer
 
 pytestmark = pytest.mark.once
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
-ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(thinconsumer.__file__).parents[1])}
 
 
 @pytest.fixture
@@ -35,7 +33,7 @@ def start(tmp_path):
     def start_one(name, *words):
         command = [sys.executable, EXAMPLES / name, *words]
         streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-        children.append(subprocess.Popen(command, cwd=tmp_path, env=ENVIRONMENT, **streams))
+        children.append(subprocess.Popen(command, cwd=tmp_path, **streams))
         return children[-1]
 
     yield start_one
@@ -291,7 +289,7 @@ def test_the_example_of_a_users_test_passes(tmp_path):
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "testing"],
         cwd=tmp_path,
-        env={**ENVIRONMENT, "PYTEST_ADDOPTS": "", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
+        env={**os.environ, "PYTEST_ADDOPTS": "", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
         capture_output=True,
         text=True,
         timeout=50,
@@ -306,7 +304,6 @@ def test_the_pool_of_workers_settles_four_times(tmp_path):
     done = subprocess.run(
         [sys.executable, EXAMPLES / "worker_pool.py"],
         cwd=tmp_path,
-        env=ENVIRONMENT,
         capture_output=True,
         text=True,
         timeout=50,

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import thinconsumer
+import thinconsumer_testing
 
 #: Modules with an ``__all__`` that the top level exports.
 PUBLIC = ("consumer", "errors", "types", "group", "member")
@@ -81,7 +82,8 @@ def test_importing_any_module_starts_no_thread_and_opens_nothing(tmp_path):
     """Nothing happens before a call: threads, sockets and warnings would come with every import."""
     modules = sorted(
         found.name
-        for found in pkgutil.walk_packages(thinconsumer.__path__, "thinconsumer.")
+        for package in (thinconsumer, thinconsumer_testing)
+        for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}.")
         if not {"spark", "columnar", "__main__"} & set(found.name.split("."))
     )
     assert len(modules) > 10
@@ -94,14 +96,8 @@ def test_importing_any_module_starts_no_thread_and_opens_nothing(tmp_path):
         "assert fds() == before, 'a descriptor was left open'\n"
         "print(importlib.import_module('thinconsumer').__file__)\n"
     )
-    folder = Path(thinconsumer.__file__).parents[1]
     run = subprocess.run(
-        [sys.executable, "-W", "error", "-c", code, *modules],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(folder)},
-        capture_output=True,
-        text=True,
-        check=False,
+        [sys.executable, "-W", "error", "-c", code, *modules], cwd=tmp_path, capture_output=True, text=True, check=False
     )
     assert run.returncode == 0, run.stderr
     assert run.stdout.strip() == thinconsumer.__file__
@@ -111,5 +107,21 @@ def test_what_is_tested_is_the_installed_wheel_when_that_was_promised():
     """tox promises it. A checkout that hides the wheel would let a file missing from the wheel pass."""
     if os.environ.get("THINCONSUMER_TEST_INSTALLED") != "1":
         pytest.skip("not promised: THINCONSUMER_TEST_INSTALLED is not 1")
-    assert "site-packages" in Path(thinconsumer.__file__).parts
-    assert (Path(thinconsumer.__file__).parent / "py.typed").exists()
+    for package in (thinconsumer, thinconsumer_testing):
+        assert "site-packages" in Path(package.__file__).parts
+        assert (Path(package.__file__).parent / "py.typed").exists()
+
+
+@pytest.mark.parametrize("name", ["testing", "testing.fixtures", "broker"])
+def test_names_of_thinconsumer_testing_are_the_same_objects_in_thinconsumer(name):
+    here = importlib.import_module(f"thinconsumer.{name}")
+    there = importlib.import_module(f"thinconsumer_{name}" if name != "broker" else "thinconsumer_testing.broker")
+    assert here.__all__ == there.__all__
+    assert all(getattr(here, exported) is getattr(there, exported) for exported in there.__all__)
+
+
+@pytest.mark.parametrize("name", ["testing", "testing.fixtures", "broker"])
+@pytest.mark.usefixtures("without_testing")
+def test_without_thinconsumer_testing_the_error_names_the_command(name):
+    with pytest.raises(ImportError, match="pip install thinconsumer-testing"):
+        importlib.import_module(f"thinconsumer.{name}")

@@ -15,6 +15,8 @@ pytestmark = pytest.mark.once
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "thinconsumer"
+#: The second distribution. Its files are named relative to the folder: ``thinconsumer_testing/broker/log/log.py``.
+TESTING = ROOT / "testing"
 FILE_LINES_MAX = 600
 FUNCTION_LINES_MAX = 70
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
@@ -42,14 +44,17 @@ LADDER = (
     {"consumer"},
     {"member_status"},
     {"member"},
-    {"testing", "cli", "spark"},
+    {"cli", "spark"},
 )
 MAY_IMPORT = {room: set(chain(*LADDER[:rung])) for rung, rooms in enumerate(LADDER) for room in rooms}
-#: A second opinion on the protocol, and no echo of the client: it shares the codec and nothing else.
-MAY_IMPORT["broker"] = {"imports", "garbage_collection", "wire", "records", "timers", "types", "errors"}
-MAY_IMPORT["testing"] |= {"broker"}
-MAY_IMPORT["cli"] |= {"broker", "testing"}
 MAY_IMPORT["__main__"] = {"cli"}
+#: The two modules with the public names of thinconsumer_testing, which is installed or not.
+MAY_IMPORT["testing"] = MAY_IMPORT["broker"] = {"imports", "thinconsumer_testing", "thinconsumer_testing.broker"}
+#: A second opinion on the protocol, and no echo of the client: it shares the codec and nothing else.
+MAY_IMPORT["thinconsumer_testing.broker"] = {
+    "imports", "garbage_collection", "wire", "records", "timers", "types", "errors"
+}  # fmt: skip
+MAY_IMPORT["thinconsumer_testing"] = {*chain(*LADDER), "thinconsumer_testing.broker"}
 
 #: Modules that tell the time, draw lots, wait or talk to the world.
 WORLD = {
@@ -58,8 +63,11 @@ WORLD = {
 }  # fmt: skip
 #: Where they belong. Everything else takes time and randomness as arguments, so that a test can replay it.
 MAY_TOUCH_THE_WORLD = {
-    "imports.py", "net", "client/guard.py", "testing", "spark", "cli", "broker/server.py", "broker/process.py",
-    "broker/directory.py", "broker/channel.py", "broker/port_listener.py", "broker/tls.py", "broker/tls_channel.py",
+    "imports.py", "net", "client/guard.py", "spark", "cli", "thinconsumer_testing",
+    "thinconsumer_testing/broker/server.py", "thinconsumer_testing/broker/process.py",
+    "thinconsumer_testing/broker/directory.py", "thinconsumer_testing/broker/channel.py",
+    "thinconsumer_testing/broker/port_listener.py", "thinconsumer_testing/broker/tls.py",
+    "thinconsumer_testing/broker/tls_channel.py",
     "sasl/aws_msk_iam.py",  # Formats a given time.
     "partitioning.py",  # Runs in producers of other clients.
 }  # fmt: skip
@@ -69,8 +77,17 @@ UNFINISHED = ("TO" + "DO", "FIX" + "ME", "XX" + "X")
 
 
 def room_of(path: str) -> str:
-    """Return the room that a file of the package, named relative to it, belongs to."""
-    return path.split("/")[0].removesuffix(".py")
+    """Return the room of a file that is named relative to the package, or to the second distribution's folder."""
+    first, *rest = path.removesuffix(".py").split("/")
+    return f"{first}.broker" if first == "thinconsumer_testing" and rest[0] == "broker" else first
+
+
+def room_of_import(name: str) -> str | None:
+    """Return the room of an absolute name in one of the two packages; None for any other module."""
+    head, *rest = name.split(".")
+    if head == "thinconsumer_testing":
+        return room_of("/".join([head, *rest, ""]))
+    return rest[0] if head == "thinconsumer" and rest else None
 
 
 def imports(tree: ast.AST, package: list[str]) -> Iterator[tuple[str, int]]:
@@ -84,24 +101,27 @@ def imports(tree: ast.AST, package: list[str]) -> Iterator[tuple[str, int]]:
             heads = [node.module] if node.module else [alias.name for alias in node.names]
             for head in heads:
                 yield ".".join([*base, head]), node.lineno
-            if node.module == "thinconsumer" and not node.level:
+            if node.module in ("thinconsumer", "thinconsumer_testing") and not node.level:
                 for alias in node.names:
-                    yield f"thinconsumer.{alias.name}", node.lineno
+                    yield f"{node.module}.{alias.name}", node.lineno
 
 
 def import_errors(path: str, source: str) -> Iterator[str]:
     """Yield what this file imports and must not; ``path`` is relative to the package."""
     room = room_of(path)
-    package = ["thinconsumer", *path.split("/")[:-1]]
+    package = path.split("/")[:-1]
+    if not room.startswith("thinconsumer_testing"):
+        package.insert(0, "thinconsumer")
     if room == "__init__":
         return  # the façade re-exports from everywhere
     if room not in MAY_IMPORT:
         yield f"{path}: the room {room!r} is on no rung: add it to the ladder, and to docs/design.md"
         return
     for name, line in imports(ast.parse(source), package):
-        head, *rest = name.split(".")
-        if head == "thinconsumer" and rest and rest[0] not in MAY_IMPORT[room] | {room}:
-            yield f"{path}:{line}: {room} may not import {rest[0]}"
+        head = name.split(".")[0]
+        imported = room_of_import(name)
+        if imported is not None and imported not in MAY_IMPORT[room] | {room}:
+            yield f"{path}:{line}: {room} may not import {imported}"
         if head in WORLD and not {room, path} & MAY_TOUCH_THE_WORLD:
             yield f"{path}:{line}: {room} may not touch the world, which {head} does"
         if head == "pyspark" and room != "spark":
@@ -183,9 +203,10 @@ def check(errors_in, folder: Path, base: Path, *more: set[str]) -> None:
         ("group/classic/leader.py", "from ...assignors import range"),
         ("consumer/managers.py", "from ..fetch.planner import Planner\nfrom .. import network_client"),
         ("net/clock.py", "import time\nfrom ..driver import Driver"),
-        ("broker/server.py", "import selectors"),
-        ("testing/clock.py", "import random"),
-        ("broker/topics.py", "from ..wire import fetch\nfrom thinconsumer.records import batch"),
+        ("thinconsumer_testing/broker/server.py", "import selectors"),
+        ("thinconsumer_testing/clock.py", "import random\nfrom thinconsumer.consumer import Consumer"),
+        ("thinconsumer_testing/broker/topics.py", "from .image import Image\nfrom thinconsumer.wire import fetch"),
+        ("broker.py", "from .imports import import_testing\nfrom thinconsumer_testing.broker import *"),
         ("spark/reader.py", "import pyspark"),
         ("wire/source.py", "import struct\nimport math"),
     ],
@@ -205,8 +226,11 @@ def test_imports_that_flow_downhill_pass(path, source):
         ("wire/fetch.py", "if TYPE_CHECKING:\n    from ..consumer import Consumer", "consumer"),
         ("group/classic/leader.py", "from ...consumer import Consumer", "consumer"),
         ("config/options.py", "from ..driver import Driver", "driver"),
-        ("broker/topics.py", "from ..fetch import planner", "fetch"),
-        ("broker/topics.py", "import selectors", "selectors"),
+        ("fetch/planner.py", "from thinconsumer_testing.clock import VirtualClock", "thinconsumer_testing"),
+        ("fetch/planner.py", "from ..broker import BrokerProcess", "broker"),
+        ("thinconsumer_testing/broker/topics.py", "from thinconsumer.fetch import planner", "fetch"),
+        ("thinconsumer_testing/broker/topics.py", "from ..clock import VirtualClock", "thinconsumer_testing"),
+        ("thinconsumer_testing/broker/topics.py", "import selectors", "selectors"),
         ("client/engine.py", "import time", "time"),
         ("client/engine.py", "from time import monotonic", "time"),
         ("connection/sasl.py", "import secrets", "secrets"),
@@ -273,19 +297,20 @@ def test_modules_without_tests_are_found(path, source, tests, missing):
 
 def test_imports_go_one_way_and_clocks_and_sockets_stay_in_their_rooms():
     check(import_errors, PACKAGE, PACKAGE)
+    check(import_errors, TESTING, TESTING)
 
 
-@pytest.mark.parametrize("folder", ["thinconsumer", "tests", "benchmarks", "examples", "docs", ".ci"])
+@pytest.mark.parametrize("folder", ["thinconsumer", "testing", "tests", "benchmarks", "examples", "docs", ".ci"])
 def test_files_and_functions_stay_short(folder):
     check(size_errors, ROOT / folder, ROOT)
 
 
-@pytest.mark.parametrize("folder", ["thinconsumer", "tests", "benchmarks", "examples", "docs", ".ci"])
+@pytest.mark.parametrize("folder", ["thinconsumer", "testing", "tests", "benchmarks", "examples", "docs", ".ci"])
 def test_nothing_is_left_unfinished(folder):
     check(text_errors, ROOT / folder, ROOT)
 
 
-@pytest.mark.parametrize("folder", ["thinconsumer", "tests", "benchmarks", "examples", "docs", ".ci"])
+@pytest.mark.parametrize("folder", ["thinconsumer", "testing", "tests", "benchmarks", "examples", "docs", ".ci"])
 def test_every_module_says_what_it_owns(folder):
     check(docstring_errors, ROOT / folder, ROOT)
 
@@ -293,3 +318,5 @@ def test_every_module_says_what_it_owns(folder):
 def test_every_module_of_formats_and_tables_has_a_test_file_of_its_own():
     tests = {file.relative_to(ROOT / "tests").as_posix() for file in sources(ROOT / "tests", "test_*.py")}
     check(errors_of_missing_tests, PACKAGE, PACKAGE, tests)
+    for room in ("broker", "cli"):
+        check(errors_of_missing_tests, TESTING / "thinconsumer_testing" / room, TESTING / "thinconsumer_testing", tests)

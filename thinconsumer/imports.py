@@ -10,6 +10,9 @@ from typing import Any
 #: cycles without work. By default, n is 26 or 28.
 TIMEOUT_VARIABLE, TIMEOUT = "OPENBLAS_THREAD_TIMEOUT", "20"
 
+#: The package of the distribution thinconsumer-testing.
+TESTING = "thinconsumer_testing"
+
 
 def import_uninterrupted(name: str) -> Any:
     """Import a module in a thread of its own, wait for it, and return it.
@@ -57,3 +60,18 @@ def import_with_numpy(name: str) -> Any:
         # Child processes would inherit it. Another thread of the program may have set it to another value meanwhile.
         if os.environ.get(TIMEOUT_VARIABLE) == TIMEOUT:
             del os.environ[TIMEOUT_VARIABLE]
+
+
+def import_testing(name: str) -> Any:
+    """Import a module of ``thinconsumer_testing`` and return it.
+
+    Raises:
+        ImportError: the distribution thinconsumer-testing is not installed; the message has the command that installs
+            it, and ``name`` is ``thinconsumer_testing``.
+    """
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name != TESTING:
+            raise
+        raise ImportError(f"{name} is not installed: pip install thinconsumer-testing", name=TESTING) from None

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from worlds import WORLDS, EmbeddedWorld, RealWorld, SimulatedWorld, World
 
-from thinconsumer.broker.process import BrokerProcess
+from thinconsumer_testing.broker.process import BrokerProcess
 
 HERE = Path(__file__).parent
 #: The session of members that use the consumer group protocol (KIP-848), as on the real brokers.

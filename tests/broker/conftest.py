@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from thinconsumer.broker.cluster import Cluster
-from thinconsumer.broker.config import BrokerConfig
-from thinconsumer.broker.image import PartitionImage
-from thinconsumer.broker.log.log import Log
-from thinconsumer.broker.partition import PartitionReplica
-from thinconsumer.broker.schedule import Schedule
 from thinconsumer.wire import Message
 from thinconsumer.wire.header import decode_response_header, encode_request
+from thinconsumer_testing.broker.cluster import Cluster
+from thinconsumer_testing.broker.config import BrokerConfig
+from thinconsumer_testing.broker.image import PartitionImage
+from thinconsumer_testing.broker.log.log import Log
+from thinconsumer_testing.broker.partition import PartitionReplica
+from thinconsumer_testing.broker.schedule import Schedule
 
 
 class Client:

@@ -9,11 +9,11 @@ from collections import Counter
 
 import pytest
 
-from thinconsumer.broker.cluster import Cluster
-from thinconsumer.broker.config import BrokerConfig
-from thinconsumer.broker.controller import CONTROLLER, ControllerError
 from thinconsumer.records.builder import NewRecord, build_batch
 from thinconsumer.types import TopicPartition
+from thinconsumer_testing.broker.cluster import Cluster
+from thinconsumer_testing.broker.config import BrokerConfig
+from thinconsumer_testing.broker.controller import CONTROLLER, ControllerError
 
 pytestmark = pytest.mark.once
 

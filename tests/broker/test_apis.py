@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from thinconsumer.broker.apis import APIS
 from thinconsumer.wire.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from thinconsumer.wire.error_codes import Code
 from thinconsumer.wire.extensions import FIRST_API_KEY
 from thinconsumer.wire.header import decode_response_header
 from thinconsumer.wire.schema import Primitive, wire_fields
+from thinconsumer_testing.broker.apis import APIS
 
 #: How many error codes an error response has, by API and first version, if the request has two entries in every list.
 #: All other APIs have one code for the whole response.

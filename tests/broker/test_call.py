@@ -2,8 +2,8 @@
 
 import pytest
 
-from thinconsumer.broker.call import ApiCall
 from thinconsumer.wire.heartbeat import HeartbeatRequest, HeartbeatResponse
+from thinconsumer_testing.broker.call import ApiCall
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from thinconsumer.broker.channel import UNSENT_MAX, Channel, ChannelRegistry
+from thinconsumer_testing.broker.channel import UNSENT_MAX, Channel, ChannelRegistry
 
 
 class Echo:

@@ -15,10 +15,10 @@ import kafka
 import pytest
 from kafka.structs import TopicPartition as KafkaPythonPartition
 
-from thinconsumer.broker.acl.authorizer import STANDARD_AUTHORIZER
-from thinconsumer.broker.faults import Delay, Disconnect, Reply
-from thinconsumer.broker.server import EmbeddedBroker
 from thinconsumer.wire.error_codes import Code
+from thinconsumer_testing.broker.acl.authorizer import STANDARD_AUTHORIZER
+from thinconsumer_testing.broker.faults import Delay, Disconnect, Reply
+from thinconsumer_testing.broker.server import EmbeddedBroker
 
 pytestmark = [
     pytest.mark.once,

@@ -4,10 +4,10 @@ import math
 
 import pytest
 
-from thinconsumer.broker.cluster import RETENTION_CHECK_S
-from thinconsumer.broker.controller import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from thinconsumer.records.builder import NewRecord
 from thinconsumer.types import TopicPartition
+from thinconsumer_testing.broker.cluster import RETENTION_CHECK_S
+from thinconsumer_testing.broker.controller import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 
 TP = TopicPartition("t", 0)
 

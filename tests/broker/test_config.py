@@ -2,8 +2,8 @@
 
 import pytest
 
-from thinconsumer.broker.config import TOPIC_DEFAULTS, BrokerConfig, TopicConfig
 from thinconsumer.errors import IllegalArgumentError
+from thinconsumer_testing.broker.config import TOPIC_DEFAULTS, BrokerConfig, TopicConfig
 
 
 def test_defaults_are_kafkas():

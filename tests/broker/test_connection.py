@@ -2,7 +2,6 @@
 
 import pytest
 
-from thinconsumer.broker.faults import Delay, Disconnect, Edit, Raw, Reply, Silence
 from thinconsumer.records.builder import NewRecord, build_batch
 from thinconsumer.types import TopicPartition
 from thinconsumer.wire.api_versions import ApiVersionsRequest
@@ -12,6 +11,7 @@ from thinconsumer.wire.header import encode_request
 from thinconsumer.wire.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from thinconsumer.wire.metadata import MetadataRequest, MetadataResponse
 from thinconsumer.wire.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from thinconsumer_testing.broker.faults import Delay, Disconnect, Edit, Raw, Reply, Silence
 
 TP = TopicPartition("t", 0)
 HELLO = ApiVersionsRequest(client_software_name="tester", client_software_version="1")

@@ -6,7 +6,9 @@ from types import SimpleNamespace
 import pytest
 
 from thinconsumer import IllegalArgumentError, IllegalStateError, TopicPartition
-from thinconsumer.broker.control import (
+from thinconsumer.records.builder import NewRecord
+from thinconsumer.wire.error_codes import Code
+from thinconsumer_testing.broker.control import (
     BrokerProcessError,
     Dispatcher,
     answers_earlier_call,
@@ -15,11 +17,9 @@ from thinconsumer.broker.control import (
     result_of,
     unpack,
 )
-from thinconsumer.broker.controller import ControllerError
-from thinconsumer.broker.faults import FaultRule, FaultRules, Reply, Silence
-from thinconsumer.broker.image import ClusterImage, TopicImage
-from thinconsumer.records.builder import NewRecord
-from thinconsumer.wire.error_codes import Code
+from thinconsumer_testing.broker.controller import ControllerError
+from thinconsumer_testing.broker.faults import FaultRule, FaultRules, Reply, Silence
+from thinconsumer_testing.broker.image import ClusterImage, TopicImage
 
 
 class FakeBroker:

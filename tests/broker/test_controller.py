@@ -2,10 +2,10 @@
 
 import pytest
 
-from thinconsumer.broker.controller import CONTROLLER, OFFSETS_TOPIC, ControllerError
 from thinconsumer.records.builder import NewRecord, build_batch
 from thinconsumer.types import TopicPartition
 from thinconsumer.wire.error_codes import Code
+from thinconsumer_testing.broker.controller import CONTROLLER, OFFSETS_TOPIC, ControllerError
 
 TP = TopicPartition("t", 0)
 

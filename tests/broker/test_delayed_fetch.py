@@ -4,12 +4,12 @@ from types import SimpleNamespace
 
 import pytest
 
-from thinconsumer.broker.delayed_fetch import DelayedFetch
-from thinconsumer.broker.fetch_sessions import NO_ID, CachedPartition
-from thinconsumer.broker.reading import FetchIsolation, FetchParams, FetchReadResult
-from thinconsumer.broker.schedule import Schedule
 from thinconsumer.types import TopicPartition
 from thinconsumer.wire.fetch import FetchPartition, PartitionData
+from thinconsumer_testing.broker.delayed_fetch import DelayedFetch
+from thinconsumer_testing.broker.fetch_sessions import NO_ID, CachedPartition
+from thinconsumer_testing.broker.reading import FetchIsolation, FetchParams, FetchReadResult
+from thinconsumer_testing.broker.schedule import Schedule
 
 
 class Log:

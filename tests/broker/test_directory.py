@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from thinconsumer.broker.config import TopicConfig
-from thinconsumer.broker.directory import LOG_NAME, OPEN_FILES_MAX, NodeDirectory, StoredCluster, valid_prefix
-from thinconsumer.broker.image import PartitionImage, TopicImage
-from thinconsumer.broker.log.log import AppendRefused, Log
 from thinconsumer.errors import IllegalArgumentError, IllegalStateError
 from thinconsumer.records.builder import NewRecord, build_batch
 from thinconsumer.types import TopicPartition
+from thinconsumer_testing.broker.config import TopicConfig
+from thinconsumer_testing.broker.directory import LOG_NAME, OPEN_FILES_MAX, NodeDirectory, StoredCluster, valid_prefix
+from thinconsumer_testing.broker.image import PartitionImage, TopicImage
+from thinconsumer_testing.broker.log.log import AppendRefused, Log
 
 TP = TopicPartition("orders.eu-west", 3)
 NOW = 1_700_000_000_000
@@ -222,7 +222,7 @@ def test_directory_is_locked(open_store, folder):
     store = open_store()
     with pytest.raises(IllegalStateError, match="used by another broker"):
         NodeDirectory(folder)
-    program = "import sys; from thinconsumer.broker.directory import NodeDirectory; NodeDirectory(sys.argv[1])"
+    program = "import sys; from thinconsumer_testing.broker.directory import NodeDirectory; NodeDirectory(sys.argv[1])"
     other = subprocess.run([sys.executable, "-c", program, folder], capture_output=True, text=True, check=False)
     assert "used by another broker: stop that one first, or use another directory" in other.stderr
     store.close()

@@ -5,8 +5,14 @@ from types import SimpleNamespace
 
 import pytest
 
-from thinconsumer.broker.call import Api, ApiCall
-from thinconsumer.broker.faults import (
+from thinconsumer.errors import IllegalArgumentError
+from thinconsumer.wire.error_codes import Code
+from thinconsumer.wire.fetch import FetchPartition, FetchRequest, FetchTopic
+from thinconsumer.wire.heartbeat import HeartbeatRequest, HeartbeatResponse
+from thinconsumer.wire.metadata import MetadataResponse, MetadataResponsePartition, MetadataResponseTopic
+from thinconsumer.wire.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
+from thinconsumer_testing.broker.call import Api, ApiCall
+from thinconsumer_testing.broker.faults import (
     Delay,
     Disconnect,
     Edit,
@@ -18,12 +24,6 @@ from thinconsumer.broker.faults import (
     Reply,
     Silence,
 )
-from thinconsumer.errors import IllegalArgumentError
-from thinconsumer.wire.error_codes import Code
-from thinconsumer.wire.fetch import FetchPartition, FetchRequest, FetchTopic
-from thinconsumer.wire.heartbeat import HeartbeatRequest, HeartbeatResponse
-from thinconsumer.wire.metadata import MetadataResponse, MetadataResponsePartition, MetadataResponseTopic
-from thinconsumer.wire.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
 
 ORDERS_ID = b"o" * 16
 

@@ -4,10 +4,6 @@ import random
 
 import pytest
 
-from thinconsumer.broker.config import BrokerConfig
-from thinconsumer.broker.fetch_sessions import EPOCH_MAX, EVICTION_S, FetchContextKind, FetchSessionCache, next_epoch
-from thinconsumer.broker.image import ClusterImage, TopicImage
-from thinconsumer.broker.schedule import Schedule
 from thinconsumer.wire.error_codes import Code
 from thinconsumer.wire.fetch import (
     FetchEpochEndOffset,
@@ -18,6 +14,16 @@ from thinconsumer.wire.fetch import (
     PartitionData,
     ReplicaState,
 )
+from thinconsumer_testing.broker.config import BrokerConfig
+from thinconsumer_testing.broker.fetch_sessions import (
+    EPOCH_MAX,
+    EVICTION_S,
+    FetchContextKind,
+    FetchSessionCache,
+    next_epoch,
+)
+from thinconsumer_testing.broker.image import ClusterImage, TopicImage
+from thinconsumer_testing.broker.schedule import Schedule
 
 NAMES, IDS = 12, 13
 T, U = b"t" * 16, b"u" * 16

@@ -4,11 +4,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from thinconsumer.broker.call import ApiCall
-from thinconsumer.broker.forwarding import REQUEST_TIMEOUT_S, to_controller
-from thinconsumer.broker.schedule import Schedule
 from thinconsumer.wire.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from thinconsumer.wire.error_codes import Code
+from thinconsumer_testing.broker.call import ApiCall
+from thinconsumer_testing.broker.forwarding import REQUEST_TIMEOUT_S, to_controller
+from thinconsumer_testing.broker.schedule import Schedule
 
 ANSWER = CreateTopicsResponse()
 

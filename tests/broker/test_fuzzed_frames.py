@@ -12,9 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from thinconsumer.broker.cluster import Cluster
-from thinconsumer.broker.security import ListenerSecurity
-from thinconsumer.broker.server import EmbeddedBroker
 from thinconsumer.records.builder import NewRecord, build_batch
 from thinconsumer.wire.api_versions import ApiVersionsRequest
 from thinconsumer.wire.consumer_group_positions import (
@@ -30,6 +27,9 @@ from thinconsumer.wire.partition_leader_epochs import (
 )
 from thinconsumer.wire.sasl_authenticate import SaslAuthenticateRequest
 from thinconsumer.wire.sasl_handshake import SaslHandshakeRequest
+from thinconsumer_testing.broker.cluster import Cluster
+from thinconsumer_testing.broker.security import ListenerSecurity
+from thinconsumer_testing.broker.server import EmbeddedBroker
 
 pytestmark = pytest.mark.once
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from thinconsumer.broker.image import ClusterImage, PartitionImage, TopicImage
+from thinconsumer_testing.broker.image import ClusterImage, PartitionImage, TopicImage
 
 A, B = b"a" * 16, b"b" * 16
 

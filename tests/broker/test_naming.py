@@ -2,7 +2,7 @@
 
 import pytest
 
-from thinconsumer.broker.naming import is_internal, topic_name_error
+from thinconsumer_testing.broker.naming import is_internal, topic_name_error
 
 
 @pytest.mark.parametrize("name", ["a", "A-1_b.c", "...", "x" * 249, "__consumer_offsets"])

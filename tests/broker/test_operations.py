@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from thinconsumer.broker.cluster import Cluster
-from thinconsumer.broker.control import BROKER_METHODS
-from thinconsumer.broker.operations import BrokerOperations
 from thinconsumer.types import TopicPartition
+from thinconsumer_testing.broker.cluster import Cluster
+from thinconsumer_testing.broker.control import BROKER_METHODS
+from thinconsumer_testing.broker.operations import BrokerOperations
 
 ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "create_topic": ("t", 2, 1, {"cleanup.policy": "compact"}),

@@ -22,7 +22,7 @@ import pytest
 from aiokafka.coordinator.assignors.range import RangePartitionAssignor as AiokafkaRange
 from kafka.coordinator.assignors.range import RangePartitionAssignor as KafkaPythonRange
 
-from thinconsumer.broker.process import BrokerProcess
+from thinconsumer_testing.broker.process import BrokerProcess
 
 try:
     import confluent_kafka as confluent

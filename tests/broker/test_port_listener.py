@@ -5,7 +5,7 @@ import socket
 
 import pytest
 
-from thinconsumer.broker.port_listener import PortListener
+from thinconsumer_testing.broker.port_listener import PortListener
 
 
 @pytest.fixture

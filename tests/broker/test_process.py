@@ -12,13 +12,13 @@ import pytest
 
 import thinconsumer
 from thinconsumer import Consumer, IllegalArgumentError, IllegalStateError, TopicPartition
-from thinconsumer.broker.config import BrokerConfig
-from thinconsumer.broker.control import BrokerProcessError
-from thinconsumer.broker.controller import ControllerError
-from thinconsumer.broker.faults import Disconnect, Reply, Silence
-from thinconsumer.broker.process import BrokerProcess
 from thinconsumer.records.builder import NewRecord
 from thinconsumer.wire.error_codes import Code
+from thinconsumer_testing.broker.config import BrokerConfig
+from thinconsumer_testing.broker.control import BrokerProcessError
+from thinconsumer_testing.broker.controller import ControllerError
+from thinconsumer_testing.broker.faults import Disconnect, Reply, Silence
+from thinconsumer_testing.broker.process import BrokerProcess
 
 ORDERS = TopicPartition("orders", 0)
 
@@ -228,11 +228,10 @@ def test_process_ends_when_its_parent_is_killed(tmp_path):
     """The parent has no chance to stop it, for example when a test run is killed."""
     program = tmp_path / "owner.py"
     program.write_text(
-        "import time\nfrom thinconsumer.broker.process import BrokerProcess\n"
+        "import time\nfrom thinconsumer_testing.broker.process import BrokerProcess\n"
         "process = BrokerProcess()\nprint(process.pid, flush=True)\ntime.sleep(60)\n"
     )
-    environment = {**os.environ, "PYTHONPATH": str(Path(thinconsumer.__file__).parents[1])}
-    with subprocess.Popen([sys.executable, program], stdout=subprocess.PIPE, env=environment, cwd=tmp_path) as owner:
+    with subprocess.Popen([sys.executable, program], stdout=subprocess.PIPE, cwd=tmp_path) as owner:
         pid = int(owner.stdout.readline())
         assert is_alive(pid)
         owner.kill()

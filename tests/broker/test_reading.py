@@ -4,9 +4,13 @@ from types import SimpleNamespace
 
 import pytest
 
-from thinconsumer.broker import reading
-from thinconsumer.broker.fetch_sessions import NO_ID, CachedPartition
-from thinconsumer.broker.reading import (
+from thinconsumer.records.builder import NewRecord, build_batch
+from thinconsumer.types import TopicPartition
+from thinconsumer.wire.error_codes import Code
+from thinconsumer.wire.fetch import FetchPartition
+from thinconsumer_testing.broker import reading
+from thinconsumer_testing.broker.fetch_sessions import NO_ID, CachedPartition
+from thinconsumer_testing.broker.reading import (
     FetchIsolation,
     FetchParams,
     PartitionReadError,
@@ -16,10 +20,6 @@ from thinconsumer.broker.reading import (
     read_all,
     response_rows,
 )
-from thinconsumer.records.builder import NewRecord, build_batch
-from thinconsumer.types import TopicPartition
-from thinconsumer.wire.error_codes import Code
-from thinconsumer.wire.fetch import FetchPartition
 
 
 class Log:

@@ -5,7 +5,7 @@ import math
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from thinconsumer.broker.schedule import CANCELLED_MAX, Schedule
+from thinconsumer_testing.broker.schedule import CANCELLED_MAX, Schedule
 
 
 def test_timers_fire_in_order_of_time_then_registration():

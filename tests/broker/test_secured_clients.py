@@ -21,7 +21,7 @@ import kafka.errors
 import kafka.net.sasl.oauth
 import pytest
 
-from thinconsumer.broker.process import BrokerProcess
+from thinconsumer_testing.broker.process import BrokerProcess
 
 try:
     import confluent_kafka as confluent

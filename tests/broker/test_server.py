@@ -7,17 +7,17 @@ import time
 
 import pytest
 
-from thinconsumer.broker.channel import UNSENT_MAX
-from thinconsumer.broker.config import BrokerConfig
-from thinconsumer.broker.connection import UNPROCESSED_MAX
-from thinconsumer.broker.faults import Pass
-from thinconsumer.broker.server import EmbeddedBroker
 from thinconsumer.errors import IllegalArgumentError, IllegalStateError
 from thinconsumer.records.builder import NewRecord, build_batch
 from thinconsumer.types import TopicPartition
 from thinconsumer.wire.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from thinconsumer.wire.header import decode_response_header, encode_request
 from thinconsumer.wire.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from thinconsumer_testing.broker.channel import UNSENT_MAX
+from thinconsumer_testing.broker.config import BrokerConfig
+from thinconsumer_testing.broker.connection import UNPROCESSED_MAX
+from thinconsumer_testing.broker.faults import Pass
+from thinconsumer_testing.broker.server import EmbeddedBroker
 
 PATIENCE_S = 10.0
 

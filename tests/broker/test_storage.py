@@ -4,9 +4,6 @@ import random
 
 import pytest
 
-from thinconsumer.broker.cluster import Cluster
-from thinconsumer.broker.config import BrokerConfig
-from thinconsumer.broker.directory import ClusterDirectory
 from thinconsumer.errors import IllegalStateError
 from thinconsumer.types import TopicPartition
 from thinconsumer.wire.consumer_group_describe import ConsumerGroupDescribeRequest
@@ -14,6 +11,9 @@ from thinconsumer.wire.consumer_group_heartbeat import ConsumerGroupHeartbeatReq
 from thinconsumer.wire.find_coordinator import FindCoordinatorRequest
 from thinconsumer.wire.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from thinconsumer.wire.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
+from thinconsumer_testing.broker.cluster import Cluster
+from thinconsumer_testing.broker.config import BrokerConfig
+from thinconsumer_testing.broker.directory import ClusterDirectory
 
 TP = TopicPartition("t", 0)
 

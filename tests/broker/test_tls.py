@@ -4,9 +4,9 @@ import ssl
 
 import pytest
 
-from thinconsumer.broker.security import ListenerSecurity
-from thinconsumer.broker.tls import server_context
 from thinconsumer.errors import IllegalArgumentError
+from thinconsumer_testing.broker.security import ListenerSecurity
+from thinconsumer_testing.broker.tls import server_context
 
 trustme = pytest.importorskip("trustme")
 

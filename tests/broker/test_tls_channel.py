@@ -8,13 +8,13 @@ from functools import partial
 
 import pytest
 
-from thinconsumer.broker.server import EmbeddedBroker
 from thinconsumer.errors import IllegalArgumentError
 from thinconsumer.wire.fetch import FetchPartition, FetchRequest, FetchTopic
 from thinconsumer.wire.header import encode_request
 from thinconsumer.wire.metadata import MetadataRequest
 from thinconsumer.wire.sasl_authenticate import SaslAuthenticateRequest
 from thinconsumer.wire.sasl_handshake import SaslHandshakeRequest
+from thinconsumer_testing.broker.server import EmbeddedBroker
 
 trustme = pytest.importorskip("trustme")
 PATIENCE_S = 10.0
@@ -188,7 +188,7 @@ def test_untrusted_client_certificate(embedded, connect):
 
 
 def test_client_that_never_closes_after_a_failed_handshake(embedded, connect, monkeypatch):
-    monkeypatch.setattr("thinconsumer.broker.tls_channel.LINGER_S", 0.01)
+    monkeypatch.setattr("thinconsumer_testing.broker.tls_channel.LINGER_S", 0.01)
     broker = embedded()
     client = connect(broker, plain=True)
     client.send(b"GET / HTTP/1.1\r\n\r\n")

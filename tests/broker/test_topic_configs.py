@@ -4,15 +4,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from thinconsumer.broker.config import BrokerConfig, TopicConfig
-from thinconsumer.broker.topic_configs import (
+from thinconsumer.errors import IllegalArgumentError
+from thinconsumer_testing.broker.config import BrokerConfig, TopicConfig
+from thinconsumer_testing.broker.topic_configs import (
     TOPIC_CONFIGS,
     ConfigSource,
     describe_topic_configs,
     parse_list,
     validate_topic_configs,
 )
-from thinconsumer.errors import IllegalArgumentError
 
 
 @pytest.mark.parametrize(

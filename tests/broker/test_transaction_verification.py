@@ -4,8 +4,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from thinconsumer.broker.schedule import Schedule
-from thinconsumer.broker.transaction_verification import (
+from thinconsumer.types import TopicPartition
+from thinconsumer.wire.error_codes import Code
+from thinconsumer_testing.broker.schedule import Schedule
+from thinconsumer_testing.broker.transaction_verification import (
     RETRY_AFTER_S,
     RETRY_FOR_S,
     TIMEOUT_S,
@@ -14,8 +16,6 @@ from thinconsumer.broker.transaction_verification import (
     add_or_verify_for_produce,
     produce_error_code,
 )
-from thinconsumer.types import TopicPartition
-from thinconsumer.wire.error_codes import Code
 
 WRITER = TransactionalProducer("pay", 7, 2)
 TPS = [TopicPartition("t", 0), TopicPartition("t", 1)]

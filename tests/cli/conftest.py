@@ -1,16 +1,13 @@
 """A cluster for the commands, and fixtures that run them in this process or in one of their own."""
 
 import itertools
-import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
-import thinconsumer
-from thinconsumer.broker.process import BrokerProcess
 from thinconsumer.cli import main
+from thinconsumer_testing.broker.process import BrokerProcess
 
 NUMBERS = itertools.count(1)
 
@@ -28,7 +25,6 @@ class Commands:
         child = subprocess.Popen(
             [sys.executable, "-W", warnings, "-m", "thinconsumer", *map(str, words)],
             cwd=self.folder,
-            env={**os.environ, "PYTHONPATH": str(Path(thinconsumer.__file__).parents[1])},
             text=True,
             **options,
         )

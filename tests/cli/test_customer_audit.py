@@ -1,8 +1,8 @@
 """The audit by customers: late orders are counted once each, at their partition."""
 
-from thinconsumer.cli.customer_audit import CustomerAudit, OrderRead
-from thinconsumer.cli.orders import Order, orders
 from thinconsumer.types import ConsumerRecord
+from thinconsumer_testing.cli.customer_audit import CustomerAudit, OrderRead
+from thinconsumer_testing.cli.orders import Order, orders
 
 
 def record(order: Order, partition: int):

@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from thinconsumer.cli.demo import Demo, report
-from thinconsumer.cli.order_audit import OrderAudit, PartitionAudit
+from thinconsumer_testing.cli.demo import Demo, report
+from thinconsumer_testing.cli.order_audit import OrderAudit, PartitionAudit
 
 pytestmark = pytest.mark.once
 

@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from thinconsumer.cli.customer_audit import CustomerAudit
-from thinconsumer.cli.demo_expand import report
+from thinconsumer_testing.cli.customer_audit import CustomerAudit
+from thinconsumer_testing.cli.demo_expand import report
 
 pytestmark = pytest.mark.once
 

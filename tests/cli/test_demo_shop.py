@@ -2,8 +2,8 @@
 
 from collections import namedtuple
 
-from thinconsumer.cli.demo_shop import CHUNK, OrderProducer
-from thinconsumer.cli.orders import orders
+from thinconsumer_testing.cli.demo_shop import CHUNK, OrderProducer
+from thinconsumer_testing.cli.orders import orders
 
 Written = namedtuple("Written", "partition offset")
 

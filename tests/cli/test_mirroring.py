@@ -7,7 +7,6 @@ from random import Random
 import pytest
 
 from thinconsumer import Consumer, TopicPartition
-from thinconsumer.broker.faults import Reply
 from thinconsumer.cli.mirroring import Mirror
 from thinconsumer.cli.parsing import CommandError
 from thinconsumer.errors import IllegalArgumentError
@@ -18,6 +17,7 @@ from thinconsumer.records.compression import Codec
 from thinconsumer.testing import MemoryCluster
 from thinconsumer.wire.error_codes import Code
 from thinconsumer.wire.produce import PartitionProduceResponse, ProduceResponse, TopicProduceResponse
+from thinconsumer_testing.broker.faults import Reply
 
 T0 = TopicPartition("t", 0)
 CODECS = [Codec.NONE, Codec.GZIP, Codec.LZ4, Codec.ZSTD]

@@ -3,8 +3,8 @@
 import pytest
 
 from thinconsumer import ConsumerRecord
-from thinconsumer.cli.order_audit import OrderAudit
-from thinconsumer.cli.orders import orders
+from thinconsumer_testing.cli.order_audit import OrderAudit
+from thinconsumer_testing.cli.orders import orders
 
 ORDERS = list(orders(1, 20))
 

@@ -5,7 +5,7 @@ from itertools import islice
 
 import pytest
 
-from thinconsumer.cli.orders import COUNTRIES, orders, read_order
+from thinconsumer_testing.cli.orders import COUNTRIES, orders, read_order
 
 
 def test_the_same_seed_gives_the_same_orders():

@@ -4,8 +4,8 @@ import io
 
 import pytest
 
-from thinconsumer.cli import picture
-from thinconsumer.cli.picture import Picture
+from thinconsumer_testing.cli import picture
+from thinconsumer_testing.cli.picture import Picture
 
 
 class Terminal(io.StringIO):

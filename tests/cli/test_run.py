@@ -6,7 +6,6 @@ import subprocess
 import sys
 import time
 import types
-from pathlib import Path
 
 import pytest
 
@@ -128,7 +127,6 @@ def test_a_closed_standard_stream_is_replaced_by_the_null_device(commands, close
     words = ["consume", "orders", "--bootstrap-server", "127.0.0.1:1", "--property", "bootstrap.timeout.ms=50"]
     done = subprocess.run(
         [sys.executable, "-c", code, *words],
-        env={**os.environ, "PYTHONPATH": str(Path(thinconsumer.__file__).parents[1])},
         cwd=commands.folder,
         capture_output=True,
         text=True,
@@ -158,3 +156,10 @@ def test_the_advice_for_a_corrupt_record_depends_on_the_group(monkeypatch, capsy
     monkeypatch.setattr("thinconsumer.cli.consume.run", run)
     assert main(words) == 1
     assert advice in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["demo", "broker"])
+@pytest.mark.usefixtures("without_testing")
+def test_a_command_of_thinconsumer_testing_names_what_installs_it(fail, name):
+    code, err = fail(name)
+    assert code == 2 and err.endswith("pip install thinconsumer-testing\n")

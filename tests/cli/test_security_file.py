@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from thinconsumer.cli.security_file import FILE_BYTES_MAX, SECURITY_HELP, security_file
+from thinconsumer_testing.cli.security_file import FILE_BYTES_MAX, SECURITY_HELP, security_file
 
 SETTINGS = {"security.protocol": "SASL_PLAINTEXT", "sasl.enabled.mechanisms": "PLAIN"}
 

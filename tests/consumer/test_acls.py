@@ -5,8 +5,8 @@ from contextlib import suppress
 import pytest
 
 from thinconsumer import Consumer, GroupAuthorizationFailedError, TopicAuthorizationFailedError, TopicPartition
-from thinconsumer.broker.acl.authorizer import STANDARD_AUTHORIZER
 from thinconsumer.testing import MemoryCluster
+from thinconsumer_testing.broker.acl.authorizer import STANDARD_AUTHORIZER
 
 EVERYONE, ANONYMOUS = "User:*", "User:ANONYMOUS"
 T0 = TopicPartition("t", 0)

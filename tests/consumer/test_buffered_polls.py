@@ -5,9 +5,9 @@ import select
 import pytest
 
 from thinconsumer import Consumer, TopicPartition, WakeupError
-from thinconsumer.broker.server import EmbeddedBroker
 from thinconsumer.client import Shell
 from thinconsumer.consumer import reader
+from thinconsumer_testing.broker.server import EmbeddedBroker
 
 T0 = TopicPartition("t", 0)
 

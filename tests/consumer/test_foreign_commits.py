@@ -10,9 +10,9 @@ from thinconsumer import (
     RebalanceListener,
     TopicPartition,
 )
-from thinconsumer.broker.faults import Delay, Silence
 from thinconsumer.wire.find_coordinator import FindCoordinatorRequest
 from thinconsumer.wire.offset_commit import OffsetCommitRequest
+from thinconsumer_testing.broker.faults import Delay, Silence
 
 P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
 STYLES = ["range", "cooperative-sticky", "consumer"]

@@ -13,10 +13,10 @@ from thinconsumer import (
     TopicPartition,
     WakeupError,
 )
-from thinconsumer.broker.faults import Reply
 from thinconsumer.client import Shell
 from thinconsumer.testing import Simulation
 from thinconsumer.wire.error_codes import Code
+from thinconsumer_testing.broker.faults import Reply
 
 TP = TopicPartition("t", 0)
 

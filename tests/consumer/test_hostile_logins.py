@@ -7,11 +7,11 @@ import json
 import pytest
 
 from thinconsumer import SaslAuthenticationFailedError, TopicPartition
-from thinconsumer.broker.faults import Edit, Raw, Reply
-from thinconsumer.broker.security import ListenerSecurity
 from thinconsumer.errors import KafkaError, KafkaProtocolError, UnsupportedVersionError
 from thinconsumer.wire.sasl_authenticate import SaslAuthenticateRequest
 from thinconsumer.wire.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
+from thinconsumer_testing.broker.faults import Edit, Raw, Reply
+from thinconsumer_testing.broker.security import ListenerSecurity
 
 SECRET = "hunter2-canary"
 SECURITY = ListenerSecurity(
@@ -44,7 +44,7 @@ def places_of(error, secret):
         trace = one.__traceback__
         while trace is not None:
             frame, trace = trace.tb_frame, trace.tb_next
-            if "thinconsumer" in frame.f_globals["__name__"].split("."):
+            if frame.f_globals["__name__"].startswith("thinconsumer"):
                 shown = {name: repr(value) for name, value in frame.f_locals.items()}
                 found += [f"{frame.f_code.co_name}.{name}" for name in shown if secret in shown[name]]
     return found

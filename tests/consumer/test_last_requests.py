@@ -9,12 +9,12 @@ import math
 import pytest
 
 from thinconsumer import GroupMember, RebalanceListener, TopicPartition
-from thinconsumer.broker.faults import Silence
 from thinconsumer.wire.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from thinconsumer.wire.fetch import FetchRequest
 from thinconsumer.wire.leave_group import LeaveGroupRequest
 from thinconsumer.wire.offset_commit import OffsetCommitRequest
 from thinconsumer.wire.sync_group import SyncGroupRequest
+from thinconsumer_testing.broker.faults import Silence
 
 PARTITIONS = 3
 STYLES = ["range", "cooperative-sticky", "consumer"]

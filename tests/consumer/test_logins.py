@@ -15,13 +15,13 @@ from thinconsumer import (
     UnsupportedSaslMechanismError,
 )
 from thinconsumer.admin import Admin, ClientOptions
-from thinconsumer.broker.faults import Reply
-from thinconsumer.broker.security import ListenerSecurity
 from thinconsumer.errors import NoBrokersAvailable
 from thinconsumer.produce import Producer, ProducerSettings
 from thinconsumer.wire.error_codes import Code
 from thinconsumer.wire.sasl_authenticate import SaslAuthenticateRequest
 from thinconsumer.wire.sasl_handshake import SaslHandshakeRequest
+from thinconsumer_testing.broker.faults import Reply
+from thinconsumer_testing.broker.security import ListenerSecurity
 
 PASSWORD = "hunter2-canary"
 SECURITY = ListenerSecurity(

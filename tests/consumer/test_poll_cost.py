@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from thinconsumer import Consumer, TopicPartition
-from thinconsumer.broker.server import EmbeddedBroker
+from thinconsumer_testing.broker.server import EmbeddedBroker
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="other systems have other calls")
 

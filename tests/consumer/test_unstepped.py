@@ -10,10 +10,10 @@ import random
 import pytest
 
 from thinconsumer import Consumer, KafkaError, TopicPartition
-from thinconsumer.broker.controller import ControllerError
 from thinconsumer.client import Engine
 from thinconsumer.testing import MemoryCluster, Network
 from thinconsumer.types import OffsetAndMetadata
+from thinconsumer_testing.broker.controller import ControllerError
 
 pytestmark = pytest.mark.once
 

@@ -3,9 +3,9 @@
 import pytest
 
 from thinconsumer import CommitFailedError, Consumer, TopicPartition
-from thinconsumer.broker.faults import Delay, Pass
 from thinconsumer.testing import MemoryCluster
 from thinconsumer.wire.offset_commit import OffsetCommitRequest
+from thinconsumer_testing.broker.faults import Delay, Pass
 
 T0, U0 = TopicPartition("t", 0), TopicPartition("u", 0)
 OLD, NEW = 10, 3  #: Records of the deleted topic, and of the one that has its name now.

@@ -65,7 +65,7 @@ KILLED, SURVIVED, NOT_COVERED = "killed", "survived", "not covered"
 def pytest_command(tree: Path, *arguments: str, record: Path | None = None) -> tuple[list[str], dict[str, str]]:
     """Return the command and the environment of one run of pytest in a copy of the repository."""
     plugin = str(tree / "tests" / "mutation")
-    environment = {**os.environ, "PYTHONPATH": f"{plugin}{os.pathsep}{tree}"}
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([plugin, str(tree), str(tree / "testing")])}
     command = [sys.executable, "-m", "pytest", *COMMON, *arguments]
     if record is None:
         return command, {**environment, "PYTHONDONTWRITEBYTECODE": "1"}
@@ -79,7 +79,7 @@ def copy_of_head(target: Path) -> Path:
         target.mkdir(parents=True)
         archive = subprocess.run(["git", "archive", "HEAD"], cwd=ROOT, stdout=subprocess.PIPE, check=True).stdout
         subprocess.run(["tar", "x", "-C", str(target)], input=archive, check=True)
-        compile_all = ["-m", "compileall", "-q", "--invalidation-mode", "checked-hash", "thinconsumer"]
+        compile_all = ["-m", "compileall", "-q", "--invalidation-mode", "checked-hash", "thinconsumer", "testing"]
         subprocess.run([sys.executable, *compile_all], cwd=target, check=True)
         command, environment = pytest_command(target, "--collect-only", *(f"tests/{suite}" for suite in SUITES))
         environment.pop("PYTHONDONTWRITEBYTECODE")  # let pytest compile the tests
@@ -101,8 +101,8 @@ def forked(tree: Path, work: Callable[[], int]) -> tuple[int, str]:
                 os.dup2(file.fileno(), 1)
                 os.dup2(file.fileno(), 2)
                 os.chdir(tree)
-                sys.path[:0] = [str(tree), str(tree / "tests" / "mutation")]
-                os.environ["PYTHONPATH"] = os.pathsep.join(sys.path[:2])
+                sys.path[:0] = [str(tree), str(tree / "testing"), str(tree / "tests" / "mutation")]
+                os.environ["PYTHONPATH"] = os.pathsep.join(sys.path[:3])
                 os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
                 sys.dont_write_bytecode = True
                 resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))

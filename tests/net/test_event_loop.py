@@ -14,12 +14,12 @@ import pytest
 from thinconsumer import Consumer, TopicPartition
 from thinconsumer.admin import Admin
 from thinconsumer.admin.operations import DESCRIBE_TOPICS
-from thinconsumer.broker.server import EmbeddedBroker
 from thinconsumer.config import ClientOptions
 from thinconsumer.driver import Address
 from thinconsumer.net import SelectorDriver
 from thinconsumer.produce.producer import Producer
 from thinconsumer.produce.settings import ProducerSettings
+from thinconsumer_testing.broker.server import EmbeddedBroker
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="select() there has no descriptor")
 

@@ -12,8 +12,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from thinconsumer.broker import Delay, Disconnect, Raw, Reply, Silence
-from thinconsumer.broker.cluster import Cluster
-from thinconsumer.broker.faults import APIS_BY_NAME
 from thinconsumer.config import ConsumerConfig
 from thinconsumer.connection.request import ANY_NODE, Request, Target
 from thinconsumer.connection.route import BrokerRoute
@@ -22,6 +20,8 @@ from thinconsumer.errors import IllegalArgumentError, KafkaConnectionError, Kafk
 from thinconsumer.network_client import NetworkClient
 from thinconsumer.types import Node
 from thinconsumer.wire.metadata import MetadataRequest, MetadataResponse
+from thinconsumer_testing.broker.cluster import Cluster
+from thinconsumer_testing.broker.faults import APIS_BY_NAME
 
 ACTIONS = [
     Reply(MetadataResponse()),

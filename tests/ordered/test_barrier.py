@@ -5,12 +5,12 @@ import random
 import pytest
 
 from thinconsumer import GroupAuthorizationFailedError, HealthState, TopicPartition
-from thinconsumer.broker.faults import Reply
 from thinconsumer.linear_hashing import ancestors_of, partition_of
 from thinconsumer.ordered.barrier import barrier_gates
 from thinconsumer.ordered.gates import END, START, Gate, Requirement
 from thinconsumer.wire.error_codes import Code
 from thinconsumer.wire.offset_fetch import OffsetFetchRequest
+from thinconsumer_testing.broker.faults import Reply
 
 P0, P1, P2 = (TopicPartition("t", number) for number in range(3))
 GRACE_S = 60  #: As in the fixture.

@@ -6,11 +6,11 @@ import logging
 import pytest
 
 from thinconsumer import HealthState, TopicAuthorizationFailedError, TopicPartition
-from thinconsumer.broker.faults import Edit, Reply
 from thinconsumer.wire.consumer_group_positions import ConsumerGroupPositionsRequest
 from thinconsumer.wire.error_codes import Code
 from thinconsumer.wire.fetch import FetchRequest
 from thinconsumer.wire.partition_leader_epochs import PartitionLeaderEpochsForPartitionsRequest
+from thinconsumer_testing.broker.faults import Edit, Reply
 
 P0, P1, P2, P3 = (TopicPartition("t", number) for number in range(4))
 KEYS = range(8)

@@ -7,13 +7,13 @@ import pytest
 from planting import Edit, planted
 
 from thinconsumer import TopicPartition
-from thinconsumer.broker.faults import Silence
 from thinconsumer.ordered.delivery import STALLED_INTERVALS, OrderedDelivery
 from thinconsumer.ordered.group_positions import GroupPositions
 from thinconsumer.ordered.positions import PositionExchange
 from thinconsumer.records.builder import NewRecord
 from thinconsumer.wire.consumer_group_positions import ConsumerGroupPositionsRequest
 from thinconsumer.wire.metadata import MetadataRequest
+from thinconsumer_testing.broker.faults import Silence
 
 P0, P1, P2 = (TopicPartition("t", number) for number in range(3))
 BEFORE, AFTER = 10, 5  #: Records of each key before and after the expansion.

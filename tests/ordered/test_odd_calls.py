@@ -6,7 +6,7 @@ from typing import ClassVar
 import pytest
 
 from thinconsumer import CommitFailedError, IllegalStateError
-from thinconsumer.broker.controller import ControllerError
+from thinconsumer_testing.broker.controller import ControllerError
 
 pytestmark = pytest.mark.once
 

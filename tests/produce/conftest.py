@@ -2,11 +2,11 @@
 
 import pytest
 
-from thinconsumer.broker.faults import Reply
 from thinconsumer.produce import Producer, ProducerSettings
 from thinconsumer.records.batch import HEADER
 from thinconsumer.testing import MemoryCluster
 from thinconsumer.wire.produce import PartitionProduceResponse, ProduceRequest, ProduceResponse, TopicProduceResponse
+from thinconsumer_testing.broker.faults import Reply
 
 
 class World:

@@ -7,10 +7,10 @@ from thinconsumer.broker import Disconnect, Edit, Reply
 from thinconsumer.errors import BrokerResponseError, KafkaTimeoutError, TopicAuthorizationFailedError
 from thinconsumer.failures import Action, Scope, rule
 from thinconsumer.produce.sequences import EPOCH_MAX
-from thinconsumer.testing.clock import SOME_DAY
 from thinconsumer.wire.error_codes import BY_CODE, Code
 from thinconsumer.wire.init_producer_id import InitProducerIdRequest
 from thinconsumer.wire.produce import BatchIndexAndErrorMessage, ProduceRequest
+from thinconsumer_testing.clock import SOME_DAY
 
 T0 = TopicPartition("t", 0)
 AGAIN = {Action.RETRY, Action.REFRESH_METADATA, Action.NEW_SEQUENCE}

@@ -9,12 +9,12 @@ import random
 import pytest
 
 from thinconsumer.broker import ControllerError, Delay, Disconnect, Reply, Silence
-from thinconsumer.broker.call import ApiCall
 from thinconsumer.errors import KafkaTimeoutError
 from thinconsumer.testing import Network
 from thinconsumer.wire.error_codes import Code
 from thinconsumer.wire.init_producer_id import InitProducerIdRequest
 from thinconsumer.wire.produce import ProduceRequest
+from thinconsumer_testing.broker.call import ApiCall
 
 pytestmark = pytest.mark.once
 

@@ -8,7 +8,7 @@ from thinconsumer.broker import Silence
 from thinconsumer.errors import IllegalArgumentError, IllegalStateError, KafkaError, KafkaTimeoutError
 from thinconsumer.produce import BufferFullError, RecordMetadata
 from thinconsumer.produce.partitioner import partition_for_key
-from thinconsumer.testing.clock import SOME_DAY
+from thinconsumer_testing.clock import SOME_DAY
 
 
 def test_a_record_is_written_and_its_future_has_the_position(world):

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from thinconsumer import TopicPartition
 from thinconsumer.broker import Disconnect
-from thinconsumer.broker.faults import Edit
 from thinconsumer.errors import KafkaError
 from thinconsumer.linear_hashing import partition_of
 from thinconsumer.partitioning import murmur2
@@ -20,6 +19,7 @@ from thinconsumer.produce.sizes import size_of
 from thinconsumer.records.builder import NewRecord
 from thinconsumer.timers import Backoff, Retry
 from thinconsumer.wire.error_codes import Code
+from thinconsumer_testing.broker.faults import Edit
 
 CONFIGS = {"enable.ordered.delivery": "true"}
 

@@ -18,7 +18,7 @@ import pytest
 from realkafka.admin import quiet_kafka_python
 from realkafka.jars import NoJars, java, tools_class_path
 
-from thinconsumer.broker.process import BrokerProcess
+from thinconsumer_testing.broker.process import BrokerProcess
 
 TOOLS = "org.apache.kafka.tools."
 CONSOLE_CONSUMER = f"{TOOLS}consumer.ConsoleConsumer"

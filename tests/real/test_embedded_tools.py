@@ -16,9 +16,9 @@ from proving.java import java_arguments
 from realkafka import processes
 from realkafka.jars import NoJars
 
-from thinconsumer.broker.process import BrokerProcess
-from thinconsumer.broker.security import ListenerSecurity
 from thinconsumer.testing import CertificateAuthority
+from thinconsumer_testing.broker.process import BrokerProcess
+from thinconsumer_testing.broker.security import ListenerSecurity
 
 COUNT = 300
 LINES = [f"line {number}" for number in range(COUNT)]

@@ -1,13 +1,10 @@
 """Examples, run as a reader would run them."""
 
-import os
 import subprocess
 import sys
 from pathlib import Path
 
 from realkafka import produce
-
-import thinconsumer
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -17,7 +14,6 @@ def run(*arguments, folder, example="read_topic.py"):
     return subprocess.run(
         [sys.executable, "-W", "error", EXAMPLES / example, *arguments],
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(Path(thinconsumer.__file__).parents[1])},
         capture_output=True,
         text=True,
         timeout=120,

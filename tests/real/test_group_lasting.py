@@ -19,7 +19,7 @@ import pytest
 from groups import Locals
 from realkafka import Administration
 
-from thinconsumer.broker.process import BrokerProcess
+from thinconsumer_testing.broker.process import BrokerProcess
 
 MEMBERS, PARTITIONS = 8, 16
 STRATEGIES = (["range"], ["cooperative-sticky"])

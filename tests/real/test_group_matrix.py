@@ -21,7 +21,6 @@ from realkafka import Administration
 from realkafka.produce import SteadyProducer
 
 from thinconsumer import Consumer
-from thinconsumer.broker.apis import APIS
 from thinconsumer.errors import CommitFailedError, FencedInstanceIdError, KafkaError
 from thinconsumer.wire.apis import REQUESTS
 from thinconsumer.wire.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
@@ -29,6 +28,7 @@ from thinconsumer.wire.error_codes import Code
 from thinconsumer.wire.find_coordinator import FindCoordinatorRequest
 from thinconsumer.wire.header import decode_request_header, decode_response_header, encode_response
 from thinconsumer.wire.metadata import MetadataRequest
+from thinconsumer_testing.broker.apis import APIS
 
 PARTITIONS = 3
 RESET, LOST, SILENCE = "reset", "answer lost", "silence"

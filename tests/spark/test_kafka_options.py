@@ -8,7 +8,6 @@ import platform
 import pytest
 
 from thinconsumer import Consumer, KafkaConfigurationError, SaslAuthenticationFailedError, TopicPartition
-from thinconsumer.broker.security import ListenerSecurity
 from thinconsumer.config import ConsumerConfig, SecurityOptions, dotted
 from thinconsumer.config.aliases import ALIASES
 from thinconsumer.spark.cluster_client import ClusterClient
@@ -18,6 +17,7 @@ from thinconsumer.spark.planner import OffsetRange
 from thinconsumer.spark.reading import read
 from thinconsumer.spark.write_options import parse_write
 from thinconsumer.testing import MemoryCluster
+from thinconsumer_testing.broker.security import ListenerSecurity
 
 SERVERS = {"kafka.bootstrap.servers": "localhost:1", "kafka.security.protocol": "SASL_SSL"}
 SECRET = "canary-7f3a"

@@ -14,10 +14,10 @@ pytest.importorskip("pyspark")
 pytest.importorskip("pyspark.sql.streaming.datasource", reason="PySpark 4.0 and 4.1 have no limits to test with")
 
 from thinconsumer import TopicPartition
-from thinconsumer.broker.ordered.topic import CountChange
 from thinconsumer.linear_hashing import partition_of
 from thinconsumer.records.builder import NewRecord, build_batch
 from thinconsumer.spark.source import KafkaAvailableNowReader, KafkaBatchReader
+from thinconsumer_testing.broker.ordered.topic import CountChange
 
 #: ``first:last``; CI runs a few.
 FIRST, LAST = map(int, os.environ.get("THINCONSUMER_SPARK_ORDER_SEEDS", "1:30").split(":"))

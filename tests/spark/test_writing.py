@@ -7,7 +7,6 @@ pytest.importorskip("pyarrow")
 import pyarrow as pa
 
 from thinconsumer import Consumer, IllegalArgumentError, KafkaError, KafkaTimeoutError, TopicPartition
-from thinconsumer.broker.faults import Delay, Disconnect, Reply
 from thinconsumer.errors import TopicAuthorizationFailedError
 from thinconsumer.produce import BufferFullError, Producer
 from thinconsumer.spark.client_cache import ClientCache
@@ -15,6 +14,7 @@ from thinconsumer.spark.write_options import parse_write
 from thinconsumer.spark.writing import Written, write
 from thinconsumer.testing import Simulation
 from thinconsumer.wire.error_codes import Code
+from thinconsumer_testing.broker.faults import Delay, Disconnect, Reply
 
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 TYPES = {

@@ -6,15 +6,12 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
-from thinconsumer.testing.simulation import swarm as swarm_module
-
 #: Runs a seed, and prints the digest of its trace.
 CHILD = """
-from thinconsumer.testing.simulation import {swarm}
+from thinconsumer_testing.simulation import {swarm}
 swarm = {swarm}(7, traced=True)
 swarm.run()
 print(swarm.sim.trace.digest())
@@ -26,8 +23,7 @@ def digest_in_child() -> Callable[[str, str], str]:
     """``digest_in_child(swarm, hash_seed)``: run seed 7 in another process, and return its trace's digest."""
 
     def run(swarm: str, hash_seed: str) -> str:
-        path = str(Path(swarm_module.__file__).parents[3])
-        environment = {**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": path}
+        environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
         code = CHILD.format(swarm=swarm)
         child = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment)
         assert child.returncode == 0, child.stderr

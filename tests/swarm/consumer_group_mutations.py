@@ -4,14 +4,14 @@ import functools
 
 from planting import bug
 
-from thinconsumer.broker.group import committing, shard
-from thinconsumer.broker.group.consumer import fencing, heartbeat, reconciliation, regex_refresh
-from thinconsumer.broker.group.consumer.draft import Draft
 from thinconsumer.group.consumer import member as client_member
 from thinconsumer.group.consumer.assignment import MemberAssignment
 from thinconsumer.group.consumer.member import ConsumerMember
-from thinconsumer.testing.simulation import ConsumerGroupSwarm
-from thinconsumer.testing.simulation.knobs import Knobs
+from thinconsumer_testing.broker.group import committing, shard
+from thinconsumer_testing.broker.group.consumer import fencing, heartbeat, reconciliation, regex_refresh
+from thinconsumer_testing.broker.group.consumer.draft import Draft
+from thinconsumer_testing.simulation import ConsumerGroupSwarm
+from thinconsumer_testing.simulation.knobs import Knobs
 
 coordinated = functools.partial(bug, ConsumerGroupSwarm)
 

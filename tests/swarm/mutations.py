@@ -34,10 +34,10 @@ from thinconsumer.partitions import Partition
 from thinconsumer.records.batch import RecordBatch
 from thinconsumer.sasl.login import SaslLogin
 from thinconsumer.sasl.login_manager import LoginManager
-from thinconsumer.testing.simulation import GroupSwarm, ReaderSwarm
-from thinconsumer.testing.simulation.knobs import OAUTHBEARER, STYLES, Knobs
 from thinconsumer.timers import Backoff
 from thinconsumer.topic_metadata import EpochDoubt, TopicMetadata
+from thinconsumer_testing.simulation import GroupSwarm, ReaderSwarm
+from thinconsumer_testing.simulation.knobs import OAUTHBEARER, STYLES, Knobs
 
 reading, grouped = functools.partial(bug, ReaderSwarm), functools.partial(bug, GroupSwarm)
 

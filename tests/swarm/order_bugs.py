@@ -2,15 +2,15 @@
 
 from planting import PlantedBug, bug
 
-from thinconsumer.broker.group import positions
-from thinconsumer.broker.ordered import changes
-from thinconsumer.broker.partition import PartitionReplica
 from thinconsumer.ordered import gates
 from thinconsumer.ordered.delivery import OrderedDelivery
 from thinconsumer.ordered.group_positions import GroupPositions
 from thinconsumer.ordered.holds import Hold
 from thinconsumer.produce.accumulator import Accumulator
-from thinconsumer.testing.simulation.order_swarm import OrderSwarm
+from thinconsumer_testing.broker.group import positions
+from thinconsumer_testing.broker.ordered import changes
+from thinconsumer_testing.broker.partition import PartitionReplica
+from thinconsumer_testing.simulation.order_swarm import OrderSwarm
 
 #: An empty parent that is held itself passes each threshold.
 FORGOTTEN_GATES = (gates, "_with_their_gates", "awaited += [one for", "_ = [one for")

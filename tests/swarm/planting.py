@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
-from thinconsumer.testing.simulation.knobs import Knobs
-from thinconsumer.testing.simulation.order_swarm import OrderSwarm
-from thinconsumer.testing.simulation.swarm import Swarm
+from thinconsumer_testing.simulation.knobs import Knobs
+from thinconsumer_testing.simulation.order_swarm import OrderSwarm
+from thinconsumer_testing.simulation.swarm import Swarm
 
 AnySwarm = type[Swarm] | type[OrderSwarm]
 

@@ -22,9 +22,9 @@ from mutations import ROWS
 from order_bugs import ORDER_ROWS
 from planting import AnySwarm, PlantedBug, planted
 
-from thinconsumer.testing.simulation import ConsumerGroupSwarm, GroupSwarm, ReaderSwarm, Violation
-from thinconsumer.testing.simulation.__main__ import limit
-from thinconsumer.testing.simulation.checkers.key_order import OutOfOrder
+from thinconsumer_testing.simulation import ConsumerGroupSwarm, GroupSwarm, ReaderSwarm, Violation
+from thinconsumer_testing.simulation.__main__ import limit
+from thinconsumer_testing.simulation.checkers.key_order import OutOfOrder
 
 BUGS: dict[str, PlantedBug] = {bug.name: bug for bug in (*ROWS, *CONSUMER_GROUP_ROWS, *ORDER_ROWS)}
 HINTS = Path(__file__).with_name("hints.json")

@@ -7,8 +7,8 @@ import pytest
 from planting import Edit, PlantedBug, planted
 from seed_search import BUGS, WORLDS_MAX, hints, search
 
-from thinconsumer.testing.simulation import Violation
-from thinconsumer.testing.simulation.swarm import Swarm
+from thinconsumer_testing.simulation import Violation
+from thinconsumer_testing.simulation.swarm import Swarm
 
 #: A search takes a second of CPU time if the hint shows the bug, and minutes if no near seed does.
 pytestmark = pytest.mark.timeout(900)

@@ -5,9 +5,9 @@ import sys
 import pytest
 
 from thinconsumer import Consumer, SslAuthenticationFailedError, TopicPartition
-from thinconsumer.broker.security import ListenerSecurity
 from thinconsumer.cli.run import main
 from thinconsumer.testing import BrokerProcess, CertificateAuthority
+from thinconsumer_testing.broker.security import ListenerSecurity
 
 
 @pytest.fixture(scope="module")

@@ -8,8 +8,6 @@ from pathlib import Path
 
 import pytest
 
-import thinconsumer
-
 #: Seconds for a project's own pytest on a busy machine; only a hanging one takes so long.
 PATIENCE_S = 200
 
@@ -76,12 +74,7 @@ def project(tmp_path):
         done = subprocess.run(
             [sys.executable, "-m", "pytest", "-q", "-W", "error", "-p", "no:cacheprovider", "."],
             cwd=tmp_path,
-            env={
-                **os.environ,
-                "PYTHONPATH": str(Path(thinconsumer.__file__).parents[1]),
-                "PYTEST_ADDOPTS": "",
-                "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
-            },
+            env={**os.environ, "PYTEST_ADDOPTS": "", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
             capture_output=True,
             text=True,
             timeout=PATIENCE_S,
@@ -116,6 +109,5 @@ def test_a_users_project_chooses_its_brokers(project, from_the_page):
 
 def test_the_package_itself_needs_no_pytest():
     """Only the fixtures import pytest."""
-    code = "import sys; sys.modules['pytest'] = None; import thinconsumer.testing, thinconsumer.broker.process"
-    environment = {**os.environ, "PYTHONPATH": str(Path(thinconsumer.__file__).parents[1])}
-    assert subprocess.run([sys.executable, "-c", code], env=environment, check=False).returncode == 0
+    code = "import sys; sys.modules['pytest'] = None; import thinconsumer.testing, thinconsumer_testing.broker.process"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

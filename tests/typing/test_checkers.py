@@ -29,6 +29,7 @@ def test_a_checker_reports_each_mistake_of_an_application_and_nothing_else(name:
     (tmp_path / "mistakes.py").write_text("\n".join(line.split("  # type: ignore")[0] for line in lines) + "\n")
     shutil.copy(Path(__file__).with_name("application.py"), tmp_path)
     (tmp_path / "thinconsumer").symlink_to(ROOT / "thinconsumer")
+    (tmp_path / "thinconsumer_testing").symlink_to(ROOT / "testing" / "thinconsumer_testing")
     command, pattern = CHECKERS[name]
     done = subprocess.run(
         [*command, "mistakes.py", "application.py"], cwd=tmp_path, capture_output=True, text=True, check=False

@@ -33,10 +33,11 @@ from ..errors import (
     UnknownTopicOrPartitionError,
     UnsupportedCodecError,
 )
+from ..imports import TESTING, import_testing
 from .parsing import CLUSTER_ADVICE, PROGRAM, CommandError, Parser, UsageError
 
-#: The help text of each command. A command is a module of this package: its ``describe(parser)`` adds the options, and
-#: its ``run(options)``, or an action's, returns the exit code.
+#: The help text of each command. A command is a module of this package or of ``thinconsumer_testing.cli``: its
+#: ``describe(parser)`` adds the options, and its ``run(options)``, or an action's, returns the exit code.
 COMMANDS: Mapping[str, str] = {
     "demo": "show a cluster, a producer, a consumer and a broker crash, all on this machine",
     "consume": "read topics, as lines of text or JSON",
@@ -46,6 +47,8 @@ COMMANDS: Mapping[str, str] = {
     "groups": "list, describe and delete consumer groups, and show their lag",
     "broker": "run a Kafka cluster for tests and trials, in memory or in a folder",
 }
+#: The commands that the distribution thinconsumer-testing installs.
+OF_TESTING = frozenset(("demo", "broker"))
 OK, FAILED, MISUSED, INTERRUPTED, PIPE_CLOSED = 0, 1, 2, 130, 141
 
 #: Advice to print by error type; the first match counts.
@@ -139,7 +142,7 @@ def _run(words: list[str], options: argparse.Namespace) -> int:
     if name not in COMMANDS:
         hint = did_you_mean(name, COMMANDS)
         raise UsageError(f"{PROGRAM}: no command {name!r}{hint} (commands: {', '.join(COMMANDS)})")
-    command: ModuleType = importlib.import_module(f".{name}", __package__)
+    command = _command(name)
     parser = Parser(prog=f"{PROGRAM} {name}", description=command.__doc__)
     command.describe(parser)
     parser.parse(words[1:], options)
@@ -148,6 +151,19 @@ def _run(words: list[str], options: argparse.Namespace) -> int:
         return int(run(options))
     except (KafkaConfigurationError, UsageError) as error:
         raise UsageError(f"{parser.prog}: {error}") from error
+
+
+def _command(name: str) -> ModuleType:
+    """Return the module of a command; raise UsageError if its distribution is not installed."""
+    if name not in OF_TESTING:
+        return importlib.import_module(f".{name}", __package__)
+    try:
+        command: ModuleType = import_testing(f"{TESTING}.cli.{name}")
+    except ImportError as error:
+        if error.name != TESTING:
+            raise
+        raise UsageError(f"{PROGRAM} {name}: {error}") from None
+    return command
 
 
 def _report_failure(error: Exception, *, in_group: bool) -> int:
@@ -171,9 +187,10 @@ def _print_error(text: str) -> None:
 
 
 def _set_up_logging(is_debugging: bool) -> None:
-    log = logging.getLogger("thinconsumer")
     if is_debugging:
         logging.basicConfig(level=logging.DEBUG, format="%(asctime)s %(name)s %(message)s")
-    elif not log.handlers:
+        return
+    for log in map(logging.getLogger, ("thinconsumer", TESTING)):
         # Without a handler, Python would print all warnings on standard error, in addition to the final error.
-        log.addHandler(logging.NullHandler())
+        if not log.handlers:
+            log.addHandler(logging.NullHandler())

@@ -3,9 +3,9 @@
 import time
 from typing import Any
 
-from thinconsumer.broker.process import BrokerProcess
 from thinconsumer.net import SelectorDriver
 from thinconsumer.types import TopicPartition
+from thinconsumer_testing.broker.process import BrokerProcess
 
 from .base import World
 

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from thinconsumer.testing.simulation import Simulation
 from thinconsumer.types import TopicPartition
+from thinconsumer_testing.simulation import Simulation
 
 from .base import World
 

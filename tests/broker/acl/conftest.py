@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from thinconsumer.broker.acl.authorizer import STANDARD_AUTHORIZER
 from thinconsumer.wire.schema import wire_fields
+from thinconsumer_testing.broker.acl.authorizer import STANDARD_AUTHORIZER
 
 
 @pytest.fixture

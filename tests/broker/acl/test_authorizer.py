@@ -4,10 +4,10 @@ from collections.abc import Iterable
 
 import pytest
 
-from thinconsumer.broker.acl.authorizer import Authorizer, parse_super_users
-from thinconsumer.broker.acl.bindings import AclBinding, AclOperation, AclPermission, PatternType, ResourceType
-from thinconsumer.broker.acl.index import AclIndex
 from thinconsumer.errors import IllegalArgumentError
+from thinconsumer_testing.broker.acl.authorizer import Authorizer, parse_super_users
+from thinconsumer_testing.broker.acl.bindings import AclBinding, AclOperation, AclPermission, PatternType, ResourceType
+from thinconsumer_testing.broker.acl.index import AclIndex
 
 ALICE, HOST = "User:alice", "10.0.0.1"
 TOPIC, GROUP = ResourceType.TOPIC, ResourceType.GROUP

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from thinconsumer.broker.acl.bindings import (
+from thinconsumer.errors import IllegalArgumentError
+from thinconsumer_testing.broker.acl.bindings import (
     AclBinding,
     AclFilter,
     AclOperation,
@@ -15,7 +16,6 @@ from thinconsumer.broker.acl.bindings import (
     acl_from_json,
     acl_to_json,
 )
-from thinconsumer.errors import IllegalArgumentError
 
 ORDERS = AclBinding(
     ResourceType.TOPIC, "orders", PatternType.LITERAL, "User:alice", "*", AclOperation.READ, AclPermission.ALLOW

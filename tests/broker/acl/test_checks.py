@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from thinconsumer.broker.acl.authorizer import STANDARD_AUTHORIZER
 from thinconsumer.records.builder import NewRecord, build_batch
 from thinconsumer.wire import ZERO_UUID
 from thinconsumer.wire.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
@@ -20,6 +19,7 @@ from thinconsumer.wire.metadata import MetadataRequest, MetadataRequestTopic
 from thinconsumer.wire.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from thinconsumer.wire.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from thinconsumer.wire.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from thinconsumer_testing.broker.acl.authorizer import STANDARD_AUTHORIZER
 
 ALICE = "User:alice"
 TOPIC, GROUP = Code.TOPIC_AUTHORIZATION_FAILED, Code.GROUP_AUTHORIZATION_FAILED

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from thinconsumer.broker.acl.bindings import AclBinding, AclFilter, acl_bindings
-from thinconsumer.broker.acl.control import AclControlManager
-from thinconsumer.broker.acl.index import AclIndex
+from thinconsumer_testing.broker.acl.bindings import AclBinding, AclFilter, acl_bindings
+from thinconsumer_testing.broker.acl.control import AclControlManager
+from thinconsumer_testing.broker.acl.index import AclIndex
 
 READ, WRITE, DESCRIBE = acl_bindings("User:alice", ["READ", "WRITE", "DESCRIBE"], topic="orders")
 

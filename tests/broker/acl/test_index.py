@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from thinconsumer.broker.acl.bindings import (
+from thinconsumer_testing.broker.acl.bindings import (
     AclBinding,
     AclFilter,
     AclOperation,
@@ -11,7 +11,7 @@ from thinconsumer.broker.acl.bindings import (
     PatternType,
     ResourceType,
 )
-from thinconsumer.broker.acl.index import AclIndex
+from thinconsumer_testing.broker.acl.index import AclIndex
 
 NAMES = st.sampled_from(["*", "a", "ab", "abc", "abd", "b"])
 BINDINGS = st.builds(

@@ -2,11 +2,11 @@
 
 import pytest
 
-from thinconsumer.broker.api.api_versions import API
-from thinconsumer.broker.apis import APIS
 from thinconsumer.wire.api_versions import ApiVersionsRequest
 from thinconsumer.wire.error_codes import Code
 from thinconsumer.wire.extensions import FIRST_API_KEY
+from thinconsumer_testing.broker.api.api_versions import API
+from thinconsumer_testing.broker.apis import APIS
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 import pytest
 
-from thinconsumer.broker.api.consumer_group_positions import API
 from thinconsumer.wire.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions
 from thinconsumer.wire.consumer_group_positions import (
     ConsumerGroupPositionsRequest,
@@ -13,6 +12,7 @@ from thinconsumer.wire.consumer_group_positions import (
 from thinconsumer.wire.error_codes import Code
 from thinconsumer.wire.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from thinconsumer.wire.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from thinconsumer_testing.broker.api.consumer_group_positions import API
 
 OFFSETS = "__consumer_offsets"
 

@@ -2,13 +2,13 @@
 
 import pytest
 
-from thinconsumer.broker.api.create_partitions import API
 from thinconsumer.wire.create_partitions import (
     CreatePartitionsAssignment,
     CreatePartitionsRequest,
     CreatePartitionsTopic,
 )
 from thinconsumer.wire.error_codes import Code
+from thinconsumer_testing.broker.api.create_partitions import API
 
 
 def grow(*topics, validate_only=False):

@@ -2,8 +2,6 @@
 
 import pytest
 
-from thinconsumer.broker.api.create_topics import API
-from thinconsumer.broker.controller import CONTROLLER
 from thinconsumer.wire.create_topics import (
     CreatableReplicaAssignment,
     CreatableTopic,
@@ -11,6 +9,8 @@ from thinconsumer.wire.create_topics import (
     CreateTopicsRequest,
 )
 from thinconsumer.wire.error_codes import BY_CODE, Code
+from thinconsumer_testing.broker.api.create_topics import API
+from thinconsumer_testing.broker.controller import CONTROLLER
 
 
 def topic(name="t", partitions=1, replicas=1, assignment=(), configs=()):

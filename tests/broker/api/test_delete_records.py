@@ -2,10 +2,10 @@
 
 import pytest
 
-from thinconsumer.broker.api.delete_records import API
 from thinconsumer.types import TopicPartition
 from thinconsumer.wire.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from thinconsumer.wire.error_codes import Code
+from thinconsumer_testing.broker.api.delete_records import API
 
 TP = TopicPartition("t", 0)
 

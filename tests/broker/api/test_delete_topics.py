@@ -2,10 +2,10 @@
 
 import pytest
 
-from thinconsumer.broker.api.delete_topics import API
 from thinconsumer.wire import ZERO_UUID
 from thinconsumer.wire.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from thinconsumer.wire.error_codes import Code
+from thinconsumer_testing.broker.api.delete_topics import API
 
 
 def by_name(*names, version=6):

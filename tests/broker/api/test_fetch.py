@@ -2,11 +2,11 @@
 
 import pytest
 
-from thinconsumer.broker.api.fetch import API
 from thinconsumer.records.batches import split
 from thinconsumer.types import TopicPartition
 from thinconsumer.wire.error_codes import Code
 from thinconsumer.wire.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic, ReplicaState
+from thinconsumer_testing.broker.api.fetch import API
 
 NAMES, IDS = 12, 18
 T0 = TopicPartition("t", 0)

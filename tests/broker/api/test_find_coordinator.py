@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from thinconsumer.broker.group.hashing import partition_for
 from thinconsumer.types import TopicPartition
 from thinconsumer.wire.find_coordinator import FindCoordinatorRequest
+from thinconsumer_testing.broker.group.hashing import partition_for
 
 INVALID_REQUEST, NOT_AVAILABLE = 42, 15
 SINGLE, MANY = range(4), range(4, 7)

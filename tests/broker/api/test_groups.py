@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 
-from thinconsumer.broker.apis import APIS
 from thinconsumer.wire import Message
 from thinconsumer.wire.delete_groups import DeleteGroupsRequest
 from thinconsumer.wire.describe_groups import DescribeGroupsRequest
@@ -14,6 +13,7 @@ from thinconsumer.wire.leave_group import LeaveGroupRequest, MemberIdentity
 from thinconsumer.wire.list_groups import ListGroupsRequest
 from thinconsumer.wire.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from thinconsumer.wire.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from thinconsumer_testing.broker.apis import APIS
 
 HEARTBEAT = HeartbeatRequest(group_id="billing", member_id="m", generation_id=1)
 LEAVES_ALONE = range(3)

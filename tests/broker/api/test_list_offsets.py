@@ -2,11 +2,11 @@
 
 import pytest
 
-from thinconsumer.broker.api.list_offsets import API
 from thinconsumer.records.builder import NewRecord
 from thinconsumer.types import TopicPartition
 from thinconsumer.wire.error_codes import Code
 from thinconsumer.wire.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from thinconsumer_testing.broker.api.list_offsets import API
 
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, PENDING = -1, -2, -3, -4, -5, -6
 TP = TopicPartition("t", 0)

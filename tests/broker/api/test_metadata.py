@@ -2,9 +2,9 @@
 
 import pytest
 
-from thinconsumer.broker.api.metadata import API
 from thinconsumer.wire.error_codes import Code
 from thinconsumer.wire.metadata import MetadataRequest, MetadataRequestTopic
+from thinconsumer_testing.broker.api.metadata import API
 
 VERSIONS = range(API.lowest, API.highest + 1)
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from thinconsumer.broker.api.offset_commit import API
 from thinconsumer.wire.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
+from thinconsumer_testing.broker.api.offset_commit import API
 
 VERSIONS = range(API.lowest, API.highest + 1)
 UNKNOWN_PARTITION, UNKNOWN_ID = 3, 100

@@ -2,7 +2,6 @@
 
 import pytest
 
-from thinconsumer.broker.api.offset_for_leader_epoch import API
 from thinconsumer.types import TopicPartition
 from thinconsumer.wire.error_codes import Code
 from thinconsumer.wire.offset_for_leader_epoch import (
@@ -10,6 +9,7 @@ from thinconsumer.wire.offset_for_leader_epoch import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
 )
+from thinconsumer_testing.broker.api.offset_for_leader_epoch import API
 
 TP = TopicPartition("t", 0)
 

@@ -2,8 +2,6 @@
 
 import pytest
 
-from thinconsumer.broker.acl.bindings import AclOperation
-from thinconsumer.broker.api import partition_leader_epochs
 from thinconsumer.types import TopicPartition
 from thinconsumer.wire.error_codes import Code
 from thinconsumer.wire.offset_for_leader_epoch import (
@@ -15,6 +13,8 @@ from thinconsumer.wire.partition_leader_epochs import (
     PartitionLeaderEpochsForPartitionsRequest,
     PartitionLeaderEpochsTopic,
 )
+from thinconsumer_testing.broker.acl.bindings import AclOperation
+from thinconsumer_testing.broker.api import partition_leader_epochs
 
 CONFIGS = {"enable.ordered.delivery": "true"}
 

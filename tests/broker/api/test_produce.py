@@ -3,11 +3,11 @@
 import pytest
 from handmade import build_legacy
 
-from thinconsumer.broker.api.produce import API
 from thinconsumer.records.builder import NewRecord, build_batch
 from thinconsumer.types import TopicPartition
 from thinconsumer.wire.error_codes import Code
 from thinconsumer.wire.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from thinconsumer_testing.broker.api.produce import API
 
 NAMES, IDS = 12, 13
 T0 = TopicPartition("t", 0)

@@ -5,12 +5,12 @@ import base64
 import pytest
 
 from thinconsumer.broker import Delay, Edit, ListenerSecurity, Reply
-from thinconsumer.broker.login.authenticator import RECEIVE_MAX
 from thinconsumer.wire.api_versions import ApiVersionsRequest
 from thinconsumer.wire.error_codes import Code
 from thinconsumer.wire.metadata import MetadataRequest
 from thinconsumer.wire.sasl_authenticate import SaslAuthenticateRequest
 from thinconsumer.wire.sasl_handshake import SaslHandshakeRequest
+from thinconsumer_testing.broker.login.authenticator import RECEIVE_MAX
 
 HELLO = ApiVersionsRequest(client_software_name="tester", client_software_version="1")
 ALICE = b"\0alice\0alice-secret"

@@ -8,8 +8,6 @@ import random
 import pytest
 
 from thinconsumer.broker import ListenerSecurity
-from thinconsumer.broker.cluster import Cluster
-from thinconsumer.broker.directory import ClusterDirectory
 from thinconsumer.wire.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
     ScramCredentialDeletion,
@@ -19,6 +17,8 @@ from thinconsumer.wire.describe_user_scram_credentials import DescribeUserScramC
 from thinconsumer.wire.error_codes import Code
 from thinconsumer.wire.sasl_authenticate import SaslAuthenticateRequest
 from thinconsumer.wire.sasl_handshake import SaslHandshakeRequest
+from thinconsumer_testing.broker.cluster import Cluster
+from thinconsumer_testing.broker.directory import ClusterDirectory
 
 MECHANISMS = ("SCRAM-SHA-256", "SCRAM-SHA-512")
 SECURITY = ListenerSecurity("SASL_PLAINTEXT", sasl_enabled_mechanisms=MECHANISMS, users={"alice": "alice-secret"})

@@ -5,11 +5,6 @@ from types import SimpleNamespace
 
 import pytest
 
-from thinconsumer.broker.api.txn_offset_commit import API
-from thinconsumer.broker.call import ApiCall
-from thinconsumer.broker.config import BrokerConfig
-from thinconsumer.broker.image import ClusterImage, PartitionImage, TopicImage
-from thinconsumer.broker.schedule import Schedule
 from thinconsumer.types import TopicPartition
 from thinconsumer.wire.error_codes import Code
 from thinconsumer.wire.txn_offset_commit import (
@@ -17,6 +12,11 @@ from thinconsumer.wire.txn_offset_commit import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
+from thinconsumer_testing.broker.api.txn_offset_commit import API
+from thinconsumer_testing.broker.call import ApiCall
+from thinconsumer_testing.broker.config import BrokerConfig
+from thinconsumer_testing.broker.image import ClusterImage, PartitionImage, TopicImage
+from thinconsumer_testing.broker.schedule import Schedule
 
 VERSIONS = range(API.lowest, API.highest + 1)
 

@@ -10,14 +10,6 @@ from typing import Any
 
 import pytest
 
-from thinconsumer.broker.config import BrokerConfig, TopicConfig
-from thinconsumer.broker.group.coordinator import OFFSETS_TOPIC, GroupCoordinator
-from thinconsumer.broker.group.group import ClassicGroup
-from thinconsumer.broker.group.joining import JoinGroupCall
-from thinconsumer.broker.group.shard import GroupCoordinatorShard
-from thinconsumer.broker.image import ClusterImage, PartitionImage, TopicImage
-from thinconsumer.broker.log.log import Log
-from thinconsumer.broker.schedule import Schedule, Timer
 from thinconsumer.types import TopicPartition
 from thinconsumer.wire.heartbeat import HeartbeatRequest
 from thinconsumer.wire.join_group import JoinGroupRequest, JoinGroupRequestProtocol
@@ -30,6 +22,14 @@ from thinconsumer.wire.txn_offset_commit import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
+from thinconsumer_testing.broker.config import BrokerConfig, TopicConfig
+from thinconsumer_testing.broker.group.coordinator import OFFSETS_TOPIC, GroupCoordinator
+from thinconsumer_testing.broker.group.group import ClassicGroup
+from thinconsumer_testing.broker.group.joining import JoinGroupCall
+from thinconsumer_testing.broker.group.shard import GroupCoordinatorShard
+from thinconsumer_testing.broker.image import ClusterImage, PartitionImage, TopicImage
+from thinconsumer_testing.broker.log.log import Log
+from thinconsumer_testing.broker.schedule import Schedule, Timer
 
 WALL_TIME = 1_700_000_000.0
 GROUP = "billing"

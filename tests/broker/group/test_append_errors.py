@@ -2,8 +2,8 @@
 
 import pytest
 
-from thinconsumer.broker.group.append_errors import append_error
 from thinconsumer.wire.error_codes import Code
+from thinconsumer_testing.broker.group.append_errors import append_error
 
 
 @pytest.mark.parametrize(

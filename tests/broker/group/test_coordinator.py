@@ -3,8 +3,8 @@
 from itertools import repeat
 from typing import Any
 
-from thinconsumer.broker.group.hashing import partition_for
-from thinconsumer.broker.group.states import ShardState
+from thinconsumer_testing.broker.group.hashing import partition_for
+from thinconsumer_testing.broker.group.states import ShardState
 
 
 def test_group_id_determines_the_partition(new_world: Any) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from thinconsumer.broker.group.event_processor import EventProcessor
+from thinconsumer_testing.broker.group.event_processor import EventProcessor
 
 
 def test_deferred_callbacks_run_after_the_operation() -> None:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from thinconsumer.broker.group.states import GroupEvent
+from thinconsumer_testing.broker.group.states import GroupEvent
 
 #: A parked request.
 PARKED = "parked"

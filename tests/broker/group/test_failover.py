@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from thinconsumer.broker.group.states import GroupState
+from thinconsumer_testing.broker.group.states import GroupState
 
 
 def rejoin_all(world: Any, seats: list[Any]) -> list[Any]:

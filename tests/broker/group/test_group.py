@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from thinconsumer.broker.group.group import ClassicGroup
-from thinconsumer.broker.group.member import ClassicGroupMember
-from thinconsumer.broker.group.states import GroupEvent, GroupState
-from thinconsumer.broker.schedule import Schedule
 from thinconsumer.errors import IllegalStateError
+from thinconsumer_testing.broker.group.group import ClassicGroup
+from thinconsumer_testing.broker.group.member import ClassicGroupMember
+from thinconsumer_testing.broker.group.states import GroupEvent, GroupState
+from thinconsumer_testing.broker.schedule import Schedule
 
 RANGE_FIRST = ("range", "roundrobin")
 ROUNDROBIN_FIRST = ("roundrobin", "range")

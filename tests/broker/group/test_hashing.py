@@ -2,7 +2,7 @@
 
 import pytest
 
-from thinconsumer.broker.group.hashing import hash_map_order, java_hash, partition_for
+from thinconsumer_testing.broker.group.hashing import hash_map_order, java_hash, partition_for
 
 
 @pytest.mark.parametrize(

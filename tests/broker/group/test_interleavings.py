@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from thinconsumer.broker.group import rebalance
-from thinconsumer.broker.group.states import GroupState
+from thinconsumer_testing.broker.group import rebalance
+from thinconsumer_testing.broker.group.states import GroupState
 
 pytestmark = pytest.mark.once
 

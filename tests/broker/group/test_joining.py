@@ -4,7 +4,7 @@ import re
 from itertools import repeat
 from typing import Any
 
-from thinconsumer.broker.group.states import GroupState
+from thinconsumer_testing.broker.group.states import GroupState
 
 UUID = r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}"
 OTHER = {"range": b"new", "roundrobin": b""}

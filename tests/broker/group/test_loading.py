@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from thinconsumer.broker.group import log_format
-from thinconsumer.broker.group.states import GroupState
-from thinconsumer.broker.log.stored import StoredBatch
 from thinconsumer.records.builder import NewRecord
+from thinconsumer_testing.broker.group import log_format
+from thinconsumer_testing.broker.group.states import GroupState
+from thinconsumer_testing.broker.log.stored import StoredBatch
 
 
 def write(world: Any, key: bytes | None, value: bytes | None) -> None:

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from thinconsumer.broker.group import log_format as f
 from thinconsumer.errors import KafkaProtocolError
+from thinconsumer_testing.broker.group import log_format as f
 
 TOPIC_ID = bytes(range(16))
 OFFSET = f.OffsetCommitValue(offset=5, leader_epoch=2, metadata="note", commit_timestamp=7)

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from thinconsumer.broker.group.member import ClassicGroupMember, protocols_of
 from thinconsumer.errors import KafkaProtocolError
 from thinconsumer.wire.join_group import JoinGroupRequestProtocol
+from thinconsumer_testing.broker.group.member import ClassicGroupMember, protocols_of
 
 
 def member(**options: Any) -> ClassicGroupMember:

@@ -3,7 +3,7 @@
 from itertools import repeat
 from typing import Any
 
-from thinconsumer.broker.group.states import GroupState
+from thinconsumer_testing.broker.group.states import GroupState
 
 
 def test_assignments_are_sent_once_committed(world: Any) -> None:

@@ -2,8 +2,8 @@
 
 import pytest
 
-from thinconsumer.broker.group.log_format import OffsetCommitValue
-from thinconsumer.broker.group.offsets import CommittedOffset, OffsetStore
+from thinconsumer_testing.broker.group.log_format import OffsetCommitValue
+from thinconsumer_testing.broker.group.offsets import CommittedOffset, OffsetStore
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from thinconsumer.broker.group.hashing import partition_for
 from thinconsumer.types import TopicPartition
 from thinconsumer.wire.add_offsets_to_txn import AddOffsetsToTxnRequest
 from thinconsumer.wire.end_txn import EndTxnRequest
@@ -22,6 +21,7 @@ from thinconsumer.wire.txn_offset_commit import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
+from thinconsumer_testing.broker.group.hashing import partition_for
 
 GROUP = "billing"
 

@@ -1,6 +1,6 @@
 """Positions of a group's members: for which members they are kept, and until when."""
 
-from thinconsumer.broker.group.positions import GroupPositions
+from thinconsumer_testing.broker.group.positions import GroupPositions
 
 TOPIC, OTHER = b"t" * 16, b"u" * 16
 P0, P1, Q0 = (TOPIC, 0), (TOPIC, 1), (OTHER, 0)

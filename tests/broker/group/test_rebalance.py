@@ -3,8 +3,8 @@
 from itertools import repeat
 from typing import Any
 
-from thinconsumer.broker.group import rebalance
-from thinconsumer.broker.group.states import GroupState
+from thinconsumer_testing.broker.group import rebalance
+from thinconsumer_testing.broker.group.states import GroupState
 
 
 def test_only_the_leader_gets_the_member_list(world: Any) -> None:

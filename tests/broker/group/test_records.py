@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from thinconsumer.broker.group import log_format, records
-from thinconsumer.broker.group.log_format import OffsetCommitValue
-from thinconsumer.broker.group.records import ReplayedState
+from thinconsumer_testing.broker.group import log_format, records
+from thinconsumer_testing.broker.group.log_format import OffsetCommitValue
+from thinconsumer_testing.broker.group.records import ReplayedState
 
 
 def test_offset_record(world: Any) -> None:

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from thinconsumer.broker.group.records import end_transaction
-from thinconsumer.broker.group.states import GroupState, ShardState
 from thinconsumer.errors import IllegalStateError
+from thinconsumer_testing.broker.group.records import end_transaction
+from thinconsumer_testing.broker.group.states import GroupState, ShardState
 
 
 def test_loading_delay(new_world: Any) -> None:

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from thinconsumer.broker.group.states import (
+from thinconsumer.errors import IllegalStateError
+from thinconsumer_testing.broker.group.states import (
     GROUP_TRANSITIONS,
     SHARD_TRANSITIONS,
     GroupEvent,
@@ -16,7 +17,6 @@ from thinconsumer.broker.group.states import (
     ShardState,
     next_state,
 )
-from thinconsumer.errors import IllegalStateError
 
 MACHINES: list[tuple[Mapping[Any, Mapping[Any, Any]], type[enum.Enum], type[enum.Enum], enum.Enum]] = [
     (GROUP_TRANSITIONS, GroupState, GroupEvent, GroupState.EMPTY),

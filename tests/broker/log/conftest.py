@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from thinconsumer.broker.config import TopicConfig
-from thinconsumer.broker.log.log import LoadedLog, Log
 from thinconsumer.records.aborted import AbortedTransactions
 from thinconsumer.records.batches import split
 from thinconsumer.records.builder import NewRecord, build_batch
 from thinconsumer.types import TopicPartition
+from thinconsumer_testing.broker.config import TopicConfig
+from thinconsumer_testing.broker.log.log import LoadedLog, Log
 
 NOW = 1_700_000_000_000
 TP = TopicPartition("t", 0)

@@ -2,9 +2,9 @@
 
 import pytest
 
-from thinconsumer.broker.log.batches import BatchList
-from thinconsumer.broker.log.stored import StoredBatch
 from thinconsumer.records.builder import NewRecord, build_batch
+from thinconsumer_testing.broker.log.batches import BatchList
+from thinconsumer_testing.broker.log.stored import StoredBatch
 
 
 def batch(base, count=1, timestamp=0, last=None):

@@ -3,8 +3,8 @@
 import pytest
 from kafka.record import MemoryRecords
 
-from thinconsumer.broker.log.log import AppendRefused
 from thinconsumer.records.builder import NewRecord
+from thinconsumer_testing.broker.log.log import AppendRefused
 
 
 def rec(key, value=b"v", timestamp=-1):
@@ -251,7 +251,7 @@ def test_kafka_python_reads_a_cleaned_log(compacted, write, compact):
 
 def test_undecodable_batches_are_retained(compacted, write, compact, tools):
     """A codec may be missing, and large batches are not fully validated."""
-    from thinconsumer.broker.log.stored import StoredBatch
+    from thinconsumer_testing.broker.log.stored import StoredBatch
 
     broken = bytearray(write.batch(*[rec(b"a")] * 30))
     broken[61:] = b"\xff" * len(broken[61:])

@@ -2,7 +2,7 @@
 
 import pytest
 
-from thinconsumer.broker.log.epochs import LeaderEpochs
+from thinconsumer_testing.broker.log.epochs import LeaderEpochs
 
 
 @pytest.fixture

@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from thinconsumer.broker.log.log import AppendRefused
 from thinconsumer.records.batches import split
 from thinconsumer.records.builder import NewRecord
 from thinconsumer.wire.error_codes import Code
+from thinconsumer_testing.broker.log.log import AppendRefused
 
 
 def test_empty_log(log):

@@ -76,7 +76,7 @@ def test_undecodable_batch_is_found_as_a_whole(log, write, tools):
     data = write.batch(*[b"v"] * 30)
     broken = bytearray(data)
     broken[66:67] = b"\x7f"  # corrupts a key length
-    from thinconsumer.broker.log.stored import StoredBatch
+    from thinconsumer_testing.broker.log.stored import StoredBatch
 
     log.append_stored(StoredBatch.of(bytes(broken)))
     assert log.offset_for_timestamp(5, 30) == (0, tools.NOW, -1)

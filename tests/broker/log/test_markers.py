@@ -2,10 +2,10 @@
 
 import pytest
 
-from thinconsumer.broker.log.markers import Marker, control_record, marker_of
-from thinconsumer.broker.log.stored import StoredBatch
 from thinconsumer.records.batch import ControlType
 from thinconsumer.records.builder import NewRecord, build_batch, build_marker
+from thinconsumer_testing.broker.log.markers import Marker, control_record, marker_of
+from thinconsumer_testing.broker.log.stored import StoredBatch
 
 
 @pytest.mark.parametrize("kind", [ControlType.ABORT, ControlType.COMMIT])

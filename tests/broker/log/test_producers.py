@@ -2,8 +2,8 @@
 
 import pytest
 
-from thinconsumer.broker.log.log import AppendRefused
 from thinconsumer.wire.error_codes import Code
+from thinconsumer_testing.broker.log.log import AppendRefused
 
 LAST = 2**31 - 1
 

@@ -2,12 +2,12 @@
 
 import pytest
 
-from thinconsumer.broker.config import TopicConfig
-from thinconsumer.broker.log.log import Log
-from thinconsumer.broker.log.recompression import CODECS, recompress
 from thinconsumer.records.batches import split
 from thinconsumer.records.builder import NewRecord, build_batch
 from thinconsumer.types import TopicPartition
+from thinconsumer_testing.broker.config import TopicConfig
+from thinconsumer_testing.broker.log.log import Log
+from thinconsumer_testing.broker.log.recompression import CODECS, recompress
 
 RECORDS = [NewRecord(b"v" * 50, b"k", [("h", b"x")], 5), NewRecord(None, b"k", (), 3)]
 HERE = ("uncompressed", "gzip", "lz4", "zstd")

@@ -2,8 +2,8 @@
 
 import pytest
 
-from thinconsumer.broker.log.retention import segments
 from thinconsumer.records.builder import NewRecord
+from thinconsumer_testing.broker.log.retention import segments
 
 SIZE = 1_000
 

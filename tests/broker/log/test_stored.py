@@ -4,10 +4,10 @@ import pickle
 
 import pytest
 
-from thinconsumer.broker.log.stored import AppendRefused, StoredBatch
 from thinconsumer.records.batch import ControlType
 from thinconsumer.records.builder import NewRecord, build_batch, build_marker
 from thinconsumer.wire.error_codes import Code
+from thinconsumer_testing.broker.log.stored import AppendRefused, StoredBatch
 
 
 def test_stored_batch_matches_its_header():

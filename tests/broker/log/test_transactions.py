@@ -1,6 +1,6 @@
 """Ongoing and aborted transactions, and the last stable offset."""
 
-from thinconsumer.broker.log.transactions import LogTransactions
+from thinconsumer_testing.broker.log.transactions import LogTransactions
 
 
 def test_first_unstable_offset_of_ongoing_and_uncommitted_transactions():

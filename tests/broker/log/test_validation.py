@@ -8,12 +8,12 @@ from handmade import build_legacy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from thinconsumer.broker.config import TopicConfig
-from thinconsumer.broker.log.log import AppendRefused
 from thinconsumer.errors import KafkaError
 from thinconsumer.records.batches import split
 from thinconsumer.records.builder import NewRecord, build_batch
 from thinconsumer.wire.error_codes import Code
+from thinconsumer_testing.broker.config import TopicConfig
+from thinconsumer_testing.broker.log.log import AppendRefused
 
 
 def sealed(data, **fields):

@@ -2,8 +2,8 @@
 
 import pytest
 
-from thinconsumer.broker.login.authenticator import Admission, Authenticated, Authenticator
-from thinconsumer.broker.login.exchange import InvalidCredentialsError, LoginFailedError
+from thinconsumer_testing.broker.login.authenticator import Admission, Authenticated, Authenticator
+from thinconsumer_testing.broker.login.exchange import InvalidCredentialsError, LoginFailedError
 
 METADATA, HANDSHAKE, VERSIONS, AUTHENTICATE = 3, 17, 18, 36
 SERVE, CLOSE = Admission.SERVE, Admission.CLOSE

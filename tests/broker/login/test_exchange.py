@@ -2,7 +2,7 @@
 
 import pytest
 
-from thinconsumer.broker.login.exchange import LoginFailedError
+from thinconsumer_testing.broker.login.exchange import LoginFailedError
 
 
 @pytest.mark.parametrize(("arguments", "details"), [(("told",), "told"), (("told", "hidden"), "hidden")])

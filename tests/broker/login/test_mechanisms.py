@@ -2,8 +2,8 @@
 
 import random
 
-from thinconsumer.broker.login.mechanisms import Mechanisms
-from thinconsumer.broker.security import ListenerSecurity
+from thinconsumer_testing.broker.login.mechanisms import Mechanisms
+from thinconsumer_testing.broker.security import ListenerSecurity
 
 
 def test_plain():

@@ -2,9 +2,9 @@
 
 import pytest
 
-from thinconsumer.broker.login.exchange import InvalidCredentialsError, LoginFailedError
-from thinconsumer.broker.login.oauthbearer import DUMMY, OAuthBearerExchange
-from thinconsumer.broker.login.web_tokens import AcceptedToken, TokenError
+from thinconsumer_testing.broker.login.exchange import InvalidCredentialsError, LoginFailedError
+from thinconsumer_testing.broker.login.oauthbearer import DUMMY, OAuthBearerExchange
+from thinconsumer_testing.broker.login.web_tokens import AcceptedToken, TokenError
 
 
 def accept(token, wall_time):

@@ -2,8 +2,8 @@
 
 import pytest
 
-from thinconsumer.broker.login.exchange import LoginFailedError
-from thinconsumer.broker.login.plain import PlainExchange
+from thinconsumer_testing.broker.login.exchange import LoginFailedError
+from thinconsumer_testing.broker.login.plain import PlainExchange
 
 USERS = {"alice": "alice-secret", "zoë": "pässword"}
 

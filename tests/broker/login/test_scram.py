@@ -6,9 +6,9 @@ import hmac
 
 import pytest
 
-from thinconsumer.broker.login.exchange import InvalidCredentialsError, LoginFailedError
-from thinconsumer.broker.login.scram import ScramExchange
-from thinconsumer.broker.login.scram_credentials import ScramCredential
+from thinconsumer_testing.broker.login.exchange import InvalidCredentialsError, LoginFailedError
+from thinconsumer_testing.broker.login.scram import ScramExchange
+from thinconsumer_testing.broker.login.scram_credentials import ScramCredential
 
 RFC_SALT = base64.b64decode("W22ZaJ0SNY7soEsUEjb6gQ==")
 RFC_SERVER_NONCE = "%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0"

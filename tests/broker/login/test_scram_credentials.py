@@ -2,7 +2,9 @@
 
 import pytest
 
-from thinconsumer.broker.login.scram_credentials import (
+from thinconsumer.wire.alter_user_scram_credentials import ScramCredentialDeletion, ScramCredentialUpsertion
+from thinconsumer.wire.error_codes import Code
+from thinconsumer_testing.broker.login.scram_credentials import (
     ITERATIONS_MAX,
     ITERATIONS_MIN,
     SALT_MAX,
@@ -11,8 +13,6 @@ from thinconsumer.broker.login.scram_credentials import (
     credential_from_json,
     credential_to_json,
 )
-from thinconsumer.wire.alter_user_scram_credentials import ScramCredentialDeletion, ScramCredentialUpsertion
-from thinconsumer.wire.error_codes import Code
 
 
 def upsertion(name="alice", mechanism=1, iterations=ITERATIONS_MIN, salt=b"salt", salted_password=b"s" * 32):

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from thinconsumer.broker.login import web_tokens
-from thinconsumer.broker.login.web_tokens import AcceptedToken, TokenError, TokenVerifier
-from thinconsumer.broker.security import ListenerSecurity
 from thinconsumer.errors import IllegalArgumentError
+from thinconsumer_testing.broker.login import web_tokens
+from thinconsumer_testing.broker.login.web_tokens import AcceptedToken, TokenError, TokenVerifier
+from thinconsumer_testing.broker.security import ListenerSecurity
 
 NOW = 1_700_000_000.0
 CLAIMS = {"sub": "alice", "exp": NOW + 60}

@@ -2,8 +2,8 @@
 
 import pytest
 
-from thinconsumer.broker.image import PartitionImage, TopicImage
-from thinconsumer.broker.ordered.changes import (
+from thinconsumer_testing.broker.image import PartitionImage, TopicImage
+from thinconsumer_testing.broker.ordered.changes import (
     awaited_partitions,
     begin_expansion,
     begin_shrinking,
@@ -14,7 +14,7 @@ from thinconsumer.broker.ordered.changes import (
     with_first_counts,
     without_emptied,
 )
-from thinconsumer.broker.ordered.topic import CountChange, OrderedTopic, RemovedPartition
+from thinconsumer_testing.broker.ordered.topic import CountChange, OrderedTopic, RemovedPartition
 
 ALIVE = {1: None, 2: None}
 

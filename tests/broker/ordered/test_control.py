@@ -4,11 +4,11 @@ from itertools import count
 
 import pytest
 
-from thinconsumer.broker.controller import CONTROLLER, ControllerError
-from thinconsumer.broker.ordered.control import CHECK_S
-from thinconsumer.broker.ordered.topic import CountChange, OrderedTopic, RemovedPartition
 from thinconsumer.types import TopicPartition
 from thinconsumer.wire.error_codes import Code
+from thinconsumer_testing.broker.controller import CONTROLLER, ControllerError
+from thinconsumer_testing.broker.ordered.control import CHECK_S
+from thinconsumer_testing.broker.ordered.topic import CountChange, OrderedTopic, RemovedPartition
 
 RETENTION_MS = 60_000
 CONFIGS = {"enable.ordered.delivery": "true", "retention.ms": str(RETENTION_MS)}

@@ -13,7 +13,7 @@ import aiokafka
 import kafka
 import pytest
 
-from thinconsumer.broker.process import BrokerProcess
+from thinconsumer_testing.broker.process import BrokerProcess
 
 pytestmark = [
     pytest.mark.once,

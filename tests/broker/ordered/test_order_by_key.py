@@ -8,14 +8,14 @@ import random
 
 import pytest
 
-from thinconsumer.broker.controller import ControllerError
-from thinconsumer.broker.ordered.control import PartitionCountManager
-from thinconsumer.broker.ordered.topic import CountChange
 from thinconsumer.linear_hashing import partition_of
 from thinconsumer.ordered.gates import END, TopicHistory, gates_of
 from thinconsumer.records.builder import NewRecord, build_batch
 from thinconsumer.types import TopicPartition
 from thinconsumer.wire.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from thinconsumer_testing.broker.controller import ControllerError
+from thinconsumer_testing.broker.ordered.control import PartitionCountManager
+from thinconsumer_testing.broker.ordered.topic import CountChange
 
 pytestmark = pytest.mark.once  # simulated clusters come out the same on each interpreter
 

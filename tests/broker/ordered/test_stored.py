@@ -6,9 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from thinconsumer.broker.directory import NodeDirectory
-from thinconsumer.broker.image import PartitionImage, TopicImage
-from thinconsumer.broker.ordered.changes import (
+from thinconsumer.errors import IllegalStateError
+from thinconsumer_testing.broker.directory import NodeDirectory
+from thinconsumer_testing.broker.image import PartitionImage, TopicImage
+from thinconsumer_testing.broker.ordered.changes import (
     begin_expansion,
     begin_shrinking,
     complete_expansion,
@@ -16,9 +17,8 @@ from thinconsumer.broker.ordered.changes import (
     with_first_counts,
     without_emptied,
 )
-from thinconsumer.broker.ordered.stored import add_ordered_to_json, with_ordered_from_json
-from thinconsumer.broker.ordered.topic import OrderedTopic
-from thinconsumer.errors import IllegalStateError
+from thinconsumer_testing.broker.ordered.stored import add_ordered_to_json, with_ordered_from_json
+from thinconsumer_testing.broker.ordered.topic import OrderedTopic
 
 CONFIGS = {"enable.ordered.delivery": "true"}
 

@@ -11,16 +11,16 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from thinconsumer.broker.config import BrokerConfig, TopicConfig
-from thinconsumer.broker.image import ClusterImage, PartitionImage, TopicImage
-from thinconsumer.broker.log.log import AppendInfo, Log
-from thinconsumer.broker.schedule import Schedule
-from thinconsumer.broker.txn.coordinator import TOPIC, TransactionCoordinator
-from thinconsumer.broker.txn.log_format import decode_key, decode_value
-from thinconsumer.broker.txn.states import TransactionState
-from thinconsumer.broker.txn.transitions import ProducerIdAndEpoch
 from thinconsumer.types import TopicPartition
 from thinconsumer.wire.error_codes import Code
+from thinconsumer_testing.broker.config import BrokerConfig, TopicConfig
+from thinconsumer_testing.broker.image import ClusterImage, PartitionImage, TopicImage
+from thinconsumer_testing.broker.log.log import AppendInfo, Log
+from thinconsumer_testing.broker.schedule import Schedule
+from thinconsumer_testing.broker.txn.coordinator import TOPIC, TransactionCoordinator
+from thinconsumer_testing.broker.txn.log_format import decode_key, decode_value
+from thinconsumer_testing.broker.txn.states import TransactionState
+from thinconsumer_testing.broker.txn.transitions import ProducerIdAndEpoch
 
 
 class Marker(NamedTuple):

@@ -4,13 +4,13 @@ import dataclasses
 
 import pytest
 
-from thinconsumer.broker.txn.log_format import encode_key, encode_value
-from thinconsumer.broker.txn.states import TransactionState
-from thinconsumer.broker.txn.transaction import EPOCH_MAX, TransactionMetadata
-from thinconsumer.broker.txn.transitions import ProducerIdAndEpoch
 from thinconsumer.records.builder import NewRecord
 from thinconsumer.types import TopicPartition
 from thinconsumer.wire.error_codes import Code
+from thinconsumer_testing.broker.txn.log_format import encode_key, encode_value
+from thinconsumer_testing.broker.txn.states import TransactionState
+from thinconsumer_testing.broker.txn.transaction import EPOCH_MAX, TransactionMetadata
+from thinconsumer_testing.broker.txn.transitions import ProducerIdAndEpoch
 
 S = TransactionState
 O0, O1, B0 = TopicPartition("orders", 0), TopicPartition("orders", 1), TopicPartition("bills", 0)

@@ -6,11 +6,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from thinconsumer.broker.txn.log_format import TransactionLogValue, decode_key, decode_value, encode_key, encode_value
-from thinconsumer.broker.txn.states import IDLE_STATES, TransactionState
-from thinconsumer.broker.txn.transaction import TransactionMetadata
 from thinconsumer.errors import KafkaProtocolError
 from thinconsumer.types import TopicPartition
+from thinconsumer_testing.broker.txn.log_format import (
+    TransactionLogValue,
+    decode_key,
+    decode_value,
+    encode_key,
+    encode_value,
+)
+from thinconsumer_testing.broker.txn.states import IDLE_STATES, TransactionState
+from thinconsumer_testing.broker.txn.transaction import TransactionMetadata
 
 KEY = bytes.fromhex("0000000962696c6c696e672d37")
 PREPARE_COMMIT = bytes.fromhex(

@@ -4,12 +4,12 @@ from itertools import pairwise
 
 import pytest
 
-from thinconsumer.broker.txn.markers import BACKOFF, TransactionCompletion
-from thinconsumer.broker.txn.shard import TransactionCoordinatorShard
-from thinconsumer.broker.txn.states import TransactionState
-from thinconsumer.broker.txn.transaction import Transaction, TransactionMetadata
 from thinconsumer.types import TopicPartition
 from thinconsumer.wire.error_codes import Code
+from thinconsumer_testing.broker.txn.markers import BACKOFF, TransactionCompletion
+from thinconsumer_testing.broker.txn.shard import TransactionCoordinatorShard
+from thinconsumer_testing.broker.txn.states import TransactionState
+from thinconsumer_testing.broker.txn.transaction import Transaction, TransactionMetadata
 
 S = TransactionState
 O0, O1, B0 = TopicPartition("orders", 0), TopicPartition("orders", 1), TopicPartition("bills", 0)

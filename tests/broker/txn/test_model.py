@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from thinconsumer.broker.txn.states import PREPARED_STATES, TransactionState
-from thinconsumer.broker.txn.transitions import ProducerIdAndEpoch
 from thinconsumer.types import TopicPartition
 from thinconsumer.wire.error_codes import Code
+from thinconsumer_testing.broker.txn.states import PREPARED_STATES, TransactionState
+from thinconsumer_testing.broker.txn.transitions import ProducerIdAndEpoch
 
 pytestmark = pytest.mark.once
 

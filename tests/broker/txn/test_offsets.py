@@ -2,11 +2,11 @@
 
 from types import SimpleNamespace
 
-from thinconsumer.broker.config import BrokerConfig
-from thinconsumer.broker.group.hashing import partition_for
-from thinconsumer.broker.txn.offsets import OFFSETS_TOPIC, add_or_verify_offsets, partition_of_group
 from thinconsumer.types import TopicPartition
 from thinconsumer.wire.error_codes import Code
+from thinconsumer_testing.broker.config import BrokerConfig
+from thinconsumer_testing.broker.group.hashing import partition_for
+from thinconsumer_testing.broker.txn.offsets import OFFSETS_TOPIC, add_or_verify_offsets, partition_of_group
 
 
 def test_partition_of_a_group_with_an_existing_topic(world):

@@ -2,9 +2,6 @@
 
 import pytest
 
-from thinconsumer.broker.controller import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
-from thinconsumer.broker.group.hashing import partition_for
-from thinconsumer.broker.txn.states import TransactionState
 from thinconsumer.records.batch import ControlType
 from thinconsumer.records.builder import NewRecord, build_batch
 from thinconsumer.types import TopicPartition
@@ -21,6 +18,9 @@ from thinconsumer.wire.txn_offset_commit import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
+from thinconsumer_testing.broker.controller import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+from thinconsumer_testing.broker.group.hashing import partition_for
+from thinconsumer_testing.broker.txn.states import TransactionState
 
 ID = "payments"
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)

@@ -2,13 +2,13 @@
 
 import pytest
 
-from thinconsumer.broker.log.stored import StoredBatch
-from thinconsumer.broker.txn.log_format import encode_key
-from thinconsumer.broker.txn.shard import TOMBSTONES_MAX, TransactionCoordinatorShard
-from thinconsumer.broker.txn.states import TransactionState
-from thinconsumer.broker.txn.transaction import Transaction, TransactionMetadata
 from thinconsumer.records.builder import NewRecord, build_batch
 from thinconsumer.wire.error_codes import Code
+from thinconsumer_testing.broker.log.stored import StoredBatch
+from thinconsumer_testing.broker.txn.log_format import encode_key
+from thinconsumer_testing.broker.txn.shard import TOMBSTONES_MAX, TransactionCoordinatorShard
+from thinconsumer_testing.broker.txn.states import TransactionState
+from thinconsumer_testing.broker.txn.transaction import Transaction, TransactionMetadata
 
 S = TransactionState
 

@@ -1,6 +1,6 @@
 """The transaction state table, compared with Kafka's table of valid previous states."""
 
-from thinconsumer.broker.txn.states import IDLE_STATES, PREPARED_STATES, TRANSITIONS, TransactionState
+from thinconsumer_testing.broker.txn.states import IDLE_STATES, PREPARED_STATES, TRANSITIONS, TransactionState
 
 S = TransactionState
 

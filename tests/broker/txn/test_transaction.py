@@ -4,10 +4,10 @@ import dataclasses
 
 import pytest
 
-from thinconsumer.broker.txn.states import TransactionState
-from thinconsumer.broker.txn.transaction import EPOCH_MAX, Transaction, TransactionMetadata, is_exhausted
 from thinconsumer.errors import IllegalStateError
 from thinconsumer.types import TopicPartition
+from thinconsumer_testing.broker.txn.states import TransactionState
+from thinconsumer_testing.broker.txn.transaction import EPOCH_MAX, Transaction, TransactionMetadata, is_exhausted
 
 S = TransactionState
 TP = TopicPartition("a", 0)

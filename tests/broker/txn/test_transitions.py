@@ -2,9 +2,12 @@
 
 import pytest
 
-from thinconsumer.broker.txn.states import TransactionState
-from thinconsumer.broker.txn.transaction import EPOCH_MAX, Transaction, TransactionMetadata
-from thinconsumer.broker.txn.transitions import (
+from thinconsumer.errors import IllegalStateError
+from thinconsumer.types import TopicPartition
+from thinconsumer.wire.error_codes import Code
+from thinconsumer_testing.broker.txn.states import TransactionState
+from thinconsumer_testing.broker.txn.transaction import EPOCH_MAX, Transaction, TransactionMetadata
+from thinconsumer_testing.broker.txn.transitions import (
     ProducerIdAndEpoch,
     on_add_partitions,
     on_end_txn,
@@ -12,9 +15,6 @@ from thinconsumer.broker.txn.transitions import (
     on_verify_partitions,
     prepare_abort_unrequested,
 )
-from thinconsumer.errors import IllegalStateError
-from thinconsumer.types import TopicPartition
-from thinconsumer.wire.error_codes import Code
 
 NOW = 5_000
 A0, A1 = TopicPartition("a", 0), TopicPartition("a", 1)

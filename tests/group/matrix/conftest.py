@@ -271,7 +271,7 @@ class World:
             record.getMessage()
             for record in self.caplog.records
             if record.levelno >= getattr(logging, level)
-            and not record.name.startswith("thinconsumer.broker")
+            and not record.name.startswith("thinconsumer_testing")
             and id(record) not in self._other_lines
         ]
 

@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 import pytest
 
-from thinconsumer.broker.faults import Disconnect, Reply, Silence
 from thinconsumer.errors import BrokerResponseError, FencedInstanceIdError, KafkaError
 from thinconsumer.wire.error_codes import Code
+from thinconsumer_testing.broker.faults import Disconnect, Reply, Silence
 
 EAGER, COOPERATIVE = ("range",), ("cooperative-sticky",)
 FIND, JOIN, SYNC, BEAT = "FindCoordinator", "JoinGroup", "SyncGroup", "Heartbeat"

@@ -9,7 +9,6 @@ import random
 import pytest
 
 from thinconsumer import Consumer, KafkaConfigurationError, TopicPartition
-from thinconsumer.broker.faults import Delay, Reply, Silence
 from thinconsumer.errors import (
     CommitFailedError,
     InvalidSessionTimeoutError,
@@ -18,6 +17,7 @@ from thinconsumer.errors import (
 )
 from thinconsumer.testing import Simulation
 from thinconsumer.wire.error_codes import Code
+from thinconsumer_testing.broker.faults import Delay, Reply, Silence
 
 EAGER, COOPERATIVE = ("range",), ("cooperative-sticky",)
 STYLES = pytest.mark.parametrize("style", [EAGER, COOPERATIVE], ids=["eager", "cooperative"])

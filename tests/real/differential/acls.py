@@ -7,7 +7,6 @@ first creates an ACL of another user for all resources of every type.
 from dataclasses import is_dataclass
 from typing import Any
 
-from thinconsumer.broker.acl.bindings import AclBinding, AclFilter, acl_bindings
 from thinconsumer.wire import Message
 from thinconsumer.wire.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
 from thinconsumer.wire.create_acls import AclCreation, CreateAclsRequest
@@ -24,6 +23,7 @@ from thinconsumer.wire.list_groups import ListGroupsRequest
 from thinconsumer.wire.metadata import MetadataRequest, MetadataRequestTopic
 from thinconsumer.wire.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from thinconsumer.wire.schema import wire_fields
+from thinconsumer_testing.broker.acl.bindings import AclBinding, AclFilter, acl_bindings
 
 from . import acl_needs
 from .acl_needs import EVERYTHING

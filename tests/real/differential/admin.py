@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from thinconsumer.broker.apis import APIS
 from thinconsumer.wire import ZERO_UUID
 from thinconsumer.wire.api_versions import ApiVersionsRequest
 from thinconsumer.wire.create_partitions import (
@@ -23,6 +22,7 @@ from thinconsumer.wire.describe_configs import DescribeConfigsRequest, DescribeC
 from thinconsumer.wire.init_producer_id import InitProducerIdRequest
 from thinconsumer.wire.list_offsets import ListOffsetsRequest
 from thinconsumer.wire.metadata import MetadataRequest, MetadataRequestTopic
+from thinconsumer_testing.broker.apis import APIS
 
 from .scripts import batch, fill, script
 from .talk import Line, World

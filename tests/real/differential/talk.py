@@ -16,10 +16,6 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from thinconsumer.broker.acl.authorizer import STANDARD_AUTHORIZER
-from thinconsumer.broker.cluster import Cluster
-from thinconsumer.broker.config import BrokerConfig
-from thinconsumer.broker.security import ListenerSecurity
 from thinconsumer.wire import Message
 from thinconsumer.wire.api_versions import ApiVersionsRequest
 from thinconsumer.wire.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
@@ -32,6 +28,10 @@ from thinconsumer.wire.metadata import MetadataRequest, MetadataRequestTopic
 from thinconsumer.wire.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
 from thinconsumer.wire.sasl_authenticate import SaslAuthenticateRequest
 from thinconsumer.wire.sasl_handshake import SaslHandshakeRequest
+from thinconsumer_testing.broker.acl.authorizer import STANDARD_AUTHORIZER
+from thinconsumer_testing.broker.cluster import Cluster
+from thinconsumer_testing.broker.config import BrokerConfig
+from thinconsumer_testing.broker.security import ListenerSecurity
 
 from .normal import Normal
 

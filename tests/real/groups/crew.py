@@ -172,8 +172,8 @@ class Crew:
         name = f"{kind}-{len(self.members) + 1}"
         diary = self._folder / f"{name}.diary"
         command = self._command(kind, diary, {**options_of(kind, strategy), **self._more_options(kind), **options})
-        paths = [str(Path(thinconsumer.__file__).parents[1])] if kind.startswith("thin") else []
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
+        paths = str(Path(thinconsumer.__file__).parents[1]) if kind.startswith("thin") else ""
+        environment = {**os.environ, "PYTHONPATH": paths}
         with (self._folder / f"{name}.log").open("wb") as output:
             process = subprocess.Popen(
                 [sys.executable, "-ISE", str(LAUNCHER), str(os.getpid()), *command],

@@ -38,10 +38,9 @@ def start(tmp_path):
     children = []
 
     def start_one(*words) -> subprocess.Popen:
-        environment = {**os.environ, "PYTHONPATH": str(Path(thinconsumer.__file__).parents[1])}
         command = [sys.executable, PIPELINE, "--folder", tmp_path / "run", "--picture", tmp_path / "run.svg", *words]
         streams = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
-        children.append(subprocess.Popen(command, cwd=tmp_path, env=environment, start_new_session=True, **streams))
+        children.append(subprocess.Popen(command, cwd=tmp_path, start_new_session=True, **streams))
         return children[-1]
 
     yield start_one

@@ -13,9 +13,9 @@ pytest.importorskip("pyspark")
 
 from pyspark.errors import StreamingQueryException
 
-from thinconsumer.broker.faults import Pass
 from thinconsumer.spark.source import HAS_LIMITS
 from thinconsumer.testing import BrokerProcess
+from thinconsumer_testing.broker.faults import Pass
 
 PARTITIONS, NODES, WRITTEN = 1000, (1, 2, 3), 12
 

@@ -9,7 +9,7 @@ pytest.importorskip("pyspark")
 from pyspark.sql import functions as F
 
 from thinconsumer import Consumer, TopicPartition
-from thinconsumer.broker.faults import Delay
+from thinconsumer_testing.broker.faults import Delay
 
 
 class Sink:

@@ -4,8 +4,8 @@ from random import Random
 
 import pytest
 
-from thinconsumer.testing.simulation import faults
-from thinconsumer.testing.simulation.faults import FAULTS
+from thinconsumer_testing.simulation import faults
+from thinconsumer_testing.simulation.faults import FAULTS
 
 #: How often a minute, where a test wants faults of that kind to come by themselves.
 OFTEN = 20.0

@@ -5,12 +5,12 @@ import struct
 import pytest
 
 from thinconsumer.driver import Address, Dial, Hangup
-from thinconsumer.testing.simulation import Simulation
-from thinconsumer.testing.simulation.client_tap import ClientTap
-from thinconsumer.testing.simulation.driver import SimDriver
 from thinconsumer.wire.describe_groups import DescribeGroupsRequest
 from thinconsumer.wire.header import encode_request, encode_response
 from thinconsumer.wire.heartbeat import HeartbeatRequest, HeartbeatResponse
+from thinconsumer_testing.simulation import Simulation
+from thinconsumer_testing.simulation.client_tap import ClientTap
+from thinconsumer_testing.simulation.driver import SimDriver
 
 BEAT = HeartbeatRequest(group_id="g", generation_id=3, member_id="m")
 

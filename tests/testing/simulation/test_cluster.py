@@ -2,10 +2,10 @@
 
 import pytest
 
-from thinconsumer.testing.simulation import Checker, Simulation
 from thinconsumer.types import TopicPartition
 from thinconsumer.wire.fetch import FetchRequest
 from thinconsumer.wire.metadata import MetadataRequest
+from thinconsumer_testing.simulation import Checker, Simulation
 
 A0 = TopicPartition("a", 0)
 

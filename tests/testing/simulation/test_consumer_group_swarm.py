@@ -2,8 +2,8 @@
 
 import pytest
 
-from thinconsumer.testing.simulation import ConsumerGroupSwarm
-from thinconsumer.testing.simulation.knobs import Knobs
+from thinconsumer_testing.simulation import ConsumerGroupSwarm
+from thinconsumer_testing.simulation.knobs import Knobs
 
 
 def test_run_counts_its_events():

@@ -3,8 +3,8 @@
 import pytest
 
 from thinconsumer.errors import IllegalStateError
-from thinconsumer.testing.simulation import Violation, driver
-from thinconsumer.testing.simulation.driver import Crashed
+from thinconsumer_testing.simulation import Violation, driver
+from thinconsumer_testing.simulation.driver import Crashed
 
 
 def test_unstepped_client_receives_nothing(town):

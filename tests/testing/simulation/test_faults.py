@@ -3,10 +3,10 @@
 from dataclasses import fields
 from random import Random
 
-from thinconsumer.testing.simulation import faults
-from thinconsumer.testing.simulation.faults import FAULTS
-from thinconsumer.testing.simulation.knobs import Knobs
 from thinconsumer.types import TopicPartition
+from thinconsumer_testing.simulation import faults
+from thinconsumer_testing.simulation.faults import FAULTS
+from thinconsumer_testing.simulation.knobs import Knobs
 
 
 def nodes(made):

@@ -2,9 +2,6 @@
 
 import pytest
 
-from thinconsumer.testing.simulation.checkers.base import Checker, Jury, Member
-from thinconsumer.testing.simulation.client_tap import SentRequest
-from thinconsumer.testing.simulation.group_event_adapter import GroupEventAdapter
 from thinconsumer.types import TopicPartition
 from thinconsumer.wire.heartbeat import HeartbeatRequest, HeartbeatResponse
 from thinconsumer.wire.offset_fetch import (
@@ -15,6 +12,9 @@ from thinconsumer.wire.offset_fetch import (
     OffsetFetchResponseTopic,
     OffsetFetchResponseTopics,
 )
+from thinconsumer_testing.simulation.checkers.base import Checker, Jury, Member
+from thinconsumer_testing.simulation.client_tap import SentRequest
+from thinconsumer_testing.simulation.group_event_adapter import GroupEventAdapter
 
 A, B = TopicPartition("t", 0), TopicPartition("t", 1)
 ID = b"\x07" * 16

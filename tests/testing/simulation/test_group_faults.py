@@ -4,8 +4,8 @@ import random
 
 import pytest
 
-from thinconsumer.testing.simulation import GroupSwarm
-from thinconsumer.testing.simulation.group_faults import (
+from thinconsumer_testing.simulation import GroupSwarm
+from thinconsumer_testing.simulation.group_faults import (
     GROUP_FAULTS,
     PARTITIONS_MAX,
     absent,
@@ -20,7 +20,7 @@ from thinconsumer.testing.simulation.group_faults import (
     pause_coordinator,
     vanish,
 )
-from thinconsumer.testing.simulation.knobs import Knobs
+from thinconsumer_testing.simulation.knobs import Knobs
 
 
 @pytest.fixture

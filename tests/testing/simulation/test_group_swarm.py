@@ -4,9 +4,9 @@ import logging
 
 import pytest
 
-from thinconsumer.broker.group import rebalance
-from thinconsumer.testing.simulation import GroupSwarm, Violation
-from thinconsumer.testing.simulation.group_swarm import LOGGER
+from thinconsumer_testing.broker.group import rebalance
+from thinconsumer_testing.simulation import GroupSwarm, Violation
+from thinconsumer_testing.simulation.group_swarm import LOGGER
 
 
 @pytest.fixture

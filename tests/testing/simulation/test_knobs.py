@@ -7,9 +7,9 @@ from dataclasses import dataclass, fields
 import pytest
 
 from thinconsumer.config import ConsumerConfig
-from thinconsumer.testing.simulation import Simulation
-from thinconsumer.testing.simulation.group_faults import GROUP_FAULTS
-from thinconsumer.testing.simulation.knobs import (
+from thinconsumer_testing.simulation import Simulation
+from thinconsumer_testing.simulation.group_faults import GROUP_FAULTS
+from thinconsumer_testing.simulation.knobs import (
     LOGINS_SHARE,
     OAUTHBEARER,
     STYLES,
@@ -22,7 +22,7 @@ from thinconsumer.testing.simulation.knobs import (
     whole,
     yes,
 )
-from thinconsumer.testing.simulation.streams import Streams
+from thinconsumer_testing.simulation.streams import Streams
 
 SEEDS = range(150)
 

@@ -4,8 +4,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from thinconsumer.testing.simulation.ledger import Ledger
 from thinconsumer.types import TopicPartition
+from thinconsumer_testing.simulation.ledger import Ledger
 
 A = TopicPartition("t", 0)
 

@@ -7,11 +7,13 @@ from types import SimpleNamespace
 import pytest
 
 from thinconsumer.sasl.tokens import claims_of
-from thinconsumer.testing.simulation import ReaderSwarm, Simulation, swarm
-from thinconsumer.testing.simulation import logins as module
-from thinconsumer.testing.simulation.checkers.logins import LoginChecker
-from thinconsumer.testing.simulation.knobs import OAUTHBEARER, Knobs, LoginKnobs
-from thinconsumer.testing.simulation.logins import (
+from thinconsumer.wire.fetch import FetchRequest
+from thinconsumer.wire.sasl_authenticate import SaslAuthenticateRequest
+from thinconsumer_testing.simulation import ReaderSwarm, Simulation, swarm
+from thinconsumer_testing.simulation import logins as module
+from thinconsumer_testing.simulation.checkers.logins import LoginChecker
+from thinconsumer_testing.simulation.knobs import OAUTHBEARER, Knobs, LoginKnobs
+from thinconsumer_testing.simulation.logins import (
     LOGIN_FAULTS,
     PASSWORD,
     LostCloses,
@@ -20,8 +22,6 @@ from thinconsumer.testing.simulation.logins import (
     fail_providers,
     reject_logins,
 )
-from thinconsumer.wire.fetch import FetchRequest
-from thinconsumer.wire.sasl_authenticate import SaslAuthenticateRequest
 
 KNOBS = LoginKnobs(
     share=0.0, mechanism="PLAIN", session_s=5.0, token_s=8.0, rejections=0.0, provider_outages=0.0, lost_closes=0.0

@@ -5,9 +5,9 @@ from collections import Counter
 
 import pytest
 
-from thinconsumer.testing.simulation import Violation
-from thinconsumer.testing.simulation import __main__ as command
-from thinconsumer.testing.simulation.knobs import Knobs
+from thinconsumer_testing.simulation import Violation
+from thinconsumer_testing.simulation import __main__ as command
+from thinconsumer_testing.simulation.knobs import Knobs
 
 
 class FakeSwarm:

@@ -5,7 +5,7 @@ from collections import Counter
 import pytest
 
 from thinconsumer.errors import IllegalArgumentError
-from thinconsumer.testing.simulation.network import NO_ANSWER, REFUSED, RESET
+from thinconsumer_testing.simulation.network import NO_ANSWER, REFUSED, RESET
 
 LATENCY = 0.0005
 

@@ -7,12 +7,12 @@ from types import SimpleNamespace
 import pytest
 
 from thinconsumer.errors import IllegalStateError, KafkaTimeoutError
-from thinconsumer.testing.clock import VirtualClock
-from thinconsumer.testing.simulation import Simulation
-from thinconsumer.testing.simulation.checkers.base import EVENTS, SimReader
-from thinconsumer.testing.simulation.observed import ObservedConsumer, SimConsumer
-from thinconsumer.testing.simulation.trace import Trace
 from thinconsumer.types import ConsumerRecord, OffsetAndMetadata, TopicPartition
+from thinconsumer_testing.clock import VirtualClock
+from thinconsumer_testing.simulation import Simulation
+from thinconsumer_testing.simulation.checkers.base import EVENTS, SimReader
+from thinconsumer_testing.simulation.observed import ObservedConsumer, SimConsumer
+from thinconsumer_testing.simulation.trace import Trace
 
 TP, OTHER = TopicPartition("t", 0), TopicPartition("t", 1)
 

@@ -2,10 +2,10 @@
 
 import pytest
 
-from thinconsumer.testing.simulation.__main__ import main
-from thinconsumer.testing.simulation.checkers.key_order import OutOfOrder
-from thinconsumer.testing.simulation.order_knobs import OrderKnobs
-from thinconsumer.testing.simulation.order_swarm import CHANGES_MIN, OrderSwarm
+from thinconsumer_testing.simulation.__main__ import main
+from thinconsumer_testing.simulation.checkers.key_order import OutOfOrder
+from thinconsumer_testing.simulation.order_knobs import OrderKnobs
+from thinconsumer_testing.simulation.order_swarm import CHANGES_MIN, OrderSwarm
 
 
 @pytest.mark.parametrize("seed", [3, 58, 66, 113, 138])

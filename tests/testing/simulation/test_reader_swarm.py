@@ -2,9 +2,9 @@
 
 import pytest
 
-from thinconsumer.testing.simulation import ReaderSwarm, Violation, reader_swarm, swarm
-from thinconsumer.testing.simulation.faults import FAULTS
-from thinconsumer.testing.simulation.knobs import Knobs
+from thinconsumer_testing.simulation import ReaderSwarm, Violation, reader_swarm, swarm
+from thinconsumer_testing.simulation.faults import FAULTS
+from thinconsumer_testing.simulation.knobs import Knobs
 
 
 def test_run_without_faults_reads_all_records(calm_knobs):

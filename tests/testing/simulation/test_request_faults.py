@@ -5,10 +5,6 @@ from types import SimpleNamespace
 
 import pytest
 
-from thinconsumer.broker.faults import Delay, Disconnect, Reply, Silence
-from thinconsumer.testing.simulation import Simulation, World
-from thinconsumer.testing.simulation.knobs import Knobs
-from thinconsumer.testing.simulation.request_faults import ERRORS, GROUP_ERRORS, GroupErrors, RequestFaults
 from thinconsumer.wire.api_versions import ApiVersionsRequest
 from thinconsumer.wire.apis import REQUESTS
 from thinconsumer.wire.error_codes import Code
@@ -18,6 +14,10 @@ from thinconsumer.wire.heartbeat import HeartbeatRequest
 from thinconsumer.wire.list_offsets import ListOffsetsRequest
 from thinconsumer.wire.metadata import MetadataRequest
 from thinconsumer.wire.offset_fetch import OffsetFetchRequest
+from thinconsumer_testing.broker.faults import Delay, Disconnect, Reply, Silence
+from thinconsumer_testing.simulation import Simulation, World
+from thinconsumer_testing.simulation.knobs import Knobs
+from thinconsumer_testing.simulation.request_faults import ERRORS, GROUP_ERRORS, GroupErrors, RequestFaults
 
 KINDS = {"error_rate": Reply, "delay_rate": Delay, "silence_rate": Silence, "disconnect_rate": Disconnect}
 

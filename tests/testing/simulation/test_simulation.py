@@ -5,20 +5,18 @@ import os
 import subprocess
 import sys
 from contextlib import redirect_stdout
-from pathlib import Path
 
 import pytest
 
-import thinconsumer
 from thinconsumer import Consumer, IllegalArgumentError
 from thinconsumer.broker import ListenerSecurity
-from thinconsumer.testing.simulation import Checker, Simulation, Violation
 from thinconsumer.types import TopicPartition
+from thinconsumer_testing.simulation import Checker, Simulation, Violation
 
 A0, A1 = TopicPartition("a", 0), TopicPartition("a", 1)
 
 STORY = """
-from thinconsumer.testing.simulation import Behaviour, Simulation, NetworkFaults
+from thinconsumer_testing.simulation import Behaviour, Simulation, NetworkFaults
 faults = NetworkFaults(latency_max_s=0.1, jitter_s=0.1, split_rate=0.1, reset_rate=0.01)
 sim = Simulation(7, 3, {"a": 3, "b": 2}, network_faults=faults)
 tps = {"a": [0, 1, 2], "b": [0, 1]}
@@ -73,8 +71,7 @@ def test_equal_seeds_give_equal_traces_in_every_process():
     """The order of sets of strings, which differs between processes, must not matter."""
 
     hash_seed = "2" if os.environ.get("PYTHONHASHSEED") == "1" else "1"
-    root = str(Path(thinconsumer.__file__).parents[1])
-    environment = {**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": root}
+    environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
     other = subprocess.Popen([sys.executable, "-c", STORY], env=environment, stdout=subprocess.PIPE, text=True)
     with redirect_stdout(io.StringIO()) as one:
         exec(STORY, {})

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from thinconsumer.testing.simulation.streams import Streams
+from thinconsumer_testing.simulation.streams import Streams
 
 
 def numbers(stream, count=5):
@@ -36,8 +36,8 @@ def test_draws_of_one_stream_do_not_change_another():
 
 
 def test_values_do_not_depend_on_the_hash_seed():
-    code = "from thinconsumer.testing.simulation.streams import Streams; print(Streams(7)('network').random())"
-    code = code.replace("thinconsumer.testing.simulation.streams", "streams")
+    code = "from thinconsumer_testing.simulation.streams import Streams; print(Streams(7)('network').random())"
+    code = code.replace("thinconsumer_testing.simulation.streams", "streams")
     folder = os.path.dirname(sys.modules[Streams.__module__].__file__)  # alone: the package takes long to import
     outputs = {
         subprocess.run(

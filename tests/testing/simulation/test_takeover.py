@@ -3,13 +3,13 @@
 from random import Random
 from types import SimpleNamespace
 
-from thinconsumer.broker.controller import CONTROLLER
-from thinconsumer.testing.simulation import Simulation
-from thinconsumer.testing.simulation.chaos import Chaos
-from thinconsumer.testing.simulation.knobs import Knobs
-from thinconsumer.testing.simulation.request_faults import GROUP_ERRORS
-from thinconsumer.testing.simulation.takeover import Takeover
 from thinconsumer.types import TopicPartition
+from thinconsumer_testing.broker.controller import CONTROLLER
+from thinconsumer_testing.simulation import Simulation
+from thinconsumer_testing.simulation.chaos import Chaos
+from thinconsumer_testing.simulation.knobs import Knobs
+from thinconsumer_testing.simulation.request_faults import GROUP_ERRORS
+from thinconsumer_testing.simulation.takeover import Takeover
 
 TP = TopicPartition("a", 0)
 #: The random draws of a takeover, fixed by the test.

@@ -2,8 +2,8 @@
 
 import pytest
 
-from thinconsumer.testing.clock import VirtualClock
-from thinconsumer.testing.simulation.trace import COLUMNS, Trace
+from thinconsumer_testing.clock import VirtualClock
+from thinconsumer_testing.simulation.trace import COLUMNS, Trace
 
 
 class Counts:

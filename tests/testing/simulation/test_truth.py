@@ -2,10 +2,10 @@
 
 import pytest
 
-from thinconsumer.broker.config import TopicConfig
 from thinconsumer.records.builder import NewRecord, build_batch
-from thinconsumer.testing.simulation.truth import ObservedLog, Truth
 from thinconsumer.types import TopicPartition
+from thinconsumer_testing.broker.config import TopicConfig
+from thinconsumer_testing.simulation.truth import ObservedLog, Truth
 
 NOW = 1_700_000_000_000
 TP = TopicPartition("t", 0)

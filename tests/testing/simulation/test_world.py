@@ -2,8 +2,8 @@
 
 import pytest
 
-from thinconsumer.testing.simulation.world import Actor, Violation, World
 from thinconsumer.timers import NEVER
+from thinconsumer_testing.simulation.world import Actor, Violation, World
 
 
 class Letterbox:

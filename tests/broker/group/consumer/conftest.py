@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from thinconsumer.broker.group.consumer.heartbeat import HeartbeatCall
 from thinconsumer.wire.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
     TopicPartitions,
 )
+from thinconsumer_testing.broker.group.consumer.heartbeat import HeartbeatCall
 
 GROUP, TOPIC = "billing", "orders"
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from thinconsumer.broker.group.group import ClassicGroup
 from thinconsumer.types import TopicPartition
 from thinconsumer.wire.consumer_protocol import decode_assignment, encode_subscription
 from thinconsumer.wire.error_codes import Code
+from thinconsumer_testing.broker.group.group import ClassicGroup
 
 GROUP, TOPIC = "billing", "orders"
 

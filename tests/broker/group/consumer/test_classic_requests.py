@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from thinconsumer.broker.group.group import ClassicGroup
 from thinconsumer.wire.error_codes import Code
+from thinconsumer_testing.broker.group.group import ClassicGroup
 
 GROUP = "billing"
 

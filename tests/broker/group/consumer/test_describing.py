@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from thinconsumer.broker.group.consumer.describing import CLASSIC_MEMBER, CONSUMER_MEMBER, described
-from thinconsumer.broker.group.consumer.group import ConsumerGroup
-from thinconsumer.broker.group.consumer.member import ClassicMetadata, ConsumerGroupMember
 from thinconsumer.wire.error_codes import Code
+from thinconsumer_testing.broker.group.consumer.describing import CLASSIC_MEMBER, CONSUMER_MEMBER, described
+from thinconsumer_testing.broker.group.consumer.group import ConsumerGroup
+from thinconsumer_testing.broker.group.consumer.member import ClassicMetadata, ConsumerGroupMember
 
 GROUP, TOPIC = "billing", "orders"
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from thinconsumer.broker.group.consumer import records
-from thinconsumer.broker.group.consumer.draft import Draft
-from thinconsumer.broker.group.consumer.group import ConsumerGroup
-from thinconsumer.broker.group.consumer.member import ConsumerGroupMember
 from thinconsumer.wire.error_codes import Code
+from thinconsumer_testing.broker.group.consumer import records
+from thinconsumer_testing.broker.group.consumer.draft import Draft
+from thinconsumer_testing.broker.group.consumer.group import ConsumerGroup
+from thinconsumer_testing.broker.group.consumer.member import ConsumerGroupMember
 
 GROUP, TOPIC = "billing", "orders"
 

@@ -1,7 +1,7 @@
 """The error that rejects a request."""
 
-from thinconsumer.broker.group.consumer.errors import GroupRequestError
 from thinconsumer.wire.error_codes import Code
+from thinconsumer_testing.broker.group.consumer.errors import GroupRequestError
 
 
 def test_an_error_has_its_code_and_the_message_for_the_client() -> None:

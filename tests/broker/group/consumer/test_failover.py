@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from thinconsumer.broker.group.consumer.group import ConsumerGroup
-from thinconsumer.broker.group.consumer.states import ConsumerGroupState
 from thinconsumer.wire.error_codes import Code
+from thinconsumer_testing.broker.group.consumer.group import ConsumerGroup
+from thinconsumer_testing.broker.group.consumer.states import ConsumerGroupState
 
 GROUP, TOPIC = "billing", "orders"
 

@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from thinconsumer.broker.group.consumer.errors import GroupRequestError
-from thinconsumer.broker.group.consumer.group import ConsumerGroup, ResolvedRegex
-from thinconsumer.broker.group.consumer.member import ClassicMetadata, ConsumerGroupMember
-from thinconsumer.broker.group.consumer.states import AssignmentState, ConsumerGroupState
 from thinconsumer.wire.error_codes import Code
+from thinconsumer_testing.broker.group.consumer.errors import GroupRequestError
+from thinconsumer_testing.broker.group.consumer.group import ConsumerGroup, ResolvedRegex
+from thinconsumer_testing.broker.group.consumer.member import ClassicMetadata, ConsumerGroupMember
+from thinconsumer_testing.broker.group.consumer.states import AssignmentState, ConsumerGroupState
 
 A, B = b"a" * 16, b"b" * 16
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from thinconsumer.broker.group.consumer.states import AssignmentState, ConsumerGroupState
 from thinconsumer.wire.error_codes import Code
+from thinconsumer_testing.broker.group.consumer.states import AssignmentState, ConsumerGroupState
 
 GROUP, TOPIC = "billing", "orders"
 

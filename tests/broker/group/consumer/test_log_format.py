@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from thinconsumer.broker.group.consumer import log_format as f
-from thinconsumer.broker.group.log_format import decode_key, decode_value, versioned
 from thinconsumer.errors import KafkaProtocolError
 from thinconsumer.wire import Message
+from thinconsumer_testing.broker.group.consumer import log_format as f
+from thinconsumer_testing.broker.group.log_format import decode_key, decode_value, versioned
 
 TOPIC_ID = bytes(range(16))
 VALUES: dict[type[Message], bytes] = {

@@ -1,7 +1,7 @@
 """A member as a value: its epochs, and the epochs of its partitions."""
 
-from thinconsumer.broker.group.consumer.member import ConsumerGroupMember, owned_since, target_of
-from thinconsumer.broker.group.consumer.states import AssignmentState
+from thinconsumer_testing.broker.group.consumer.member import ConsumerGroupMember, owned_since, target_of
+from thinconsumer_testing.broker.group.consumer.states import AssignmentState
 
 A, B = b"a" * 16, b"b" * 16
 

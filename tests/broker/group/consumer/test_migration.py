@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from thinconsumer.broker.group.consumer.migration import encoded_assignment
-from thinconsumer.broker.group.group import ClassicGroup
-from thinconsumer.broker.group.states import GroupState
 from thinconsumer.types import TopicPartition
 from thinconsumer.wire.consumer_protocol import decode_assignment, encode_assignment, encode_subscription
 from thinconsumer.wire.error_codes import Code
+from thinconsumer_testing.broker.group.consumer.migration import encoded_assignment
+from thinconsumer_testing.broker.group.group import ClassicGroup
+from thinconsumer_testing.broker.group.states import GroupState
 
 GROUP, TOPIC = "billing", "orders"
 SUBSCRIPTION = encode_subscription([TOPIC])

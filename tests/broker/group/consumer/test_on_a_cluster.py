@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from thinconsumer import BrokerResponseError, Consumer, TopicPartition
-from thinconsumer.broker.group.consumer.group import ConsumerGroup
-from thinconsumer.broker.group.consumer.states import ConsumerGroupState
 from thinconsumer.testing import MemoryCluster
+from thinconsumer_testing.broker.group.consumer.group import ConsumerGroup
+from thinconsumer_testing.broker.group.consumer.states import ConsumerGroupState
 
 pytestmark = pytest.mark.once  # simulated clusters come out the same on each interpreter
 

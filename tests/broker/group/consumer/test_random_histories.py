@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from thinconsumer.broker.group.consumer.states import ConsumerGroupState
 from thinconsumer.wire.error_codes import Code
+from thinconsumer_testing.broker.group.consumer.states import ConsumerGroupState
 
 pytestmark = pytest.mark.once
 

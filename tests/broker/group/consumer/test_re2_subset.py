@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from thinconsumer.broker.group.consumer.re2_subset import DEPTH_MAX, PATTERN_MAX, REPEAT_MAX, Pattern
 from thinconsumer.errors import IllegalArgumentError
+from thinconsumer_testing.broker.group.consumer.re2_subset import DEPTH_MAX, PATTERN_MAX, REPEAT_MAX, Pattern
 
 
 @pytest.mark.parametrize(

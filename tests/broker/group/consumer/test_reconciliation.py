@@ -10,11 +10,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from thinconsumer.broker.group.consumer.errors import GroupRequestError
-from thinconsumer.broker.group.consumer.member import ConsumerGroupMember, Partitions, Target, owned_since, target_of
-from thinconsumer.broker.group.consumer.reconciliation import Goal, reconcile
-from thinconsumer.broker.group.consumer.states import AssignmentState
 from thinconsumer.wire.error_codes import Code
+from thinconsumer_testing.broker.group.consumer.errors import GroupRequestError
+from thinconsumer_testing.broker.group.consumer.member import (
+    ConsumerGroupMember,
+    Partitions,
+    Target,
+    owned_since,
+    target_of,
+)
+from thinconsumer_testing.broker.group.consumer.reconciliation import Goal, reconcile
+from thinconsumer_testing.broker.group.consumer.states import AssignmentState
 
 A, B = b"a" * 16, b"b" * 16
 STABLE, UNREVOKED, UNRELEASED = (

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from thinconsumer.broker.group.consumer import log_format as f
-from thinconsumer.broker.group.consumer import records
-from thinconsumer.broker.group.consumer.group import ConsumerGroup, ResolvedRegex
-from thinconsumer.broker.group.consumer.member import ClassicMetadata, ConsumerGroupMember
-from thinconsumer.broker.group.consumer.states import AssignmentState
-from thinconsumer.broker.group.log_format import decode_key, versioned
-from thinconsumer.broker.group.records import CoordinatorRecord, ReplayedState, put_group
+from thinconsumer_testing.broker.group.consumer import log_format as f
+from thinconsumer_testing.broker.group.consumer import records
+from thinconsumer_testing.broker.group.consumer.group import ConsumerGroup, ResolvedRegex
+from thinconsumer_testing.broker.group.consumer.member import ClassicMetadata, ConsumerGroupMember
+from thinconsumer_testing.broker.group.consumer.states import AssignmentState
+from thinconsumer_testing.broker.group.log_format import decode_key, versioned
+from thinconsumer_testing.broker.group.records import CoordinatorRecord, ReplayedState, put_group
 
 A = b"a" * 16
 MEMBER = ConsumerGroupMember(

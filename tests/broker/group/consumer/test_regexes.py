@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from thinconsumer.broker.group.consumer.errors import GroupRequestError
-from thinconsumer.broker.group.consumer.regexes import compile_regex, load_re2, match_topics
 from thinconsumer.wire.error_codes import Code
+from thinconsumer_testing.broker.group.consumer.errors import GroupRequestError
+from thinconsumer_testing.broker.group.consumer.regexes import compile_regex, load_re2, match_topics
 
 
 def stand_in() -> Any:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from thinconsumer.broker.group.consumer.states import AssignmentState, ConsumerGroupState
+from thinconsumer_testing.broker.group.consumer.states import AssignmentState, ConsumerGroupState
 
 
 @pytest.mark.parametrize(("value", "state"), [(0, "STABLE"), (1, "UNREVOKED_PARTITIONS"), (2, "UNRELEASED_PARTITIONS")])

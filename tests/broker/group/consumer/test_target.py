@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from thinconsumer.broker.group.consumer import records
-from thinconsumer.broker.group.consumer.assignors.registry import SERVER_ASSIGNORS
-from thinconsumer.broker.group.consumer.group import ConsumerGroup, ResolvedRegex
-from thinconsumer.broker.group.consumer.member import ConsumerGroupMember
-from thinconsumer.broker.group.consumer.target import new_target
-from thinconsumer.broker.group.records import ReplayedState
-from thinconsumer.broker.image import ClusterImage, PartitionImage, TopicImage
-from thinconsumer.broker.ordered.topic import OrderedTopic
+from thinconsumer_testing.broker.group.consumer import records
+from thinconsumer_testing.broker.group.consumer.assignors.registry import SERVER_ASSIGNORS
+from thinconsumer_testing.broker.group.consumer.group import ConsumerGroup, ResolvedRegex
+from thinconsumer_testing.broker.group.consumer.member import ConsumerGroupMember
+from thinconsumer_testing.broker.group.consumer.target import new_target
+from thinconsumer_testing.broker.group.records import ReplayedState
+from thinconsumer_testing.broker.image import ClusterImage, PartitionImage, TopicImage
+from thinconsumer_testing.broker.ordered.topic import OrderedTopic
 
 A = b"a" * 16
 

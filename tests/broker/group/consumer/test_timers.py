@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from thinconsumer.broker.group.consumer.timers import MemberTimers, TimerKind
-from thinconsumer.broker.schedule import Schedule
+from thinconsumer_testing.broker.group.consumer.timers import MemberTimers, TimerKind
+from thinconsumer_testing.broker.schedule import Schedule
 
 SESSION, JOIN = TimerKind.SESSION, TimerKind.JOIN
 

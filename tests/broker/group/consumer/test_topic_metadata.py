@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from thinconsumer.broker.group.consumer.topic_metadata import metadata_hash, partition_counts, topic_ids
-from thinconsumer.broker.image import ClusterImage, PartitionImage, TopicImage
-from thinconsumer.broker.ordered.topic import OrderedTopic
+from thinconsumer_testing.broker.group.consumer.topic_metadata import metadata_hash, partition_counts, topic_ids
+from thinconsumer_testing.broker.image import ClusterImage, PartitionImage, TopicImage
+from thinconsumer_testing.broker.ordered.topic import OrderedTopic
 
 
 def image_of(**topics: tuple[bytes, int]) -> ClusterImage:

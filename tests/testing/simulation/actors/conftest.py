@@ -2,9 +2,9 @@
 
 import pytest
 
-from thinconsumer.testing.simulation import Behaviour, Simulation
-from thinconsumer.testing.simulation.checkers.rebalances import LogVolumeChecker
 from thinconsumer.types import TopicPartition
+from thinconsumer_testing.simulation import Behaviour, Simulation
+from thinconsumer_testing.simulation.checkers.rebalances import LogVolumeChecker
 
 
 @pytest.fixture

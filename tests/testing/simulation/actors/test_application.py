@@ -1,8 +1,8 @@
 """Applications crash, stall and restart, and only one at a time waits in a call."""
 
-from thinconsumer.testing.simulation import Behaviour
-from thinconsumer.testing.simulation.actors.application import SPINS_MAX
 from thinconsumer.types import TopicPartition
+from thinconsumer_testing.simulation import Behaviour
+from thinconsumer_testing.simulation.actors.application import SPINS_MAX
 
 A1 = TopicPartition("a", 1)
 

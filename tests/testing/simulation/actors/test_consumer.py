@@ -10,10 +10,10 @@ from thinconsumer.errors import (
     NoOffsetForPartitionError,
     OffsetOutOfRangeError,
 )
-from thinconsumer.testing.simulation import Behaviour, Violation
-from thinconsumer.testing.simulation.actors.consumer import ODD
 from thinconsumer.types import TopicPartition
 from thinconsumer.wire.fetch import FetchResponse
+from thinconsumer_testing.simulation import Behaviour, Violation
+from thinconsumer_testing.simulation.actors.consumer import ODD
 
 A0, A1 = TopicPartition("a", 0), TopicPartition("a", 1)
 

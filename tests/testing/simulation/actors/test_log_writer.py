@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from thinconsumer.testing.simulation import Simulation
-from thinconsumer.testing.simulation.actors.log_writer import OPEN_MAX, LogWriter
-from thinconsumer.testing.simulation.knobs import Knobs
 from thinconsumer.types import TopicPartition
+from thinconsumer_testing.simulation import Simulation
+from thinconsumer_testing.simulation.actors.log_writer import OPEN_MAX, LogWriter
+from thinconsumer_testing.simulation.knobs import Knobs
 
 TPS = [TopicPartition("t", 0), TopicPartition("t", 1)]
 SECONDS = 5.0

@@ -3,11 +3,11 @@
 import pytest
 
 from thinconsumer.errors import IllegalStateError
-from thinconsumer.testing.simulation import Checker, MemberActor, Simulation, Violation
-from thinconsumer.testing.simulation.checkers.base import Member
-from thinconsumer.testing.simulation.client_tap import GROUP_APIS
 from thinconsumer.types import TopicPartition
 from thinconsumer.wire.error_codes import Code, to_error
+from thinconsumer_testing.simulation import Checker, MemberActor, Simulation, Violation
+from thinconsumer_testing.simulation.checkers.base import Member
+from thinconsumer_testing.simulation.client_tap import GROUP_APIS
 
 TP = TopicPartition("t", 0)
 

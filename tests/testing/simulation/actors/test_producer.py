@@ -1,7 +1,7 @@
 """Producing applications: their records, partitions, intervals and receipts."""
 
-from thinconsumer.testing.simulation import Simulation
 from thinconsumer.types import TopicPartition
+from thinconsumer_testing.simulation import Simulation
 
 A0, A1 = TopicPartition("a", 0), TopicPartition("a", 1)
 

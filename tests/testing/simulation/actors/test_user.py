@@ -1,7 +1,7 @@
 """A test's own function gets turns as an actor, and may wait in calls meanwhile."""
 
 from thinconsumer import Consumer
-from thinconsumer.testing.simulation import Simulation, UserActor, World
+from thinconsumer_testing.simulation import Simulation, UserActor, World
 
 
 def test_turns_follow_the_returned_pauses_until_the_function_returns_none():

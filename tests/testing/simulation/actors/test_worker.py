@@ -2,9 +2,9 @@
 
 import pytest
 
-from thinconsumer.testing.simulation import Simulation, WorkerActor
-from thinconsumer.testing.simulation.actors.worker import SHARD
 from thinconsumer.types import TopicPartition
+from thinconsumer_testing.simulation import Simulation, WorkerActor
+from thinconsumer_testing.simulation.actors.worker import SHARD
 
 
 @pytest.fixture

@@ -2,12 +2,7 @@
 
 import pytest
 
-from thinconsumer.broker.config import TopicConfig
 from thinconsumer.records.builder import NewRecord, build_batch
-from thinconsumer.testing.simulation.checkers.base import Jury, Member, SimReader
-from thinconsumer.testing.simulation.checkers.views import Views
-from thinconsumer.testing.simulation.client_tap import SentRequest
-from thinconsumer.testing.simulation.truth import ObservedLog, Truth
 from thinconsumer.types import TopicPartition
 from thinconsumer.wire.consumer_protocol import encode_assignment
 from thinconsumer.wire.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
@@ -40,6 +35,11 @@ from thinconsumer.wire.offset_for_leader_epoch import (
     OffsetForLeaderTopicResult,
 )
 from thinconsumer.wire.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
+from thinconsumer_testing.broker.config import TopicConfig
+from thinconsumer_testing.simulation.checkers.base import Jury, Member, SimReader
+from thinconsumer_testing.simulation.checkers.views import Views
+from thinconsumer_testing.simulation.client_tap import SentRequest
+from thinconsumer_testing.simulation.truth import ObservedLog, Truth
 
 NOW = 1_700_000_000_000
 TP = TopicPartition("t", 0)

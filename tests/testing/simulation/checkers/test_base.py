@@ -4,9 +4,9 @@ import inspect
 
 import pytest
 
-from thinconsumer.testing.simulation.checkers import ALL
-from thinconsumer.testing.simulation.checkers.base import EVENTS, Checker, Jury, SimReader, names
 from thinconsumer.types import TopicPartition
+from thinconsumer_testing.simulation.checkers import ALL
+from thinconsumer_testing.simulation.checkers.base import EVENTS, Checker, Jury, SimReader, names
 
 
 class Hears(Checker):

@@ -2,11 +2,11 @@
 
 import pytest
 
-from thinconsumer.testing.simulation.checkers.bounds import BATCH_MAX, BROKERS_MAX, BoundsChecker
-from thinconsumer.testing.simulation.client_tap import SentRequest
 from thinconsumer.types import TopicPartition
 from thinconsumer.wire.fetch import FetchRequest
 from thinconsumer.wire.metadata import MetadataRequest
+from thinconsumer_testing.simulation.checkers.bounds import BATCH_MAX, BROKERS_MAX, BoundsChecker
+from thinconsumer_testing.simulation.client_tap import SentRequest
 
 
 @pytest.fixture

@@ -2,9 +2,9 @@
 
 import pytest
 
-from thinconsumer.testing.simulation.checkers.callbacks import CallbackChecker
 from thinconsumer.types import TopicPartition
 from thinconsumer.wire.error_codes import Code
+from thinconsumer_testing.simulation.checkers.callbacks import CallbackChecker
 
 A, B, C = (TopicPartition("t", n) for n in range(3))
 

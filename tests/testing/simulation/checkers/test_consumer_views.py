@@ -2,7 +2,6 @@
 
 import pytest
 
-from thinconsumer.testing.simulation.checkers.consumer_views import FENCINGS, ConsumerViews, named
 from thinconsumer.types import TopicPartition
 from thinconsumer.wire.consumer_group_heartbeat import (
     Assignment,
@@ -12,6 +11,7 @@ from thinconsumer.wire.consumer_group_heartbeat import (
 )
 from thinconsumer.wire.error_codes import Code
 from thinconsumer.wire.offset_commit import OffsetCommitRequest, OffsetCommitResponse
+from thinconsumer_testing.simulation.checkers.consumer_views import FENCINGS, ConsumerViews, named
 
 ID = b"t" * 16
 A = TopicPartition("t", 0)

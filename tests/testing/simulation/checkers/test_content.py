@@ -2,8 +2,8 @@
 
 import pytest
 
-from thinconsumer.testing.simulation.checkers.content import ContentChecker
 from thinconsumer.types import ConsumerRecord, TopicPartition
+from thinconsumer_testing.simulation.checkers.content import ContentChecker
 
 FIELDS = ("topic", "partition", "leader_epoch", "offset", "timestamp", "timestamp_type", "key", "value", "headers")
 

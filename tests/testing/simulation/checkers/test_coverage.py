@@ -2,10 +2,10 @@
 
 import pytest
 
-from thinconsumer.broker.config import TopicConfig
 from thinconsumer.records.builder import NewRecord, build_batch
-from thinconsumer.testing.simulation.checkers.coverage import CoverageChecker
 from thinconsumer.types import TopicPartition
+from thinconsumer_testing.broker.config import TopicConfig
+from thinconsumer_testing.simulation.checkers.coverage import CoverageChecker
 
 NOW = 1_700_000_000_000
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from thinconsumer.testing.simulation.checkers.delivery import DeliveryChecker
 from thinconsumer.types import TopicPartition
 from thinconsumer.wire.error_codes import Code
+from thinconsumer_testing.simulation.checkers.delivery import DeliveryChecker
 
 A, B = TopicPartition("t", 0), TopicPartition("t", 1)
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from thinconsumer.testing.simulation.checkers import epochs
 from thinconsumer.types import TopicPartition
 from thinconsumer.wire.metadata import MetadataRequest, MetadataResponse
+from thinconsumer_testing.simulation.checkers import epochs
 
 TP = TopicPartition("t", 0)
 

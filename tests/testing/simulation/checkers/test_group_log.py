@@ -4,13 +4,13 @@ from types import SimpleNamespace
 
 import pytest
 
-from thinconsumer.broker.group import log_format
-from thinconsumer.broker.group.consumer import records
-from thinconsumer.broker.group.consumer.member import ConsumerGroupMember
-from thinconsumer.broker.group.consumer.states import AssignmentState
 from thinconsumer.records.builder import NewRecord
-from thinconsumer.testing.simulation.checkers.group_log import GroupLogChecker
 from thinconsumer.types import TopicPartition
+from thinconsumer_testing.broker.group import log_format
+from thinconsumer_testing.broker.group.consumer import records
+from thinconsumer_testing.broker.group.consumer.member import ConsumerGroupMember
+from thinconsumer_testing.broker.group.consumer.states import AssignmentState
+from thinconsumer_testing.simulation.checkers.group_log import GroupLogChecker
 
 ID = b"t" * 16
 

@@ -2,9 +2,6 @@
 
 import pytest
 
-from thinconsumer.testing.simulation.checkers.callbacks import CallbackChecker
-from thinconsumer.testing.simulation.checkers.consumer_views import ConsumerViews
-from thinconsumer.testing.simulation.checkers.heartbeats import BEATS_MAX, HeartbeatChecker
 from thinconsumer.types import TopicPartition
 from thinconsumer.wire.consumer_group_heartbeat import (
     Assignment,
@@ -13,6 +10,9 @@ from thinconsumer.wire.consumer_group_heartbeat import (
     TopicPartitions,
 )
 from thinconsumer.wire.error_codes import Code
+from thinconsumer_testing.simulation.checkers.callbacks import CallbackChecker
+from thinconsumer_testing.simulation.checkers.consumer_views import ConsumerViews
+from thinconsumer_testing.simulation.checkers.heartbeats import BEATS_MAX, HeartbeatChecker
 
 A, B = TopicPartition("t", 0), TopicPartition("t", 1)
 

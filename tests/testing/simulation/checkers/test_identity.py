@@ -2,13 +2,13 @@
 
 import pytest
 
-from thinconsumer.testing.simulation.checkers.identity import IdentityChecker
 from thinconsumer.types import TopicPartition
 from thinconsumer.wire.error_codes import Code
 from thinconsumer.wire.fetch import FetchRequest
 from thinconsumer.wire.heartbeat import HeartbeatRequest
 from thinconsumer.wire.join_group import JoinGroupRequest
 from thinconsumer.wire.sync_group import SyncGroupRequest
+from thinconsumer_testing.simulation.checkers.identity import IdentityChecker
 
 A = TopicPartition("t", 0)
 

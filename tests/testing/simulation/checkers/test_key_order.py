@@ -3,9 +3,9 @@
 import pytest
 
 from thinconsumer.records.builder import NewRecord
-from thinconsumer.testing.cluster import MemoryCluster
-from thinconsumer.testing.simulation.checkers.key_order import KeyOrderChecker, ReportingLog, WrittenRecord
 from thinconsumer.types import ConsumerRecord, TopicPartition
+from thinconsumer_testing.cluster import MemoryCluster
+from thinconsumer_testing.simulation.checkers.key_order import KeyOrderChecker, ReportingLog, WrittenRecord
 
 PARENT, CHILD = TopicPartition("t", 0), TopicPartition("t", 1)
 

@@ -2,10 +2,10 @@
 
 import pytest
 
-from thinconsumer.testing.simulation.checkers.base import SimReader
-from thinconsumer.testing.simulation.checkers.lower_epochs import LowerEpochs
-from thinconsumer.testing.simulation.client_tap import SentRequest
 from thinconsumer.wire.metadata import MetadataRequest
+from thinconsumer_testing.simulation.checkers.base import SimReader
+from thinconsumer_testing.simulation.checkers.lower_epochs import LowerEpochs
+from thinconsumer_testing.simulation.client_tap import SentRequest
 
 ANN, BEN = SimReader("ann"), SimReader("ben")
 KEY, NEWEST, LOWER, LEADER, OTHER = (ANN, b"0123456789abcdef", 0), 5, 3, 1, 2

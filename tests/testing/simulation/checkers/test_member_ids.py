@@ -5,12 +5,12 @@ from contextlib import ExitStack
 import pytest
 
 from thinconsumer import Consumer
-from thinconsumer.testing.simulation import Simulation, Violation
-from thinconsumer.testing.simulation.checkers.member_ids import MemberIdChecker
 from thinconsumer.wire.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from thinconsumer.wire.heartbeat import HeartbeatRequest
 from thinconsumer.wire.join_group import JoinGroupRequest
 from thinconsumer.wire.sync_group import SyncGroupRequest
+from thinconsumer_testing.simulation import Simulation, Violation
+from thinconsumer_testing.simulation.checkers.member_ids import MemberIdChecker
 
 APIS = [ConsumerGroupHeartbeatRequest, HeartbeatRequest, JoinGroupRequest, SyncGroupRequest]
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from thinconsumer.testing.simulation.checkers.order import OrderChecker
+from thinconsumer_testing.simulation.checkers.order import OrderChecker
 
 
 @pytest.fixture

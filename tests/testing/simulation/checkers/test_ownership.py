@@ -2,9 +2,9 @@
 
 import pytest
 
-from thinconsumer.testing.simulation.checkers.ownership import OwnershipChecker
 from thinconsumer.types import TopicPartition
 from thinconsumer.wire.metadata import MetadataRequest, MetadataResponse, MetadataResponseTopic
+from thinconsumer_testing.simulation.checkers.ownership import OwnershipChecker
 
 ID = b"\x07" * 16
 

@@ -2,7 +2,9 @@
 
 import pytest
 
-from thinconsumer.testing.simulation.checkers.pace import (
+from thinconsumer.wire.fetch import FetchRequest
+from thinconsumer.wire.metadata import MetadataRequest
+from thinconsumer_testing.simulation.checkers.pace import (
     DIALS_MAX,
     DIALS_PER_REQUEST,
     FRUITLESS_MAX,
@@ -10,8 +12,6 @@ from thinconsumer.testing.simulation.checkers.pace import (
     WINDOW_S,
     PaceChecker,
 )
-from thinconsumer.wire.fetch import FetchRequest
-from thinconsumer.wire.metadata import MetadataRequest
 
 
 @pytest.fixture

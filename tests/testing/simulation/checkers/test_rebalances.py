@@ -4,8 +4,11 @@ import logging
 
 import pytest
 
-from thinconsumer.testing.simulation.checkers.commits import Plans
-from thinconsumer.testing.simulation.checkers.rebalances import (
+from thinconsumer.types import TopicPartition
+from thinconsumer.wire.heartbeat import HeartbeatRequest
+from thinconsumer.wire.join_group import JoinGroupRequest, JoinGroupResponse
+from thinconsumer_testing.simulation.checkers.commits import Plans
+from thinconsumer_testing.simulation.checkers.rebalances import (
     AT_ONCE_MAX,
     BEATS_MAX,
     EARLY_MAX,
@@ -18,10 +21,7 @@ from thinconsumer.testing.simulation.checkers.rebalances import (
     LogVolumeChecker,
     RebalanceChecker,
 )
-from thinconsumer.testing.simulation.client_tap import SentRequest
-from thinconsumer.types import TopicPartition
-from thinconsumer.wire.heartbeat import HeartbeatRequest
-from thinconsumer.wire.join_group import JoinGroupRequest, JoinGroupResponse
+from thinconsumer_testing.simulation.client_tap import SentRequest
 
 A = TopicPartition("t", 0)
 

@@ -2,7 +2,6 @@
 
 import pytest
 
-from thinconsumer.testing.simulation.checkers.reconciliation import ReconciliationChecker
 from thinconsumer.types import TopicPartition
 from thinconsumer.wire.consumer_group_heartbeat import (
     Assignment,
@@ -20,6 +19,7 @@ from thinconsumer.wire.offset_commit import (
     OffsetCommitResponseTopic,
 )
 from thinconsumer.wire.sync_group import SyncGroupRequest, SyncGroupResponse
+from thinconsumer_testing.simulation.checkers.reconciliation import ReconciliationChecker
 
 ID = b"t" * 16
 

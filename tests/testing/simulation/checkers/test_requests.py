@@ -3,8 +3,6 @@
 import pytest
 
 from thinconsumer.errors import LogTruncationError
-from thinconsumer.testing.simulation.checkers.requests import POLLS_MAX, RequestChecker
-from thinconsumer.testing.simulation.client_tap import SentRequest
 from thinconsumer.types import TopicPartition
 from thinconsumer.wire.error_codes import Code
 from thinconsumer.wire.fetch import (
@@ -23,6 +21,8 @@ from thinconsumer.wire.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
+from thinconsumer_testing.simulation.checkers.requests import POLLS_MAX, RequestChecker
+from thinconsumer_testing.simulation.client_tap import SentRequest
 
 ID = b"0123456789abcdef"
 TP = TopicPartition("t", 0)

@@ -2,10 +2,10 @@
 
 import pytest
 
-from thinconsumer.testing.simulation.client_tap import SentRequest
 from thinconsumer.types import TopicPartition
 from thinconsumer.wire.error_codes import Code
 from thinconsumer.wire.join_group import JoinGroupRequest, JoinGroupResponse
+from thinconsumer_testing.simulation.client_tap import SentRequest
 
 A, B = TopicPartition("t", 0), TopicPartition("t", 1)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from thinconsumer.broker.group.consumer.assignors.range_assignor import assign_ranges
-from thinconsumer.broker.group.consumer.assignors.spec import MemberSpec
+from thinconsumer_testing.broker.group.consumer.assignors.range_assignor import assign_ranges
+from thinconsumer_testing.broker.group.consumer.assignors.spec import MemberSpec
 
 A, B = b"a" * 16, b"b" * 16
 BOTH = frozenset({A, B})

@@ -3,8 +3,8 @@
 import pytest
 
 from thinconsumer.broker import BrokerConfig
-from thinconsumer.broker.group.consumer.assignors.registry import resolve, text_of
 from thinconsumer.errors import IllegalArgumentError
+from thinconsumer_testing.broker.group.consumer.assignors.registry import resolve, text_of
 
 
 class Everything:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from thinconsumer.broker.group.consumer.assignors.spec import MemberSpec, is_homogeneous
+from thinconsumer_testing.broker.group.consumer.assignors.spec import MemberSpec, is_homogeneous
 
 A, B = b"a" * 16, b"b" * 16
 

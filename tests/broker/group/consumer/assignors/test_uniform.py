@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from thinconsumer.broker.group.consumer.assignors.registry import SERVER_ASSIGNORS
-from thinconsumer.broker.group.consumer.assignors.spec import MemberSpec
-from thinconsumer.broker.group.consumer.assignors.uniform import assign_uniformly
-from thinconsumer.broker.group.consumer.member import Target
+from thinconsumer_testing.broker.group.consumer.assignors.registry import SERVER_ASSIGNORS
+from thinconsumer_testing.broker.group.consumer.assignors.spec import MemberSpec
+from thinconsumer_testing.broker.group.consumer.assignors.uniform import assign_uniformly
+from thinconsumer_testing.broker.group.consumer.member import Target
 
 A, B, C = (name * 16 for name in (b"a", b"b", b"c"))
 

@@ -7,9 +7,9 @@ import pytest
 from thinconsumer import Consumer, TopicPartition
 from thinconsumer.assignors import RangeAssignor, ServerSideAssignor, StickyAssignor
 from thinconsumer.broker import BrokerConfig, BrokerProcess, ConsumerGroupPartitionAssignor, MemberSubscription
-from thinconsumer.broker.group.consumer.assignors.user_assignor import InvalidPlan, checked
 from thinconsumer.errors import BrokerResponseError, IllegalArgumentError
 from thinconsumer.testing import MemoryCluster
+from thinconsumer_testing.broker.group.consumer.assignors.user_assignor import InvalidPlan, checked
 
 pytestmark = pytest.mark.once
 

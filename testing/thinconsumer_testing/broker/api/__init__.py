@@ -1,0 +1,5 @@
+"""The broker's request handlers, one module per Kafka API or family of APIs.
+
+Each module has one :class:`~thinconsumer_testing.broker.call.Api` (request type, versions, handler) in ``API``, or
+several in ``APIS``.
+"""

@@ -1,0 +1,54 @@
+"""The description of a consumer group for ConsumerGroupDescribe.
+
+Follows ``ConsumerGroup.asDescribedGroup`` and ``ConsumerGroupMember.asConsumerGroupDescribeMember``.
+"""
+
+from __future__ import annotations
+
+from thinconsumer.wire.consumer_group_describe import Assignment, DescribedGroup, Member, TopicPartitions
+
+from ...image import ClusterImage
+from .group import ConsumerGroup
+from .member import ConsumerGroupMember, Partitions, Target
+
+#: ``member_type`` of members that use the classic and the consumer group protocol.
+CLASSIC_MEMBER, CONSUMER_MEMBER = 0, 1
+
+
+def described(group: ConsumerGroup, image: ClusterImage, default_assignor: str) -> DescribedGroup:
+    """Return the state, the epochs and the members of a group; topics that do not exist any more are left out."""
+    return DescribedGroup(
+        group_id=group.group_id,
+        group_state=group.state.value,
+        group_epoch=group.epoch,
+        assignment_epoch=group.assignment_epoch,
+        assignor_name=group.preferred_assignor() or default_assignor,
+        members=[_member(member, group.target(member_id), image) for member_id, member in group.members.items()],
+    )
+
+
+def _member(member: ConsumerGroupMember, target: Target, image: ClusterImage) -> Member:
+    return Member(
+        member_id=member.member_id,
+        instance_id=member.instance_id,
+        rack_id=member.rack_id,
+        member_epoch=member.member_epoch,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        subscribed_topic_names=sorted(member.subscribed_topic_names),
+        subscribed_topic_regex=member.subscribed_topic_regex,
+        # A partition that is to be revoked belongs to the member until the member has confirmed that.
+        assignment=_assignment(member.owned, image),
+        target_assignment=_assignment(target, image),
+        member_type=CONSUMER_MEMBER if member.classic is None else CLASSIC_MEMBER,
+    )
+
+
+def _assignment(partitions: Partitions, image: ClusterImage) -> Assignment:
+    return Assignment(
+        topic_partitions=[
+            TopicPartitions(topic_id=topic_id, topic_name=image.names_by_id[topic_id], partitions=sorted(indexes))
+            for topic_id, indexes in partitions.items()
+            if topic_id in image.names_by_id
+        ]
+    )

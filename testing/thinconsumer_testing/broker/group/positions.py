@@ -1,0 +1,70 @@
+"""The positions that members of a group exchange through its coordinator (KIP-253), and the members that want them.
+
+They are in memory only: a new coordinator begins without positions, and each member sends its own again. A position
+counts while the member that sent it is a member in the same generation (or member epoch, KIP-848). Afterwards another
+member may own the partition, and continue at a lower offset.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from thinconsumer.wire.consumer_group_positions import ConsumerGroupPositionsResponse, PartitionPosition, TopicPositions
+
+#: A partition by topic id and number.
+Place = tuple[bytes, int]
+UNKNOWN_POSITION = -1
+
+
+class _SentPosition(NamedTuple):
+    """A position with its sender."""
+
+    position: int
+    member_id: str
+    epoch: int
+
+
+class GroupPositions:
+    """The positions of one group, and the partitions of which members want the position."""
+
+    def __init__(self) -> None:
+        self._sent: dict[Place, _SentPosition] = {}
+        self._wanted: dict[str, frozenset[Place]] = {}
+
+    def exchange(
+        self, member_id: str, epochs: Mapping[str, int], positions: Iterable[tuple[Place, int]], wanted: Iterable[Place]
+    ) -> None:
+        """Take a member's positions, and the partitions of which it wants the position from now on.
+
+        ``epochs`` has the generation or member epoch of each member that the group has now; everything that belongs to
+        other members, or to another epoch of a member, is dropped.
+        """
+        self._wanted = {one: places for one, places in self._wanted.items() if one in epochs}
+        self._wanted[member_id] = frozenset(wanted)
+        asked = frozenset().union(*self._wanted.values())
+        self._sent = {
+            place: sent
+            for place, sent in self._sent.items()
+            if place in asked and epochs.get(sent.member_id) == sent.epoch
+        }
+        for place, position in positions:
+            if place in asked and position >= 0:
+                self._sent[place] = _SentPosition(position, member_id, epochs[member_id])
+
+    def response(self, wanted: Iterable[Place]) -> ConsumerGroupPositionsResponse:
+        """Return the positions in the ``wanted`` partitions, and those in all partitions that any member wants."""
+        requested = sorted(frozenset().union(*self._wanted.values()))
+        return ConsumerGroupPositionsResponse(
+            positions=self._topics(wanted), requested=self._topics(requested), error_code=0
+        )
+
+    def _topics(self, places: Iterable[Place]) -> list[TopicPositions]:
+        topics: dict[bytes, TopicPositions] = {}
+        for place in places:
+            topic_id, number = place
+            sent = self._sent.get(place)
+            position = UNKNOWN_POSITION if sent is None else sent.position
+            topic = topics.setdefault(topic_id, TopicPositions(topic_id=topic_id))
+            topic.partitions.append(PartitionPosition(partition_index=number, position=position))
+        return list(topics.values())

@@ -1,0 +1,1 @@
+"""The commands ``demo`` and ``broker`` of ``python -m thinconsumer``: see :mod:`thinconsumer.cli`."""

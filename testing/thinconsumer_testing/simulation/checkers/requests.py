@@ -1,0 +1,238 @@
+"""Checks the leader epochs in Fetch requests, the first Fetch after a seek, and that truncations are raised."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from thinconsumer.errors import LogTruncationError
+from thinconsumer.types import TopicPartition
+from thinconsumer.wire import ZERO_UUID, Message
+from thinconsumer.wire.error_codes import Code
+from thinconsumer.wire.fetch import FetchPartition, FetchRequest, FetchResponse
+from thinconsumer.wire.list_offsets import ListOffsetsResponse
+from thinconsumer.wire.metadata import MetadataRequest, MetadataResponse
+from thinconsumer.wire.offset_for_leader_epoch import OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse
+
+from ..client_tap import SentRequest
+from .base import Checker, Member, Records, SimReader
+from .epochs import looked_up, validated
+from .lower_epochs import LowerEpochs, PartitionKey
+
+LATEST, EARLIEST = -1, -2  #: The timestamps that stand for the end and the start of the log in ListOffsets requests.
+#: How many polls may return or raise another error after a response has shown a truncation, before one must raise
+#: LogTruncationError: records in the buffer, and other errors, may come first.
+POLLS_MAX = 3
+
+
+@dataclass(slots=True)
+class _Reading:
+    """The state of one partition of a reader, with which its requests and errors are compared."""
+
+    #: The offsets at which the first Fetch after a seek may begin; None: any, since it was sent, or the position moved.
+    starts: set[int] | None = None
+    timestamp: int | None = None  #: LATEST or EARLIEST: ListOffsets responses for it add their offset to ``starts``.
+    last: int = -2  #: Offset of the last record returned since a seek; -2: none.
+    asked: SentRequest | None = None  #: The last OffsetForLeaderEpoch request for this partition.
+    #: Number of polls since the response to ``asked`` showed that the record at ``last`` is truncated; else None.
+    polls: int | None = None
+
+
+@dataclass(eq=False)
+class RequestChecker(Checker):
+    """Checks that Fetch requests have the newest leader epoch that the client has read or sent (KIP-320).
+
+    A lower epoch is allowed once brokers have proven that the cluster has gone back: see :class:`.LowerEpochs`.
+
+    The first Fetch after ``seek()`` must begin at the offset of the seek. After ``seek_to_beginning()`` or
+    ``seek_to_end()``, it must begin at an offset that a leader has returned since for this end of the log. If
+    ``auto_offset_reset`` is "none", a poll must raise LogTruncationError after an OffsetForLeaderEpoch response has
+    shown that delivered records were truncated.
+    """
+
+    _names: dict[bytes, str] = field(default_factory=dict, init=False)  #: Names of topics by topic id.
+    #: By client, topic id and partition: the least leader epoch that a Fetch request may have, and the newest that the
+    #: client has read. The least one is the newest before the last Metadata response, since the Fetch may have been
+    #: built just before the client read that response.
+    _epochs: dict[PartitionKey, tuple[int, int]] = field(default_factory=dict, init=False)
+    #: By client, topic id, partition and connection: the newest leader epoch of the Fetch requests on it.
+    _sent: dict[tuple[SimReader, bytes, int, int], int] = field(default_factory=dict, init=False)
+    #: Partitions without a leader: a Fetch from a preferred replica (KIP-392) may then be sent without a leader epoch.
+    _leaderless: set[PartitionKey] = field(default_factory=set, init=False)
+    _lower: LowerEpochs = field(default_factory=LowerEpochs, init=False)
+    #: By client, topic id and partition: the epoch that a lower one has replaced. A Fetch with it may still be written,
+    #: on a connection that was not ready before, and then it is not the newest epoch again.
+    _replaced: dict[PartitionKey, int] = field(default_factory=dict, init=False)
+    #: By client, topic id and partition: the newest leader epoch that a Fetch error has named (KIP-951). The client may
+    #: have taken it before a Fetch shows so.
+    _hinted: dict[PartitionKey, int] = field(default_factory=dict, init=False)
+    _ids: dict[tuple[SimReader, str], bytes] = field(default_factory=dict, init=False)  #: Topic ids by client and name.
+    _nodes: dict[tuple[str, int], int] = field(default_factory=dict, init=False)  #: Node ids by host and port.
+    #: By client and connection: its host and port.
+    _addresses: dict[tuple[SimReader, int], tuple[str, int]] = field(default_factory=dict, init=False)
+    #: By reader's name and partition: the state of each partition that the reader has sought or polled.
+    _reading: dict[str, dict[TopicPartition, _Reading]] = field(default_factory=dict, init=False)
+    _paused: set[tuple[str, TopicPartition]] = field(default_factory=set, init=False)
+
+    def started(self, reader: SimReader) -> None:
+        self._reading[reader.name] = {}
+        self._paused = {(name, tp) for name, tp in self._paused if name != reader.name}
+
+    def assigned(self, reader: SimReader, tps: Sequence[TopicPartition]) -> None:
+        self._paused = {(name, tp) for name, tp in self._paused if name != reader.name or tp in tps}
+        before = self._reading[reader.name]
+        self._reading[reader.name] = {tp: before[tp] for tp in before if tp in tps}
+
+    def sought(self, reader: SimReader, tp: TopicPartition, offset: int, epoch: int = -1) -> None:
+        # For a group member, GroupEventAdapter reports a seek only after the member has read its committed offset in an
+        # OffsetFetch response. The member may have sent a Fetch before the report, so any offset is allowed (None).
+        self._reading[reader.name][tp] = _Reading(None if isinstance(reader, Member) else {offset})
+
+    def reset(self, reader: SimReader, tp: TopicPartition, to_end: bool) -> None:
+        self._reading[reader.name][tp] = _Reading(set(), LATEST if to_end else EARLIEST)
+
+    def paused(self, reader: SimReader, tps: Iterable[TopicPartition], on: bool) -> None:
+        changed = {(reader.name, tp) for tp in tps}
+        self._paused = self._paused | changed if on else self._paused - changed
+
+    def delivered(self, reader: SimReader, records: Records, limit: int) -> None:
+        for tp, found in records.items():
+            if found:
+                self._of(reader, tp).last = found[-1].offset
+
+    def raised(self, reader: SimReader, error: Exception) -> None:
+        if isinstance(error, LogTruncationError):
+            self._of(reader, error.partition).polls = None
+
+    def polled(self, reader: SimReader, buffered: int) -> None:
+        for tp, reading in self._reading[reader.name].items():
+            if reading.polls is not None and (reader.name, tp) not in self._paused:
+                reading.polls += 1
+                if reading.polls > POLLS_MAX and reader.policy == "none":
+                    words = f"although delivered records of {tp.topic}-{tp.partition} were truncated"
+                    self.accuse(f"{reader} has not raised LogTruncationError within {reading.polls} polls, {words}")
+                    return
+
+    def connection_opened(self, member: SimReader, line: int, host: str, port: int) -> None:
+        self._addresses[member, line] = host, port
+
+    def response_read(self, member: SimReader, line: int, sent: SentRequest, response: Message) -> None:
+        if isinstance(response, MetadataResponse):
+            self._read_metadata(member, sent, response)
+        for key, code in self._codes(member, response):
+            self._read_code(key, line, code)
+        for tp, asked, data in validated(sent.message, response):
+            reading, truth = self._of(member, tp), self.truth(tp)
+            # The client ignores an OffsetForLeaderEpoch response if it has sent another such request since, or has read
+            # of a newer leader epoch.
+            is_newest = truth is not None and truth.latest_epoch == asked.current_leader_epoch
+            if reading.asked is sent and is_newest and data.end_offset <= reading.last:
+                reading.polls = 0
+
+    def request_written(self, member: SimReader, line: int, sent: SentRequest, before: Sequence[SentRequest]) -> None:
+        if isinstance(sent.message, MetadataRequest):
+            self._lower.metadata_requested(member, sent)
+        elif isinstance(sent.message, OffsetForLeaderEpochRequest):
+            for question in sent.message.topics:
+                for asked in question.partitions:
+                    reading = self._of(member, TopicPartition(question.topic, asked.partition))
+                    reading.asked, reading.polls = sent, None
+        elif isinstance(sent.message, FetchRequest):
+            for topic in sent.message.topics:
+                for row in topic.partitions if topic.topic_id in self._names else ():
+                    self._check(member, line, topic.topic_id, row)
+
+    def answered(self, client: str, node: int, request: Message, response: Message, now: float) -> None:
+        """Update the offsets from which the first Fetch after a seek may begin.
+
+        A ListOffsets response adds its offset. A Fetch response with records or an error, or an OffsetForLeaderEpoch
+        response, allows any offset, since the position may move.
+        """
+        of_client = self._reading.get(client, {})
+        for tp, asked, data in looked_up(request, response):
+            reading = of_client.get(tp)
+            if reading is not None and reading.starts is not None and reading.timestamp == asked.timestamp:
+                reading.starts.add(data.offset)
+        for tp in self._moved(request, response):
+            if tp in of_client:
+                of_client[tp].starts = None
+
+    def _of(self, reader: SimReader, tp: TopicPartition) -> _Reading:
+        return self._reading.setdefault(reader.name, {}).setdefault(tp, _Reading())
+
+    def _read_metadata(self, member: SimReader, sent: SentRequest, response: MetadataResponse) -> None:
+        brokers = {broker.node_id for broker in response.brokers}
+        self._nodes.update({(broker.host, broker.port): broker.node_id for broker in response.brokers})
+        for topic in response.topics:
+            if topic.topic_id == ZERO_UUID:
+                continue  # the broker is too old for topic ids (KIP-516): Fetch requests to it are not checked
+            self._names[topic.topic_id] = topic.name or ""
+            self._ids[member, topic.name or ""] = topic.topic_id
+            for row in topic.partitions:
+                key = member, topic.topic_id, row.partition_index
+                _, newest = self._epochs.get(key, (-1, -1))
+                known = max(newest, self._hinted.get(key, -1))
+                self._lower.named(key, sent, row.leader_id, row.leader_epoch, known)
+                self._epochs[key] = newest, max(newest, row.leader_epoch)
+                (self._leaderless.discard if row.leader_id in brokers else self._leaderless.add)(key)
+
+    def _codes(self, member: SimReader, response: Message) -> Iterator[tuple[PartitionKey, int]]:
+        """Yield the partitions of a response to a request with leader epochs, and their error codes."""
+        if isinstance(response, FetchResponse):
+            for topic in response.responses:
+                for row in topic.partitions:
+                    key = member, topic.topic_id, row.partition_index
+                    self._hinted[key] = max(self._hinted.get(key, -1), row.current_leader.leader_epoch)
+                    yield key, row.error_code
+        elif isinstance(response, OffsetForLeaderEpochResponse):
+            for result in response.topics:
+                for end in result.partitions:
+                    yield (member, self._ids.get((member, result.topic), ZERO_UUID), end.partition), end.error_code
+        elif isinstance(response, ListOffsetsResponse):
+            for found in response.topics:
+                for offset in found.partitions:
+                    key = member, self._ids.get((member, found.name), ZERO_UUID), offset.partition_index
+                    yield key, offset.error_code
+
+    def _read_code(self, key: PartitionKey, line: int, code: int) -> None:
+        """Note whether a node accepts the newest leader epoch; begin again with a lower one once that is proven."""
+        node = self._nodes.get(self._addresses.get((key[0], line), ("", -1)), -1)
+        if code == Code.NONE:
+            self._lower.accepted(key, node)
+        if code != Code.UNKNOWN_LEADER_EPOCH:
+            return
+        lower = self._lower.rejected(key, node, self.now())
+        if lower is not None:
+            self._replaced[key] = self._epochs.get(key, (-1, -1))[1]
+            self._epochs[key] = lower, lower
+            self._hinted.pop(key, None)
+            self._sent = {sent: epoch for sent, epoch in self._sent.items() if sent[:3] != key}
+
+    def _check(self, member: SimReader, line: int, topic_id: bytes, row: FetchPartition) -> None:
+        tp = TopicPartition(self._names[topic_id], row.partition)
+        key, epoch, offset = (member, topic_id, row.partition), row.current_leader_epoch, row.fetch_offset
+        least, newest = self._epochs.get(key, (-1, -1))
+        # On another connection, which was not ready before, a Fetch may be written after a newer one, although it was
+        # built before the client read of the newer epoch.
+        on_connection = (*key, line)
+        least = max(least, self._sent.get(on_connection, -1))
+        what = f"{member} fetches {tp.topic}-{tp.partition}"
+        if epoch < least and (epoch >= 0 or key not in self._leaderless):
+            self.accuse(f"{what} with leader epoch {epoch} after it has read or sent {least}")
+        if not newest < epoch <= self._replaced.get(key, -1):
+            self._sent[on_connection] = max(epoch, least)
+            self._epochs[key] = self._epochs.get(key, (-1, -1))[0], max(epoch, newest)
+        reading = self._of(member, tp)
+        if reading.starts is not None and offset not in reading.starts:
+            position = " or ".join(map(str, sorted(reading.starts))) or "an offset that no leader has returned yet"
+            self.accuse(f"{what} from offset {offset}, but the last seek has set the position to {position}")
+        reading.starts = None
+
+    def _moved(self, request: Message, response: Message) -> Iterator[TopicPartition]:
+        """Yield the partitions of a response that may move the client's position in them."""
+        yield from (tp for tp, _, _ in validated(request, response))
+        if isinstance(response, FetchResponse):
+            for topic in response.responses:
+                for row in topic.partitions:
+                    if row.records or row.error_code:
+                        yield TopicPartition(self._names.get(topic.topic_id, topic.topic), row.partition_index)
