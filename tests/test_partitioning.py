@@ -10,7 +10,7 @@ import pytest
 from thinconsumer import IllegalArgumentError
 from thinconsumer.linear_hashing import PartitionCounts
 from thinconsumer.partitioning import LOWER_COUNT_AFTER_S, ConfluentPartitioner, kafka_python_partitioner, partition
-from thinconsumer.produce.partitioner import partition_for_key, partition_for_ordered_key
+from thinconsumer.produce.accumulator import partition_for_key, partition_for_ordered_key
 
 KEYS = [b"", *(b"key-%d" % number for number in range(500))]
 

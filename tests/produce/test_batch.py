@@ -5,8 +5,8 @@ import pytest
 from thinconsumer import TopicPartition
 from thinconsumer.errors import IllegalStateError, KafkaError
 from thinconsumer.produce import RecordMetadata, SendFuture
-from thinconsumer.produce.batch import BATCH_TRANSITIONS, BatchEvent, BatchState, ProducerBatch, failed_batch
-from thinconsumer.records.builder import NewRecord
+from thinconsumer.produce.batch import BATCH_TRANSITIONS, BatchEvent, BatchState, ProducerBatch, failed_batch, size_of
+from thinconsumer.records.builder import NewRecord, build_batch
 
 TP = TopicPartition("t", 3)
 EVENTS_TO = {
@@ -118,3 +118,16 @@ def test_a_failed_batch_settles_the_future_of_an_unassigned_record():
 
 def test_the_repr_of_a_batch():
     assert repr(batch_of(2)) == "<Batch t-3 open, 2 records>"
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        NewRecord(None, None, (), 0),
+        NewRecord(b"v" * 1000, b"k" * 100, (), 5),
+        NewRecord(b"v", None, (("name", b"data"), ("é" * 50, None)), 5),
+    ],
+)
+def test_a_record_takes_at_most_this_many_bytes(record):
+    empty = len(build_batch([NewRecord(None, None, (), 0)]))
+    assert len(build_batch([record])) - empty <= size_of(record)

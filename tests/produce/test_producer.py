@@ -7,7 +7,7 @@ import pytest
 from thinconsumer.broker import Silence
 from thinconsumer.errors import IllegalArgumentError, IllegalStateError, KafkaError, KafkaTimeoutError
 from thinconsumer.produce import BufferFullError, RecordMetadata
-from thinconsumer.produce.partitioner import partition_for_key
+from thinconsumer.produce.accumulator import partition_for_key
 from thinconsumer_testing.clock import SOME_DAY
 
 

@@ -216,3 +216,15 @@ def failed_batch(tp: TopicPartition, error: KafkaError) -> ProducerBatch:
     batch.fail(error)
     batch.count = 1
     return batch
+
+
+#: Upper bound of a record's bytes besides key, value and headers: Java's MAX_RECORD_OVERHEAD.
+RECORD_OVERHEAD = 21
+#: Upper bound of a header's bytes besides name and value: two lengths.
+HEADER_OVERHEAD = 10
+
+
+def size_of(record: NewRecord) -> int:
+    """Return the upper bound of a record's bytes."""
+    headers = sum(HEADER_OVERHEAD + len(name.encode()) + len(data or b"") for name, data in record.headers)
+    return RECORD_OVERHEAD + len(record.value or b"") + len(record.key or b"") + headers

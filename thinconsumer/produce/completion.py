@@ -20,8 +20,7 @@ from ..wire.produce import PartitionProduceResponse
 from .accumulator import Accumulator
 from .batch import NO_SEQUENCE, BatchEvent, ProducerBatch
 from .ids import ProducerIds
-from .queue import PartitionQueue
-from .sequences import NO_ID
+from .queue import NO_ID, PartitionQueue
 
 log = logging.getLogger(__name__)
 

@@ -10,7 +10,7 @@ from ..timers import NEVER, Backoff, Random, Retry
 from ..wire import Message
 from ..wire.error_codes import to_error
 from ..wire.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from .sequences import NO_ID
+from .queue import NO_ID
 from .settings import ProducerSettings
 
 #: The transaction timeout of a producer without transactions, as Java sends it.

@@ -15,11 +15,10 @@ from ..records.builder import NewRecord
 from ..records.columns import Header
 from ..records.section import RecordSection
 from .accumulator import Accumulator, BufferFullError
-from .batch import BatchFuture, SendFuture
+from .batch import HEADER_OVERHEAD, RECORD_OVERHEAD, BatchFuture, SendFuture
 from .ids import ProducerIds
 from .sender import Sender
 from .settings import ProducerSettings
-from .sizes import HEADER_OVERHEAD, RECORD_OVERHEAD
 
 _new_record = NewRecord._make
 

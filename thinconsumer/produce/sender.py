@@ -24,8 +24,7 @@ from .accumulator import Accumulator, TopicBuffer
 from .batch import BatchEvent, BatchState, ProducerBatch
 from .completion import BatchCompleter
 from .ids import ProducerIds
-from .queue import PartitionQueue
-from .sequences import NO_ID
+from .queue import NO_ID, PartitionQueue
 from .settings import ProducerSettings
 
 #: Produce requests have their own connection to each broker. A broker answers the requests of a connection in order,
