@@ -3,7 +3,7 @@
 import random
 
 from thinconsumer.errors import KafkaConnectionError
-from thinconsumer.fetch.replicas import SHUNNED, Replicas
+from thinconsumer.fetch.planner import SHUNNED, Replicas
 from thinconsumer.wire.error_codes import Code
 
 NODE = 7

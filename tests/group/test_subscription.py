@@ -1,13 +1,15 @@
 """The user's subscription: topics, a pattern or manually assigned partitions, never two of them."""
 
+import random
 import re
 
 import pytest
 
+from thinconsumer.config import ConsumerConfig
 from thinconsumer.errors import IllegalArgumentError, IllegalStateError
 from thinconsumer.group.listener import RebalanceListener
-from thinconsumer.group.subscription import Mode, UserSubscription
-from thinconsumer.metadata import TopicMetadata
+from thinconsumer.group.subscription import Mode, SubscribedTopics, UserSubscription
+from thinconsumer.metadata import Metadata, TopicMetadata
 from thinconsumer.types import PartitionInfo, SubscriptionPattern
 
 
@@ -158,3 +160,18 @@ def test_a_pattern_for_the_broker_has_to_fit_into_a_request(pattern):
 def test_topics_and_a_pattern_for_the_broker_exclude_each_other():
     with pytest.raises(IllegalArgumentError, match="not both"):
         UserSubscription().subscribe(["t"], SubscriptionPattern("t"), None)
+
+
+def test_a_pattern_is_matched_again_when_a_topic_appears():
+    metadata, subscription = Metadata(ConsumerConfig(), random.Random(1)), UserSubscription()
+    topics = SubscribedTopics(subscription, metadata, internal=False)
+    subscription.subscribe((), "a.*", None)
+    assert topics.names() == frozenset()
+    found = {0: PartitionInfo("ab", 0, 1, 0, (), (), ())}
+    metadata.topics["ab"] = TopicMetadata("ab", partitions=found)
+    assert topics.names() == frozenset()  # the version of the metadata has not changed
+    metadata.version += 1
+    first = topics.names()
+    assert first == {"ab"} and topics.names() is first
+    subscription.subscribe(["x"], None, None)
+    assert topics.names() == {"x"}

@@ -31,12 +31,11 @@ from ..wire import Message
 from ..wire.error_codes import Code
 from ..wire.header import decode_response_header, encode_request
 from ..wire.sasl_handshake import SaslHandshakeRequest
-from .authenticate import Login, NewLogin
-from .error_texts import likely_cause, setup_timeout
+from . import negotiate
+from .authenticate import Login, NewLogin, is_logged_out
 from .framing import SIZE_BYTES, Frame, Frames, TlsAnswerError
-from .negotiate import ApiVersionsCache, Negotiation, Ranges, api_name, choose_version, needs_tls
+from .negotiate import ApiVersionsCache, Negotiation, Ranges, api_name, choose_version
 from .request import Answer, Request
-from .sasl_state import is_logged_out
 from .states import CONNECTION_IGNORED, CONNECTION_TRANSITIONS, ConnectionEvent, ConnectionState, next_state
 
 log = logging.getLogger(__name__)
@@ -340,7 +339,8 @@ class Connection:
                 if self.state is not ConnectionState.READY and self.has_ended:
                     break
         except TlsAnswerError as error:
-            self.close(self._tls_error(f"{self.where}: {error}: {needs_tls(self._settings.security_protocol)}", error))
+            hint = negotiate.needs_tls(self._settings.security_protocol)
+            self.close(self._tls_error(f"{self.where}: {error}: {hint}", error))
             return False
         except KafkaError as error:
             self._reject(self._login_error(error) if self._is_login_next else error)
@@ -357,7 +357,7 @@ class Connection:
         else:
             text = f"{self.where}: the peer closed the connection" if error is None else f"{error},"
             unanswered = api_name(self._in_flight[0].api) if self._in_flight and not self.has_answered else None
-            cause = likely_cause(before, self._settings.security_protocol, unanswered)
+            cause = negotiate.likely_cause(before, self._settings.security_protocol, unanswered)
             explained = KafkaConnectionError(
                 f"{text}{cause}".rstrip(","),
                 host=self.host,
@@ -489,7 +489,7 @@ class Connection:
 
     def _time_out_setup(self) -> None:
         seconds = self._setup_deadline - self.setup_began_at
-        text = setup_timeout(self.state, seconds, self._settings.security_protocol)
+        text = negotiate.setup_timeout(self.state, seconds, self._settings.security_protocol)
         self.close(KafkaConnectionError(f"{self.where}: {text}", node_id=self.node_id))
 
     def _throttle(self, response: Any, now: float) -> None:

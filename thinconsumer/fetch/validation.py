@@ -16,8 +16,7 @@ from ..position_states import PositionEvent, PositionState
 from ..timers import NEVER, Random
 from ..wire import ZERO_UUID
 from ..wire.offset_for_leader_epoch import EpochEndOffset
-from .epoch_ends import EpochEndQueries
-from .leader_queries import LeaderQuery, PartitionQuery
+from .leader_queries import EpochEndQueries, LeaderQuery, PartitionQuery
 from .resets import timestamp_of
 
 log = logging.getLogger(__name__)

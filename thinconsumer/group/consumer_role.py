@@ -30,8 +30,7 @@ from .partition_lists import PartitionList, assign_in_lists
 from .rejoin_triggers import OLD_NOTE, TopicShape, reassign_reason, shapes, shapes_changed, topics_changed
 from .revocation import PartitionRevocation
 from .role import JoinedMember
-from .subscribed_topics import SubscribedTopics
-from .subscription import UserSubscription
+from .subscription import SubscribedTopics, UserSubscription
 
 if TYPE_CHECKING:
     from ..config import ConsumerConfig

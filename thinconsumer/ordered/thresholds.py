@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from ..config import ConsumerConfig
 from ..errors import KafkaError
-from ..fetch.epoch_ends import EpochEndQueries
-from ..fetch.leader_queries import LeaderQuery, PartitionQuery
+from ..fetch.leader_queries import EpochEndQueries, LeaderQuery, PartitionQuery
 from ..metadata import Metadata
 from ..timers import NEVER, Random
 from ..types import TopicPartition
