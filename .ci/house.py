@@ -20,15 +20,16 @@ import re
 import subprocess
 import tokenize
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 PARTS = ("client", "testing", "tests", "rest")
-#: Modules of the package that serve tests, beside ``broker`` and ``testing``, as long as it holds them.
-_FOR_TESTS = re.compile(
-    r"testing/|thinconsumer/(broker|testing)/"
+#: What serves tests: a folder of its own, before it was moved there parts of the package.
+_FOR_TESTS = re.compile(r"testing/")
+_FOR_TESTS_BEFORE = re.compile(
+    r"thinconsumer/(broker|testing)/"
     r"|thinconsumer/cli/(broker|customer_audit|demo\w*|order_audit|orders|picture|security_file)\.py$"
 )
 _AGENDA = re.compile(r"(^|/)agenda\.py$")
@@ -41,12 +42,11 @@ _DIRECTIVE = re.compile(r"#\s*(noqa|type:|fmt:|!|pragma)")
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
-def part_of(path: str) -> str:
-    """Return the part of the repository that a file belongs to."""
-    if _FOR_TESTS.match(path):
-        return "testing"
-    head = path.split("/")[0]
-    return "client" if head in ("thinconsumer", "pyspark_thinconsumer") else "tests" if head == "tests" else "rest"
+def parts_of(paths: Iterable[str]) -> dict[str, str]:
+    """Return the part of the repository that each file belongs to."""
+    for_tests = _FOR_TESTS if any(map(_FOR_TESTS.match, paths)) else _FOR_TESTS_BEFORE
+    heads = {"thinconsumer": "client", "pyspark_thinconsumer": "client", "tests": "tests"}
+    return {path: "testing" if for_tests.match(path) else heads.get(path.split("/")[0], "rest") for path in paths}
 
 
 def git(*arguments: str, text: str = "") -> bytes:
@@ -92,11 +92,12 @@ def is_next_time(name: str, body: Sequence[ast.AST]) -> bool:
 def figures(commit: str) -> dict[str, tuple[int, int] | int]:
     """Return the figures of a commit by their titles; (files, lines) of a part."""
     files = sources(commit)
+    parts = parts_of(files)
     found: dict[str, tuple[int, int] | int] = {}
     for part in (*PARTS, "repository"):
-        texts = [text for path, text in files.items() if part in (part_of(path), "repository")]
+        texts = [text for path, text in files.items() if part in (parts[path], "repository")]
         found[part] = len(texts), sum(text.count("\n") for text in texts)
-    texts = [text for path, text in files.items() if part_of(path) == "client" and not _AGENDA.search(path)]
+    texts = [text for path, text in files.items() if parts[path] == "client" and not _AGENDA.search(path)]
     lines = [line for text in texts for line in text.splitlines()]
     found["lines that name NEVER"] = sum(bool(re.search(r"\bNEVER\b", line)) for line in lines)
     found["def wake_at"] = sum("def wake_at" in line for line in lines)
@@ -126,14 +127,15 @@ def draw(commit: str) -> None:
     """Print functions, comments and docstrings of a commit, drawn with its hash."""
     seed = git("rev-parse", f"{commit}^{{commit}}").decode().strip()
     files, rng = sources(commit), random.Random(seed)
+    parts = parts_of(files)
     functions = [
         f"{path}:{node.lineno} {node.name}\n{ast.get_source_segment(text, node)}"
         for path, text in files.items()
-        if part_of(path) == "client"
+        if parts[path] == "client"
         for node in ast.walk(ast.parse(text))
         if isinstance(node, FUNCTIONS)
     ]
-    shown = [path for path in files if part_of(path) in ("client", "testing") and "/wire/" not in path]
+    shown = [path for path in files if parts[path] in ("client", "testing") and "/wire/" not in path]
     texts = [f"{place}\n{text}" for path in shown for place, text in prose(path, files[path])]
     print(f"seed {seed}: {len(functions)} functions, {len(texts)} comments and docstrings\n")
     for title, drawn in ("function", rng.sample(functions, 5)), ("text", rng.sample(texts, 60)):
@@ -142,12 +144,14 @@ def draw(commit: str) -> None:
 
 
 def print_wheel(path: str) -> None:
-    """Print the size of a wheel and of the sources in it, and the files of it that are for tests."""
+    """Print the size of a wheel and of the files in it, and whether a server is among them."""
     with zipfile.ZipFile(path) as wheel:
         size = sum(info.file_size for info in wheel.infolist())
-        servers = [info.filename for info in wheel.infolist() if _FOR_TESTS.match(info.filename)]
-    megabytes = Path(path).stat().st_size / 1e6
-    print(f"{Path(path).name}: {megabytes:.2f} MB, unpacked {size / 1e6:.2f} MB, {len(servers)} files for tests")
+        has_server = any(info.filename.endswith("broker/server.py") for info in wheel.infolist())
+    server = "with" if has_server else "without"
+    print(
+        f"{Path(path).name}: {Path(path).stat().st_size / 1e6:.2f} MB, unpacked {size / 1e6:.2f} MB, {server} a server"
+    )
 
 
 def main() -> None:
@@ -166,9 +170,10 @@ def main() -> None:
         print(f"{title:22}" + "".join(f"{cell:>18}" for cell in cells))
     for path in options.wheel:
         print_wheel(path)
-    for path, text in sources(options.commits[-1]).items() if options.list else ():
-        if part_of(path) == "client" and not _AGENDA.search(path):
-            for line, name in next_times(text):
+    files = sources(options.commits[-1]) if options.list else {}
+    for path, part in parts_of(files).items():
+        if part == "client" and not _AGENDA.search(path):
+            for line, name in next_times(files[path]):
                 print(f"{path}:{line} {name}")
     if options.draw:
         draw(options.commits[-1])
