@@ -13,7 +13,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from thinconsumer.errors import CommitFailedError, KafkaError
+from thinconsumer.errors import CommitFailedError, IllegalStateError, KafkaError
 from thinconsumer.group.identity import Identity
 from thinconsumer.types import OffsetAndMetadata, TopicPartition
 from thinconsumer.wire.error_codes import Code
@@ -62,7 +62,7 @@ class AnyOrder(RuleBasedStateMachine):
         assert len([r for r in self.queued if self.is_live(r)]) + len(self.live()) <= 1
 
     def is_live(self, request: Any) -> bool:
-        return self.world.commits._flight is request.context
+        return self.world.commits._requests.in_flight is request
 
     def live(self) -> list[Any]:
         return [sent for sent in self.out if self.is_live(sent.request)]
@@ -97,7 +97,12 @@ class AnyOrder(RuleBasedStateMachine):
     @precondition(lambda self: self.queued)
     @rule()
     def write(self) -> None:
-        sent = HELP.Sent(self.queued.pop(0), 9)
+        request = self.queued.pop(0)
+        if not self.is_live(request):
+            with pytest.raises(IllegalStateError):
+                request.build(9)
+            return
+        sent = HELP.Sent(request, 9)
         if sent.offsets:
             assert sent.stamp == (self.group.identity.generation_id, self.group.identity.member_id)
             assert sent.stamp[0] >= 0

@@ -208,7 +208,7 @@ def pause(world, code: int) -> float:
     world.answer(world.later(), code)
     before = world.now
     sent = world.later()
-    world.commits._flight = None  # as if it had not been sent
+    world.commits._requests.in_flight = None  # as if it had not been sent
     for tp, entry in sent.request.context.entries.items():
         world.commits.queue.put_back(tp, entry)
     return world.now - before

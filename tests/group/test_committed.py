@@ -406,7 +406,7 @@ def test_the_backoff_grows_and_restarts_after_a_success(world):
         tell(world, later(world), {}, group_code=int(Code.NETWORK_EXCEPTION))
         before = world.now
         later(world)
-        world.committed._flight = None  # as if it had not been asked
+        world.committed._requests.in_flight = None  # as if it had not been asked
         return world.now - before
 
     first = world.committed.ask([A])

@@ -24,12 +24,14 @@ from thinconsumer.group.coordinator import (
     CoordinatorEvent,
     CoordinatorState,
 )
+from thinconsumer.group.coordinator_requests import CoordinatorRequests
 from thinconsumer.metadata import Metadata
 from thinconsumer.testing import Simulation
 from thinconsumer.timers import NEVER
 from thinconsumer.types import Node, TopicPartition
 from thinconsumer.wire.error_codes import Code
 from thinconsumer.wire.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse, FindCoordinatorResult
+from thinconsumer.wire.heartbeat import HeartbeatRequest
 
 S = CoordinatorState
 RESET = KafkaConnectionError("reset")
@@ -77,6 +79,12 @@ class World:
             response = FindCoordinatorResponse(**found)
         decoded = FindCoordinatorResponse.decode(response.encode(version), version)
         self.coordinator.handle(Answer(request, by, version, decoded), self.now)
+
+    def pending(self, since=None):
+        """Send a request to the coordinator, which gets no response."""
+        requests = CoordinatorRequests("x", ConsumerConfig(), self.coordinator, random.Random(0))
+        requests.send(HeartbeatRequest, lambda version: HeartbeatRequest(), self.now if since is None else since)
+        return requests
 
     def know(self, node=1, **more):
         """Find the coordinator."""
@@ -351,7 +359,7 @@ def test_a_new_coordinator_is_not_loading(world):
 
 def test_while_a_response_is_pending_another_broker_is_asked(world):
     world.know(node=1)
-    world.coordinator.waiting(world.now, world.now)
+    world.pending()
     assert world.coordinator.wake_at(world.now) == world.now + 3.0
     probe, waited = world.wait()
     assert waited == 3.0 and probe.target.node_id in (2, 3)
@@ -366,7 +374,7 @@ def test_while_a_response_is_pending_another_broker_is_asked(world):
 
 def test_while_a_response_is_pending_a_dead_broker_is_skipped(world):
     world.know(node=1)
-    world.coordinator.waiting(world.now, world.now)
+    world.pending()
     first, _ = world.wait()
     second, _ = world.wait()
     assert {first.target.node_id, second.target.node_id} == {2, 3}
@@ -382,19 +390,17 @@ def test_while_a_response_is_pending_a_dead_broker_is_skipped(world):
 def test_if_only_the_coordinator_is_known_any_node_is_asked():
     """A bootstrap server may know another coordinator."""
     world = World(1).know(node=1)
-    world.coordinator.waiting(world.now, world.now)
+    world.pending()
     assert world.wait()[0].target == ANY_NODE
 
 
 def test_a_response_ends_the_search_for_another_coordinator(world):
     world.know(node=1)
-    world.coordinator.waiting(world.now, world.now, "member")
-    world.coordinator.waiting(world.now + 1.0, world.now, "commits")
+    member, commits = world.pending(), world.pending(world.now + 1.0)
     probe, _ = world.wait()
-    world.coordinator.waiting(None, world.now, "member")
+    member.in_flight = None
     assert world.coordinator.wake_at(world.now) < NEVER, "a commit is still pending"
-    world.coordinator.waiting(None, world.now, "commits")
-    world.coordinator.waiting(None, world.now, "nobody")
+    commits.in_flight = None
     assert world.coordinator.wake_at(world.now) == NEVER
     world.answer(probe, node=3)
     assert world.coordinator.node_id == 1, "the coordinator has responded, so the search was dropped"
@@ -403,7 +409,7 @@ def test_a_response_ends_the_search_for_another_coordinator(world):
 def test_a_long_pending_response_starts_one_search_at_once(world):
     """After a long gap between calls."""
     world.know(node=1)
-    world.coordinator.waiting(world.now - 60.0, world.now)
+    world.pending(world.now - 60.0)
     world.now += 3.0
     world.ask()
     assert world.coordinator.step(world.now) == []
@@ -420,8 +426,9 @@ def test_a_restart_forgets_requests_in_flight_and_keeps_the_coordinator(world, s
         old = [world.ask()]
     elif state is S.KNOWN:
         world.know()
-        world.coordinator.waiting(world.now, world.now)
+        pending = world.pending()
         old = [world.wait()[0]]
+        pending.restart()  # by its user
     world.coordinator.restart(world.now)
     for request in old:
         world.answer(request, node=3)
@@ -468,6 +475,7 @@ def test_a_final_error_is_logged_once_until_it_changes(world, caplog):
 def test_random_events_keep_requests_bounded_and_end_with_a_known_coordinator(events, seed):
     world = World(seed=seed)
     coordinator = world.coordinator
+    pending = [CoordinatorRequests(name, ConsumerConfig(), coordinator, random.Random(0)) for name in "ab"]
     out = []
     for what, which in events:
         if what == 0:
@@ -486,7 +494,10 @@ def test_random_events_keep_requests_bounded_and_end_with_a_known_coordinator(ev
         elif what == 6:
             coordinator.loading(world.now)
         elif what == 7:
-            coordinator.waiting(world.now - which if which else None, world.now, str(which % 2))
+            one = pending[which % 2]
+            one.in_flight = None
+            if which and one.is_open:
+                one.send(HeartbeatRequest, lambda version: HeartbeatRequest(), world.now - which)
         elif what == 8 and which == 0:
             coordinator.restart(world.now)
             out.clear()

@@ -167,7 +167,9 @@ CONSUMER_GROUP_ROWS = (
     coordinated(
         "two heartbeats at once",
         "A heartbeat is sent while another is unanswered; both change the same state of the coordinator.",
-        (ConsumerMember, "_may_send", "self._in_flight is None and ", ""),
+        (ConsumerMember, "_may_send", "return is_allowed and self._heartbeats.is_open",
+         ("self._heartbeats.in_flight = None\n"
+          "    return is_allowed and self._heartbeats.is_open")),
     ),
     coordinated(
         "own heartbeat interval",
@@ -187,7 +189,7 @@ CONSUMER_GROUP_ROWS = (
         "A member that leaves goes on with its heartbeats, so it joins again at once.",
         (ConsumerMember, "step", "return self._step_leave(now)",
          "return [one for one in (*self._step_leave(now), self._heartbeat(now)) if one is not None]"),
-        (ConsumerMember, "_may_send", "self.state in ACTIVE and", ""),
+        (ConsumerMember, "_may_send", "and self.state in ACTIVE ", ""),
     ),
     coordinated(
         "long absence ignored",

@@ -406,7 +406,7 @@ ROWS = (
     grouped(
         "heartbeat behind a parked join",
         "A heartbeat follows an unanswered JoinGroup on its connection; it is read too late, and fails.",
-        (coordinator_channel.CoordinatorChannel, "heartbeat", "if not self.is_open or",
+        (coordinator_channel.CoordinatorChannel, "heartbeat", "if not self.rebalances.is_open or",
          "if self._coordinator.target(MEMBERSHIP) is None or"),
     ),
     grouped(

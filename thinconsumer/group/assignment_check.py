@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING
 
 from ..connection.request import Answer, Request
 from ..failures import Action
-from ..timers import NEVER, Backoff, Random, Retry
+from ..timers import NEVER, Random
 from ..wire.describe_groups import DescribedGroup, DescribeGroupsRequest
 from ..wire.error_codes import Code
 from .coordinator import Coordinator
+from .coordinator_requests import CoordinatorRequests
 from .identity import Identity
 from .settings import RequestSettings
 from .verdicts import judge
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-#: The node's general connection: DescribeGroups must not wait behind a JoinGroup that the coordinator holds back.
-CHANNEL = ""
 STABLE, DEAD = "Stable", "Dead"
 
 
@@ -47,10 +46,7 @@ class AssignmentCheck:
         self._coordinator = coordinator
         self._role = role
         self._read_identity = read_identity
-        self._request_timeout = settings.request_timeout_ms / 1000
-        self._retry = Retry(Backoff.from_settings(settings), random)
-        self._in_flight: Request | None = None
-        self._sent_at = 0.0
+        self._requests = CoordinatorRequests(self.asker, settings, coordinator, random)
 
     @property
     def _is_needed(self) -> bool:
@@ -59,39 +55,26 @@ class AssignmentCheck:
     def step(self, now: float) -> list[Request]:
         """Return the DescribeGroups request, if the role needs the assignments of all members."""
         if not self._is_needed:
-            if self._in_flight is not None:
-                self._finish(now)
+            self._requests.in_flight = None
             return []
-        flight = self._in_flight
-        if flight is not None and not self._coordinator.still_serves(
-            flight.target.node_id, CHANNEL, self._sent_at, now, self.asker
-        ):
-            self._in_flight = None  # the group has moved: repeat the request at the new coordinator
-        target = self._coordinator.target(CHANNEL)
-        if target is None or self._in_flight is not None or not self._retry.may_send(now):
+        self._requests.abandon_if_moved()
+        if not self._requests.may_send(now):
             return []
         question = DescribeGroupsRequest(groups=[self._coordinator.group_id])
-        deadline = now + self._request_timeout
-        self._sent_at = now
-        self._in_flight = Request(self.asker, DescribeGroupsRequest, target, lambda version: question, deadline)
-        return [self._in_flight]
+        return [self._requests.send(DescribeGroupsRequest, lambda version: question, now)]
 
     def wake_at(self, now: float) -> float:
         """Return when :meth:`step` is due next if no response arrives before."""
-        if not self._is_needed or self._in_flight is not None:
-            return NEVER
-        return NEVER if self._coordinator.target(CHANNEL) is None else max(now, self._retry.wake_at())
+        return max(now, self._requests.wake_at()) if self._is_needed else NEVER
 
     def handle(self, answer: Answer, now: float) -> None:
         """Process the response: pass the assignments to the role, or ask again after a backoff."""
-        if answer.request is not self._in_flight:
-            log.debug("group %s: dropped the response to an abandoned DescribeGroups", self._coordinator.group_id)
+        if not self._requests.take(answer):
             return
-        self._finish(now)
         group_id = self._coordinator.group_id
         rows = [] if answer.response is None else [row for row in answer.response.groups if row.group_id == group_id]
         if answer.error is None and not rows:
-            self._retry.failed(now)
+            self._requests.retry.failed(now)
             return
         row: DescribedGroup | None = rows[0] if rows else None
         action, error = judge(answer, group_id, row)
@@ -104,14 +87,14 @@ class AssignmentCheck:
             log.info("group %s: cannot read the assignments of its members: %s", group_id, error)
             self._role.compare_assignments(None)
         elif action is not Action.ACCEPT or row is None or not self._is_settled(row):
-            self._retry.failed(now)
+            self._requests.retry.failed(now)
         else:
-            self._retry.succeeded()
+            self._requests.retry.succeeded()
             self._role.compare_assignments(member.member_assignment for member in row.members)
 
     def restart(self, now: float) -> None:
         """Send the request in flight again: the engine restart closed all connections, so no response can arrive."""
-        self._in_flight = None
+        self._requests.restart()
 
     def _is_settled(self, row: DescribedGroup) -> bool:
         """Return whether the response has the assignments of this member's generation.
@@ -120,7 +103,3 @@ class AssignmentCheck:
         """
         member_id = self._read_identity().member_id
         return row.group_state == STABLE and any(member.member_id == member_id for member in row.members)
-
-    def _finish(self, now: float) -> None:
-        self._in_flight = None
-        self._coordinator.waiting(None, now, self.asker)

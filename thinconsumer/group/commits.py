@@ -22,7 +22,7 @@ from ..errors import AuthorizationError, BrokerResponseError, KafkaError
 from ..failures import Action, Scope, rule
 from ..lazy_dataclass import dataclass, field
 from ..metadata import Metadata
-from ..timers import NEVER, Backoff, Random, Retry
+from ..timers import NEVER, Random, Retry
 from ..types import OffsetAndMetadata, TopicPartition
 from ..wire import ZERO_UUID, Message
 from ..wire.error_codes import Code, to_error
@@ -35,14 +35,14 @@ from ..wire.offset_commit import (
 from .commit_errors import API, Failure, final_error, reason_of
 from .commit_identity import CommitIdentity, Objection
 from .commit_queue import Callback, CommitQueue, Entries, Entry, Pending
-from .coordinator import Coordinator
+from .coordinator import GENERAL, Coordinator
+from .coordinator_requests import CoordinatorRequests
 from .identity import NO_GENERATION, Identity
 from .settings import GroupSettings
+from .verdicts import judge
 
 log = logging.getLogger(__name__)
 
-#: The node's general connection: a commit must not wait behind a JoinGroup that the coordinator holds back.
-CHANNEL = ""
 #: Kafka 4.0 removed versions 0 and 1; version 10 names topics by id.
 VERSION_MIN, NAMES_UNTIL, IDS_SINCE = 2, 9, 10
 #: The first version that members of consumer groups (KIP-848) may use.
@@ -55,8 +55,6 @@ class OffsetCommitInFlight:
     """Describe the OffsetCommit request that is in flight, or about to be written."""
 
     entries: Entries
-    node_id: int
-    since: float
     stamp: Identity | None = None  #: The identity in the written request.
     #: Partitions in the written request; invalidated offsets are left out.
     sent: set[TopicPartition] = field(default_factory=set)
@@ -93,11 +91,10 @@ class Commits:
         #: Partitions that were revoked under the identity ``_released_as``.
         self._released: frozenset[TopicPartition] = frozenset()
         self._released_as: Identity | None = None
-        backoff = Backoff.from_settings(settings)
-        self._retry = Retry(backoff, random)  #: Backoff after errors of the coordinator or the group.
-        self._stragglers = Retry(backoff, random)  #: Backoff after retriable errors of single partitions.
+        self._requests = CoordinatorRequests(self.asker, settings, coordinator, random)
+        #: Backoff after retriable errors of single partitions.
+        self._stragglers = Retry(self._requests.retry.backoff, random)
         self.queue = CommitQueue(partial(final_error, settings, self._group_id))
-        self._flight: OffsetCommitInFlight | None = None
         #: The identity and the version of metadata for which :meth:`_judge` has checked all waiting offsets; None if it
         #: must check them again.
         self._judged: tuple[Identity, int] | None = None
@@ -119,7 +116,8 @@ class Commits:
         self.failed_at = -NEVER
 
     def __repr__(self) -> str:
-        flight = f", {len(self._flight.entries)} partitions in flight" if self._flight is not None else ""
+        request = self._requests.in_flight
+        flight = "" if request is None else f", {len(request.context.entries)} partitions in flight"
         return f"<Commits of {self._group_id}: {len(self.queue)} calls{flight}>"
 
     @property
@@ -190,7 +188,15 @@ class Commits:
             return []
         self._coordinator.want(self.asker)
         self._judge(now)
-        self._watch_flight(now)
+        abandoned = self._requests.abandon_if_moved()
+        if abandoned is not None:
+            # The group has moved. Its former coordinator writes no more commits, so the new one gets these offsets
+            # again, or newer ones of the same partitions.
+            log.debug("group %s: repeating OffsetCommit to the new coordinator", self._group_id)
+            self._judged = None
+            for tp, entry in abandoned.context.entries.items():
+                self.queue.put_back(tp, entry)
+            self._judge(now)
         return self._send(now) if self._may_send(now) else []
 
     def wake_at(self, now: float) -> float:
@@ -198,35 +204,32 @@ class Commits:
         if self.queue.idle:
             return NEVER
         due = self.queue.due_at()
-        if self._flight is not None or self._coordinator.target(CHANNEL) is None or self._commit_identity().is_held:
+        if not self._requests.is_open or self._commit_identity().is_held:
             return max(now, due)
         if self.queue.ready:
-            due = min(due, self._retry.wake_at())
+            due = min(due, self._requests.wake_at())
         if self.queue.delayed:
-            due = min(due, max(self._stragglers.wake_at(), self._retry.wake_at()))
+            due = min(due, max(self._stragglers.wake_at(), self._requests.wake_at()))
         return max(now, due)
 
     def handle(self, answer: Answer, now: float) -> None:
         """Process the response to a request made by :meth:`step`."""
-        flight = self._flight
-        if flight is None or answer.request.context is not flight:
-            log.debug("group %s: dropped the response to an abandoned OffsetCommit", self._group_id)
+        if not self._requests.take(answer):
             return
-        self._flight = None
-        self._coordinator.waiting(None, now, self.asker)
         self._judged = None  # check again: offsets in flight may be of an older generation
+        flight: OffsetCommitInFlight = answer.request.context
         if answer.error is not None:
-            self._take_error(flight, answer.error, now)
+            self._take_error(flight, answer, now)
             return
-        self.on_answer(now - flight.since, now)
+        self.on_answer(now - self._requests.sent_at, now)
         self._take_response(flight, answer, now)
 
     def restart(self, now: float) -> None:
         """Queue the offsets in flight again: the engine restart closed all connections, so no response can arrive."""
-        flight, self._flight = self._flight, None
-        self.queue.rebuild({} if flight is None else flight.entries)
+        request = self._requests.in_flight
+        self.queue.rebuild({} if request is None else request.context.entries)
         self._judged = None
-        self._retry.succeeded()
+        self._requests.restart()
         self._stragglers.succeeded()
 
     def _commit_identity(self) -> CommitIdentity:
@@ -290,7 +293,7 @@ class Commits:
         if self._commit_identity().is_held:
             return self._failure("rebalance_in_progress", "the group was still rebalancing at the timeout", now, last)
         reason = "rebalance_in_progress" if getattr(last, "code", None) == Code.REBALANCE_IN_PROGRESS else "timeout"
-        if self._coordinator.target(CHANNEL) is None:
+        if self._coordinator.target(GENERAL) is None:
             last = self._coordinator.last_error or last
             reason, why = "coordinator", "no coordinator was found before the timeout"
         return self._failure(reason, why if last is None else f"{why}; the last error was: {last}", now, last)
@@ -301,55 +304,37 @@ class Commits:
         An error that arrived before the oldest of these offsets was added is ignored: its cause may be gone.
         """
         error = self._coordinator.error
-        if self._flight is not None or error is None or error is self._stale_error or self.queue.idle:
+        if self._requests.in_flight is not None or error is None or error is self._stale_error or self.queue.idle:
             return
-        if self._coordinator.target(CHANNEL) is None:
+        if self._coordinator.target(GENERAL) is None:
             # reason_of() maps the error codes of OffsetCommit, but this error is from FindCoordinator.
             reason = "authorization" if isinstance(error, AuthorizationError) else "coordinator"
             failure = self._failure(reason, str(error), now, error)
             for tp, _ in self.queue.waiting():
                 self.queue.drop(tp, failure)
 
-    def _watch_flight(self, now: float) -> None:
-        """Report a pending response to ``Coordinator``; if the coordinator has moved, queue the offsets again."""
-        flight = self._flight
-        if flight is None or self._coordinator.still_serves(flight.node_id, CHANNEL, flight.since, now, self.asker):
-            return
-        # The group has moved. Its former coordinator writes no more commits, so the new one gets these offsets again,
-        # or newer ones of the same partitions.
-        log.debug("group %s: repeating OffsetCommit to new coordinator %s", self._group_id, self._coordinator.node_id)
-        self._flight = None
-        self._judged = None
-        for tp, entry in flight.entries.items():
-            self.queue.put_back(tp, entry)
-        self._judge(now)
-
     def _may_send(self, now: float) -> bool:
-        if self._flight is not None or self._commit_identity().is_held or not self._retry.may_send(now):
+        if self._commit_identity().is_held or not self._requests.may_send(now):
             return False
         if self.queue.delayed and self._stragglers.may_send(now):
             self.queue.release()
-        return bool(self.queue.ready) and self._coordinator.target(CHANNEL) is not None
+        return bool(self.queue.ready)
 
     def _send(self, now: float) -> list[Request]:
-        target = self._coordinator.target(CHANNEL)
         entries = self._without_foreign(self.queue.take(self._group_id), now)
-        if target is None or not entries:
+        if not entries:
             return []
-        flight = self._flight = OffsetCommitInFlight(entries, target.node_id, now)
-        deadline = now + self._settings.request_timeout_ms / 1000
+        flight = OffsetCommitInFlight(entries)
         topics = {tp.topic for tp in entries}
         metadata = self._metadata
         return [
-            Request(
-                self.asker,
+            self._requests.send(
                 OffsetCommitRequest,
-                target,
                 partial(self._build, flight),
-                deadline,
-                flight,
-                EPOCHS_SINCE if self._commit_identity().has_epochs else VERSION_MIN,
-                lambda: IDS_SINCE if metadata.has_topic_ids(topics) else NAMES_UNTIL,
+                now,
+                context=flight,
+                min_version=EPOCHS_SINCE if self._commit_identity().has_epochs else VERSION_MIN,
+                max_version=lambda: IDS_SINCE if metadata.has_topic_ids(topics) else NAMES_UNTIL,
             )
         ]
 
@@ -402,13 +387,14 @@ class Commits:
             request.group_instance_id = stamp.group_instance_id
         return request
 
-    def _take_error(self, flight: OffsetCommitInFlight, error: KafkaError, now: float) -> None:
+    def _take_error(self, flight: OffsetCommitInFlight, answer: Answer, now: float) -> None:
         """Retry after a lost connection; fail the offsets after a failed login or an unsupported version."""
-        if isinstance(error, BrokerResponseError) and not error.retriable:
+        action, error = judge(answer, self._group_id, scope=Scope.PARTITION)
+        self._coordinator.report(action, error, answer, now)
+        if action is Action.FAIL and isinstance(error, BrokerResponseError):
             self._fail(flight.entries, error, now)
-            return
-        self._coordinator.lost(flight.node_id, str(error), now)
-        self._again(flight.entries, error, now)
+        elif error is not None:
+            self._again(flight.entries, error, now)
 
     def _take_response(self, flight: OffsetCommitInFlight, answer: Answer, now: float) -> None:
         response: OffsetCommitResponse = answer.response
@@ -430,14 +416,14 @@ class Commits:
                 else:
                     refused.setdefault(row.error_code, {})[tp] = entry
         if not any(rule(API, code, Scope.PARTITION).action in _OF_COORDINATOR for code in refused):
-            self._retry.succeeded()
+            self._requests.retry.succeeded()
             self._coordinator.answered(answer.node_id)
         if not refused:
             self.last_error = None
         for code, entries in refused.items():
             partition = next(iter(entries))
             error = to_error(code, api=API, node_id=answer.node_id, partition=partition, group_id=self._group_id)
-            self._take_code(flight, rule(API, code, Scope.PARTITION).action, error, entries, now)
+            self._take_code(answer, rule(API, code, Scope.PARTITION).action, error, entries, now)
         if unanswered:
             missing = KafkaError(f"broker {answer.node_id} left partitions out of its answer to {API}")
             self._again(unanswered, missing, now, delayed=True)
@@ -445,11 +431,11 @@ class Commits:
             self._stragglers.succeeded()
 
     def _take_code(
-        self, flight: OffsetCommitInFlight, action: Action, error: BrokerResponseError, entries: Entries, now: float
+        self, answer: Answer, action: Action, error: BrokerResponseError, entries: Entries, now: float
     ) -> None:
         log.debug("group %s: %d offsets not committed: %s", self._group_id, len(entries), error)
         if action is Action.CHECK_MEMBERSHIP:
-            self._handle_membership_error(flight, error, entries, now)
+            self._handle_membership_error(answer.request.context.stamp, error, entries, now)
         elif action is Action.RETRY_PARTITION:
             entries = self._without_removed(entries)
             is_ordered = any(tp.topic in self._metadata.ordered for tp in entries)
@@ -459,10 +445,8 @@ class Commits:
         elif action is Action.FAIL:
             self._fail(entries, error, now)
         else:
-            if action is Action.FIND_COORDINATOR:
-                self._coordinator.lost(flight.node_id, str(error), now)
-            elif action is Action.WAIT_FOR_COORDINATOR:
-                self._coordinator.loading(now)
+            if action in (Action.FIND_COORDINATOR, Action.WAIT_FOR_COORDINATOR):
+                self._coordinator.report(action, error, answer, now)
             self._again(entries, error, now)
 
     def _without_removed(self, entries: Entries) -> Entries:
@@ -480,10 +464,13 @@ class Commits:
         return found
 
     def _handle_membership_error(
-        self, flight: OffsetCommitInFlight, error: BrokerResponseError, entries: Entries, now: float
+        self, stamp: Identity | None, error: BrokerResponseError, entries: Entries, now: float
     ) -> None:
-        """Handle UNKNOWN_MEMBER_ID, ILLEGAL_GENERATION, STALE_MEMBER_EPOCH and the like."""
-        current, stamp = self._commit_identity(), flight.stamp
+        """Handle UNKNOWN_MEMBER_ID, ILLEGAL_GENERATION, STALE_MEMBER_EPOCH and the like.
+
+        ``stamp`` is the identity in the written request.
+        """
+        current = self._commit_identity()
         who = current.who
         if stamp is None or not stamp.is_member:
             # The commit was made under manual assignment, without a member id, and the coordinator rejects it because
@@ -518,7 +505,7 @@ class Commits:
                 # GROUP_ID_NOT_FOUND: the group has no members, so this consumer is no member. The member handles only
                 # UNKNOWN_MEMBER_ID, which means the same here.
                 error = to_error(
-                    Code.UNKNOWN_MEMBER_ID, api=API, node_id=flight.node_id, detail="there is no such group"
+                    Code.UNKNOWN_MEMBER_ID, api=API, node_id=error.node_id, detail="there is no such group"
                 )
             self.on_membership_error(error, stamp, now)
 
@@ -531,7 +518,7 @@ class Commits:
         if delayed:
             self._stragglers.failed(now)
         else:
-            self._retry.failed(now)
+            self._requests.retry.failed(now)
             self.last_error, self.failed_at = error, now
         for tp, entry in entries.items():
             for pending in entry.calls:

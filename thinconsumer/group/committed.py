@@ -32,17 +32,18 @@ from ..wire.offset_fetch import (
     OffsetFetchRequestTopic,
     OffsetFetchRequestTopics,
     OffsetFetchResponse,
+    OffsetFetchResponseGroup,
     OffsetFetchResponsePartition,
 )
-from .coordinator import Coordinator
+from .coordinator import GENERAL, Coordinator
+from .coordinator_requests import CoordinatorRequests
 from .identity import Identity
 from .settings import RequestSettings
+from .verdicts import judge
 
 log = logging.getLogger(__name__)
 
 API = "OffsetFetch"
-#: The node's general connection: OffsetFetch must not wait behind a JoinGroup that the coordinator holds back.
-CHANNEL = ""
 NAMES_UNTIL, IDS_SINCE = 9, 10
 GROUP_ERRORS_SINCE, STABLE_SINCE, GROUPS_SINCE, EPOCHS_SINCE = 2, 7, 8, 9
 #: Limit of partitions in one request: the response may hold 4 KB of metadata for each (offset.metadata.max.bytes).
@@ -66,8 +67,6 @@ class CommittedQuery:
 class OffsetFetchInFlight:
     """Describe the OffsetFetch request in flight."""
 
-    node_id: int
-    since: float
     tps: dict[TopicPartition, None] = field(default_factory=dict)
     #: Partitions that wait for a committed offset, each with its cursor (position object) when the request was made. A
     #: seek replaces the cursor, and the response is then dropped for the partition.
@@ -89,16 +88,14 @@ class Committed:
         metadata: Metadata,
         random: Random,
     ) -> None:
-        self._settings = settings
         self._coordinator = coordinator
         self._partitions = partitions
         self._metadata = metadata
         self._group_id = coordinator.group_id
         self._backoff = Backoff.from_settings(settings)
         self._shared_jitter = SharedJitter(random)  #: Partitions that fail together are retried in one request.
-        self._retry = Retry(self._backoff, random)  #: Backoff after errors of the coordinator or the group.
+        self._requests = CoordinatorRequests(self.asker, settings, coordinator, random)
         self._questions: list[CommittedQuery] = []
-        self._flight: OffsetFetchInFlight | None = None
         self._outages = OutageLog(log)
         #: Topics with an assigned partition that lacks a committed offset. For these, offsets of all partitions are
         #: requested: if another partition has one, the assigned partition was added to the topic later.
@@ -110,8 +107,9 @@ class Committed:
         self.error: KafkaError | None = None
 
     def __repr__(self) -> str:
-        flight = f", {len(self._flight.tps)} partitions asked about" if self._flight is not None else ""
-        return f"<Committed offsets of {self._group_id}: {len(self._questions)} questions{flight}>"
+        request = self._requests.in_flight
+        asked = "" if request is None else f", {len(request.context.tps)} partitions asked about"
+        return f"<Committed offsets of {self._group_id}: {len(self._questions)} questions{asked}>"
 
     def ask(self, tps: Iterable[TopicPartition]) -> Call[Offsets]:
         """Read the committed offsets of these partitions; the result is None for a partition without one.
@@ -132,33 +130,25 @@ class Committed:
         waiting = self._partitions.in_state(PositionState.AWAITING_COMMITTED, NEVER)
         if not waiting and not self._questions:
             self.error = None  # no committed offset is needed any more: forget the last error
-            if self._flight is None:
+            if self._requests.in_flight is None:
                 self._coordinator.unwant(self.asker)
                 return []
         self._coordinator.want(self.asker)
-        flight = self._flight
-        if flight and not self._coordinator.still_serves(flight.node_id, CHANNEL, flight.since, now, self.asker):
-            self._flight = None  # the group has moved: repeat the request at the new coordinator
-        target = self._coordinator.target(CHANNEL)
-        if target is None:
+        self._requests.abandon_if_moved()
+        if self._coordinator.target(GENERAL) is None:
             self._explain_silence(waiting)
+        if not self._requests.may_send(now):
             return []
-        if self._flight is not None or not self._retry.may_send(now):
-            return []
-        flight = self._gather(waiting, target.node_id, now)
+        flight = self._gather(waiting, now)
         if not flight.tps:
             return []
-        self._flight = flight
         topics = {tp.topic for tp in flight.tps}
-        deadline = now + self._settings.request_timeout_ms / 1000
         return [
-            Request(
-                self.asker,
+            self._requests.send(
                 OffsetFetchRequest,
-                target,
                 partial(self._build, flight),
-                deadline,
-                flight,
+                now,
+                context=flight,
                 min_version=1,
                 max_version=lambda: IDS_SINCE if self._metadata.has_topic_ids(topics) else NAMES_UNTIL,
             )
@@ -166,47 +156,39 @@ class Committed:
 
     def wake_at(self, now: float) -> float:
         """Return when the earliest backoff ends; NEVER while a request is in flight or the coordinator is not known."""
-        if self._flight is not None or self._coordinator.target(CHANNEL) is None:
+        if not self._requests.is_open:
             return NEVER
         waiting = self._partitions.in_state(PositionState.AWAITING_COMMITTED, NEVER)
         due = min(
             min((partition.blocked_until for partition in waiting), default=NEVER),
             min((q.retry.wake_at() for q in self._questions if not q.call.over), default=NEVER),
         )
-        return max(now, due, self._retry.wake_at())
+        return max(now, due, self._requests.wake_at())
 
     def handle(self, answer: Answer, now: float) -> None:
         """Process the response to a request made by :meth:`step`."""
-        flight = self._flight
-        if flight is None or answer.request.context is not flight:
-            log.debug("group %s: dropped the response to an abandoned OffsetFetch", self._group_id)
+        if not self._requests.take(answer):
             return
-        self._flight = None
+        flight: OffsetFetchInFlight = answer.request.context
         self._shared_jitter.redraw()
-        self._coordinator.waiting(None, now, self.asker)
-        if answer.error is not None:
-            final = isinstance(answer.error, BrokerResponseError) and not answer.error.retriable
-            if not final:
-                self._coordinator.lost(flight.node_id, str(answer.error), now)
-            self._put_off(flight, answer.error, final, now)
-            return
-        code, rows = _read(answer.response, answer.version, self._group_id, flight.names)
-        if code != Code.NONE:
-            self._take_code(flight, code, answer.node_id, now)
+        row, rows = (None, {}) if answer.response is None else _read(answer, self._group_id, flight.names)
+        action, error = judge(answer, self._group_id, row)
+        self._coordinator.report(action, error, answer, now)
+        if error is not None:
+            self._put_off(flight, error, action is Action.RAISE, now)
             return
         self.error = None
         self._outages.keep(self._partitions)
         self._outages.recovered(None, now, f"group {self._group_id}: committed offsets can be read again")
-        self._retry.succeeded()
+        self._requests.retry.succeeded()
         self._take(flight, rows, answer.node_id, now)
 
     def restart(self, now: float) -> None:
         """Send the request in flight again: the engine restart closed all connections, so no response can arrive."""
-        self._flight = None
-        self._retry.succeeded()
+        self._requests.restart()
 
-    def _gather(self, waiting: list[Partition], node_id: int, now: float) -> OffsetFetchInFlight:
-        flight = OffsetFetchInFlight(node_id, now)
+    def _gather(self, waiting: list[Partition], now: float) -> OffsetFetchInFlight:
+        flight = OffsetFetchInFlight()
         for partition in waiting:
             if now >= partition.blocked_until and len(flight.tps) < PARTITIONS_MAX:
                 flight.cursors[partition] = partition.cursor
@@ -250,20 +232,10 @@ class Committed:
         for question in self._questions:
             question.call.last_error = error
 
-    def _take_code(self, flight: OffsetFetchInFlight, code: int, node_id: int, now: float) -> None:
-        """Handle an error code that concerns the whole group."""
-        error = to_error(code, api=API, node_id=node_id, group_id=self._group_id)
-        action = rule(API, code, Scope.GROUP).action
-        if action is Action.WAIT_FOR_COORDINATOR:
-            self._coordinator.loading(now)
-        elif action is Action.FIND_COORDINATOR:
-            self._coordinator.lost(flight.node_id, str(error), now)
-        self._put_off(flight, error, action is Action.RAISE, now)
-
     def _put_off(self, flight: OffsetFetchInFlight, error: KafkaError, final: bool, now: float) -> None:
         """Retry the whole request after a backoff. With ``final``, calls and polls also raise the error."""
         log.debug("group %s: cannot read committed offsets: %s", self._group_id, error)
-        self._retry.failed(now)
+        self._requests.retry.failed(now)
         if isinstance(error, BrokerResponseError):
             self._note(error, None, now, is_raised=final)
         self.error = error if final else None
@@ -281,7 +253,6 @@ class Committed:
                 yield partition, partition.tp
 
     def _take(self, flight: OffsetFetchInFlight, rows: Rows, node_id: int, now: float) -> None:
-        self._coordinator.answered(node_id)
         committed = {tp.topic for tp, row in rows.items() if row.committed_offset >= 0}
         committed |= {p.tp.topic for p in self._partitions if p.committed is not None}
         unknown = self._unknown_topics(flight) - committed
@@ -376,16 +347,16 @@ def _passes(error: KafkaError) -> bool:
     return not isinstance(error, BrokerResponseError) or error.retriable
 
 
-def _read(response: OffsetFetchResponse, version: int, group_id: str, names: dict[bytes, str]) -> tuple[int, Rows]:
-    """Return the group's error code and the results of its partitions, from a response of any version."""
-    if version < GROUPS_SINCE:
-        rows = _rows(response.topics, {})
-        code = next((row.error_code for row in rows.values() if row.error_code in _GROUP_CODES), Code.NONE)
-        return (code if version < GROUP_ERRORS_SINCE else response.error_code), rows
-    for group in response.groups:
-        if group.group_id == group_id:
-            return group.error_code, _rows(group.topics, names if version >= IDS_SINCE else {})
-    return int(Code.NONE), {}
+def _read(answer: Answer, group_id: str, names: dict[bytes, str]) -> tuple[Any, Rows]:
+    """Return the part of a response of any version that has the group's error code, and the results of partitions."""
+    response: OffsetFetchResponse = answer.response
+    if answer.version >= GROUPS_SINCE:
+        group = next((group for group in response.groups if group.group_id == group_id), OffsetFetchResponseGroup())
+        return group, _rows(group.topics, names if answer.version >= IDS_SINCE else {})
+    rows = _rows(response.topics, {})
+    if answer.version < GROUP_ERRORS_SINCE:
+        response.error_code = next((row.error_code for row in rows.values() if row.error_code in _GROUP_CODES), 0)
+    return response, rows
 
 
 def _rows(topics: Iterable[Any], names: dict[bytes, str]) -> Rows:

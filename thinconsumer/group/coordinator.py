@@ -1,10 +1,10 @@
 """Find the broker that coordinates a group with FindCoordinator, and find it again when it changes.
 
-Other managers send requests to the coordinator. They report that it is not the coordinator or is unreachable
-(:meth:`Coordinator.lost`), that it is loading (:meth:`Coordinator.loading`), or that a response is pending
-(:meth:`Coordinator.waiting`). A JoinGroup may be pending for minutes on a healthy coordinator as on a stopped one; so
-while a response is pending, other brokers are asked whether the group has moved. Follows Java's
-``AbstractCoordinator`` and ``CoordinatorRequestManager``; KIP-699.
+Other managers send requests to the coordinator (:mod:`.coordinator_requests`). They report that it is not the
+coordinator or is unreachable (:meth:`Coordinator.lost`), or that it is loading (:meth:`Coordinator.loading`). A
+JoinGroup may be pending for minutes on a healthy coordinator as on a stopped one; so while a response is pending, other
+brokers are asked whether the group has moved. Follows Java's ``AbstractCoordinator`` and
+``CoordinatorRequestManager``; KIP-699.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 import enum
 import logging
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from ..connection.request import ANY_NODE, Answer, Request, Target
 from ..connection.states import next_state
@@ -25,10 +26,15 @@ from ..wire.error_codes import to_error
 from ..wire.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from .settings import RequestSettings
 
+if TYPE_CHECKING:
+    from .coordinator_requests import CoordinatorRequests
+
 log = logging.getLogger(__name__)
 
 #: The key type of FindCoordinator for a group id.
 GROUP = 0
+#: The node's general connection, for requests that must not wait behind a JoinGroup that the coordinator holds back.
+GENERAL = ""
 #: The connection for JoinGroup, SyncGroup and Heartbeat only: a held-back JoinGroup would block other requests.
 MEMBERSHIP = "group"
 #: The connection for LeaveGroup while a JoinGroup or SyncGroup blocks :data:`MEMBERSHIP`.
@@ -109,8 +115,8 @@ class Coordinator:
         self._sent_at = -NEVER
         self._known_at = -NEVER
         self._lost_at = -NEVER
-        #: Since when each manager has been waiting for a response of the coordinator, by the manager's name.
-        self._pending_since: dict[str, float] = {}
+        #: The requests to the coordinator. While one is in flight, other brokers are asked whether the group has moved.
+        self.watched: list[CoordinatorRequests] = []
         self._outages = OutageLog(log)
         self._announced: int | None = None  #: The node that was last logged as the coordinator.
 
@@ -178,28 +184,10 @@ class Coordinator:
         elif answer.response is not None:
             self.answered(node_id)
 
-    def waiting(self, since: float | None, now: float, manager: str = "") -> None:
-        """Note since when the manager waits for a response of the coordinator; None if it waits for none.
-
-        After a wait of ``ask_another_after`` seconds, other brokers are asked whether the group has moved.
-        """
-        if since is None:
-            self._pending_since.pop(manager, None)
-        else:
-            self._pending_since[manager] = since
-        if not self._pending_since and self.state is CoordinatorState.KNOWN:
-            self._in_flight.clear()  # the coordinator has responded: drop the search
-
-    def still_serves(self, node_id: int, channel: str, since: float, now: float, asker: str) -> bool:
-        """Return False if another node is the coordinator now; else note that ``node_id``'s response is pending."""
-        target = self.target(channel)
-        is_same = target is None or target.node_id == node_id
-        self.waiting(since if is_same else None, now, asker)
-        return is_same
-
     def step(self, now: float) -> list[Request]:
         """Return the FindCoordinator request that is due, if any."""
         self._is_loading = now < self._loading.not_before
+        self._drop_needless_search()
         if now < self._due(now):
             return []
         if self.state is CoordinatorState.UNKNOWN:
@@ -216,6 +204,7 @@ class Coordinator:
 
     def handle(self, answer: Answer, now: float) -> None:
         """Process a FindCoordinator response."""
+        self._drop_needless_search()
         if answer.request not in self._in_flight:
             log.debug("group %s: dropped a late FindCoordinator response", self.group_id)
             return
@@ -232,7 +221,6 @@ class Coordinator:
     def restart(self, now: float) -> None:
         """Forget requests in flight, as the engine restart closed all connections; keep a known coordinator."""
         self._in_flight.clear()
-        self._pending_since.clear()
         if self.state is CoordinatorState.FINDING:
             self._move(CoordinatorEvent.FAILED)
 
@@ -247,8 +235,18 @@ class Coordinator:
             return self._retry.not_before if self._wanted else NEVER
         if self.state is CoordinatorState.FINDING:
             return self._sent_at + self._ask_another_after
-        oldest = min(self._pending_since.values(), default=NEVER)
-        return max(oldest, self._sent_at) + self._ask_another_after
+        return max(self._pending_since(), self._sent_at) + self._ask_another_after
+
+    def _pending_since(self) -> float:
+        """Return when the oldest request was sent that the coordinator has not responded to; NEVER if there is none."""
+        flights = [(requests.in_flight, requests.sent_at) for requests in self.watched]
+        here = [sent_at for request, sent_at in flights if request and request.target.node_id == self.node_id]
+        return min(here, default=NEVER)
+
+    def _drop_needless_search(self) -> None:
+        """End a search for another coordinator once the known one has responded to what was pending at its start."""
+        if self.state is CoordinatorState.KNOWN and self._in_flight and self._sent_at < self._pending_since():
+            self._in_flight.clear()
 
     def _ask(self, target: Target, now: float) -> Request:
         request = Request(self.asker, FindCoordinatorRequest, target, self._build, now + self._request_timeout, self)
@@ -305,7 +303,6 @@ class Coordinator:
             self._known_at = now
             self._loading.succeeded()
             self._is_loading = False
-            self._pending_since.clear()
             self._in_flight.clear()
         self._move(CoordinatorEvent.FOUND)
 

@@ -182,7 +182,7 @@ class Group:
         if self._polled_at is not None:
             member.polled(self._polled_at)
         member.subscribe("the consumer subscribed")
-        self.coordinator.waiting(None, now, member.asker)
+        before.restart(now)  # the response is to its only request
         self.member = member
         self._is_undecided = False
         self._log_protocol("classic", str(why))

@@ -16,7 +16,9 @@ _CLASSIC_ONLY = frozenset({Code.UNSUPPORTED_VERSION, Code.GROUP_ID_NOT_FOUND})
 MESSAGE_MAX = 500
 
 
-def judge(answer: Answer, group_id: str, row: Any = None) -> tuple[Action, KafkaError | None]:
+def judge(
+    answer: Answer, group_id: str, row: Any = None, scope: Scope = Scope.GROUP
+) -> tuple[Action, KafkaError | None]:
     """Return the action for a response, and its error. Without a response, the action is to find the coordinator.
 
     ``row`` is the part of the response that has the error code, if the response itself has none.
@@ -24,14 +26,14 @@ def judge(answer: Answer, group_id: str, row: Any = None) -> tuple[Action, Kafka
     row = answer.response if row is None else row
     api, error = api_name(answer.request.api), answer.error
     if isinstance(error, UnsupportedVersionError):
-        return rule(api, Code.UNSUPPORTED_VERSION, Scope.GROUP).action, error
+        return rule(api, Code.UNSUPPORTED_VERSION, scope).action, error
     if error is None and row.error_code != Code.NONE:
         code = row.error_code
         message = (getattr(row, "error_message", None) or "")[:MESSAGE_MAX]
         detail = ": ".join(filter(None, (f"group {group_id}", message)))
         error = to_error(code, api=api, node_id=answer.node_id, group_id=group_id, detail=detail)
     if isinstance(error, BrokerResponseError):
-        return rule(api, error.code, Scope.GROUP).action, error
+        return rule(api, error.code, scope).action, error
     return Action.ACCEPT if error is None else Action.FIND_COORDINATOR, error
 
 

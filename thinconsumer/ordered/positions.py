@@ -13,12 +13,14 @@ from typing import NamedTuple
 
 from ..connection.request import Answer, Request
 from ..errors import BrokerResponseError, KafkaError
-from ..failures import GRACE, Action, OutageLog, Scope, rule
+from ..failures import GRACE, Action, OutageLog
 from ..group.commit_identity import CommitIdentity
 from ..group.coordinator import Coordinator
+from ..group.coordinator_requests import CoordinatorRequests
 from ..group.identity import Identity
 from ..group.settings import GroupSettings
-from ..timers import NEVER, Backoff, Random, Retry
+from ..group.verdicts import judge
+from ..timers import NEVER, Random
 from ..wire import Message
 from ..wire.consumer_group_positions import (
     ConsumerGroupPositionsRequest,
@@ -27,13 +29,8 @@ from ..wire.consumer_group_positions import (
     TopicPositions,
     WantedTopic,
 )
-from ..wire.error_codes import to_error
 
 log = logging.getLogger(__name__)
-
-API = "ConsumerGroupPositions"
-#: The node's general connection: the request must not wait behind a JoinGroup that the coordinator holds back.
-CHANNEL = ""
 
 #: A partition by topic id and number.
 Place = tuple[bytes, int]
@@ -79,10 +76,7 @@ class PositionExchange:
         self._coordinator = coordinator
         self._read_identity = read_identity
         self._read_interval = read_interval  #: Returns the seconds between two requests.
-        self._retry = Retry(Backoff.from_settings(settings), random)
-        self._in_flight: Request | None = None
-        self._node_id = -1  #: The coordinator that the request in flight was sent to.
-        self._sent_at = -NEVER
+        self._requests = CoordinatorRequests(asker, settings, coordinator, random)
         self._identity: Identity | None = None  #: The generation that all positions belong to.
         self._sent: dict[Place, Report] = {}  #: The positions that the coordinator has, or will have.
         self.ready: dict[Place, Report] = {}  #: The positions for the next request.
@@ -136,16 +130,16 @@ class PositionExchange:
 
     def is_due(self, now: float) -> bool:
         """Return whether a request may be sent now."""
-        return self.is_active and self._in_flight is None and now >= self.due_at
+        return self.is_active and self._requests.in_flight is None and now >= self.due_at
 
     @property
     def due_at(self) -> float:
         """When the next request may be sent."""
-        return max(self._sent_at + self._read_interval() * self.pace, self._retry.not_before)
+        return max(self._requests.sent_at + self._read_interval() * self.pace, self._requests.retry.not_before)
 
     def skip_turn(self, now: float) -> None:
         """Count another request, which was sent now instead, as this interval's request."""
-        self._sent_at = now
+        self._requests.sent_at = now
 
     def step(self, now: float, wanted: Collection[Place]) -> list[Request]:
         """Return the request that is due, if any. ``wanted`` are the awaited partitions."""
@@ -153,50 +147,44 @@ class PositionExchange:
             self._coordinator.unwant(self._asker)
             return []
         self._coordinator.want(self._asker)
-        if self._in_flight is not None and not self._coordinator.still_serves(
-            self._node_id, CHANNEL, self._sent_at, now, self._asker
-        ):
-            self._in_flight = None  # the group has moved: repeat the request at the new coordinator
-        target, identity = self._coordinator.target(CHANNEL), self.follow_generation()
-        if target is None or identity is None or not self.is_due(now):
+        self._requests.abandon_if_moved()
+        identity = self.follow_generation()
+        if identity is None or not self._requests.is_open or not self.is_due(now):
             return []
         sent, self.ready = self.ready, {}
         self._sent.update(sent)
         positions = {place: report.offset for place, report in sent.items()}
-        request = Request(
-            self._asker,
-            ConsumerGroupPositionsRequest,
-            target,
-            lambda version: _message(identity, positions, wanted),
-            now + min(self._settings.request_timeout_ms, self._settings.session_timeout_ms) / 1000,
-            (identity, frozenset(wanted), sent),
-        )
-        self._in_flight, self._node_id, self._sent_at = request, target.node_id, now
-        return [request]
+        return [
+            self._requests.send(
+                ConsumerGroupPositionsRequest,
+                lambda version: _message(identity, positions, wanted),
+                now,
+                deadline=now + min(self._settings.request_timeout_ms, self._settings.session_timeout_ms) / 1000,
+                context=(identity, frozenset(wanted), sent),
+            )
+        ]
 
     def wake_at(self, now: float) -> float:
         """Return when the next request is due; NEVER while only a response or a rebalance can make one due."""
-        if not self.is_active or self._in_flight is not None or self._coordinator.target(CHANNEL) is None:
+        if not self.is_active or not self._requests.is_open or self.follow_generation() is None:
             return NEVER
-        return NEVER if self.follow_generation() is None else max(now, self.due_at)
+        return max(now, self.due_at)
 
     def handle(self, answer: Answer, now: float) -> None:
         """Take the response to a request of :meth:`step`."""
-        if answer.request is not self._in_flight:
-            log.debug("group %s: dropped a late %s response", self._coordinator.group_id, API)
+        if not self._requests.take(answer):
             return
-        self._in_flight = None
-        self._coordinator.waiting(None, now, self._asker)
         identity, wanted, sent = answer.request.context
-        response: ConsumerGroupPositionsResponse | None = answer.response
-        if response is None or response.error_code:
+        action, error = judge(answer, self._coordinator.group_id)
+        self._coordinator.report(action, error, answer, now)
+        if error is not None:
             for place in sent:  # the coordinator may have none of these positions
                 self._sent.pop(place, None)
-            self._failed(answer, now)
+            self._failed(action, error, now)
             return
+        response: ConsumerGroupPositionsResponse = answer.response
         self.error = None
-        self._retry.succeeded()
-        self._coordinator.answered(answer.node_id)
+        self._requests.retry.succeeded()
         self._outages.recovered(None, now, f"group {self._coordinator.group_id}: positions are exchanged again")
         if identity != self.follow_generation():
             return
@@ -208,31 +196,18 @@ class PositionExchange:
 
     def restart(self, now: float) -> None:
         """Forget the request in flight, as its connection is closed."""
-        self._in_flight = None
+        self._requests.restart()
         self._sent.clear()
         self.ready.clear()
 
-    def _failed(self, answer: Answer, now: float) -> None:
-        group_id = self._coordinator.group_id
-        self._retry.failed(now)
-        if answer.response is None:
-            error = answer.error or KafkaError("the request got no response")
-            is_final = isinstance(error, BrokerResponseError) and not error.retriable
-            if not is_final:
-                self._coordinator.lost(answer.request.target.node_id, str(error), now)
-        else:
-            code, detail = answer.response.error_code, answer.response.error_message or ""
-            error = to_error(code, api=API, node_id=answer.node_id, group_id=group_id, detail=detail)
-            action = rule(API, code, Scope.GROUP).action
-            is_final = action is Action.RAISE
-            if action is Action.WAIT_FOR_COORDINATOR:
-                self._coordinator.loading(now)
-            elif action is Action.FIND_COORDINATOR:
-                self._coordinator.lost(answer.request.target.node_id, str(error), now)
-            text = f"group {group_id}: positions cannot be exchanged: {error}"
-            self._outages.failed(code, now, text, grace=0.0 if is_final else GRACE)
+    def _failed(self, action: Action, error: KafkaError, now: float) -> None:
+        self._requests.retry.failed(now)
+        is_final = action is Action.RAISE
         self.error = error if is_final else None
-        log.debug("group %s: positions cannot be exchanged: %s", group_id, error)
+        text = f"group {self._coordinator.group_id}: positions cannot be exchanged: {error}"
+        if isinstance(error, BrokerResponseError):
+            self._outages.failed(error.code, now, text, grace=0.0 if is_final else GRACE)
+        log.debug(text)
 
 
 def _message(identity: Identity, positions: Mapping[Place, int], wanted: Iterable[Place]) -> Message:

@@ -12,7 +12,6 @@ from thinconsumer.group.classic.coordinator_channel import CoordinatorChannel
 from thinconsumer.group.classic.rebalance_attempt import RebalanceAttempt
 from thinconsumer.group.coordinator import LEAVING_CONNECTION, MEMBERSHIP, Coordinator
 from thinconsumer.group.identity import Identity
-from thinconsumer.timers import NEVER
 from thinconsumer.wire.heartbeat import HeartbeatRequest, HeartbeatResponse
 from thinconsumer.wire.join_group import JoinGroupRequest
 from thinconsumer.wire.sync_group import SyncGroupRequest
@@ -25,14 +24,13 @@ class FakeCoordinator:
 
     def __init__(self):
         self.node_id = 1
+        self.group_id = "g"
         self.identity = WHO
+        self.watched = []
         self.told = []
 
     def target(self, channel):
         return None if self.node_id is None else Target(self.node_id, channel)
-
-    def waiting(self, since, now, who):
-        self.told.append(("waiting", since))
 
     def lost(self, node_id, why, now):
         self.told.append(("lost", node_id))
@@ -66,43 +64,43 @@ def say(channel, what, now=100.0):
 
 @pytest.mark.parametrize(("first", "second"), list(itertools.product(["join", "sync"], ["join", "sync", "beat"])))
 def test_no_request_follows_an_unanswered_join_or_sync(channel, first, second):
-    assert channel.is_open
+    assert channel.rebalances.is_open
     assert say(channel, first) is not None
-    assert not channel.is_open and say(channel, second) is None
+    assert not channel.rebalances.is_open and say(channel, second) is None
 
 
 @pytest.mark.parametrize("second", ["join", "sync"])
 def test_join_or_sync_may_follow_an_unanswered_heartbeat(channel, second):
     heartbeat = say(channel, "beat")
     assert say(channel, "beat") is None and say(channel, second) is not None
-    assert heartbeat.target == channel.in_flight.target == (1, MEMBERSHIP)
+    assert heartbeat.target == channel.rebalances.in_flight.target == (1, MEMBERSHIP)
 
 
 @pytest.mark.parametrize("what", ["join", "sync", "beat"])
 def test_without_a_coordinator_no_request_is_sent(channel, coordinator, what):
     coordinator.node_id = None
-    assert not channel.is_open and say(channel, what) is None
+    assert not channel.rebalances.is_open and say(channel, what) is None
 
 
 def test_deadline_and_held_back_time_of_each_request(channel):
     join = say(channel, "join")
     assert (join.api, join.deadline, join.held_back) == (JoinGroupRequest, 165.0, 60.0)
-    channel.in_flight = None
+    channel.rebalances.in_flight = None
     sync = say(channel, "sync")
     assert (sync.api, sync.deadline, sync.held_back) == (SyncGroupRequest, 130.0, 30.0)
-    channel.in_flight = None
+    channel.rebalances.in_flight = None
     leader = channel.sync("pool", RebalanceAttempt("", 0.0, leads=True, plan={}), 100.0)
     assert leader.held_back == 0.0, "the coordinator does not hold back a leader's response"
-    channel.in_flight = None
+    channel.rebalances.in_flight = None
     heartbeat = say(channel, "beat")
     assert (heartbeat.api, heartbeat.deadline, heartbeat.held_back) == (HeartbeatRequest, 110.0, 0.0)
 
 
 def test_an_abandoned_request_is_not_written(channel):
     join = say(channel, "join")
-    assert join.build(9).member_id == "m" and channel.awaits(join)
+    assert join.build(9).member_id == "m"
     channel.abandon_rebalance_request()
-    assert channel.connections_to_drop == [join.target] and not channel.awaits(join)
+    assert channel.connections_to_drop == [join.target] and not channel.take(Answer(join, 1))
     with pytest.raises(IllegalStateError):
         join.build(9)
     channel.abandon_rebalance_request()
@@ -118,9 +116,10 @@ def test_a_message_carries_the_identity_at_the_time_of_writing(channel, coordina
 
 def test_leave_group_uses_its_own_connection_while_a_join_is_unanswered(channel):
     channel.start_leave("done", 100.0)
-    assert channel.leave_request(100.0).target == (1, MEMBERSHIP)
+    request = channel.leave_request(100.0)
+    assert request.target == (1, MEMBERSHIP) and channel.take(Answer(request, 1))
     channel.leave_answered(100.0, again=False)
-    assert channel.leave_attempt is None and channel.leave_at() == NEVER
+    assert channel.leave_attempt is None
     say(channel, "join")
     channel.start_leave("done", 100.0)
     channel.abandon_rebalance_request()
@@ -129,7 +128,7 @@ def test_leave_group_uses_its_own_connection_while_a_join_is_unanswered(channel)
 
 def test_a_retried_leave_group_does_not_follow_a_newer_join(channel):
     channel.start_leave("done", 100.0)
-    channel.leave_request(100.0)
+    assert channel.take(Answer(channel.leave_request(100.0), 1))
     channel.leave_answered(100.0, again=True)
     say(channel, "join", 101.0)
     assert channel.leave_request(101.0).target == (1, LEAVING_CONNECTION)
@@ -138,35 +137,30 @@ def test_a_retried_leave_group_does_not_follow_a_newer_join(channel):
 def test_leave_group_is_abandoned_at_its_deadline(channel, coordinator):
     coordinator.node_id = None
     channel.start_leave("done", 100.0)
-    assert channel.leave_request(104.0) is None and channel.leave_at() == 105.0
+    assert channel.leave_request(104.0) is None and channel.leave_attempt.wake_at() == 105.0
     assert channel.leave_request(105.0) is None and channel.leave_attempt is None
 
 
-def test_the_oldest_pending_request_is_reported(channel, coordinator):
-    channel.check_pending(100.0)
-    say(channel, "beat", 101.0)
-    channel.check_pending(101.0)
-    say(channel, "join", 102.0)
-    channel.check_pending(102.0)
-    channel.heartbeats.answered()
-    channel.check_pending(103.0)
-    assert coordinator.told == [("waiting", None), ("waiting", 101.0), ("waiting", 101.0), ("waiting", 102.0)]
+def test_pending_requests_are_watched_but_no_leave_group(channel, coordinator):
+    """A LeaveGroup waits for a few seconds only, so other brokers are not asked meanwhile."""
+    channel.start_leave("done", 100.0)
+    channel.leave_request(100.0)
+    assert [requests.in_flight for requests in coordinator.watched] == [None, None]
+    heartbeat, join = say(channel, "beat", 101.0), say(channel, "join", 102.0)
+    assert [(one.in_flight, one.sent_at) for one in coordinator.watched] == [(join, 102.0), (heartbeat, 101.0)]
 
 
 def test_requests_to_a_former_coordinator_are_abandoned(channel, coordinator):
     heartbeat, join = say(channel, "beat"), say(channel, "join")
     coordinator.node_id = None
-    assert not channel.check_pending(101.0) and channel.in_flight is join, (
+    assert not channel.abandon_if_moved(101.0) and channel.rebalances.in_flight is join, (
         "FindCoordinator may name the same node again"
     )
     coordinator.node_id = 2
-    assert channel.check_pending(101.0)
-    assert (
-        channel.connections_to_drop == [Target(1, MEMBERSHIP)]
-        and not channel.awaits(heartbeat)
-        and not channel.awaits(join)
-    )
-    assert channel.is_open
+    assert channel.abandon_if_moved(101.0)
+    assert channel.connections_to_drop == [Target(1, MEMBERSHIP)]
+    assert not channel.take(Answer(heartbeat, 1)) and not channel.take(Answer(join, 1))
+    assert channel.rebalances.is_open
 
 
 @pytest.mark.parametrize(
@@ -193,6 +187,6 @@ def test_a_restart_forgets_requests_in_flight(channel):
     channel.start_leave("done", 100.0)
     channel.leave_request(100.0)
     channel.connections_to_drop.append(join.target)
-    channel.restart(100.0)
-    assert channel.connections_to_drop == [] and not channel.awaits(join) and channel.is_open
+    channel.restart()
+    assert channel.connections_to_drop == [] and not channel.take(Answer(join, 1)) and channel.rebalances.is_open
     assert say(channel, "beat") is not None and channel.leave_request(100.0) is not None

@@ -213,7 +213,6 @@ def test_the_end_of_the_poll_interval_is_a_wake_up(world):
     world.join()
     world.now += 3.0
     world.step()
-    world.coordinator.waiting(None, world.now, "member")
     assert world.member.wake_at(world.now) == 1060.0
 
 

@@ -1,50 +1,48 @@
-"""The deadlines of a member's session with the coordinator: when the next heartbeat is due (KIP-62)."""
+"""The Heartbeat requests of a member, and when the next one is due (KIP-62)."""
+
+from collections.abc import Callable
 
 from ...connection.request import Request
-from ...timers import NEVER, Backoff, Random, Retry
+from ...timers import NEVER, Random
+from ...wire import Message
+from ...wire.heartbeat import HeartbeatRequest
+from ..coordinator import MEMBERSHIP, Coordinator
+from ..coordinator_requests import CoordinatorRequests
 from ..settings import GroupSettings
 
 
-class Heartbeats:
-    """Decide when the next heartbeat is due. At most one is in flight."""
+class Heartbeats(CoordinatorRequests):
+    """Send heartbeats at the interval ``heartbeat_interval_ms``, at most one at a time."""
 
-    def __init__(self, settings: GroupSettings, random: Random) -> None:
+    def __init__(self, asker: str, settings: GroupSettings, coordinator: Coordinator, random: Random) -> None:
+        super().__init__(asker, settings, coordinator, random, MEMBERSHIP)
         self.interval = settings.heartbeat_interval_ms / 1000
         self.session = settings.session_timeout_ms / 1000
         #: Seconds until a Heartbeat request times out; a response after the session timeout would be too late.
-        self.timeout = min(settings.request_timeout_ms / 1000, self.session)
-        self._retry = Retry(Backoff.from_settings(settings), random)
+        self._timeout = min(settings.request_timeout_ms / 1000, self.session)
         self._due = -NEVER
-        self.in_flight: Request | None = None
-        self.sent_at = -NEVER
 
     def due_at(self) -> float:
         """Return when the next heartbeat is due; NEVER while one is in flight."""
-        return NEVER if self.in_flight is not None else max(self._due, self._retry.not_before)
+        return NEVER if self.in_flight is not None else max(self._due, self.retry.not_before)
 
-    def sent(self, request: Request, now: float) -> None:
-        self.in_flight = request
-        self.sent_at = now
+    def beat(self, message: Callable[[int], Message], now: float, min_version: int) -> Request:
+        """Return a heartbeat with this content; the next one is due after the interval."""
         self._due = now + self.interval
-
-    def answered(self) -> None:
-        """End the backoff after a response without an error or with REBALANCE_IN_PROGRESS: the coordinator works."""
-        self.in_flight = None
-        self._retry.succeeded()
+        return self.send(HeartbeatRequest, message, now, deadline=now + self._timeout, min_version=min_version)
 
     def failed(self, now: float, *, after_interval: bool = False) -> None:
         """Back off after a failed heartbeat; with ``after_interval``, also wait for ``heartbeat_interval_ms``."""
-        self.in_flight = None
-        self._retry.failed(now)
+        self.retry.failed(now)
         if not after_interval:
             self._due = now
 
     def session_restarted(self, now: float) -> None:
         """Note a successful JoinGroup or SyncGroup: the coordinator restarted the session timeout."""
-        self.answered()
+        super().restart()
         self._due = now + self.interval
 
-    def restart(self, now: float) -> None:
+    def restart(self) -> None:
         """Make a heartbeat due at once: the engine restart closed all connections, so one in flight has no response."""
-        self.answered()
-        self._due = now
+        super().restart()
+        self._due = -NEVER

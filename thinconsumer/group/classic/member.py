@@ -9,7 +9,6 @@ that connection: the broker reads no further request before it has responded. Th
 import logging
 from collections.abc import Callable
 
-from ...connection.negotiate import api_name
 from ...connection.request import Answer, Request, Target
 from ...connection.states import next_state
 from ...errors import KafkaError
@@ -106,7 +105,8 @@ class ClassicMember:
         If so, a membership error in an OffsetCommit response is ignored, as the response to the JoinGroup or SyncGroup
         tells whether this consumer is still a member.
         """
-        return self._channel.awaits_rebalance_response
+        requests = self._channel.rebalances
+        return requests.in_flight is not None and requests.is_written
 
     @property
     def is_outside(self) -> bool:
@@ -161,7 +161,7 @@ class ClassicMember:
     def request_rejoin(self, reason: str) -> None:
         """Join again (KIP-568), after any rebalance in progress; JoinGroup carries the ``reason`` (KIP-800)."""
         self._rejoin = reason
-        if self.state is _S.PREPARING_REBALANCE and self._channel.in_flight is None:
+        if self.state is _S.PREPARING_REBALANCE and self._channel.rebalances.in_flight is None:
             self._attempt.restart_join()  # the subscription in the unsent JoinGroup may be outdated
 
     def leave(self, why: str, now: float, *, leave_group: bool | None = None) -> None:
@@ -239,7 +239,7 @@ class ClassicMember:
             self._finish_leave()
         if not self._in_role_method:
             self._advance(now)
-        if self._channel.check_pending(now):
+        if self._channel.abandon_if_moved(now):
             self._join_anew()
         found = (leave_request or self._channel.leave_request(now), self._join_or_sync(now), self._heartbeat(now))
         connections_to_drop, self._channel.connections_to_drop = self._channel.connections_to_drop, []
@@ -249,10 +249,12 @@ class ClassicMember:
 
     def wake_at(self, now: float) -> float:
         """Return when :meth:`step` or a role method is due next, if no response arrives before."""
-        due = [self._call_again_at if self._call_again_at > now else NEVER, self._channel.leave_at()]
-        if self._channel.in_flight is None and self.identity.is_member and not self._in_role_method:
+        due = [self._call_again_at if self._call_again_at > now else NEVER]
+        if self._channel.leave_attempt is not None:
+            due.append(self._channel.leave_attempt.wake_at())
+        if self._channel.rebalances.in_flight is None and self.identity.is_member and not self._in_role_method:
             due.append(self._poll_timer.overdue_at())
-        if self._channel.is_open:
+        if self._channel.rebalances.is_open:
             due += self._wakes(now)
         return max(now, min(due))
 
@@ -272,9 +274,7 @@ class ClassicMember:
 
     def handle(self, answer: Answer, now: float) -> None:
         """Process a response of the coordinator; drop the response to an abandoned request."""
-        if not self._channel.awaits(answer.request):
-            api = api_name(answer.request.api)
-            log.debug("group %s: dropped the response to an abandoned %s", self.identity.group_id, api)
+        if not self._channel.take(answer):
             return
         action, error = judge(answer, self.identity.group_id)
         self._coordinator.report(action, error, answer, now)
@@ -289,7 +289,7 @@ class ClassicMember:
     def restart(self, now: float) -> None:
         """Send the requests in flight again: the engine restart closed all connections, so no response can arrive."""
         self._in_role_method = False
-        self._channel.restart(now)
+        self._channel.restart()
         if self.state is _S.PREPARING_REBALANCE:
             self._attempt.restart_join()
 
@@ -311,7 +311,8 @@ class ClassicMember:
         if self._listener_may_have_run:
             self._listener_may_have_run = False
             self._poll_timer.polled(now)  # max_poll_interval_ms does not limit a listener, which runs inside poll
-        if self.identity.is_member and self._channel.in_flight is None and now >= self._poll_timer.overdue_at():
+        is_idle = self.identity.is_member and self._channel.rebalances.in_flight is None
+        if is_idle and now >= self._poll_timer.overdue_at():
             self._leave_after_poll_timeout(now)
         if self._may_rejoin():
             reason = self._rejoin
@@ -398,7 +399,6 @@ class ClassicMember:
     def _join_or_sync_answered(self, action: Action, error: KafkaError | None, answer: Answer, now: float) -> None:
         attempt, protocol_type = self._attempt, self._role.protocol_type
         is_join = answer.request.api is JoinGroupRequest
-        self._channel.in_flight = None
         if action is Action.ACCEPT and is_join:
             error = unusable_join(answer, protocol_type, dict(attempt.protocols or ()))
         elif action is Action.ACCEPT:
@@ -407,7 +407,7 @@ class ClassicMember:
             self._failed(Action.RAISE if action is Action.ACCEPT else action, error, answer, now)
             return
         timing = self.stats.joins if is_join else self.stats.syncs
-        timing.add(now - self._channel.sent_at)
+        timing.add(now - self._channel.rebalances.sent_at)
         self._channel.heartbeats.session_restarted(now)
         if is_join:
             attempt.joined(self.identity, answer.response, now)
@@ -416,7 +416,7 @@ class ClassicMember:
             attempt.assignment, attempt.synced_at = bytes(answer.response.assignment), now
             self._join_failures.recovered(now)
         self._move(_E.JOINED if is_join else _E.SYNCED)
-        self._note_accepted(self._channel.sent_at, now)
+        self._note_accepted(self._channel.rebalances.sent_at, now)
 
     def _failed(self, action: Action, error: KafkaError, answer: Answer, now: float) -> None:
         """Handle a failed JoinGroup or SyncGroup: join again after a backoff, or drop the membership."""
@@ -438,7 +438,7 @@ class ClassicMember:
     def _heartbeat_answered(self, action: Action, error: KafkaError | None, now: float) -> None:
         sent_at = self._channel.heartbeats.sent_at
         if error is None or action is Action.REJOIN:
-            self._channel.heartbeats.answered()
+            self._channel.heartbeats.retry.succeeded()
             self.stats.heartbeat.add(now - sent_at)
             self._note_accepted(sent_at, now)
             self._join_failures.recovered(now, HeartbeatRequest)
@@ -453,9 +453,9 @@ class ClassicMember:
                 self._rejoin = self._rejoin or "the group is rebalancing"
             return
         self._channel.heartbeats.failed(now, after_interval=action is Action.RAISE)
-        if action is Action.RAISE or (action in EXPULSIONS and self._channel.in_flight is None):
+        if action is Action.RAISE or (action in EXPULSIONS and self._channel.rebalances.in_flight is None):
             self._join_failures.note(action, error, HeartbeatRequest, now)
-        if action in EXPULSIONS and self._channel.in_flight is None:
+        if action in EXPULSIONS and self._channel.rebalances.in_flight is None:
             self._join_failures.back_off(now, at_once=True)
             self._expel(action, error, now)
 
@@ -514,11 +514,11 @@ class ClassicMember:
     def _task(self, now: float, *, every: bool) -> Callable[[float], MemberEvent | None] | None:
         """Return the role method that is due, or None."""
         if self.state is _S.PREPARING_REBALANCE:
-            due = self._channel.in_flight is None and self._attempt.protocols is None
+            due = self._channel.rebalances.in_flight is None and self._attempt.protocols is None
             due = due and now >= self._join_failures.not_before
             return self._ask_protocols if due and self._coordinator.target() is not None else None
         if self.state is _S.COMPLETING_REBALANCE:
-            due = self._channel.in_flight is None and self._attempt.plan is None
+            due = self._channel.rebalances.in_flight is None and self._attempt.plan is None
             return self._plan if due else None
         return self._tasks.get(self.state) if every else None
 

@@ -14,13 +14,14 @@ from functools import partial
 
 from ...connection.request import Answer, Request, Target
 from ...connection.states import next_state
-from ...errors import IllegalStateError, KafkaError, KafkaProtocolError
+from ...errors import KafkaError, KafkaProtocolError
 from ...failures import Action
 from ...timers import NEVER, Random
 from ...types import TopicPartition
 from ...wire import Message
 from ...wire.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from ..coordinator import MEMBERSHIP, Coordinator
+from ..coordinator_requests import CoordinatorRequests
 from ..identity import Identity
 from ..join_failures import JoinFailurePolicy
 from ..leave_attempt import LeaveAttempt
@@ -89,8 +90,7 @@ class ConsumerMember:
         self._rack, self._assignor = rack, assignor
         self._failures = JoinFailurePolicy(settings, identity.group_id, random)
         self._poll_timer = PollTimer(settings)
-        self._in_flight: Request | None = None
-        self._sent_at = -NEVER
+        self._heartbeats = CoordinatorRequests(self.asker, settings, coordinator, random, MEMBERSHIP)
         self._confirmed_at = -NEVER  #: When the last heartbeat was sent that has succeeded.
         self._due = -NEVER  #: When the next heartbeat is due, if nothing has changed.
         self._written: HeartbeatFields | None = None  #: The fields of the heartbeat in flight, once it is written.
@@ -212,13 +212,14 @@ class ConsumerMember:
         self._move(_E.PREPARE)
         if epoch is not None:
             message, api = partial(leave, self.identity, epoch), ConsumerGroupHeartbeatRequest
-            self._leave_attempt = LeaveAttempt(self._settings, api, message, MEMBERSHIP, now, self._random)
+            parts = self.asker, self._settings, self._coordinator, self._random, MEMBERSHIP
+            self._leave_attempt = LeaveAttempt(*parts, api, message, now)
         self._end_membership(now)
         self._move(_E.LEAVE)
 
     def _end_membership(self, now: float) -> None:
         self._fail_reconciliation()
-        self._in_flight = self._known = self._expulsion = self.held = None
+        self._heartbeats.in_flight = self._known = self._expulsion = self.held = None
         self._loss_due = self._may_be_known = False
         self.identity = self.identity.outside()
         self.assignment.forget()
@@ -279,14 +280,18 @@ class ConsumerMember:
         if self.state in ACTIVE:
             self.assignment.look_up(now)
             self._check_acknowledged(now)
-        self._watch_flight(now)
+        abandoned = self._heartbeats.abandon_if_moved()
+        if abandoned is not None:
+            self.drop_connection(abandoned.target)
+            self._known = None
+            self._due = now
         request = self._heartbeat(now)
         return [] if request is None else [request]
 
     def _step_leave(self, now: float) -> list[Request]:
         request = None
         if self._leave_attempt is not None:
-            request = self._leave_attempt.step(self.asker, self._coordinator.target(MEMBERSHIP), now)
+            request = self._leave_attempt.step(now)
         self._finish_leave()
         return [] if request is None else [request]
 
@@ -319,11 +324,11 @@ class ConsumerMember:
         due = [self._call_again_at if self._call_again_at > now else NEVER]
         if self.state is _S.LEAVING:
             attempt = self._leave_attempt
-            due.append(now if attempt is None else attempt.wake_at(self._coordinator.target(MEMBERSHIP)))
+            due.append(now if attempt is None else attempt.wake_at())
         elif self.state in ACTIVE:
             due.append(self.assignment.look_up_at())
             due.append(NEVER if self._is_working else self._poll_timer.overdue_at())
-            if self._may_send and self._coordinator.target(MEMBERSHIP) is not None:
+            if self._may_send:
                 due.append(self._heartbeat_at())
         return max(now, min(due))
 
@@ -334,7 +339,8 @@ class ConsumerMember:
         After an expulsion inside a listener none is sent until the partitions are dropped: it would join, and the
         listener could then commit offsets of lost partitions under the new membership.
         """
-        return self._in_flight is None and self._expulsion is None and self.state in ACTIVE and not self._awaits_poll
+        is_allowed = self._expulsion is None and self.state in ACTIVE and not self._awaits_poll
+        return is_allowed and self._heartbeats.is_open
 
     def _heartbeat_at(self) -> float:
         """Return when the next heartbeat is due, if none is in flight; NEVER while the subscription is not known."""
@@ -351,27 +357,18 @@ class ConsumerMember:
         return HeartbeatFields(self._settings.max_poll_interval_ms, *found, self._assignor, self.assignment.owned())
 
     def _heartbeat(self, now: float) -> Request | None:
-        target = self._coordinator.target(MEMBERSHIP)
-        if not self._may_send or target is None or now < self._heartbeat_at():
+        if not self._may_send or now < self._heartbeat_at():
             return None
         found = self._fields()
         lowest = REGEX_SINCE if found is not None and found.regex is not None else 0
-        deadline = now + self._settings.request_timeout_ms / 1000
         self._written = None
-        flight = object()
-        self._in_flight = Request(
-            self.asker, ConsumerGroupHeartbeatRequest, target, partial(self._build, flight), deadline, flight, lowest
-        )
-        self._sent_at = self.stats.heartbeat_at = now
+        self.stats.heartbeat_at = now
         self._due = now + self.heartbeat_interval
         self._failures.heartbeat_sent(now)
         self.stats.heartbeats += 1
-        return self._in_flight
+        return self._heartbeats.send(ConsumerGroupHeartbeatRequest, self._build, now, min_version=lowest)
 
-    def _build(self, flight: object, version: int) -> Message:
-        if self._in_flight is None or self._in_flight.context is not flight:
-            # If it were sent, a consumer that has unsubscribed meanwhile would join the group again.
-            raise IllegalStateError("this heartbeat was abandoned before it was written")
+    def _build(self, version: int) -> Message:
         fields = self._written = self._fields()
         if fields is None:
             raise KafkaProtocolError("the subscription has ended before the heartbeat was written")
@@ -380,34 +377,21 @@ class ConsumerMember:
         had_regex = self._had_regex and version >= REGEX_SINCE
         return heartbeat(self.identity, self._rack, fields, self._known, had_regex=had_regex)
 
-    def _watch_flight(self, now: float) -> None:
-        """Report a pending response to ``Coordinator``; if the coordinator has moved, abandon the request."""
-        request = self._in_flight
-        if request is None:
-            self._coordinator.waiting(None, now, self.asker)
-        elif not self._coordinator.still_serves(request.target.node_id, MEMBERSHIP, self._sent_at, now, self.asker):
-            self.drop_connection(request.target)
-            self._in_flight = self._known = None
-            self._due = now
-
     def handle(self, answer: Answer, now: float) -> None:
         """Process a response of the coordinator; drop the response to an abandoned request."""
         attempt = self._leave_attempt
+        leaves = attempt is not None and answer.request is attempt.in_flight
+        if not (attempt if attempt is not None and leaves else self._heartbeats).take(answer):
+            return
         action, error = judge(answer, self.identity.group_id)
         if group_is_gone(error) and self.identity.is_member:
             # The coordinator has removed this member, and then the group, or made it a classic group again because
             # only members of the classic protocol were left. A join can make it a consumer group once more.
             action = Action.RESET_GENERATION
-        if attempt is not None and answer.request is attempt.in_flight:
-            self._coordinator.report(action, error, answer, now)
+        self._coordinator.report(action, error, answer, now)
+        if attempt is not None and leaves:
             attempt.answered(now, again=action.is_retried and action not in (Action.RAISE, Action.RESET_GENERATION))
             return
-        if answer.request is not self._in_flight:
-            log.debug("group %s: dropped the response to an abandoned heartbeat", self.identity.group_id)
-            return
-        self._in_flight = None
-        self._coordinator.waiting(None, now, self.asker)
-        self._coordinator.report(action, error, answer, now)
         if error is None:
             error = self._accept(answer.response, now)
             action = Action.RETRY
@@ -427,16 +411,16 @@ class ConsumerMember:
             )
         self.identity = who.joined(response.member_epoch, response.member_id or who.member_id)
         self.heartbeat_interval = min(max(INTERVAL_MIN, response.heartbeat_interval_ms / 1000), INTERVAL_MAX)
-        self._due = self._sent_at + self.heartbeat_interval
+        self._due = self._heartbeats.sent_at + self.heartbeat_interval
         is_session = before.is_member and self._known is not None
         self._known = self._written
         if not before.is_member:
             # The response to a join assumes that this member owns nothing, as the request said.
             self._known = None if self._written is None else self._written._replace(owned=frozenset())
             self.assignment.joined()
-            self.stats.joins.add(now - self._sent_at)
+            self.stats.joins.add(now - self._heartbeats.sent_at)
             target = target if target is not None else frozenset()
-        self.stats.heartbeat.add(now - self._sent_at)
+        self.stats.heartbeat.add(now - self._heartbeats.sent_at)
         self.stats.answered_at = now
         self._confirm(is_first=not before.is_member, is_session=is_session)
         self._failures.recovered(now)
@@ -455,9 +439,9 @@ class ConsumerMember:
         if is_first:
             self._survived = 0.0
         elif is_session:
-            self._survived = max(self._survived, self._sent_at - self._confirmed_at)
-        self._confirmed_at = self._sent_at
-        if self._sent_at >= self._unconfirmed_since:
+            self._survived = max(self._survived, self._heartbeats.sent_at - self._confirmed_at)
+        self._confirmed_at = self._heartbeats.sent_at
+        if self._heartbeats.sent_at >= self._unconfirmed_since:
             self.held = None
 
     def _receive(self, target: PartitionIds | None, now: float) -> None:
@@ -541,11 +525,11 @@ class ConsumerMember:
     def restart(self, now: float) -> None:
         """Send a full heartbeat: the engine restart closed all connections, so no response can arrive."""
         self._is_working = False
-        self._in_flight = self._known = None
-        self._due = now
+        self._heartbeats.restart()
+        self._known, self._due = None, now
         self.assignment.restart()
         if self._leave_attempt is not None:
-            self._leave_attempt.in_flight = None
+            self._leave_attempt.restart()
 
     def has_work(self, now: float, *, every: bool = True) -> bool:
         """Return whether :meth:`work` has something to do: only with ``every``, since all of it may call listeners."""

@@ -1,0 +1,124 @@
+"""Requests of one kind to a group's coordinator, one at a time: the counterpart of ``LeaderQueries`` for leaders.
+
+The user of a :class:`CoordinatorRequests` decides what to send, and processes the responses. At each step it calls
+:meth:`CoordinatorRequests.abandon_if_moved`, and may send if :meth:`CoordinatorRequests.may_send` allows it; for each
+answer it calls :meth:`CoordinatorRequests.take` first. The response to an abandoned request is dropped. An abandoned
+request that is still queued is never written.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from ..connection.negotiate import api_name
+from ..connection.request import Answer, Request
+from ..errors import IllegalStateError
+from ..timers import NEVER, Backoff, Random, Retry
+from ..wire import Message
+from .coordinator import GENERAL, Coordinator
+from .settings import RequestSettings
+
+log = logging.getLogger(__name__)
+
+
+class CoordinatorRequests:
+    """Send requests to the coordinator over one connection, at most one at a time, with a backoff after failures.
+
+    While a request is in flight, ``Coordinator`` asks other brokers from time to time whether the group has moved,
+    unless ``is_watched`` is False.
+    """
+
+    def __init__(
+        self,
+        asker: str,
+        settings: RequestSettings,
+        coordinator: Coordinator,
+        random: Random,
+        channel: str = GENERAL,
+        *,
+        is_watched: bool = True,
+    ) -> None:
+        self.channel = channel
+        self.retry = Retry(Backoff.from_settings(settings), random)
+        self.in_flight: Request | None = None
+        self.is_written = False  #: Whether the last request was written to its connection.
+        self.sent_at = -NEVER
+        self._asker = asker
+        self._coordinator = coordinator
+        self._request_timeout = settings.request_timeout_ms / 1000
+        if is_watched:
+            coordinator.watched.append(self)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the coordinator is known and not loading, and no request is in flight."""
+        return self.in_flight is None and self._coordinator.target(self.channel) is not None
+
+    def may_send(self, now: float) -> bool:
+        """Return whether a request may be sent now: the requests are open, and the backoff is over."""
+        return self.is_open and now >= self.retry.not_before
+
+    def wake_at(self) -> float:
+        """Return when the backoff ends; NEVER while a response or another coordinator has to come first."""
+        return self.retry.not_before if self.is_open else NEVER
+
+    def send(
+        self,
+        api: type[Message],
+        message: Callable[[int], Message],
+        now: float,
+        *,
+        deadline: float | None = None,
+        context: Any = None,
+        min_version: int = 0,
+        max_version: Callable[[], int] | None = None,
+        held_back: float = 0.0,
+    ) -> Request:
+        """Return a request, which is in flight from now on. ``message`` returns its content when it is written.
+
+        Without a ``deadline``, the response has to arrive within ``request_timeout_ms``.
+        """
+        target = self._coordinator.target(self.channel)
+        if target is None or self.in_flight is not None:
+            raise IllegalStateError(f"cannot send {api_name(api)}: no coordinator, or a request is in flight")
+
+        def build(version: int) -> Message:
+            if request is not self.in_flight:
+                # If it were sent, a consumer that has left the group meanwhile would join it again, for example.
+                raise IllegalStateError(f"this {api_name(api)} was abandoned before it was written")
+            self.is_written = True
+            return message(version)
+
+        deadline = now + self._request_timeout if deadline is None else deadline
+        request = Request(
+            self._asker, api, target, build, deadline, context, min_version, max_version, held_back=held_back
+        )
+        self.in_flight, self.sent_at, self.is_written = request, now, False
+        return request
+
+    def take(self, answer: Answer) -> bool:
+        """End the request in flight; return False if the answer is to an abandoned one, which is to be dropped."""
+        if answer.request is not self.in_flight:
+            text = "group %s: dropped the response to an abandoned %s"
+            log.debug(text, self._coordinator.group_id, api_name(answer.request.api))
+            return False
+        self.in_flight = None
+        return True
+
+    def abandon_if_moved(self) -> Request | None:
+        """Abandon the request in flight if another node is the coordinator now, and return it; else return None.
+
+        While no coordinator is known, the request is kept: FindCoordinator may name the same node again.
+        """
+        request, node_id = self.in_flight, self._coordinator.node_id
+        if request is None or node_id is None or node_id == request.target.node_id:
+            return None
+        self.in_flight = None
+        return request
+
+    def restart(self) -> None:
+        """Forget the request in flight and end the backoff: the engine's restart has closed all connections."""
+        self.in_flight = None
+        self.retry.succeeded()
