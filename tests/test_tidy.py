@@ -28,7 +28,7 @@ LADDER = (
     {"lazy_dataclass", "imports", "garbage_collection"},
     {"types", "timers", "metrics", "linear_hashing", "position_states", "_version"},
     {"errors"},
-    {"calls", "partitioning"},
+    {"calls", "partitioning", "state_machine"},
     {"wire"},
     {"failures"},
     {"records", "assignors"},

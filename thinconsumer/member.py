@@ -206,7 +206,7 @@ class GroupMember(BaseClient):
         shell, member = self._shell, self._member
         with shell.enter():
             now = shell.driver.now()
-            deadline = now + to_seconds(timeout_ms)
+            deadline = now + to_seconds(timeout_ms, 0)
             self._health.polled_at = now
             member.polled(now)
             now = shell.run_once(now)

@@ -20,6 +20,7 @@ from .errors import IllegalStateError, KafkaError
 from .garbage_collection import garbage_collection_paused
 from .lazy_dataclass import dataclass
 from .position_states import TRANSITIONS, PositionEvent, PositionState
+from .state_machine import next_state
 from .types import OffsetAndMetadata, TopicPartition
 
 
@@ -241,10 +242,7 @@ class Partition:
         self.state = self._after(event)
 
     def _after(self, event: PositionEvent) -> PositionState:
-        try:
-            return TRANSITIONS[self.state][event]
-        except KeyError:
-            raise IllegalStateError(f"{self.tp}: {event.value!r} is illegal in state {self.state.value!r}") from None
+        return next_state(TRANSITIONS, self.state, event, self.tp)
 
     @property
     def has_position(self) -> bool:

@@ -30,6 +30,8 @@ def test_timeouts_are_milliseconds(given, seconds):
 def test_what_is_no_timeout_is_refused(given):
     with pytest.raises(IllegalArgumentError):
         to_seconds(given, 60_000)
+    with pytest.raises(IllegalArgumentError, match="milliseconds"):
+        to_seconds(None)
 
 
 def test_poll_takes_as_long_as_it_may(made):

@@ -15,7 +15,7 @@ from thinconsumer import (
     OffsetAndMetadata,
     TopicPartition,
 )
-from thinconsumer.consumer.arguments import is_whole, offsets_to_commit, to_seconds, topic_partition
+from thinconsumer.consumer.arguments import is_whole, offsets_to_commit, topic_partition
 from thinconsumer.testing import Simulation
 
 TP = TopicPartition("t", 0)
@@ -68,13 +68,6 @@ def test_anything_else_is_refused(wrong):
 )
 def test_offsets_are_whole_numbers_of_64_bits_and_no_bools(value, whole):
     assert is_whole(value, 0) is whole
-
-
-@pytest.mark.parametrize("wrong", [-1, "1", None, True, float("nan")])
-def test_timeouts_are_milliseconds(wrong):
-    assert to_seconds(1500) == 1.5
-    with pytest.raises(IllegalArgumentError, match="milliseconds"):
-        to_seconds(wrong)
 
 
 REFUSED = {

@@ -51,7 +51,7 @@ def test_every_other_state_change_raises_and_names_both_states(old, new, make_st
         connection._move(new)
         assert connection.state is new
     else:
-        with pytest.raises(IllegalStateError, match=f"{old}.*{new}"):
+        with pytest.raises(IllegalStateError, match=f"{new.value}.*{old.value}"):
             connection._move(new)
 
 

@@ -31,7 +31,7 @@ def test_every_state_has_transitions_and_every_state_is_reached():
 
 
 def test_an_event_that_a_state_does_not_allow_raises(partition):
-    with pytest.raises(IllegalStateError, match="'passed' is illegal"):
+    with pytest.raises(IllegalStateError, match="'passed' is impossible"):
         placed(partition, 0).passed()
 
 

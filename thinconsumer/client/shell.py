@@ -27,8 +27,8 @@ log = logging.getLogger(__name__)
 C = TypeVar("C", bound="BaseClient")
 
 
-def to_seconds(timeout_ms: object, default_ms: float = 0) -> float:
-    """Return a user's timeout in seconds; ``default_ms`` for None.
+def to_seconds(timeout_ms: object, default_ms: float | None = None) -> float:
+    """Return a user's timeout in seconds; ``default_ms`` for None, if given.
 
     Raises:
         IllegalArgumentError: ``timeout_ms`` is not a number of milliseconds from 0 on.

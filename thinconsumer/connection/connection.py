@@ -26,6 +26,7 @@ from ..errors import (
 )
 from ..garbage_collection import garbage_collection_paused
 from ..lazy_dataclass import dataclass, field
+from ..state_machine import next_state
 from ..timers import NEVER
 from ..wire import Message
 from ..wire.error_codes import Code
@@ -36,7 +37,7 @@ from .authenticate import Login, NewLogin, is_logged_out
 from .framing import SIZE_BYTES, Frame, Frames, TlsAnswerError
 from .negotiate import ApiVersionsCache, Negotiation, Ranges, api_name, choose_version
 from .request import Answer, Request
-from .states import CONNECTION_IGNORED, CONNECTION_TRANSITIONS, ConnectionEvent, ConnectionState, next_state
+from .states import CONNECTION_IGNORED, CONNECTION_TRANSITIONS, ConnectionEvent, ConnectionState
 
 log = logging.getLogger(__name__)
 
@@ -387,12 +388,11 @@ class Connection:
             size -= len(chunk)
 
     def _move(self, event: ConnectionEvent) -> bool:
-        after = next_state(CONNECTION_TRANSITIONS, CONNECTION_IGNORED, self.state, event, self)
-        if after is None:
+        if (self.state, event) in CONNECTION_IGNORED:
             if self.state is ConnectionState.DISCONNECTED and event is ConnectionEvent.RECEIVED:
                 self._hang_up(self)  # Ctrl-C has kept the driver from closing the socket: try again
             return False
-        self.state = after
+        self.state = next_state(CONNECTION_TRANSITIONS, self.state, event, self)
         return True
 
     def _end(self, error: KafkaError | None) -> None:

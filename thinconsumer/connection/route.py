@@ -18,6 +18,7 @@ from ..errors import AuthorizationError, KafkaConnectionError, KafkaError, Kafka
 from ..failures import OutageLog
 from ..imports import import_uninterrupted
 from ..lazy_dataclass import dataclass, field
+from ..state_machine import next_state
 from ..timers import NEVER, Backoff, Random
 from .address_race import AddressRace
 from .addresses import AddressBook, NameLookup
@@ -25,7 +26,7 @@ from .authenticate import Logins, NoLogins
 from .connection import Connection, ConnectionSettings, IoPolls
 from .negotiate import ApiVersionsCache, api_name
 from .request import Answer, Request
-from .states import ROUTE_IGNORED, ROUTE_TRANSITIONS, ConnectionState, RouteEvent, RouteState, next_state
+from .states import ROUTE_IGNORED, ROUTE_TRANSITIONS, ConnectionState, RouteEvent, RouteState
 
 log = logging.getLogger(__name__)
 
@@ -355,8 +356,8 @@ class BrokerRoute:
         self._lookup = None
 
     def _move(self, event: RouteEvent) -> None:
-        after = next_state(ROUTE_TRANSITIONS, ROUTE_IGNORED, self.state, event, f"route to {self.name}")
-        self.state = after or self.state
+        if (self.state, event) not in ROUTE_IGNORED:
+            self.state = next_state(ROUTE_TRANSITIONS, self.state, event, f"route to {self.name}")
 
     def _begin_attempt(self, now: float, horizon: float) -> None:
         self.started_at = now

@@ -11,9 +11,6 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
-from typing import TypeVar
-
-from ..errors import IllegalStateError
 
 
 class ConnectionState(enum.Enum):
@@ -121,20 +118,3 @@ ROUTE_TRANSITIONS: Mapping[RouteState, Mapping[RouteEvent, RouteState]] = {
 ROUTE_IGNORED: Mapping[tuple[RouteState, RouteEvent], str] = {
     (_R.DISCONNECTED, _V.CLOSED): "a node can move or vanish while its route has no connection"
 }
-
-S = TypeVar("S", bound=enum.Enum)
-E = TypeVar("E", bound=enum.Enum)
-
-
-def next_state(
-    transitions: Mapping[S, Mapping[E, S]], ignored: Mapping[tuple[S, E], str], state: S, event: E, machine: object
-) -> S | None:
-    """Return the state after ``event``, or None when the event is ignored in this state.
-
-    Raises:
-        IllegalStateError: the pair is in neither table: a bug of the client or of the driver.
-    """
-    after = transitions[state].get(event)
-    if after is None and (state, event) not in ignored:
-        raise IllegalStateError(f"{machine}: event {event.value!r} is impossible in state {state.value!r}")
-    return after

@@ -96,12 +96,5 @@ def is_whole(value: object, least: int) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and least <= value <= INT64_MAX
 
 
-def to_seconds(timeout_ms: object) -> float:
-    """Return ``timeout_ms`` in seconds; raise IllegalArgumentError unless it is a number of milliseconds from 0 on."""
-    if isinstance(timeout_ms, bool) or not isinstance(timeout_ms, (int, float)) or not timeout_ms >= 0:
-        raise IllegalArgumentError(f"a timeout is a number of milliseconds from 0 on, not {timeout_ms!r}")
-    return timeout_ms / 1000
-
-
 def _is_number(value: object) -> bool:
     return isinstance(value, str) and value.isdecimal()

@@ -10,11 +10,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..calls import Call
+from ..client import to_seconds
 from ..errors import UnknownTopicOrPartitionError
 from ..fetch.collector import Form, PollResult
 from ..types import TopicPartition
 from ..wire import ZERO_UUID
-from .arguments import to_seconds
 from .consumer import Consumer
 
 if TYPE_CHECKING:

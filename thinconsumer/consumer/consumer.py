@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, overload
 
 from ..calls import Call
-from ..client import Shell
+from ..client import Shell, to_seconds
 from ..config import ConsumerConfig
 from ..config.help import OptionsHelp
 from ..config.values import HeadersDeserializer, TopicDeserializer
@@ -22,7 +22,7 @@ from ..metrics import MetricValues
 from ..partitions import Reset
 from ..position_states import PositionEvent, PositionState
 from ..types import ConsumerRecord, OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
-from .arguments import is_whole, to_seconds, topic_name, topic_partition, topic_partitions
+from .arguments import is_whole, topic_name, topic_partition, topic_partitions
 from .group_calls import GroupCalls
 from .health import Health
 from .iteration import Iteration

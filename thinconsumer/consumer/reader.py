@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, NoReturn, TypeVar
 
 from ..calls import Call, run_all
-from ..client import Guard, Shell, UserCallback
+from ..client import Guard, Shell, UserCallback, to_seconds
 from ..config import ConsumerConfig
 from ..driver import Address, Driver
 from ..errors import ConcurrentAccessError, IllegalStateError, KafkaError, RecordError
@@ -27,7 +27,6 @@ from ..records.batch import info
 from ..records.rows import deserialize
 from ..timers import NEVER
 from ..types import TopicPartition
-from .arguments import to_seconds
 from .health import HealthMonitor
 from .managers import ConsumerManagers
 from .metrics_recorder import handed_out, read_off
@@ -401,7 +400,7 @@ class ConsumerCore:
 
     def default_timeout(self, timeout_ms: float | None) -> float:
         """Return a call's timeout in seconds; ``default_api_timeout_ms`` for None."""
-        return to_seconds(self.config.default_api_timeout_ms if timeout_ms is None else timeout_ms)
+        return to_seconds(timeout_ms, self.config.default_api_timeout_ms)
 
     def _next_error(self, *, may_wait: bool) -> KafkaError | None:
         """Return the error that this poll must raise, or None: normally one that no earlier poll has raised.

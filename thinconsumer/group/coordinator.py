@@ -15,10 +15,10 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from ..connection.request import ANY_NODE, Answer, Request, Target
-from ..connection.states import next_state
 from ..errors import BrokerResponseError, KafkaError
 from ..failures import GRACE, Action, OutageLog, Scope, rule
 from ..metadata import Metadata
+from ..state_machine import next_state
 from ..timers import NEVER, Backoff, Random, Retry
 from ..types import Node
 from ..wire import Message
@@ -225,9 +225,7 @@ class Coordinator:
             self._move(CoordinatorEvent.FAILED)
 
     def _move(self, event: CoordinatorEvent) -> None:
-        after = next_state(TRANSITIONS, {}, self.state, event, self)
-        if after is not None:
-            self.state = after
+        self.state = next_state(TRANSITIONS, self.state, event, self)
 
     def _due(self, now: float) -> float:
         """Return when the next FindCoordinator is due."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import socket
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from enum import Enum
 from errno import ECONNREFUSED, EINPROGRESS, EWOULDBLOCK
@@ -17,7 +17,8 @@ from selectors import EVENT_WRITE
 from typing import TYPE_CHECKING
 
 from ..driver import Dial
-from ..errors import IllegalStateError, KafkaConnectionError
+from ..errors import KafkaConnectionError
+from ..state_machine import next_state
 from . import error_text
 from .transport import Transport, TransportFactory
 
@@ -58,11 +59,13 @@ class SocketState(Enum):
     CLOSED = "closed"  #: The descriptor is closed, and the stream gets no further call.
 
 
-TRANSITIONS: dict[SocketState, frozenset[SocketState]] = {
-    SocketState.CONNECTING: frozenset({SocketState.HANDSHAKING, SocketState.CLOSED}),
-    SocketState.HANDSHAKING: frozenset({SocketState.OPEN, SocketState.CLOSED}),
-    SocketState.OPEN: frozenset({SocketState.CLOSED}),
-    SocketState.CLOSED: frozenset(),
+_CLOSED = {SocketState.CLOSED: SocketState.CLOSED}
+#: Each event has the name of the state that it leads to.
+TRANSITIONS: Mapping[SocketState, Mapping[SocketState, SocketState]] = {
+    SocketState.CONNECTING: {SocketState.HANDSHAKING: SocketState.HANDSHAKING, **_CLOSED},
+    SocketState.HANDSHAKING: {SocketState.OPEN: SocketState.OPEN, **_CLOSED},
+    SocketState.OPEN: _CLOSED,
+    SocketState.CLOSED: {},
 }
 _STAGES = {
     SocketState.CONNECTING: error_text.CONNECTING,
@@ -100,9 +103,7 @@ class SocketConnection:
         return f"<SocketConnection {self._dial.host} {self._dial.address} {self.state.value} fd={self._fd}>"
 
     def _move(self, state: SocketState) -> None:
-        if state not in TRANSITIONS[self.state]:
-            raise IllegalStateError(f"socket of {self._dial.address} cannot change from {self.state} to {state}")
-        self.state = state
+        self.state = next_state(TRANSITIONS, self.state, state, self)
 
     def start(self) -> None:
         """Begin to connect. A failure, even an immediate one, is reported by ``connection_lost`` of the stream."""

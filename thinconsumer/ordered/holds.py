@@ -10,9 +10,9 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping, Sequence
 
-from ..errors import IllegalStateError
 from ..partitions import Cursor, Partition
 from ..position_states import PositionEvent
+from ..state_machine import next_state
 from ..timers import NEVER
 from .gates import START, Epochs, Gate
 
@@ -215,10 +215,7 @@ class Hold:
         self.opened.add(self.gates.pop(0).after)
 
     def _move(self, event: HoldEvent) -> None:
-        try:
-            self.state = TRANSITIONS[self.state][event]
-        except KeyError:
-            raise IllegalStateError(f"{self!r}: {event.value!r} is illegal in this state") from None
+        self.state = next_state(TRANSITIONS, self.state, event, self)
 
 
 def starts_anew(partition: Partition) -> bool:

@@ -11,10 +11,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from ..connection.states import next_state
 from ..errors import IllegalStateError, KafkaError
 from ..records.builder import NewRecord
 from ..records.section import RecordSection
+from ..state_machine import next_state
 from ..types import TopicPartition
 
 #: The base sequence of a batch that has no sequence numbers yet, or needs new ones.
@@ -98,9 +98,7 @@ class ProducerBatch:
 
     def move(self, event: BatchEvent) -> None:
         """Change the state; raise ``IllegalStateError`` if the event is impossible in the current state."""
-        after = next_state(BATCH_TRANSITIONS, {}, self.state, event, self)
-        assert after is not None  # next_state() returns None only for an ignored event, which this table does not have
-        self.state = after
+        self.state = next_state(BATCH_TRANSITIONS, self.state, event, self)
 
     def acknowledge(self, base_offset: int, append_time: int) -> None:
         """Set the batch to acknowledged. ``append_time`` is -1 if the topic keeps the records' own timestamps."""

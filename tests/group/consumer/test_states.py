@@ -2,9 +2,9 @@
 
 import pytest
 
-from thinconsumer.connection.states import next_state
 from thinconsumer.errors import IllegalStateError
 from thinconsumer.group.consumer.states import ACTIVE, LOSING, TRANSITIONS, MemberEvent, MemberState
+from thinconsumer.state_machine import next_state
 
 S, E = MemberState, MemberEvent
 #: For each state, the states from which Java's member may enter it (``MemberState.previousValidStates``, Kafka 4).
@@ -30,9 +30,9 @@ def test_every_pair_is_a_move_of_the_table_or_raises(state, event):
     after = TRANSITIONS[state].get(event)
     if after is None:
         with pytest.raises(IllegalStateError, match="impossible"):
-            next_state(TRANSITIONS, {}, state, event, "member")
+            next_state(TRANSITIONS, state, event, "member")
     else:
-        assert next_state(TRANSITIONS, {}, state, event, "member") is after
+        assert next_state(TRANSITIONS, state, event, "member") is after
 
 
 def test_every_move_is_one_of_javas_or_listed():

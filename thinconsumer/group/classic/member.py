@@ -10,9 +10,9 @@ import logging
 from collections.abc import Callable
 
 from ...connection.request import Answer, Request, Target
-from ...connection.states import next_state
 from ...errors import KafkaError
 from ...failures import EXPULSIONS, Action, Scope, rule
+from ...state_machine import next_state
 from ...timers import NEVER, Random
 from ...wire.heartbeat import HeartbeatRequest
 from ...wire.join_group import JoinGroupRequest
@@ -294,12 +294,11 @@ class ClassicMember:
             self._attempt.restart_join()
 
     def _move(self, event: MemberEvent) -> None:
-        after = next_state(TRANSITIONS, {}, self.state, event, self)
-        if after is not None:
-            states = self.state.value, after.value, event.value
-            log.debug("group %s: member state %s -> %s (%s)", self.identity.group_id, *states)
-            self._transitions += 1
-            self.state = after
+        after = next_state(TRANSITIONS, self.state, event, self)
+        states = self.state.value, after.value, event.value
+        log.debug("group %s: member state %s -> %s (%s)", self.identity.group_id, *states)
+        self._transitions += 1
+        self.state = after
 
     def _begin_anew(self, event: MemberEvent, reason: str, now: float) -> None:
         self._attempt = RebalanceAttempt(reason, now)

@@ -13,9 +13,9 @@ from collections.abc import Callable
 from functools import partial
 
 from ...connection.request import Answer, Request, Target
-from ...connection.states import next_state
 from ...errors import KafkaError, KafkaProtocolError
 from ...failures import Action
+from ...state_machine import next_state
 from ...timers import NEVER, Random
 from ...types import TopicPartition
 from ...wire import Message
@@ -577,8 +577,7 @@ class ConsumerMember:
         return True
 
     def _move(self, event: MemberEvent) -> None:
-        after = next_state(TRANSITIONS, {}, self.state, event, self)
-        if after is not None:
-            states = self.state.value, after.value, event.value
-            log.debug("group %s: member state %s -> %s (%s)", self.identity.group_id, *states)
-            self.state = after
+        after = next_state(TRANSITIONS, self.state, event, self)
+        states = self.state.value, after.value, event.value
+        log.debug("group %s: member state %s -> %s (%s)", self.identity.group_id, *states)
+        self.state = after
