@@ -73,6 +73,9 @@ class Confirmation:
         return Confirmation(self.at, self.excused_at, is_current=False)
 
 
+#: ``Partition.delivery_end`` of a partition of which no record may be returned.
+NOTHING = -1
+
 #: The attributes of a partition that decide what managers have to do with it. Assigning them reports a change.
 WATCHED = (
     "state",
@@ -149,8 +152,8 @@ class Partition:
     error: KafkaError | None = _watched("_error")
     #: End of this partition's backoff, in monotonic seconds; no request for it before.
     blocked_until: float = _watched("_blocked_until")
-    #: The offset at which returning records stops until other partitions are consumed (KIP-253), -1 if no record may be
-    #: returned; None without a limit.
+    #: The offset from which on a gatekeeper holds the records: they are neither fetched nor returned. NOTHING: it holds
+    #: all; None: none.
     delivery_end: int | None = _watched("_delivery_end")
     #: The follower to fetch from instead of the leader (KIP-392); -1: the leader.
     preferred_replica: int = _watched("_preferred_replica")
@@ -268,9 +271,13 @@ class Partition:
 
     @property
     def is_stopped(self) -> bool:
-        """Whether no record may be fetched until the partition is resumed, or ordered delivery holds it no longer."""
-        is_held = self._delivery_end is not None and self._cursor.fetch_offset >= self._delivery_end
-        return self.paused or (is_held and self.state is PositionState.FETCHING)
+        """Whether no record may be fetched until the partition is resumed, or its gatekeeper releases it."""
+        return self.paused or (self.is_held and self.state is PositionState.FETCHING)
+
+    @property
+    def is_held(self) -> bool:
+        """Whether a gatekeeper holds the record that would be fetched next."""
+        return self._delivery_end is not None and self._cursor.fetch_offset >= self._delivery_end
 
     def may_fetch(self, now: float) -> bool:
         """Whether records may be fetched now."""
@@ -285,7 +292,7 @@ class Partition:
         partition.
         """
         is_unread = self.placed_by is PositionEvent.RESET_FOUND or self.committed is None
-        return self.has_position and not (self._delivery_end == -1 and is_unread)
+        return self.has_position and not (self._delivery_end == NOTHING and is_unread)
 
     def place(self, event: PositionEvent, offset: int, epoch: int = -1) -> None:
         """Set the position to ``offset`` with a new cursor: responses to requests with the old cursor are dropped."""
@@ -369,12 +376,12 @@ class Partitions:
         self._ends: dict[PositionState, list[tuple[float, int, Partition]]] = {state: [] for state in PositionState}
         self._serial = count()
         self._changes = 0
-        #: The topics of which newly assigned partitions begin with all records held (``Partition.delivery_end`` is -1).
-        #: The next step determines what they wait for, but a queued Fetch may be written before.
+        #: The topics of which newly assigned partitions begin with all records held. The gatekeeper's next step
+        #: determines what they wait for, but a queued Fetch may be written before.
         self.held_topics: set[str] = set()
         #: Whether partitions of a topic may be read; False if the group's subscription no longer has it.
         self.has_topic: Callable[[str], bool] = lambda topic: True
-        #: By topic with ordered delivery (KIP-253): the number of undeleted partitions for which partitions are held.
+        #: By topic: the partition count that its Fetch requests carry, see :meth:`set_count`.
         self.counts: dict[str, int] = {}
         self._topics: tuple[int, frozenset[str]] = 0, frozenset()  #: Generation, and the topics of that assignment.
 
@@ -426,7 +433,7 @@ class Partitions:
             partition.number = number
             if partition.tp not in kept:
                 if partition.tp.topic in self.held_topics:
-                    partition.delivery_end = -1
+                    partition.delivery_end = NOTHING
                 if not self.has_topic(partition.tp.topic):
                     partition.unsubscribed = True
                 partition.belongs_to(self.changed)
@@ -446,7 +453,7 @@ class Partitions:
                 partition.unsubscribed = not partition.unsubscribed
 
     def set_count(self, topic: str, count: int | None) -> None:
-        """Let the topic's Fetch requests carry this number of undeleted partitions from now on; none if it is None."""
+        """Let the topic's Fetch requests carry this partition count from now on; none if it is None."""
         if self.counts.get(topic) != count:
             if count is None:
                 del self.counts[topic]

@@ -56,4 +56,4 @@ def test_the_manager_is_not_even_imported(world, monkeypatch):
     monkeypatch.delitem(sys.modules, "thinconsumer.ordered.delivery", raising=False)
     w = run(world, enabled=True)
     assert "thinconsumer.ordered.delivery" not in sys.modules
-    assert w.consumers[0]._reader.managers.ordered is None
+    assert w.consumers[0]._reader.managers.gatekeepers == ()

@@ -116,9 +116,9 @@ class Engine:
         self._unanswered: set[Request] = set()  #: Requests that :meth:`close` has sent and that have no response yet.
 
     def add(self, manager: Manager) -> None:
-        """Step one more manager from now on, behind all others."""
-        self._managers = (*self._managers, manager)
+        """Step a manager from now on: in place of the one with its name, or behind all others."""
         self._by_name[manager.asker] = manager
+        self._managers = tuple(self._by_name.values())
         self._order = list(self._by_name).index
         self.touch()
 

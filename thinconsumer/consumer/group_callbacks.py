@@ -6,21 +6,9 @@ joining, revoking, committing.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from functools import partial
-from typing import TYPE_CHECKING
-
 from ..client import Shell, UserCallback
 from ..group.group import Group
-from ..group.listener import call_key_listener
-from ..types import TopicPartition
 from .managers import ConsumerManagers
-
-if TYPE_CHECKING:
-    from ..ordered.barrier import Barrier
-    from ..ordered.delivery import OrderedDelivery
-    from ..ordered.positions import Place, Report
-
 
 #: The share of the time of close() and unsubscribe() that may pass until the partitions are given up and the last
 #: commits have their responses. The rest is for the request to leave. Without this share, a coordinator that answers no
@@ -47,17 +35,10 @@ class GroupCallbacks:
             return UserCallback(self._run_commit_callback, then_step=False)
         if self._group.has_work(now):
             return UserCallback(lambda: self._run_member_work(now, every))
-        managers = self._managers
-        has_gatekeepers = managers.ordered is not None or managers.barrier is not None
-        return self._next_of_keys(now) if every and has_gatekeepers else None
-
-    def _next_of_keys(self, now: float) -> UserCallback | None:
-        for gatekeeper in self._managers.gatekeepers():
-            if tps := gatekeeper.opening():
-                return UserCallback(partial(self._call_keys_assigned, gatekeeper, tps))
-        ordered = self._managers.ordered
-        if ordered is not None and (reports := ordered.due_reports(now)) is not None:
-            return UserCallback(lambda: self._call_keys_maybe_revoked(ordered, reports))
+        if every:
+            for gatekeeper in self._managers.gatekeepers:
+                if (call := gatekeeper.next_callback(now)) is not None:
+                    return UserCallback(call)
         return None
 
     def run(self, now: float) -> float:
@@ -90,17 +71,6 @@ class GroupCallbacks:
 
     def _run_commit_callback(self) -> bool:
         self._group.commits.queue.run_first_callback()
-        return True
-
-    def _call_keys_assigned(self, gatekeeper: OrderedDelivery | Barrier, tps: list[TopicPartition]) -> bool:
-        call_key_listener(self._group.subscription.listener, "assigned", tps)
-        gatekeeper.opened(tps)
-        return True
-
-    def _call_keys_maybe_revoked(self, ordered: OrderedDelivery, reports: Mapping[Place, Report]) -> bool:
-        """Call the listener, then queue the positions for sending: they count as processed by the application."""
-        call_key_listener(self._group.subscription.listener, "maybe_revoked", ordered.tps_of(reports))
-        ordered.report(reports)
         return True
 
     def _run_member_work(self, now: float, every: bool) -> bool:

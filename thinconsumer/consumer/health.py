@@ -253,9 +253,8 @@ class HealthMonitor:
             full = has_ready and partition.has_position and not managers.planner.is_asking(partition, now)
             idle = full or partition.paused or partition.callback_pending
             idle = idle or partition.pending_revocation or partition.unsubscribed  # the member's state tells more
-            # Behind a gate (KIP-253) nothing is fetched: _held() names what the partition waits for.
-            end = partition.delivery_end
-            idle = idle or (end is not None and partition.has_position and partition.cursor.fetch_offset >= end)
+            # _held() names what a held partition waits for.
+            idle = idle or (partition.is_held and partition.has_position)
             if idle or managers.buffer.held(partition):
                 self._excused[partition.tp] = now
                 continue
@@ -277,8 +276,8 @@ class HealthMonitor:
             yield Obstacle(_because(text, error), error, since=begun[words])
 
     def _held(self, managers: ConsumerManagers) -> Iterator[Obstacle]:
-        """Yield an obstacle for each partition that ordered delivery holds (KIP-253)."""
-        for partition, words, is_wait in (one for keeper in managers.gatekeepers() for one in keeper.waits()):
+        """Yield an obstacle for each partition that a gatekeeper holds."""
+        for partition, words, is_wait in (one for keeper in managers.gatekeepers for one in keeper.held()):
             name = f"{partition.tp.topic}-{partition.tp.partition}"
             yield Obstacle(f"{name} is {words}", partition.last_error, f"{name} is held", is_wait=is_wait)
 

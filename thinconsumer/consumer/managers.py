@@ -16,6 +16,7 @@ from ..fetch.answers import Answers
 from ..fetch.buffer import Buffer
 from ..fetch.chunks import Deserialize
 from ..fetch.collector import Collector
+from ..fetch.gatekeeper import Gatekeeper
 from ..fetch.lookups import OffsetLookups
 from ..fetch.planner import ASKER as FETCH
 from ..fetch.planner import Planner
@@ -30,8 +31,6 @@ from ..wire.error_codes import Code, to_error
 
 if TYPE_CHECKING:
     from ..group.group import Group
-    from ..ordered.barrier import Barrier
-    from ..ordered.delivery import OrderedDelivery
     from ..ordered.gate_queries import GateQueries
 
 
@@ -39,9 +38,9 @@ class ConsumerManagers:
     """The engine, managers and shared state of one consumer, without clock or socket."""
 
     __slots__ = (
-        "_generation", "_keeps_order", "_missing", "_ordered_seen", "_random", "_wall_time", "_wanted", "answers",
-        "barrier", "buffer", "collector", "config", "engine", "gates", "group", "lookups", "metadata", "metrics",
-        "ordered", "partitions", "planner", "resets", "validation",
+        "_counts_seen", "_generation", "_missing", "_random", "_wall_time", "_wanted", "answers", "buffer", "collector",
+        "config", "engine", "gatekeepers", "gates", "group", "lookups", "metadata", "metrics", "partitions", "planner",
+        "resets", "validation",
     )  # fmt: skip
 
     def __init__(
@@ -71,17 +70,14 @@ class ConsumerManagers:
             assignors = create(config.partition_assignment_strategy)
             self.group = Group(config, assignors, self.partitions, self.metadata, random)
             self.group.commits.on_answer = self.metrics.record_commit
-        #: Holds partitions of topics with ordered delivery; None until a topic is known that has changed (KIP-253).
-        self.ordered: OrderedDelivery | None = None
-        #: Holds partitions of other topics, with ``ordered_delivery="barrier"`` only; else None.
-        self.barrier: Barrier | None = None
+        #: The managers that hold partitions. Empty unless a gatekeeper has something to hold, or may have soon.
+        self.gatekeepers: tuple[Gatekeeper, ...] = ()
         if config.ordered_delivery == "barrier" and self.group is not None:
             from ..ordered.barrier import Barrier  # on demand, as the group
 
-            self.barrier = Barrier(config, self.partitions, self.metadata, random, self.group)
+            self.gatekeepers = (Barrier(config, self.partitions, self.metadata, random, self.group),)
         self.gates: GateQueries | None = None  #: None until :meth:`gate_queries` is called.
-        self._keeps_order = config.ordered_delivery != "off"
-        self._ordered_seen = -1  #: The metadata version in which no topic with ordered delivery had changed.
+        self._counts_seen = -1  #: The metadata version in which no topic with ordered delivery had changed.
         self._random = random
         self._wall_time = wall_time
         self._wanted: tuple[object, ...] = ()
@@ -104,20 +100,15 @@ class ConsumerManagers:
         fetching = ManagerParts(
             FETCH, self.planner.step, self._take_fetched, self.planner.wake_at, self.planner.restart
         )
-        # ``ordered`` comes before the planner, since a change of a topic holds records before the next Fetch, and after
+        # Gatekeepers step before the planner, since a change of a topic holds records before the next Fetch, and after
         # validation, which notices that a topic was created again.
-        ordered = ManagerParts(
-            "ordered", self._step_ordered, self._take_ordered, self._ordered_wake_at, self._restart_ordered
-        )
-        barrier = () if self.barrier is None else (self.barrier,)
+        keeps_order = self.config.ordered_delivery != "off"
+        ordered = (ManagerParts("ordered", self._watch_counts),) if keeps_order else ()
         outage = ManagerParts("outage", lambda now: [], wake_at=self._outage_due)
         return [
-            topics, resets, self.metadata, *group, self.lookups, self.validation, ordered, *barrier, fetching, outage
+            topics, resets, self.metadata, *group, self.lookups, self.validation, *ordered, *self.gatekeepers, fetching,
+            outage,
         ]  # fmt: skip
-
-    def gatekeepers(self) -> list[OrderedDelivery | Barrier]:
-        """Return the gatekeepers: the managers that hold partitions at gates (docs/design.md, glossary)."""
-        return [one for one in (self.ordered, self.barrier) if one is not None]
 
     def gate_queries(self) -> GateQueries:
         """Return the manager that looks up the gates of whole topics, which steps from the first call on."""
@@ -161,46 +152,24 @@ class ConsumerManagers:
         self.resets.step(now, self._wall_time())
         return []
 
-    def _step_ordered(self, now: float) -> list[Request]:
-        if self.ordered is None:
-            if not self._keeps_order or self._ordered_seen == self.metadata.version:
-                return []
-            if not self.metadata.ordered and not self.partitions.counts:
-                return []
-            self._ordered_seen = self.metadata.version
-            self._follow_counts()
-        return [] if self.ordered is None else self.ordered.step(now)
+    def _watch_counts(self, now: float) -> list[Request]:
+        """Put the gatekeeper of topics with ordered delivery in place of this manager once such a topic has changed."""
+        is_seen = self._counts_seen == self.metadata.version
+        if is_seen or not (self.metadata.ordered or self.partitions.counts):
+            return []
+        self._counts_seen = self.metadata.version
+        # On demand: most consumers read no such topic, and start in less time and memory without these modules.
+        from ..ordered.topics import has_changed
 
-    def _follow_counts(self) -> None:
-        """Let Fetch requests carry the counts of topics with ordered delivery, and create their manager if one has
-        changed: until then, nothing can be held.
-        """
-        for name in self.metadata.ordered:
-            topic = self.metadata.topics[name]
-            counts = topic.counts
-            if counts is None or not topic.partitions:
-                continue
-            if counts.undeleted > counts.initial or max(topic.partitions) >= counts.initial:
-                # On demand: most consumers read no such topic, and start in less time and memory without it.
-                from ..ordered.delivery import OrderedDelivery
+        if not has_changed(self.metadata, self.partitions):
+            return []
+        from ..ordered.delivery import OrderedDelivery
 
-                about = self.config, self.partitions, self.metadata, self.lookups, self._random, self.group
-                self.ordered = OrderedDelivery(*about)
-                return
-            self.partitions.set_count(name, counts.undeleted)
-        for name in self.partitions.counts.keys() - self.metadata.ordered:
-            self.partitions.set_count(name, None)  # the topic was created anew, without ordered delivery
-
-    def _take_ordered(self, answer: Answer, now: float) -> None:
-        if self.ordered is not None:
-            self.ordered.handle(answer, now)
-
-    def _ordered_wake_at(self, now: float) -> float:
-        return NEVER if self.ordered is None else self.ordered.wake_at(now)
-
-    def _restart_ordered(self, now: float) -> None:
-        if self.ordered is not None:
-            self.ordered.restart(now)
+        about = self.config, self.partitions, self.metadata, self.lookups, self._random, self.group
+        gatekeeper = OrderedDelivery(*about)
+        self.gatekeepers = (gatekeeper, *self.gatekeepers)
+        self.engine.add(gatekeeper)
+        return gatekeeper.step(now)
 
     def _take_fetched(self, answer: Answer, now: float) -> bool:
         before = self.answers.records
@@ -239,7 +208,7 @@ class ConsumerManagers:
         yield from self.metadata.final_errors(self._own_topics())
         if self.group is not None:
             yield from self.group.errors()
-        for gatekeeper in self.gatekeepers():
+        for gatekeeper in self.gatekeepers:
             yield from gatekeeper.errors()
 
     def missing(self) -> Iterator[KafkaError]:

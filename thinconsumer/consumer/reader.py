@@ -132,10 +132,11 @@ class ConsumerCore:
         self.managers.collector.settle(poll_result)
         self.poll_result = None
         self.shell.step_interrupted = False
-        managers = self.managers
         # An empty poll would make the next step due at once, and a loop of drive() spin.
-        if poll_result.moves and (managers.ordered is not None or managers.barrier is not None):
-            self._open_gates()
+        if poll_result.moves:
+            for gatekeeper in self.managers.gatekeepers:
+                if gatekeeper.moved():
+                    self.shell.engine.touch()
 
     def record_returned(self) -> None:
         """Add the records of the last poll to the metrics: after that poll, to return the records earlier."""
@@ -146,14 +147,6 @@ class ConsumerCore:
     def release_in_hand(self) -> None:
         """Count the record in hand as processed: the application has asked for the next one."""
         self.partitions.in_hand = None
-
-    def _open_gates(self) -> None:
-        """Make the next step look at held partitions: a position that has moved may open a gate."""
-        managers = self.managers
-        for gatekeeper in (managers.ordered, managers.barrier):
-            if gatekeeper is not None and gatekeeper.is_waiting:
-                gatekeeper.moved()
-                self.shell.engine.touch()
 
     def _to_settle(self, poll_result: PollResult) -> PollResult:
         """Return the received part of the last poll result: an iteration returns one record at a time."""

@@ -15,25 +15,25 @@ member that restarts, or that joins later, begins the barrier anew for the parti
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from ..calls import Call
 from ..config import ConsumerConfig
-from ..connection.request import Answer, Request
-from ..errors import KafkaError
+from ..connection.request import Request
 from ..metadata import Metadata, TopicMetadata
-from ..partitions import Partition, Partitions
+from ..partitions import NOTHING, Partition, Partitions
 from ..timers import NEVER, Random
 from ..types import OffsetAndMetadata, TopicPartition
 from .gates import END, START, Gate, Requirement
-from .holds import NOTHING, Hold, HoldState
-from .thresholds import Thresholds
+from .holds import Hold, HoldState
+from .key_gatekeeper import KeyGatekeeper
 from .topics import EpochEnds
 
 if TYPE_CHECKING:
     from ..group.group import Group
 
 ASKER = "barrier"
+GRACE_ENDS = "ordered_delivery_grace_ms has passed and the ends of old partitions are known"
 
 
 def barrier_gates(partition: int, started: Collection[int], new: Collection[int]) -> list[Gate]:
@@ -69,6 +69,14 @@ class BarrierTopic:
         """The partitions that the group has started."""
         return self.existing - self.new
 
+    def ends(self) -> tuple[EpochEnds, ...]:
+        """Return the ends of leader epochs that leaders are asked for."""
+        return self.ends_before, self.ends_after
+
+    def ends_at(self, gate: Gate) -> EpochEnds:
+        """Return the ends up to which other partitions must be read before the gate opens."""
+        return self.ends_after if gate.after == START else self.ends_before
+
     def begin(self, new: Collection[int], now: float) -> None:
         """Begin a barrier for partitions that were added, together with those that are new already."""
         self.new |= set(new)
@@ -80,55 +88,40 @@ class BarrierTopic:
             hold.topic_changed()
 
 
-class Barrier:
-    """Holds partitions of expanded topics without ordered delivery; a manager like ``delivery.OrderedDelivery``."""
+class Barrier(KeyGatekeeper[BarrierTopic]):
+    """Holds partitions of expanded topics without ordered delivery."""
 
-    asker = ASKER
+    REASONS: ClassVar = {
+        HoldState.AWAITING_EPOCHS: "the group's committed offsets are known",
+        HoldState.AWAITING_START: GRACE_ENDS,
+        HoldState.AWAITING_THRESHOLDS: GRACE_ENDS,
+        HoldState.AWAITING_CALLBACK: "on_partition_keys_assigned has succeeded",
+    }
+    PROGRESS = frozenset({HoldState.AWAITING_THRESHOLDS, HoldState.AWAITING_POSITIONS})
 
     def __init__(
         self, config: ConsumerConfig, partitions: Partitions, metadata: Metadata, random: Random, group: Group
     ) -> None:
-        self._partitions = partitions
-        self._metadata = metadata
+        super().__init__(ASKER, config, partitions, metadata, random, group)
         self._group = group
-        self._thresholds = Thresholds(config, metadata, random, ASKER)
         self._grace = config.ordered_delivery_grace_ms / 1000
         self._interval = config.heartbeat_interval_ms / 1000
-        self._topics: dict[str, BarrierTopic] = {}
-        self._seen = (-1, -1)
         self._committed: dict[TopicPartition, int] = {}
         self._call: Call[dict[TopicPartition, OffsetAndMetadata | None]] | None = None
         self._asked_about: list[BarrierTopic] = []
         self._ask_at = -NEVER
-        self._has_moved = True
-
-    @property
-    def is_waiting(self) -> bool:
-        """Whether a partition is held."""
-        return any(hold.state is not HoldState.FREE for _, hold in self._holds())
-
-    def moved(self) -> None:
-        """Note that the state of a hold may have changed."""
-        self._has_moved = True
-
-    def errors(self) -> Iterator[KafkaError]:
-        """Yield no error: committed offsets and leaders report theirs elsewhere."""
-        return iter(())
 
     def step(self, now: float) -> list[Request]:
         """Follow metadata, assignment and committed offsets, open gates, and return the requests that are due."""
-        self._has_moved = False
         self._follow(now)
         self._take_committed(now)
-        for topic, hold in self._holds():
-            if hold.state is not HoldState.FREE:
-                self._advance(topic, hold, now)
+        self._advance_all(now)
         self._read_committed(now)
         return self._thresholds.step(now)
 
     def wake_at(self, now: float) -> float:
         """Return when the next step is due."""
-        if self._has_moved or self._seen != (self._metadata.version, self._partitions.generation):
+        if self._is_outdated:
             return now
         times = [self._thresholds.wake_at(now)]
         if self._call is None and self._wants_committed():
@@ -136,66 +129,20 @@ class Barrier:
         times += [one.began_at + self._grace for one in self._topics.values() if now < one.began_at + self._grace]
         return max(now, min(times))
 
-    def handle(self, answer: Answer, now: float) -> None:
-        """Take the response to a request of :meth:`step`."""
-        self._thresholds.handle(answer, now)
-
     def restart(self, now: float) -> None:
         """Forget the requests in flight, as their connections are closed."""
-        self._seen = (-1, -1)
+        super().restart(now)
         self._call = None
-        self._thresholds.restart(now)
-        for topic in self._topics.values():
-            topic.ends_before.asked.clear()
-            topic.ends_after.asked.clear()
 
-    def opening(self) -> list[TopicPartition]:
-        """Return the partitions with a gate that opens once ``on_partition_keys_assigned`` has succeeded."""
-        found = (hold.partition for _, hold in self._holds() if hold.state is HoldState.AWAITING_CALLBACK)
-        return [partition.tp for partition in found if not partition.callback_pending]
-
-    def opened(self, tps: Collection[TopicPartition]) -> None:
-        """Open the gates of these partitions, after the listener was called."""
-        for topic, hold in self._holds():
-            if hold.partition.tp in tps and hold.state is HoldState.AWAITING_CALLBACK:
-                self._open(topic, hold)
-        self.moved()
-
-    def waits(self) -> Iterator[tuple[Partition, str, bool]]:
-        """Yield the partitions of which no record may be returned now, each with the reason, and whether it only waits
-        for the progress of other partitions.
-        """
-        for topic, hold in self._holds():
-            partition, end = hold.partition, hold.partition.delivery_end
-            if end is not None and partition.has_position and partition.cursor.offset >= end:
-                yield partition, self._why(topic, hold), hold.awaits_thresholds
-
-    def _why(self, topic: BarrierTopic, hold: Hold) -> str:
-        if hold.state is HoldState.AWAITING_EPOCHS:
-            return "held until the group's committed offsets are known"
-        if hold.state is HoldState.AWAITING_CALLBACK:
-            return "held until on_partition_keys_assigned has succeeded"
-        if hold.state is not HoldState.AWAITING_POSITIONS:
-            return "held until ordered_delivery_grace_ms has passed and the ends of old partitions are known"
-        words = []
-        for one in hold.gate.requires:
-            end, at = self._ends(topic, hold).thresholds.get(one), self._of(topic, one)
+    def _awaited_progress(self, topic: BarrierTopic, hold: Hold) -> Iterator[str]:
+        for one in hold.gate.requires if hold.gates else ():
+            end, at = topic.ends_at(hold.gate).thresholds.get(one), self._of(topic, one)
             if end is not None and at < end.offset:
-                words.append(f"{topic.name}-{one.partition} is committed up to {end.offset} (now {at})")
-        return f"held until {' and '.join(words)}" if words else "held until the next step"
-
-    def _holds(self) -> Iterator[tuple[BarrierTopic, Hold]]:
-        for topic in self._topics.values():
-            for hold in topic.holds.values():
-                yield topic, hold
+                yield f"{topic.name}-{one.partition} is committed up to {end.offset} (now {at})"
 
     # --- metadata and assignment ---
 
-    def _follow(self, now: float) -> None:
-        seen = self._metadata.version, self._partitions.generation
-        if self._seen == seen:
-            return
-        self._seen = seen
+    def _follow_topics(self, now: float) -> None:
         assigned = self._partitions.topics()
         for name in assigned:
             known = self._metadata.topics.get(name)
@@ -204,12 +151,6 @@ class Barrier:
         for name in [name for name in self._topics if name not in assigned]:
             self._partitions.held_topics.discard(name)
             del self._topics[name]
-        for topic in self._topics.values():
-            topic.holds = {p: hold for p, hold in topic.holds.items() if self._partitions.get(p.tp) is p}
-        for partition in self._partitions:
-            found = self._topics.get(partition.tp.topic)
-            if found is not None and partition not in found.holds:
-                found.holds[partition] = Hold(partition)
 
     def _follow_topic(self, known: TopicMetadata, now: float) -> None:
         topic = self._topics.get(known.name)
@@ -223,42 +164,24 @@ class Barrier:
 
     # --- holds ---
 
-    def _advance(self, topic: BarrierTopic, hold: Hold, now: float) -> None:
-        """Move the hold as far as it goes without another response."""
-        hold.follow_position()
-        before = None
-        while hold.state is not before:
-            before = hold.state
-            if before is HoldState.AWAITING_EPOCHS:
-                if topic.is_known:
-                    hold.epochs_found(barrier_gates(hold.partition.tp.partition, topic.started, topic.new))
-            elif before is HoldState.AWAITING_START:
-                # A position that the application has chosen is not held: a partition without a commit has no other.
-                hold.decide_start(0)
-            elif before is HoldState.AWAITING_THRESHOLDS:
-                self._find_ends(topic, hold, now)
-            elif before is HoldState.AWAITING_POSITIONS:
-                self._compare(topic, hold)
-            elif before is HoldState.AWAITING_CALLBACK and not self._has_key_listener:
-                self._open(topic, hold)
+    def _find_gates(self, topic: BarrierTopic, hold: Hold) -> None:
+        if topic.is_known:
+            hold.epochs_found(barrier_gates(hold.partition.tp.partition, topic.started, topic.new))
 
-    @property
-    def _has_key_listener(self) -> bool:
-        return hasattr(self._group.subscription.listener, "on_partition_keys_assigned")
+    def _decide_start(self, topic: BarrierTopic, hold: Hold) -> None:
+        # A position that the application has chosen is not held: a partition without a commit has no other.
+        hold.decide_start(0)
 
     def _open(self, topic: BarrierTopic, hold: Hold) -> None:
         if hold.gates and hold.gate.after == START:
             topic.new.discard(hold.partition.tp.partition)
-        hold.called()
+        super()._open(topic, hold)
 
-    def _ends(self, topic: BarrierTopic, hold: Hold) -> EpochEnds:
-        return topic.ends_after if hold.gate.after == START else topic.ends_before
-
-    def _find_ends(self, topic: BarrierTopic, hold: Hold, now: float) -> None:
+    def _find_thresholds(self, topic: BarrierTopic, hold: Hold, now: float) -> None:
         hold.hold_unfetched()
         if hold.gate.after == START and now < topic.began_at + self._grace:
             return
-        ends, own = self._ends(topic, hold), Requirement(hold.partition.tp.partition, END)
+        ends, own = topic.ends_at(hold.gate), Requirement(hold.partition.tp.partition, END)
         needed = {*hold.gate.requires, *([own] if hold.gate.after == END else [])}
         missing = [one for one in sorted(needed) if one not in ends.thresholds]
         for one in missing:
@@ -266,8 +189,8 @@ class Barrier:
         if not missing:
             hold.thresholds_found(ends.thresholds[own].offset if hold.gate.after == END else -1)
 
-    def _compare(self, topic: BarrierTopic, hold: Hold) -> None:
-        ends = self._ends(topic, hold)
+    def _compare_positions(self, topic: BarrierTopic, hold: Hold, now: float) -> None:
+        ends = topic.ends_at(hold.gate)
         for one in hold.gate.requires:
             if not self._thresholds.is_current(ends, one):
                 self._thresholds.ask(ends, one)
@@ -288,7 +211,7 @@ class Barrier:
     def _wants_committed(self) -> bool:
         if any(not topic.is_known for topic in self._topics.values()):
             return True
-        return any(hold.state is HoldState.AWAITING_POSITIONS for _, hold in self._holds())
+        return any(hold.state is HoldState.AWAITING_POSITIONS for _, hold in self._waiting)
 
     def _read_committed(self, now: float) -> None:
         """Ask for the committed offsets of all partitions of these topics, once in a heartbeat interval at most."""

@@ -1,26 +1,24 @@
 """Hold partitions of topics with ordered delivery until the partitions that had their keys before are read (KIP-253).
 
-A manager of the engine, created once the metadata has a topic with a changed partition count. A gate is the place in a
-partition behind which records are held until other partitions are read (:mod:`.gates`). The manager asks brokers for
-the leader epochs and offsets that decide about gates, exchanges positions with the other members of the group, and
-moves the end up to which records are returned (``Partition.delivery_end``).
-
-The listener's callbacks run between two steps of a poll. ``consumer.group_callbacks`` calls the listener for the result
-of :meth:`OrderedDelivery.opening` and :meth:`OrderedDelivery.due_reports`, and then :meth:`OrderedDelivery.opened` and
-:meth:`OrderedDelivery.report`.
+A gatekeeper (:mod:`thinconsumer.fetch.gatekeeper`), created once the metadata has a topic with a changed partition
+count. A gate is the place in a partition behind which records are held until other partitions are read (:mod:`.gates`).
+The gatekeeper asks brokers for the leader epochs and offsets that decide about gates, and exchanges positions with the
+other members of the group.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterator, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, ClassVar
 
 from ..config import ConsumerConfig
 from ..connection.request import Answer, Request
 from ..errors import KafkaError
 from ..fetch.leader_queries import LeaderQuery
 from ..fetch.lookups import ListedOffset, OffsetLookups
+from ..group.listener import call_key_listener
 from ..metadata import Metadata
 from ..partitions import Cursor, Partition, Partitions, Reset
 from ..timers import Random
@@ -30,10 +28,10 @@ from ..wire.partition_leader_epochs import PartitionLeaderEpochsForPartitionsReq
 from .gates import START, Requirement
 from .group_positions import GroupPositions
 from .holds import Hold, HoldState
+from .key_gatekeeper import KeyGatekeeper
 from .leader_epochs import LeaderEpochRequests
 from .positions import Place, Report
-from .thresholds import Thresholds
-from .topics import OrderedTopic, Shape
+from .topics import OrderedTopic, Shape, shapes
 
 if TYPE_CHECKING:
     from ..group.group import Group
@@ -54,10 +52,16 @@ class LogStart:
         self.offset: int | None = None  #: None until the leader has answered.
 
 
-class OrderedDelivery:
+class OrderedDelivery(KeyGatekeeper[OrderedTopic]):
     """Holds the assigned partitions of changed topics, and opens their gates."""
 
-    asker = ASKER
+    REASONS: ClassVar = {
+        HoldState.AWAITING_EPOCHS: "the leader epochs at the changes of its topic are known",
+        HoldState.AWAITING_START: "its log start is known",
+        HoldState.AWAITING_THRESHOLDS: "the ends of leader epochs are known",
+        HoldState.AWAITING_CALLBACK: "on_partition_keys_assigned has succeeded",
+    }
+    PROGRESS = frozenset({HoldState.AWAITING_POSITIONS})
 
     def __init__(
         self,
@@ -68,30 +72,13 @@ class OrderedDelivery:
         random: Random,
         group: Group | None,
     ) -> None:
-        self._partitions = partitions
-        self._metadata = metadata
+        super().__init__(ASKER, config, partitions, metadata, random, group)
         self._lookups = lookups
         self._epochs = LeaderEpochRequests(ASKER, config, metadata, random)
-        self._thresholds = Thresholds(config, metadata, random, ASKER)
         self.positions = GroupPositions(config, partitions, random, group)
-        self._subscription = None if group is None else group.subscription
         #: The topics with ordered delivery that were read before their first change, which created this manager.
         self._read_before = frozenset(partitions.counts)
-        self._topics: dict[str, OrderedTopic] = {}
-        self._seen = (-1, -1)
-        #: Each hold that is at a closed gate, or has not got its gates yet, with its topic.
-        self._waiting: list[tuple[OrderedTopic, Hold]] = []
         self._log_starts: dict[Partition, LogStart] = {}  #: The log starts that are looked up, or wait to be used.
-        self._has_moved = True  #: Whether positions may have moved since the last step.
-
-    @property
-    def is_waiting(self) -> bool:
-        """Whether a partition is held, so that each position that moves may open a gate."""
-        return bool(self._waiting)
-
-    def moved(self) -> None:
-        """Note that positions have moved: the next step looks at the held partitions again."""
-        self._has_moved = True
 
     def errors(self) -> Iterator[KafkaError]:
         """Yield the errors of brokers' responses that the application has to act on."""
@@ -101,13 +88,10 @@ class OrderedDelivery:
 
     def step(self, now: float) -> list[Request]:
         """Follow metadata and assignment, open gates, and return the requests that are due."""
-        self._has_moved = False
-        self._follow()
+        self._follow(now)
         self.positions.follow()
         before = self._lookups.version
-        for topic, hold in self._waiting:
-            self._advance(topic, hold, now)
-        self._waiting = [one for one in self._waiting if one[1].state is not HoldState.FREE]
+        self._advance_all(now)
         requests = self._epochs.step(now, self._missing_epochs()) + self._thresholds.step(now)
         if self._lookups.version != before:
             requests += self._lookups.step(now)
@@ -115,7 +99,7 @@ class OrderedDelivery:
 
     def wake_at(self, now: float) -> float:
         """Return when the next step is due."""
-        if self._has_moved or self._seen != (self._metadata.version, self._partitions.generation):
+        if self._is_outdated:
             return now
         times = [self._thresholds.wake_at(now), self.positions.wake_at(now)]
         if self._waiting:
@@ -131,88 +115,47 @@ class OrderedDelivery:
         elif answer.request.api is ConsumerGroupPositionsRequest:
             self.positions.handle(answer, now)
         else:
-            self._thresholds.handle(answer, now)
+            super().handle(answer, now)
 
     def restart(self, now: float) -> None:
         """Forget the requests in flight, as their connections are closed."""
-        self._seen = (-1, -1)
+        super().restart(now)
         self._log_starts.clear()
         self._epochs.restart()
-        self._thresholds.restart(now)
-        for topic in self._topics.values():
-            topic.asked.clear()
         self.positions.restart(now)
 
-    def opening(self) -> list[TopicPartition]:
-        """Return the partitions with a gate that opens once ``on_partition_keys_assigned`` has succeeded."""
-        found = (hold.partition for _, hold in self._waiting if hold.state is HoldState.AWAITING_CALLBACK)
-        return [partition.tp for partition in found if not partition.callback_pending]
+    def next_callback(self, now: float) -> Callable[[], bool] | None:
+        """Return the call that is due: of keys that are assigned, or before this member's positions are sent."""
+        call = super().next_callback(now)
+        if call is None and (reports := self.positions.due_reports(now, self._topics)) is not None:
+            call = partial(self._call_keys_maybe_revoked, reports)
+        return call
 
-    def opened(self, tps: Collection[TopicPartition]) -> None:
-        """Open the gates of these partitions, after the listener was called."""
-        for _, hold in self._waiting:
-            if hold.partition.tp in tps and hold.state is HoldState.AWAITING_CALLBACK:
-                hold.called()
-        self.moved()
-
-    def due_reports(self, now: float) -> dict[Place, Report] | None:
-        """Return the positions for the next request, before which ``on_partition_keys_maybe_revoked`` is called; None
-        if no request waits for them.
-        """
-        return self.positions.due_reports(now, self._topics)
-
-    def report(self, reports: Mapping[Place, Report]) -> None:
-        """Send these positions with the request that is due."""
-        self.positions.report(reports)
-        self.moved()
-
-    def tps_of(self, places: Collection[Place]) -> list[TopicPartition]:
-        """Return the partitions at these places."""
+    def _call_keys_maybe_revoked(self, reports: Mapping[Place, Report]) -> bool:
+        """Call the listener, then queue the positions for sending: they count as processed by the application."""
         names = {topic.shape.topic_id: topic.name for topic in self._topics.values()}
-        return [TopicPartition(names[topic_id], number) for topic_id, number in places if topic_id in names]
+        tps = [TopicPartition(names[topic_id], number) for topic_id, number in reports if topic_id in names]
+        call_key_listener(self._listener, "maybe_revoked", tps)
+        self.positions.report(reports)
+        self._has_moved = True
+        return True
 
-    def waits(self) -> Iterator[tuple[Partition, str, bool]]:
-        """Yield the partitions of which no record may be returned now, each with the reason, and whether it only waits
-        for the progress of other partitions.
-        """
-        for topic, hold in self._waiting:
-            partition = hold.partition
-            end = partition.delivery_end
-            if end is not None and partition.has_position and partition.cursor.offset >= end:
-                yield partition, self._why(topic, hold), hold.state is HoldState.AWAITING_POSITIONS
-
-    def _why(self, topic: OrderedTopic, hold: Hold) -> str:
-        if hold.state is HoldState.AWAITING_EPOCHS:
-            return "held until the leader epochs at the changes of its topic are known"
-        if hold.state is HoldState.AWAITING_START:
-            return "held until its log start is known"
-        if hold.state is HoldState.AWAITING_CALLBACK:
-            return "held until on_partition_keys_assigned has succeeded"
-        if hold.state is HoldState.AWAITING_THRESHOLDS:
-            return "held until the ends of leader epochs are known"
-        words = []
-        for one in hold.gate.requires:
+    def _awaited_progress(self, topic: OrderedTopic, hold: Hold) -> Iterator[str]:
+        for one in hold.gate.requires if hold.gates else ():
             threshold, position = topic.thresholds.get(one), self.positions.of(topic, one.partition)
             if threshold is not None and (position is None or position < threshold.offset):
                 at = "not known" if position is None else f"{position:.0f}"
-                words.append(f"{topic.name}-{one.partition} is read up to {threshold.offset} (the position is {at})")
-        return f"held until {' and '.join(words)}" if words else "held until the next step"
+                yield f"{topic.name}-{one.partition} is read up to {threshold.offset} (the position is {at})"
 
     # --- metadata and assignment ---
 
-    def _follow(self) -> None:
-        seen = self._metadata.version, self._partitions.generation
-        if self._seen == seen:
-            return
-        self._seen = seen
-        for name in self._metadata.ordered:
-            shape = Shape.of(self._metadata.topics[name])
-            if shape is not None:
-                self._follow_topic(name, shape)
+    def _follow_topics(self, now: float) -> None:
+        for name, shape in shapes(self._metadata).items():
+            self._follow_topic(name, shape)
         self._read_before = frozenset()
         for name in [name for name in self._topics if name not in self._metadata.ordered]:
             self._forget(name)
-        self._follow_assignment()
+        self._log_starts = {p: found for p, found in self._log_starts.items() if self._partitions.get(p.tp) is p}
 
     def _follow_topic(self, name: str, shape: Shape) -> None:
         topic = self._topics.get(name)
@@ -248,46 +191,12 @@ class OrderedDelivery:
         self._partitions.set_count(name, None)
         self._partitions.held_topics.discard(name)
 
-    def _follow_assignment(self) -> None:
-        for topic in self._topics.values():
-            topic.holds = {p: hold for p, hold in topic.holds.items() if self._partitions.get(p.tp) is p}
-        for partition in self._partitions:
-            topic_of = self._topics.get(partition.tp.topic)
-            if topic_of is not None and partition not in topic_of.holds:
-                topic_of.holds[partition] = Hold(partition)
-        self._log_starts = {p: found for p, found in self._log_starts.items() if self._partitions.get(p.tp) is p}
-        self._waiting = [
-            (topic, hold)
-            for topic in self._topics.values()
-            for hold in topic.holds.values()
-            if hold.state is not HoldState.FREE
-        ]
-
     # --- holds ---
 
-    def _advance(self, topic: OrderedTopic, hold: Hold, now: float) -> None:
-        """Move the hold as far as it goes without another response."""
-        hold.follow_position()
-        before = None
-        while hold.state is not before:
-            before = hold.state
-            if before is HoldState.AWAITING_EPOCHS:
-                number = hold.partition.tp.partition
-                if not topic.missing_epochs(number):
-                    hold.epochs_found(topic.gates(number), topic.creation(number))
-            elif before is HoldState.AWAITING_START:
-                self._decide_start(topic, hold)
-            elif before is HoldState.AWAITING_THRESHOLDS:
-                self._find_thresholds(topic, hold, now)
-            elif before is HoldState.AWAITING_POSITIONS:
-                self._compare_positions(topic, hold, now)
-            elif before is HoldState.AWAITING_CALLBACK:
-                self._await_callback(topic, hold)
-
-    @property
-    def _has_key_listener(self) -> bool:
-        listener = None if self._subscription is None else self._subscription.listener
-        return hasattr(listener, "on_partition_keys_assigned")
+    def _find_gates(self, topic: OrderedTopic, hold: Hold) -> None:
+        number = hold.partition.tp.partition
+        if not topic.missing_epochs(number):
+            hold.epochs_found(topic.gates(number), topic.creation(number))
 
     def _decide_start(self, topic: OrderedTopic, hold: Hold) -> None:
         partition = hold.partition
@@ -352,9 +261,8 @@ class OrderedDelivery:
         """Open the gate at once without a listener. Otherwise wait for its call, which a later poll makes: a rebalance
         that ends before this poll may have given an awaited partition to a member that reads from the last commit on.
         """
-        if not self._has_key_listener:
-            hold.called()
-        elif hold.gates and not self._is_read(topic, hold):
+        super()._await_callback(topic, hold)
+        if hold.state is HoldState.AWAITING_CALLBACK and hold.gates and not self._is_read(topic, hold):
             hold.positions_lost()
 
     def _is_read(self, topic: OrderedTopic, hold: Hold) -> bool:

@@ -18,7 +18,7 @@ from ..wire.partition_leader_epochs import PartitionLeaderEpochsForPartitionsReq
 from .gates import START, Gate, Requirement
 from .leader_epochs import LeaderEpochRequests
 from .thresholds import Thresholds
-from .topics import OrderedTopic, Shape
+from .topics import OrderedTopic, Shape, shapes
 
 ASKER = "gate queries"
 
@@ -36,8 +36,7 @@ TopicGates = Mapping[str, Mapping[int, Sequence[OffsetGate]]]
 
 def changed_topics(metadata: Metadata, names: Collection[str]) -> list[str]:
     """Return those of these topics that have ordered delivery and partitions that were added, according to metadata."""
-    shapes = {name: Shape.of(metadata.topics[name]) for name in metadata.ordered if name in names}
-    return sorted(name for name, shape in shapes.items() if shape is not None and shape.has_changed)
+    return sorted(name for name, shape in shapes(metadata).items() if name in names and shape.has_changed)
 
 
 class GateQueries:

@@ -14,10 +14,9 @@ from ..calls import Call
 from ..config import ConsumerConfig
 from ..connection.request import Answer, Request
 from ..errors import KafkaError
-from ..partitions import Partition, Partitions
+from ..partitions import NOTHING, Partition, Partitions
 from ..timers import NEVER, Random
 from ..types import OffsetAndMetadata, TopicPartition
-from .holds import NOTHING
 from .positions import Place, PositionExchange, Report
 from .topics import OrderedTopic
 

@@ -10,14 +10,11 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping, Sequence
 
-from ..partitions import Cursor, Partition
+from ..partitions import NOTHING, Cursor, Partition
 from ..position_states import PositionEvent
 from ..state_machine import next_state
 from ..timers import NEVER
 from .gates import START, Epochs, Gate
-
-#: ``Partition.delivery_end`` of a partition of which no record may be returned.
-NOTHING = -1
 
 
 class HoldState(enum.Enum):

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from ..linear_hashing import PartitionCounts
-from ..metadata import TopicMetadata
-from ..partitions import Partition
+from ..metadata import Metadata, TopicMetadata
+from ..partitions import Partition, Partitions
 from ..wire.partition_leader_epochs import PartitionLeaderEpochs
 from .gates import Epochs, Gate, Requirement, TopicHistory, deciding_partitions, gates_of
 from .holds import Hold
@@ -43,6 +43,26 @@ class Shape(NamedTuple):
         return self.counts.undeleted > self.counts.initial or max(self.existing) >= self.counts.initial
 
 
+def shapes(metadata: Metadata) -> dict[str, Shape]:
+    """Return the shapes of all topics with ordered delivery."""
+    found = {name: Shape.of(metadata.topics[name]) for name in metadata.ordered}
+    return {name: shape for name, shape in found.items() if shape is not None}
+
+
+def has_changed(metadata: Metadata, partitions: Partitions) -> bool:
+    """Return whether the count of a topic has changed. Until then nothing is held, and only Fetch requests carry the
+    counts.
+    """
+    found = shapes(metadata)
+    if any(shape.has_changed for shape in found.values()):
+        return True
+    for name, shape in found.items():
+        partitions.set_count(name, shape.counts.undeleted)
+    for name in partitions.counts.keys() - metadata.ordered:
+        partitions.set_count(name, None)  # the topic was created anew, without ordered delivery
+    return False
+
+
 class EpochEnds:
     """The ends of leader epochs of one topic's partitions, as leaders have answered.
 
@@ -56,6 +76,10 @@ class EpochEnds:
         self.thresholds: dict[Requirement, Threshold] = {}
         #: The thresholds that leaders are asked for, each with an object that stands for its query.
         self.asked: dict[Requirement, object] = {}
+
+    def ends(self) -> tuple[EpochEnds, ...]:
+        """Return these ends, as those of a topic that has no others."""
+        return (self,)
 
     def clear(self) -> None:
         """Forget all thresholds, and drop the responses to queries under way."""

@@ -132,8 +132,8 @@ class SimulatedMember(SimulatedClient):
 
     def opened(self, tps: Collection[TopicPartition]) -> None:
         """Report the gates that open once the listener has returned."""
-        manager = self.consumer._reader.managers.ordered
-        for topic, hold in manager._waiting if manager is not None else ():
+        gatekeepers: tuple[Any, ...] = self.consumer._reader.managers.gatekeepers
+        for topic, hold in (one for gatekeeper in gatekeepers for one in gatekeeper._waiting):
             tp = hold.partition.tp
             if tp in tps and hold.state is HoldState.AWAITING_CALLBACK and hold.gates:
                 required = {one: topic.thresholds[one].offset for one in hold.gate.requires if one in topic.thresholds}

@@ -1,0 +1,52 @@
+"""The port for managers that hold partitions until a condition is met, for example until other partitions are read.
+
+A gatekeeper holds a partition by values that polls and Fetch requests read, so that neither of them calls it:
+
+* ``Partition.delivery_end`` is the offset from which on records are held; ``NOTHING`` holds all, None holds none.
+* ``Partitions.held_topics`` are the topics of which newly assigned partitions begin with all records held. Without it,
+  a Fetch that is queued already could be written before the gatekeeper's next step.
+* ``Partitions.set_count`` sets the partition count that a topic's Fetch requests carry: the one for which partitions
+  are held. A broker that has another one rejects the request, so that no record comes before the hold.
+
+``consumer.managers`` has the list of gatekeepers, which step before the fetch planner.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple, Protocol
+
+from ..client import Manager
+from ..errors import KafkaError
+from ..partitions import Partition
+
+
+class HeldPartition(NamedTuple):
+    """A partition of which no record may be returned now, as :meth:`Consumer.health` describes it."""
+
+    partition: Partition
+    reason: str  #: "held until ...".
+    is_wait: bool  #: Whether the partition only waits for the progress of other partitions, and nothing has failed.
+
+
+class Gatekeeper(Manager, Protocol):
+    """A manager that follows metadata, assignment and positions, and decides which records are held."""
+
+    def moved(self) -> bool:
+        """Note that positions have moved; return whether a step must follow, since it may release a partition.
+
+        Called when a public call has moved positions past the records that the last one returned.
+        """
+
+    def next_callback(self, now: float) -> Callable[[], bool] | None:
+        """Return the call of the rebalance listener that is due, or None. Polls ask in each round.
+
+        The function calls the listener and returns True. It runs between two steps. If the listener raises, the poll
+        raises the exception, and this method returns the same call again.
+        """
+
+    def held(self) -> Iterator[HeldPartition]:
+        """Yield the partitions of which no record may be returned now, for ``health()``."""
+
+    def errors(self) -> Iterator[KafkaError]:
+        """Yield the errors that last until the application or an operator acts: polls raise them."""

@@ -1,0 +1,192 @@
+"""The base of both gatekeepers: follows topics and assignment, moves holds, calls the listener, reports to health."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, ClassVar, Generic, Protocol, TypeVar
+
+from ..config import ConsumerConfig
+from ..connection.request import Answer
+from ..errors import KafkaError
+from ..fetch.gatekeeper import HeldPartition
+from ..group.listener import call_key_listener
+from ..metadata import Metadata
+from ..partitions import Partition, Partitions
+from ..timers import Random
+from ..types import TopicPartition
+from .holds import Hold, HoldState
+from .thresholds import Thresholds
+from .topics import EpochEnds
+
+if TYPE_CHECKING:
+    from ..group.group import Group
+
+
+class TopicWithHolds(Protocol):
+    """A topic with partitions that may be held."""
+
+    name: str
+    holds: dict[Partition, Hold]
+
+    def ends(self) -> Collection[EpochEnds]:
+        """Return the ends of leader epochs that leaders are asked for."""
+
+
+T = TypeVar("T", bound=TopicWithHolds)
+
+
+class KeyGatekeeper(Generic[T]):
+    """A gatekeeper of topics whose keys move between partitions; see :class:`.fetch.gatekeeper.Gatekeeper`."""
+
+    #: By state: the event that health names for a held partition.
+    REASONS: ClassVar[Mapping[HoldState, str]]
+    #: The states in which a partition only waits for the progress of other partitions.
+    PROGRESS: frozenset[HoldState]
+
+    def __init__(
+        self,
+        asker: str,
+        config: ConsumerConfig,
+        partitions: Partitions,
+        metadata: Metadata,
+        random: Random,
+        group: Group | None,
+    ) -> None:
+        self.asker = asker
+        self._partitions = partitions
+        self._metadata = metadata
+        self._subscription = None if group is None else group.subscription
+        self._thresholds = Thresholds(config, metadata, random, asker)
+        self._topics: dict[str, T] = {}
+        self._seen = (-1, -1)
+        #: Each hold that is at a closed gate, or has not got its gates yet, with its topic.
+        self._waiting: list[tuple[T, Hold]] = []
+        self._has_moved = True  #: Whether positions, or the state of a hold, may have changed since the last step.
+
+    def moved(self) -> bool:
+        """Note that positions have moved: the next step looks at the held partitions again, if there are any."""
+        self._has_moved = self._has_moved or bool(self._waiting)
+        return bool(self._waiting)
+
+    def errors(self) -> Iterator[KafkaError]:
+        """Yield no error."""
+        return iter(())
+
+    def handle(self, answer: Answer, now: float) -> None:
+        """Take the response to a request for a threshold."""
+        self._thresholds.handle(answer, now)
+
+    def restart(self, now: float) -> None:
+        """Forget the requests in flight, as their connections are closed."""
+        self._seen = (-1, -1)
+        self._thresholds.restart(now)
+        for topic in self._topics.values():
+            for ends in topic.ends():
+                ends.asked.clear()
+
+    def next_callback(self, now: float) -> Callable[[], bool] | None:
+        """Return the call of ``on_partition_keys_assigned`` that is due, after which gates open."""
+        found = [hold.partition for _, hold in self._waiting if hold.state is HoldState.AWAITING_CALLBACK]
+        tps = [partition.tp for partition in found if not partition.callback_pending]
+        return partial(self._call_keys_assigned, tps) if tps else None
+
+    def _call_keys_assigned(self, tps: Collection[TopicPartition]) -> bool:
+        call_key_listener(self._listener, "assigned", tps)
+        for topic, hold in self._waiting:
+            if hold.partition.tp in tps and hold.state is HoldState.AWAITING_CALLBACK:
+                self._open(topic, hold)
+        self._has_moved = True
+        return True
+
+    def held(self) -> Iterator[HeldPartition]:
+        """Yield the partitions that are at a closed gate, each with what the gate waits for."""
+        for topic, hold in self._waiting:
+            partition, end = hold.partition, hold.partition.delivery_end
+            if end is not None and partition.has_position and partition.cursor.offset >= end:
+                awaited = self.REASONS.get(hold.state) or " and ".join(self._awaited_progress(topic, hold))
+                reason = f"held until {awaited or 'the next step'}"
+                yield HeldPartition(partition, reason, hold.state in self.PROGRESS)
+
+    @property
+    def _listener(self) -> object:
+        return None if self._subscription is None else self._subscription.listener
+
+    @property
+    def _is_outdated(self) -> bool:
+        """Whether a step is due at once."""
+        return self._has_moved or self._seen != (self._metadata.version, self._partitions.generation)
+
+    def _follow(self, now: float) -> None:
+        """Follow metadata and assignment, if one of them has changed since the last step."""
+        seen = self._metadata.version, self._partitions.generation
+        self._has_moved = False
+        if self._seen == seen:
+            return
+        self._seen = seen
+        self._follow_topics(now)
+        for topic in self._topics.values():
+            topic.holds = {p: hold for p, hold in topic.holds.items() if self._partitions.get(p.tp) is p}
+        for partition in self._partitions:
+            topic_of = self._topics.get(partition.tp.topic)
+            if topic_of is not None and partition not in topic_of.holds:
+                topic_of.holds[partition] = Hold(partition)
+        self._waiting = [(topic, hold) for topic in self._topics.values() for hold in topic.holds.values()]
+        self._forget_free()
+
+    def _forget_free(self) -> None:
+        self._waiting = [one for one in self._waiting if one[1].state is not HoldState.FREE]
+
+    def _advance_all(self, now: float) -> None:
+        """Move each hold as far as it goes without another response."""
+        for topic, hold in self._waiting:
+            self._advance(topic, hold, now)
+        self._forget_free()
+
+    def _advance(self, topic: T, hold: Hold, now: float) -> None:
+        hold.follow_position()
+        before = None
+        while hold.state is not before:
+            before = hold.state
+            if before is HoldState.AWAITING_EPOCHS:
+                self._find_gates(topic, hold)
+            elif before is HoldState.AWAITING_START:
+                self._decide_start(topic, hold)
+            elif before is HoldState.AWAITING_THRESHOLDS:
+                self._find_thresholds(topic, hold, now)
+            elif before is HoldState.AWAITING_POSITIONS:
+                self._compare_positions(topic, hold, now)
+            elif before is HoldState.AWAITING_CALLBACK:
+                self._await_callback(topic, hold)
+
+    def _await_callback(self, topic: T, hold: Hold) -> None:
+        """Open the gate at once without a listener; otherwise :meth:`next_callback` returns the call."""
+        if not hasattr(self._listener, "on_partition_keys_assigned"):
+            self._open(topic, hold)
+
+    def _open(self, topic: T, hold: Hold) -> None:
+        hold.called()
+
+    def _follow_topics(self, now: float) -> None:
+        """Add, change and remove topics as metadata and assignment have them now."""
+        raise NotImplementedError
+
+    def _find_gates(self, topic: T, hold: Hold) -> None:
+        """Give the hold its gates, if they are known."""
+        raise NotImplementedError
+
+    def _decide_start(self, topic: T, hold: Hold) -> None:
+        """Decide whether the gate before the first record counts, if that can be decided."""
+        raise NotImplementedError
+
+    def _find_thresholds(self, topic: T, hold: Hold, now: float) -> None:
+        """Give the hold the offset of its gate once all thresholds are known; ask leaders for the others."""
+        raise NotImplementedError
+
+    def _compare_positions(self, topic: T, hold: Hold, now: float) -> None:
+        """Note that the gate is passed, if the group has read all that it requires."""
+        raise NotImplementedError
+
+    def _awaited_progress(self, topic: T, hold: Hold) -> Iterator[str]:
+        """Yield the progress of other partitions that the gate waits for, in words."""
+        raise NotImplementedError
