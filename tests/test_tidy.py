@@ -4,6 +4,7 @@ The checkers are plain functions over source text, tried on good and bad samples
 """
 
 import ast
+import re
 from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
@@ -55,6 +56,18 @@ MAY_IMPORT["thinconsumer_testing.broker"] = {
     "imports", "garbage_collection", "wire", "records", "timers", "types", "errors"
 }  # fmt: skip
 MAY_IMPORT["thinconsumer_testing"] = {*chain(*LADDER), "thinconsumer_testing.broker"}
+#: All other rooms reach the gatekeepers through the port, ``fetch/gatekeeper.py``.
+for _room in chain(*LADDER):
+    if _room not in ("consumer", "spark"):
+        MAY_IMPORT[_room].discard("ordered")
+
+#: What mentions ordered delivery, and the files of the client outside ``ordered`` that may: options, wiring, Spark's
+#: planner, the page of the protocol's extensions, and the partitioner for other clients.
+ORDERED = re.compile(r"ordered.?deliver|KIP-253|\bbarriers?\b|\bgates?\b|(from|import) [\w.]*ordered\b", re.IGNORECASE)
+MAY_MENTION_ORDERED = {
+    "config/options.py", "config/typed.py", "consumer/managers.py", "partitioning.py", "spark/order.py",
+    "wire/extensions.py",
+}  # fmt: skip
 
 #: Modules that tell the time, draw lots, wait or talk to the world.
 WORLD = {
@@ -147,6 +160,15 @@ def text_errors(path: str, source: str) -> Iterator[str]:
                 yield f"{path}:{number}: {mark}: do it, or write down why not"
 
 
+def errors_of_mentions(path: str, source: str) -> Iterator[str]:
+    """Yield the lines of a client's file that mention ordered delivery, unless the file may."""
+    if path in MAY_MENTION_ORDERED or room_of(path) == "ordered":
+        return
+    for number, line in enumerate(source.splitlines(), start=1):
+        if ORDERED.search(line):
+            yield f"{path}:{number}: mentions ordered delivery: call it through fetch/gatekeeper.py"
+
+
 def docstring_errors(path: str, source: str) -> Iterator[str]:
     """Yield the file if nothing says what it owns."""
     if not (ast.get_docstring(ast.parse(source)) or "").strip():
@@ -237,6 +259,7 @@ def test_imports_that_flow_downhill_pass(path, source):
         ("fetch/planner.py", "import os.path", "os"),
         ("consumer.py", "def f():\n    import random", "random"),
         ("client/engine.py", "import pyspark.sql", "pyspark"),
+        ("cli/topics.py", "from ..ordered.gates import START", "ordered"),
         ("attic.py", "", "attic"),
     ],
 )
@@ -292,12 +315,35 @@ def test_modules_without_tests_are_found(path, source, tests, missing):
     assert bool(list(errors_of_missing_tests(path, dedent(source), tests))) is missing
 
 
+@pytest.mark.parametrize(
+    ("path", "source", "found"),
+    [
+        ("fetch/planner.py", "# KIP-253", True),
+        ("fetch/planner.py", "from ..ordered import holds", True),
+        ("cli/topics.py", "a = 'topics with ordered delivery'", True),
+        ("group/group.py", "self.barrier = None", True),
+        ("fetch/planner.py", "from .gatekeeper import Gatekeeper  # in an ordered list", False),
+        ("consumer/managers.py", "from ..ordered import holds", False),
+        ("ordered/holds.py", "# KIP-253", False),
+    ],
+)
+def test_mentions_of_ordered_delivery_are_found(path, source, found):
+    assert bool(list(errors_of_mentions(path, source))) is found
+
+
 # -- the checkers, on what is there
 
 
 def test_imports_go_one_way_and_clocks_and_sockets_stay_in_their_rooms():
     check(import_errors, PACKAGE, PACKAGE)
     check(import_errors, TESTING, TESTING)
+
+
+def test_six_files_of_the_client_mention_ordered_delivery():
+    check(errors_of_mentions, PACKAGE, PACKAGE)
+    assert len(MAY_MENTION_ORDERED) <= 6
+    for path in MAY_MENTION_ORDERED:
+        assert ORDERED.search((PACKAGE / path).read_text(encoding="utf-8")), f"{path} is off the list: remove it"
 
 
 @pytest.mark.parametrize("folder", ["thinconsumer", "testing", "tests", "benchmarks", "examples", "docs", ".ci"])

@@ -1,11 +1,11 @@
-"""Linear hashing: the partition of a key on topics with ordered delivery, and the partitions that share its keys.
+"""Linear hashing: the partition of a key on counted topics, and the partitions that share its keys.
 
 A topic begins with ``initial`` partitions (N). With ``count`` undeleted partitions, L is the largest integer with
 ``N * 2**L <= count``, and ``S = count - N * 2**L`` partitions are split already: a hash goes to ``hash % (N * 2**L)``,
 or to ``hash % (N * 2**(L + 1))`` if the former is below S. Each partition from N on is therefore split off from exactly
 one other, its parent, and no key moves between two partitions that exist both before and after a change of the count.
 
-Pure functions of numbers, shared by the producer and the consumer (KIP-253). Arguments must satisfy ``1 <= initial <=
+Pure functions of numbers, shared by the producer and the consumer. Arguments must satisfy ``1 <= initial <=
 count``; :meth:`PartitionCounts.checked` checks numbers that come from a broker.
 """
 
@@ -16,14 +16,16 @@ from typing import NamedTuple
 
 
 class PartitionCounts(NamedTuple):
-    """The counts of a topic with ordered delivery. Partitions from ``undeleted`` on are marked for deletion."""
+    """The partition counts in the metadata of a counted topic (``wire.extensions``): to all other code, a tag that
+    Fetch and Produce requests repeat. Partitions from ``undeleted`` on are marked for deletion.
+    """
 
     initial: int
     undeleted: int
 
     @staticmethod
     def checked(initial: int, undeleted: int) -> PartitionCounts | None:
-        """Return the counts in a response, or None if the topic has no ordered delivery, or they are impossible."""
+        """Return the counts in a response, or None if the topic is not counted, or they are impossible."""
         return PartitionCounts(initial, undeleted) if 1 <= initial <= undeleted else None
 
 
@@ -75,7 +77,7 @@ def heirs_of(deleted: int, initial: int, undeleted: Container[int]) -> tuple[int
 def blocked_by(partition: int, initial: int, deleted: Iterable[int]) -> tuple[int, ...]:
     """Return those of the ``deleted`` partitions that may block ``partition``, in ascending order: its descendants.
 
-    A single shrinking can mark many descendants of one partition. KIP-253 states O(log n) here, which holds only for
+    A single shrinking can mark many descendants of one partition. The KIP states O(log n) here, which holds only for
     the children of one partition; see :func:`heirs_of` for the bound in the other direction.
     """
     return tuple(one for one in sorted(deleted) if partition in ancestors_of(one, initial))

@@ -49,7 +49,7 @@ class Metadata:
     __slots__ = (
         "_backoff", "_demanded", "_everything", "_expires_at", "_failing", "_failing_since", "_inquiries", "_listing",
         "_outages", "_random", "_refreshes_sent", "_retry", "_settings", "_wanted", "cluster_id", "controller_id",
-        "has_brokers", "has_listed", "nodes", "ordered", "rebootstrap_reason", "refresh_error", "refresh_reason",
+        "counted", "has_brokers", "has_listed", "nodes", "rebootstrap_reason", "refresh_error", "refresh_reason",
         "refreshed", "rejection", "topics", "version",
     )  # fmt: skip
 
@@ -77,7 +77,7 @@ class Metadata:
         self.nodes: dict[int, Node] = {}
         self.topics: dict[str, TopicMetadata] = {}
         self._failing: dict[str, None] = {}  #: Names of the topics in ``topics`` that have an error.
-        self.ordered: dict[str, None] = {}  #: Names of the topics in ``topics`` with ordered delivery (KIP-253).
+        self.counted: dict[str, None] = {}  #: Names of the topics in ``topics`` with partition counts.
         #: Whether a Metadata response has listed the brokers; ``nodes`` may also have some from :meth:`learn_node`.
         self.has_brokers = False
         self.cluster_id: str | None = None
@@ -214,7 +214,7 @@ class Metadata:
     def hint_leader(self, tp: TopicPartition, node: Node | None, leader: int, epoch: int) -> bool:
         """Accept a leader named in a Fetch error (KIP-951) if its epoch is newer; return whether it was accepted.
 
-        With ordered delivery it is only accepted for a topic whose partition count has never changed. Otherwise the
+        Of counted topics it is only accepted for one whose partition count has never changed. Otherwise the
         epoch may be from after another change, of which the response says nothing: after 2, 4 and 2 partitions, a
         Fetch with the new epoch and the old count would be answered with records that have to be held. A broker that
         knows of a change names no leader.
@@ -466,7 +466,7 @@ class Metadata:
         """Drop a topic that neither exists nor is wanted any more; otherwise short-lived topics would accumulate."""
         del self.topics[name]
         self._failing.pop(name, None)
-        self.ordered.pop(name, None)
+        self.counted.pop(name, None)
         self._outages.forget(name)
 
     def _set_error(self, topic: TopicMetadata, error: KafkaError | None) -> None:
@@ -510,9 +510,9 @@ class Metadata:
             known.counts = PartitionCounts.checked(raw.initial_partition_count, raw.undeleted_partition_count)
             known.partition_count_epoch = raw.partition_count_epoch
         if known.counts is None:
-            self.ordered.pop(name, None)
+            self.counted.pop(name, None)
         else:
-            self.ordered[name] = None
+            self.counted[name] = None
         known.partitions = found
         if known.first_seen is None:
             known.first_seen = frozenset() if self.has_listed else frozenset(known.partitions)
@@ -523,7 +523,7 @@ class Metadata:
         if raw.error_code == Code.UNKNOWN_TOPIC_OR_PARTITION and name not in self._wanted:
             self.topics.pop(name, None)
             self._failing.pop(name, None)
-            self.ordered.pop(name, None)
+            self.counted.pop(name, None)
             return
         topic = known if known is not None else self.topics.setdefault(name, TopicMetadata(name))
         self._set_error(topic, _topic_error(raw))

@@ -71,15 +71,15 @@ class TopicMetadata:
     error: KafkaError | None = None  #: The topic's error in the latest response, if any.
     partitions: dict[int, PartitionInfo] = field(default_factory=dict)
     #: Numbers of the partitions in the first response with this topic id; None before that response. Any other
-    #: partition was added to the topic later, and may have records that were written before this client saw it
-    #: (KIP-253). Empty if the topic was created while this client was running: all its partitions were added later.
+    #: partition was added to the topic later, and may have records that were written before this client saw it.
+    #: Empty if the topic was created while this client was running: all its partitions were added later.
     first_seen: frozenset[int] | None = None
     #: Newest leader epoch seen of each partition. Kept when ``partitions`` is cleared: otherwise an outdated leader
     #: would be accepted after one response from a broker that does not have the topic yet.
     epochs: dict[int, int] = field(default_factory=dict)
     doubts: dict[int, EpochDoubt] = field(default_factory=dict)  #: The partitions with a rejected newest epoch.
     lowered: dict[int, int] = field(default_factory=dict)  #: The epochs taken although newer ones had been seen.
-    #: The partition counts of a topic with ordered delivery (KIP-253); None for all other topics.
+    #: The partition counts of a counted topic; None for all other topics.
     counts: PartitionCounts | None = None
     #: The number of changes of these counts, which may return to earlier ones: from 2 to 4 partitions, to 2, and to 4.
     partition_count_epoch: int = -1

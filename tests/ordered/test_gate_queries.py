@@ -4,7 +4,7 @@ import pytest
 
 from thinconsumer import BrokerResponseError, TopicAuthorizationFailedError, TopicPartition
 from thinconsumer.broker import Edit, EntryError
-from thinconsumer.consumer.bulk_queries import look_up, look_up_gates, ordered_topics, partitions_of
+from thinconsumer.consumer.bulk_queries import ask, look_up, partitions_of
 from thinconsumer.ordered.gates import START
 from thinconsumer.wire.error_codes import Code
 from thinconsumer.wire.metadata import MetadataRequest
@@ -25,7 +25,7 @@ def gates_of(consumer):
     """Look up the gates of "t" as Spark's driver does: after the partitions and the log ends."""
     tps = [TopicPartition("t", number) for number in partitions_of(consumer, ["t"])["t"]]
     look_up(consumer, [dict.fromkeys(tps, -1)])
-    return look_up_gates(consumer, ordered_topics(consumer, ["t", "no-such"]))
+    return ask(consumer, lambda managers: managers.gate_queries().ask(["t", "no-such"]))
 
 
 def test_a_topic_that_has_not_changed_has_no_gates_and_costs_no_request(world):

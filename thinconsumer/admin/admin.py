@@ -64,7 +64,7 @@ class Admin(BaseClient):
     ) -> dict[str, KafkaError | None]:
         """Add partitions to topics; ``totals`` are their new partition counts.
 
-        On topics with ordered delivery (KIP-253) a lower count marks partitions for deletion; on others it is an error.
+        On counted topics (``wire.extensions``) a lower count marks partitions for deletion; on others it is an error.
         """
         return self._run(operations.CREATE_PARTITIONS, totals, timeout_ms)
 

@@ -40,7 +40,7 @@ class TopicDescription(NamedTuple):
     topic_id: bytes  #: Sixteen zero bytes from brokers without topic ids.
     internal: bool
     partitions: dict[int, PartitionInfo]
-    counts: PartitionCounts | None = None  #: The partition counts of a topic with ordered delivery (KIP-253).
+    counts: PartitionCounts | None = None  #: The partition counts of a counted topic.
 
 
 class GroupListing(NamedTuple):

@@ -66,7 +66,7 @@ class ServerSideAssignor:
         Raises:
             ValueError: The assignor assigns a partition that does not exist.
         """
-        # Assignors may expect numbers from 0 on, which partitions that are marked for deletion (KIP-253) do not have.
+        # Assignors may expect numbers from 0 on, which partitions that are marked for deletion do not have.
         numbers = {topic: sorted(partitions) for topic, partitions in topics.items()}
         places = {topic: {number: place for place, number in enumerate(found)} for topic, found in numbers.items()}
         subscriptions = {}

@@ -27,8 +27,8 @@ from .parsing import (
 
 LIST = ("topic", "partitions", "replicas")
 DESCRIBE = ("topic", "partition", "leader", "epoch", "replicas", "isr")
-#: Columns for topics with ordered delivery.
-ORDERED = ("initial", "count", "parent", "marked", "left")
+#: Columns for counted topics.
+COUNTED = ("initial", "count", "parent", "marked", "left")
 OFFSETS = ("first", "end")
 
 #: The first offset and the end offset of partitions.
@@ -53,7 +53,7 @@ def describe(parser: Parser) -> None:
     deleting.add_argument("topics", metavar="TOPIC", nargs="+")
     expanding = add_action(parser, _expand, "Add partitions to topics, up to a higher number.")
     shrinking = add_action(
-        parser, _shrink, "Delete partitions of topics with ordered delivery, once retention has emptied them."
+        parser, _shrink, "Delete partitions, once retention has emptied them, if the topic allows it."
     )
     shrinking.add_argument("--yes", action="store_true", help="do not ask")
     for each in (expanding, shrinking):
@@ -75,7 +75,7 @@ def _describe(options: argparse.Namespace) -> int:
     with connected_admin(options) as (admin, topics):
         results = admin.describe_topics(options.topics)
     described = successes(results, topics)
-    has_ordered = any(topic.counts is not None for topic in described.values())
+    has_counted = any(topic.counts is not None for topic in described.values())
     wanted = [found for topic in described.values() for found in _with_bounds(topic, every=options.offsets)]
     bounds = _bounds(options, wanted) if wanted else {}
     rows = []
@@ -83,10 +83,10 @@ def _describe(options: argparse.Namespace) -> int:
         for number, found in sorted(topic.partitions.items()):
             row = _row(found)
             first, end = bounds.get(TopicPartition(name, number), (None, None))
-            if has_ordered:
-                row += _ordered_cells(topic.counts, number, None if first is None or end is None else end - first)
+            if has_counted:
+                row += _counted_cells(topic.counts, number, None if first is None or end is None else end - first)
             rows.append(row + (first, end) * options.offsets)
-    print_rows(DESCRIBE + ORDERED * has_ordered + OFFSETS * options.offsets, rows, options.json)
+    print_rows(DESCRIBE + COUNTED * has_counted + OFFSETS * options.offsets, rows, options.json)
     return exit_code(results)
 
 
@@ -95,9 +95,9 @@ def _row(found: PartitionInfo) -> tuple[Any, ...]:
     return found.topic, found.partition, leader, found.leader_epoch, found.replicas, found.isr
 
 
-def _ordered_cells(counts: PartitionCounts | None, number: int, size: int | None) -> tuple[Any, ...]:
+def _counted_cells(counts: PartitionCounts | None, number: int, size: int | None) -> tuple[Any, ...]:
     if counts is None:
-        return (None,) * len(ORDERED)
+        return (None,) * len(COUNTED)
     is_marked = number >= counts.undeleted
     return *counts, parent_of(number, counts.initial), is_marked, size if is_marked else None
 
@@ -147,7 +147,7 @@ def _expand(options: argparse.Namespace) -> int:
     with connected_admin(options) as (admin, topics):
         have, results = _present_counts(admin, totals)
         for name, count in have.items():
-            # A broker with ordered delivery would take a lower count for a shrinking.
+            # For a counted topic, the broker would take a lower count for a shrinking.
             if totals[name] <= count:
                 results[name] = _refused(count, f"{totals[name]} would not increase")
         results |= admin.create_partitions({name: totals[name] for name in have if name not in results})

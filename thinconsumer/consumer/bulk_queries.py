@@ -6,8 +6,8 @@ public calls make one query each. Each function is one call of the given consume
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
 
 from ..calls import Call
 from ..client import to_seconds
@@ -16,13 +16,12 @@ from ..fetch.collector import Form, PollResult
 from ..types import TopicPartition
 from ..wire import ZERO_UUID
 from .consumer import Consumer
+from .managers import ConsumerManagers
 
-if TYPE_CHECKING:
-    from ..ordered.gate_queries import TopicGates
-
+T = TypeVar("T")
 Offsets = Mapping[TopicPartition, int]
 
-__all__ = ["known_topic_id", "look_up", "look_up_gates", "ordered_topics", "partitions_of", "poll_up_to"]
+__all__ = ["ask", "known_topic_id", "look_up", "partitions_of", "poll_up_to"]
 
 
 def partitions_of(
@@ -84,24 +83,12 @@ def aborted_batches(consumer: Consumer[Any, Any]) -> int:
         return consumer._reader.managers.collector.aborted_batches
 
 
-def ordered_topics(consumer: Consumer[Any, Any], topics: Iterable[str]) -> frozenset[str]:
-    """Return those of these topics that have ordered delivery (KIP-253), from cached metadata (no I/O)."""
-    return frozenset(consumer._reader.managers.metadata.ordered).intersection(topics)
-
-
-def look_up_gates(consumer: Consumer[Any, Any], topics: Iterable[str], timeout_ms: float | None = None) -> TopicGates:
-    """Return the gates of the partitions of these topics, which have ordered delivery (KIP-253).
-
-    Call it after the log ends were looked up with the same consumer: its metadata then contain each change of the
-    partition counts before these ends, as a leader rejects requests that are based on older metadata. Without a changed
-    topic in the metadata, no request is sent.
-    """
-    from ..ordered.gate_queries import changed_topics  # on demand, as most clusters have no such topic
-
-    reader = consumer._reader
+def ask(
+    consumer: Consumer[Any, Any], question: Callable[[ConsumerManagers], Call[T]], timeout_ms: float | None = None
+) -> T:
+    """Return the result of the call that ``question`` begins at the consumer's managers."""
     with consumer._shell.enter():
-        changed = changed_topics(reader.managers.metadata, frozenset(topics))
-        return reader.wait(reader.managers.gate_queries().ask(changed), timeout_ms) if changed else {}
+        return consumer._reader.wait(question(consumer._reader.managers), timeout_ms)
 
 
 def poll_up_to(

@@ -219,8 +219,8 @@ class Consumer(GroupCalls, Generic[K, V]):
         batches until their size reaches ``max_bytes`` (default: 8 MB). Checksums are verified (``check_crcs``).
         Control batches and batches without records are left out, and with ``isolation_level="read_committed"`` those of
         aborted and open transactions; otherwise these are returned. If the position is inside a batch, the batch is
-        returned whole, and its ``start`` is the position. Deserializers are not applied. A partition that ordered
-        delivery holds returns only batches that begin before the offset at which it waits.
+        returned whole, and its ``start`` is the position. Deserializers are not applied. A partition that
+        is held returns only batches that begin before the offset at which it waits.
         """
         limit = self._max_bytes(max_bytes)
         with self._shell.quiet_entry:

@@ -131,7 +131,7 @@ class Iteration:
 
     def _works(self) -> bool:
         """Return whether a Fetch has succeeded, or is not needed: the group has assigned no partitions, or all assigned
-        ones are paused or held by ordered delivery.
+        ones are paused or held.
         """
         managers = self._reader.managers
         group = managers.group

@@ -155,7 +155,7 @@ class ConsumerManagers:
     def _watch_counts(self, now: float) -> list[Request]:
         """Put the gatekeeper of topics with ordered delivery in place of this manager once such a topic has changed."""
         is_seen = self._counts_seen == self.metadata.version
-        if is_seen or not (self.metadata.ordered or self.partitions.counts):
+        if is_seen or not (self.metadata.counted or self.partitions.counts):
             return []
         self._counts_seen = self.metadata.version
         # On demand: most consumers read no such topic, and start in less time and memory without these modules.

@@ -34,7 +34,7 @@ class WantedPartition(NamedTuple):
     max_bytes: int
     leader_epoch: int
     topic_id: bytes
-    partition_count: int = -1  #: The count of undeleted partitions, on topics with ordered delivery (KIP-253).
+    partition_count: int = -1  #: See ``Partitions.set_count``; -1 for topics without one.
 
 
 class Plan(NamedTuple):

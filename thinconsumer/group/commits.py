@@ -438,8 +438,8 @@ class Commits:
             self._handle_membership_error(answer.request.context.stamp, error, entries, now)
         elif action is Action.RETRY_PARTITION:
             entries = self._without_removed(entries)
-            is_ordered = any(tp.topic in self._metadata.ordered for tp in entries)
-            if error.code != Code.UNKNOWN_TOPIC_OR_PARTITION or is_ordered:
+            is_counted = any(tp.topic in self._metadata.counted for tp in entries)
+            if error.code != Code.UNKNOWN_TOPIC_OR_PARTITION or is_counted:
                 self._metadata.request_update(f"committing: {error}")
             self._again(entries, error, now, delayed=True)
         elif action is Action.FAIL:
@@ -450,13 +450,13 @@ class Commits:
             self._again(entries, error, now)
 
     def _without_removed(self, entries: Entries) -> Entries:
-        """Return the offsets without those of assigned partitions that were removed, as topics with ordered delivery
-        lose partitions (KIP-253): their records are deleted, so there is nothing left to commit. Such a commit would
-        block until its deadline, and with it the rebalance that assigns the partitions that are left.
+        """Return the offsets without those of assigned partitions that were removed, as counted topics lose
+        partitions: their records are deleted, so there is nothing left to commit. Such a commit would block until its
+        deadline, and with it the rebalance that assigns the partitions that are left.
         """
         found: Entries = {}
         for tp, entry in entries.items():
-            topic = self._metadata.topics.get(tp.topic) if tp.topic in self._metadata.ordered else None
+            topic = self._metadata.topics.get(tp.topic) if tp.topic in self._metadata.counted else None
             if topic is not None and topic.partitions and tp.partition not in topic.partitions and tp in self._assigned:
                 self.queue.written(tp, entry)
             else:

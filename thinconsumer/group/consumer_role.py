@@ -179,8 +179,8 @@ class ConsumerRole:
         return shapes(view, self._group_topics, racks=racks, undeleted=self._undeleted())
 
     def _undeleted(self) -> dict[str, int]:
-        """Return the number of undeleted partitions by topic of the group with ordered delivery (KIP-253)."""
-        topics = (self._metadata.topics[name] for name in self._metadata.ordered if name in self._group_topics)
+        """Return the number of undeleted partitions by counted topic of the group."""
+        topics = (self._metadata.topics[name] for name in self._metadata.counted if name in self._group_topics)
         return {topic.name: topic.counts.undeleted for topic in topics if topic.counts is not None}
 
     def _forget_leading(self) -> None:

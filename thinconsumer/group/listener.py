@@ -36,7 +36,7 @@ class RebalanceListener:
 
 
 class PartitionKeyRebalanceListener(RebalanceListener):
-    """React to keys that move between partitions, on topics with ordered delivery (KIP-253).
+    """React to keys that move between partitions, when partitions are added or deleted.
 
     Pass an instance to ``subscribe``; any object with these methods will do. They run inside ``poll``, as those of
     :class:`RebalanceListener`. ``poll`` raises their exceptions, and the next poll repeats the call.

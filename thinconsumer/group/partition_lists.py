@@ -1,4 +1,4 @@
-"""Assign partitions that are marked for deletion apart from all others, with any assignor (KIP-253).
+"""Assign partitions that are marked for deletion apart from all others, with any assignor.
 
 Producers write nothing to partitions that are marked for deletion. If an assignor got both in one list, a member could
 get all marked partitions, and none of those with new records.
@@ -36,7 +36,7 @@ def assign_in_lists(
 ) -> Plan:
     """Return the assignment of every member, of the partitions that are not marked for deletion and of those that are.
 
-    ``undeleted`` has, by topic with ordered delivery, the number below which partitions are not marked. An assignor
+    ``undeleted`` has, by counted topic, the number below which partitions are not marked. An assignor
     keeps user data about the first list only: its numbers mean other partitions in the second.
     """
     kept: dict[str, tuple[int, ...]] = {}

@@ -26,7 +26,7 @@ class TopicShape(NamedTuple):
 
     partitions: int
     racks: tuple[frozenset[str], ...]  #: By partition, the racks of its replicas; empty if racks are ignored.
-    #: On topics with ordered delivery, the number of partitions that are not marked for deletion (KIP-253); else None.
+    #: On counted topics, the number of partitions that are not marked for deletion; else None.
     undeleted: int | None = None
 
 

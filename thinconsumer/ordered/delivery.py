@@ -153,7 +153,7 @@ class OrderedDelivery(KeyGatekeeper[OrderedTopic]):
         for name, shape in shapes(self._metadata).items():
             self._follow_topic(name, shape)
         self._read_before = frozenset()
-        for name in [name for name in self._topics if name not in self._metadata.ordered]:
+        for name in [name for name in self._topics if name not in self._metadata.counted]:
             self._forget(name)
         self._log_starts = {p: found for p, found in self._log_starts.items() if self._partitions.get(p.tp) is p}
 

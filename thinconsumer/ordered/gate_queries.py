@@ -34,11 +34,6 @@ class OffsetGate(NamedTuple):
 TopicGates = Mapping[str, Mapping[int, Sequence[OffsetGate]]]
 
 
-def changed_topics(metadata: Metadata, names: Collection[str]) -> list[str]:
-    """Return those of these topics that have ordered delivery and partitions that were added, according to metadata."""
-    return sorted(name for name, shape in shapes(metadata).items() if name in names and shape.has_changed)
-
-
 class GateQueries:
     """A manager that answers one query at a time: the gates of all partitions of some topics."""
 
@@ -54,12 +49,21 @@ class GateQueries:
         self.version = 0  #: Incremented when :meth:`topics` changes.
 
     def ask(self, names: Collection[str]) -> Call[TopicGates]:
-        """Begin a query, in place of an earlier one. Topics without changed counts are left out of the result."""
+        """Begin a query, in place of an earlier one. Topics without changed counts are left out of the result.
+
+        Ask after the log ends were looked up with the same consumer: its metadata then contain each change of the
+        partition counts before these ends, as a leader rejects requests that are based on older metadata. Without a
+        changed topic in the metadata, no request is sent.
+        """
         self._end()
-        self._names = tuple(names)
-        self._call = Call("look_up_gates()")
-        self.version += 1
-        return self._call
+        call: Call[TopicGates] = Call("look_up_gates()")
+        self._names = tuple(sorted(self._changed(names)))
+        if self._names:
+            self._call = call
+            self.version += 1
+        else:
+            call.succeed({})
+        return call
 
     def topics(self) -> frozenset[str]:
         """Return the topics whose metadata must be refreshed."""
@@ -119,15 +123,18 @@ class GateQueries:
 
     def _follow(self) -> None:
         """Begin anew with the topics that have other counts in metadata than before."""
-        changed = changed_topics(self._metadata, self._names)
+        changed = self._changed(self._names)
         for name in [name for name in self._topics if name not in changed]:
             self._topics.pop(name).clear()
-        for name in changed:
-            shape, topic = Shape.of(self._metadata.topics[name]), self._topics.get(name)
-            if shape is not None and (topic is None or topic.shape != shape):
+        for name, shape in sorted(changed.items()):
+            topic = self._topics.get(name)
+            if topic is None or topic.shape != shape:
                 if topic is not None:
                     topic.clear()
                 self._topics[name] = OrderedTopic(name, shape)
+
+    def _changed(self, names: Collection[str]) -> dict[str, Shape]:
+        return {n: shape for n, shape in shapes(self._metadata).items() if n in names and shape.has_changed}
 
     def _missing_epochs(self) -> Iterator[tuple[OrderedTopic, frozenset[int]]]:
         for topic in self._topics.values():

@@ -45,7 +45,7 @@ class Shape(NamedTuple):
 
 def shapes(metadata: Metadata) -> dict[str, Shape]:
     """Return the shapes of all topics with ordered delivery."""
-    found = {name: Shape.of(metadata.topics[name]) for name in metadata.ordered}
+    found = {name: Shape.of(metadata.topics[name]) for name in metadata.counted}
     return {name: shape for name, shape in found.items() if shape is not None}
 
 
@@ -58,7 +58,7 @@ def has_changed(metadata: Metadata, partitions: Partitions) -> bool:
         return True
     for name, shape in found.items():
         partitions.set_count(name, shape.counts.undeleted)
-    for name in partitions.counts.keys() - metadata.ordered:
+    for name in partitions.counts.keys() - metadata.counted:
         partitions.set_count(name, None)  # the topic was created anew, without ordered delivery
     return False
 

@@ -28,7 +28,7 @@ Guarantees:
   guarantee ends if the broker forgets the producer (``producer.id.expiration.ms``, a day) or removes the partition
   while a batch awaits its response, and for the batch in flight when a new producer id follows a partition's 32,768th
   epoch.
-* **In order by key** on topics with ordered delivery (KIP-253), also while their partition count changes: a record goes
+* **In order by key** on counted topics, also while their partition count changes: a record goes
   to another partition once each earlier one with its key is acknowledged, has failed, or goes there first. Records that
   were sent to an explicit partition stay there.
 * **Bounded.** At most ``buffer_memory`` bytes of records are held, plus one encoded batch per partition; every call

@@ -61,7 +61,7 @@ class TopicBuffer:
         self.sticky = sticky
         self.partitions = 0  #: Number of partitions; 0 while unknown.
         self.available: list[int] = []  #: Partitions with a leader that are not marked for deletion.
-        #: The counts by which the partitions of all queued records were chosen; None without ordered delivery.
+        #: The counts by which the partitions of all queued records were chosen; None if it is not counted.
         self.counts: PartitionCounts | None = None
         #: The counts in the latest metadata. While they differ, only batches that may be in the log already are sent.
         self.next_counts: PartitionCounts | None = None
@@ -150,7 +150,7 @@ class Accumulator:
             partitions = buffer.partitions if counts is None else counts.undeleted
             return buffer.sticky.choose(size, partitions, buffer.available)
         if counts is not None:
-            return partition_for_ordered_key(key, counts)
+            return partition_for_counted_key(key, counts)
         return partition_for_key(key, buffer.partitions)
 
     def _batch_with_room(
@@ -331,8 +331,8 @@ def partition_for_key(key: bytes, partitions: int) -> int:
     return (murmur2(key) & 0x7FFFFFFF) % partitions
 
 
-def partition_for_ordered_key(key: bytes, counts: PartitionCounts) -> int:
-    """Return the partition of a key on a topic with ordered delivery (KIP-253), by linear hashing of the same hash."""
+def partition_for_counted_key(key: bytes, counts: PartitionCounts) -> int:
+    """Return the partition of a key on a counted topic, by linear hashing of the same hash."""
     return partition(key, *counts)
 
 

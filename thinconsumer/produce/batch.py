@@ -85,7 +85,7 @@ class ProducerBatch:
     #: The new batch and index of each record, if they were moved after a change of the partition count.
     moved: list[tuple[ProducerBatch, int]] | None = None
     is_pinned: bool = False  #: Whether ``send`` got the partition of the records, so that they are never moved.
-    #: The topic's partition count by which the partition was chosen; -1 without ordered delivery.
+    #: The topic's partition count by which the partition was chosen; -1 if it is not counted.
     partition_count: int = -1
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""Moves records of a topic with ordered delivery to other partitions after its partition count has changed (KIP-253).
+"""Moves records of a counted topic to other partitions after its partition count has changed.
 
 All records with a key that are not written yet are in one queue, so they stay in the order of ``send`` when each is
 appended to the queue of its key's new partition. The move is planned first and then carried out by assignments that may
@@ -107,7 +107,7 @@ def plan(
 ) -> Repartition:
     """Return the move of all records in ``queues``, the partitions of one topic; none of them is unresolved.
 
-    ``count`` is the topic's new number of partitions, -1 without ordered delivery. ``queue_of`` returns the queue of a
+    ``count`` is the topic's new number of partitions, -1 if it is not counted. ``queue_of`` returns the queue of a
     partition, which may be a new one.
     """
     tails = {queue.tp.partition: _Tail(queue, batch_size) for queue in queues}

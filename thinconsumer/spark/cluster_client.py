@@ -9,19 +9,17 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from ..consumer import Consumer
-from ..consumer.bulk_queries import known_topic_id, look_up, look_up_gates, ordered_topics, partitions_of, poll_up_to
+from ..consumer.bulk_queries import known_topic_id, look_up, partitions_of, poll_up_to
 from ..errors import AuthorizationError, IllegalArgumentError, KafkaError, UnknownTopicOrPartitionError
 from ..types import TopicPartition
 from ..wire import ZERO_UUID
 from .kafka_options import errors_name_host
 from .offsets import EARLIEST, LATEST, Offsets, partition_names
 from .options import AssignedPartitions, Selection, SourceOptions, TopicNames, consumer_config
-
-if TYPE_CHECKING:
-    from ..ordered.gate_queries import TopicGates
+from .order import TopicOrder
 
 log = logging.getLogger(__name__)
 
@@ -40,11 +38,10 @@ COMMIT_PAUSE_S = 60.0
 
 
 class Found(NamedTuple):
-    """The offsets for each dict of timestamps, and what holds partitions of their topics back (KIP-253)."""
+    """The offsets for each dict of timestamps, and what holds partitions of their topics up to the log ends."""
 
     offsets: list[dict[TopicPartition, int]]
-    ordered: frozenset[str]  #: The topics with ordered delivery.
-    gates: TopicGates  #: Those of topics whose partition count has changed; they cover all records up to the log ends.
+    order: TopicOrder
 
 
 class ClusterClient:
@@ -91,16 +88,13 @@ class ClusterClient:
     def offsets(self, *questions: Mapping[TopicPartition, int]) -> Found:
         """Return the offsets for each dict of ListOffsets timestamps, in one round trip.
 
-        Gates are looked up afterwards, by the same consumer: its metadata are as new as the offsets. They take two more
-        round trips, but only if a topic with ordered delivery has changed.
+        What holds partitions is looked up afterwards, by the same consumer: its metadata are as new as the offsets.
         """
 
         def request(consumer: Consumer[Any, Any]) -> Found:
             offsets = look_up(consumer, questions)
-            ordered = ordered_topics(consumer, {tp.topic for question in questions for tp in question})
-            if not ordered or self._options.order == "off":
-                return Found(offsets, ordered, {})
-            return Found(offsets, ordered, look_up_gates(consumer, ordered))
+            topics = {tp.topic for question in questions for tp in question}
+            return Found(offsets, TopicOrder.look_up(consumer, topics, self._options.order))
 
         return self._retry(request)
 
@@ -149,7 +143,7 @@ class ClusterClient:
         try:
             consumer = self._group_consumer(group)
             if group in self._commit_at:
-                # The last commit may have failed since a partition was removed, as on topics with ordered delivery.
+                # The last commit may have failed since a partition was removed, as counted topics lose them.
                 there = partitions_of(consumer, sorted({tp.topic for tp in offsets}), COMMIT_MS)
                 offsets = {tp: offset for tp, offset in offsets.items() if tp.partition in there.get(tp.topic, ())}
             consumer.commit(offsets, COMMIT_MS)

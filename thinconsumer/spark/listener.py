@@ -18,8 +18,9 @@ from pyspark.sql.streaming.listener import StreamingQueryListener
 from ..errors import KafkaConfigurationError
 from ..types import TopicPartition
 from .cluster_client import ClusterClient
-from .offsets import Offsets, from_json
+from .offsets import Offsets
 from .options import AssignedPartitions, Selection, TopicNames, parse
+from .order import offsets_of
 
 log = logging.getLogger(__name__)
 
@@ -161,4 +162,4 @@ def _offsets(value: Any) -> Offsets:
         value = json.loads(value)
     if value is not None and not isinstance(value, dict):
         raise ValueError(f"{value!r:.80} is no object of offsets by topic, which a Kafka source reports")
-    return from_json(value or {})
+    return offsets_of(value or {})

@@ -7,8 +7,7 @@ Spark calls ``initialOffset()`` again when it repeats the first batch after a cr
 offsets, records would be skipped. So ``initialOffset()`` returns the constant ``{}``, and the end offset of the first
 batch also contains the start of that batch, under ``@start``, which is no legal topic name.
 
-While a barrier holds new partitions of a topic, offsets also contain its state, under ``@barrier``: a query that is
-started again must not wait for the grace time anew. The module ``order`` describes that state.
+The module ``order`` adds its state under another such name.
 """
 
 from __future__ import annotations
@@ -28,7 +27,6 @@ Json = dict[str, Any]
 LATEST = -1
 EARLIEST = -2
 START_KEY = "@start"
-BARRIER_KEY = "@barrier"
 
 _OFFSETS = '{"topicA":{"0":23,"1":-1},"topicB":{"0":-2}}'
 _TIMESTAMPS = '{"topicA":{"0":1700000000000,"1":1700000000000}}'
@@ -79,7 +77,7 @@ def from_json(value: Mapping[str, Any]) -> Offsets:
     Raises:
         KafkaConfigurationError: the value has another format.
     """
-    return _read({topic: numbers for topic, numbers in value.items() if topic not in (START_KEY, BARRIER_KEY)})
+    return _read({topic: numbers for topic, numbers in value.items() if topic != START_KEY})
 
 
 def first_batch_start(value: Mapping[str, Any]) -> Offsets | None:

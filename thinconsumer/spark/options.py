@@ -20,6 +20,7 @@ from ..lazy_dataclass import dataclass, field
 from ..types import TopicPartition
 from .kafka_options import KAFKA, OBJECTS, SECURITY_NAMES, errors_name_host, hidden, without_objects
 from .offsets import EARLIEST, LATEST, Offsets, parse_assignment, parse_offsets, parse_timestamps, partition_names
+from .order import OrderOptions, without_order
 
 T = TypeVar("T")
 
@@ -102,8 +103,7 @@ class SourceOptions:
     fetch_offset_num_retries: int = 3
     fetch_offset_retry_interval_ms: int = 1000
     commit_group: str | None = None
-    order: str = "topic"  #: The option ``kafka.ordered.delivery``.
-    order_grace_ms: int = 300_000  #: The option ``kafka.ordered.delivery.grace.ms``.
+    order: OrderOptions = OrderOptions()  #: The options of the module ``order``.
 
     @property
     def is_limited(self) -> bool:
@@ -182,8 +182,7 @@ def parse(options: Mapping[str, str]) -> SourceOptions:
     if problems:
         raise KafkaConfigurationError(join_problems(problems))
     (config,) = configs
-    values |= {"order": config.ordered_delivery, "order_grace_ms": config.ordered_delivery_grace_ms}
-    return SourceOptions(kafka=kafka, given=frozenset(given), **values)
+    return SourceOptions(kafka=kafka, given=frozenset(given), order=OrderOptions.of(config), **values)
 
 
 def _consumer_config(kafka: Mapping[str, str]) -> ConsumerConfig:
@@ -200,17 +199,13 @@ def split_options(options: Mapping[str, str]) -> tuple[dict[str, str], dict[str,
     return {name: value for name, value in lower.items() if not name.startswith(KAFKA)}, hidden(kafka)
 
 
-#: Options of the consumer that only the driver's planning uses.
-ORDER = ("ordered_delivery", "ordered_delivery_grace_ms")
-
-
 def consumer_config(kafka: Mapping[str, str], **own: str) -> dict[str, str]:
     """Return the configuration of a consumer: the user's ``kafka.*`` options, overridden by the source's own.
 
     The consumers hold no partition: the driver plans which records are read when, and tasks read what is planned.
     """
-    taken = {name: value for name, value in kafka.items() if _has_effect(name) and name.replace(".", "_") not in ORDER}
-    return {**taken, "ordered.delivery": "off", **own}
+    taken = {name: value for name, value in kafka.items() if _has_effect(name)}
+    return {**without_order(taken), **own}
 
 
 def _has_effect(name: str) -> bool:

@@ -1,4 +1,4 @@
-"""Pure functions that keep the records of each key in order over micro-batches (KIP-253): what may be offered now.
+"""Keep the records of each key in order over micro-batches (KIP-253): pure functions that say what may be read now.
 
 A micro-batch reads its partitions in parallel tasks, so a key's earlier records must be in an earlier micro-batch, and
 not in another partition of the same one. The gates of topics with ordered delivery follow from brokers' answers and the
@@ -12,19 +12,73 @@ them. What a barrier waits for cannot be computed again later, so its state is p
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ..config import ConsumerConfig
+from ..consumer.bulk_queries import ask
 from ..errors import KafkaConfigurationError
 from ..ordered.gates import START
 from ..types import TopicPartition
-from .offsets import BARRIER_KEY, Json, Offsets
+from .offsets import Json, Offsets, from_json
 
 if TYPE_CHECKING:
+    from ..consumer import Consumer
     from ..ordered.gate_queries import OffsetGate, TopicGates
 
 #: Offsets of one topic, by partition number.
 ByNumber = Mapping[int, int]
+#: The name of the barriers in a stream's offsets. A query that is started again must not wait for the grace time anew.
+BARRIER_KEY = "@barrier"
+
+
+class TopicOrder(NamedTuple):
+    """What holds partitions of some topics, looked up after their log ends."""
+
+    counted: frozenset[str]  #: The topics with ordered delivery: they may lose partitions.
+    gates: TopicGates  #: Those of topics whose partition count has changed; they cover all records up to the log ends.
+
+    @staticmethod
+    def look_up(consumer: Consumer[Any, Any], topics: Collection[str], options: OrderOptions) -> TopicOrder:
+        """Return the order of topics with the consumer's metadata, in two round trips if one of them has changed."""
+        counted = frozenset(consumer._reader.managers.metadata.counted).intersection(topics)
+        if not counted or options.kind == "off":
+            return TopicOrder(counted, {})
+        return TopicOrder(counted, ask(consumer, lambda managers: managers.gate_queries().ask(counted)))
+
+    @property
+    def held_topics(self) -> Collection[str]:
+        """The topics with partitions that may be held."""
+        return self.gates.keys()
+
+    def open_ends(self, begin: Offsets, latest: Offsets, earliest: Mapping[TopicPartition, int]) -> Offsets:
+        """Return :func:`open_ends`."""
+        return open_ends(begin, latest, earliest, self.gates)
+
+    def open_ends_of_batch(self, begin: Offsets, ends: Offsets, earliest: Mapping[TopicPartition, int]) -> Offsets:
+        """Return :func:`open_ends_of_batch`."""
+        return open_ends_of_batch(begin, ends, earliest, self.gates)
+
+
+class OrderOptions(NamedTuple):
+    """The options ``kafka.ordered.delivery`` and ``kafka.ordered.delivery.grace.ms``."""
+
+    kind: str = "topic"
+    grace_ms: int = 300_000
+
+    @staticmethod
+    def of(config: ConsumerConfig) -> OrderOptions:
+        """Return the options of a consumer's configuration."""
+        return OrderOptions(config.ordered_delivery, config.ordered_delivery_grace_ms)
+
+
+def without_order(kafka: Mapping[str, str]) -> dict[str, str]:
+    """Return the options of the source's consumers, which hold no partition: the driver has planned what is read."""
+    own = ("ordered_delivery", "ordered_delivery_grace_ms")
+    return {
+        **{name: text for name, text in kafka.items() if name.replace(".", "_") not in own},
+        "ordered.delivery": "off",
+    }
 
 
 def open_ends(begin: Offsets, latest: Offsets, earliest: Mapping[TopicPartition, int], gates: TopicGates) -> Offsets:
@@ -149,13 +203,17 @@ def open_topic(
 
 
 def open_topics(
-    begin: Offsets, latest: Offsets, barriers: Barriers, when: LookedUp, grace_ms: int
-) -> tuple[Offsets, dict[str, Barrier]]:
+    begin: Offsets, latest: Offsets, barriers: Barriers, when: LookedUp, options: OrderOptions
+) -> tuple[Offsets, Barriers]:
     """Return the offsets up to which partitions may be read, and the barriers of the topics that have one."""
+    if options.kind != "barrier":
+        return latest, barriers
     found: Offsets = {}
     left: dict[str, Barrier] = {}
     for topic in sorted({tp.topic for tp in latest}):
-        open_ones, barrier = open_topic(_of(topic, begin), _of(topic, latest), barriers.get(topic), when, grace_ms)
+        open_ones, barrier = open_topic(
+            _of(topic, begin), _of(topic, latest), barriers.get(topic), when, options.grace_ms
+        )
         found |= {TopicPartition(topic, number): offset for number, offset in open_ones.items()}
         if barrier is not None:
             left[topic] = barrier
@@ -171,7 +229,12 @@ def unfinished(barriers: Barriers, end: Offsets) -> dict[str, Barrier]:
     }
 
 
-def barriers_of(value: Mapping[str, Any]) -> dict[str, Barrier]:
+def offsets_of(value: Json) -> Offsets:
+    """Return the offsets of a stream without its barriers."""
+    return from_json({topic: numbers for topic, numbers in value.items() if topic != BARRIER_KEY})
+
+
+def state_of(value: Mapping[str, Any]) -> dict[str, Barrier]:
     """Return the barriers in the offsets of a stream.
 
     Raises:
@@ -186,7 +249,7 @@ def barriers_of(value: Mapping[str, Any]) -> dict[str, Barrier]:
         ) from error
 
 
-def with_barriers(value: Json, barriers: Barriers) -> Json:
+def with_state(value: Json, barriers: Barriers) -> Json:
     """Return a stream's offsets with its barriers."""
     return (
         {**value, BARRIER_KEY: {topic: _to_json(barriers[topic]) for topic in sorted(barriers)}} if barriers else value

@@ -191,7 +191,7 @@ def plan_micro_batch(start: Offsets, end: Offsets, earliest: Mapping[TopicPartit
 
 
 def removed_before_read(removed: Offsets, latest: Mapping[TopicPartition, int]) -> list[Loss]:
-    """Return the losses in partitions with ordered delivery that were ``removed``, since retention had emptied them.
+    """Return the losses in partitions of counted topics that were ``removed``, since retention had emptied them.
 
     ``removed`` are the offsets up to which they were read, ``latest`` the log ends when they were last seen.
     """

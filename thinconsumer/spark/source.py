@@ -39,17 +39,7 @@ from . import options as source_options
 from . import order, planner
 from .cluster_client import ClusterClient, Found
 from .columns import COLUMNS
-from .offsets import (
-    EARLIEST,
-    LATEST,
-    Json,
-    Offsets,
-    first_batch_end,
-    first_batch_start,
-    from_json,
-    partition_names,
-    to_json,
-)
+from .offsets import EARLIEST, LATEST, Json, Offsets, first_batch_end, first_batch_start, partition_names, to_json
 from .options import AtCommitted, AtOffsets, Bound, SourceOptions
 from .worker_process import prepare
 
@@ -69,7 +59,6 @@ else:
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from ..ordered.gate_queries import TopicGates
     from .write_options import WriteSettings
 
 log = logging.getLogger(__name__)
@@ -174,7 +163,7 @@ class _Reader:
     ) -> tuple[list[planner.ClusterOffsets], Found]:
         """Return the offsets that each bound needs, in one round trip (two if one is a group's committed offsets).
 
-        The second element has the gates of topics with ordered delivery.
+        The second element has what holds partitions.
         """
         for bound, option in zip(bounds, ("startingOffsets", "endingOffsets")):
             planner.check_every_partition_named(bound, partitions, option)
@@ -205,16 +194,16 @@ class KafkaBatchReader(_Reader, DataSourceReader):
             self._cluster.close()
         first = planner.offsets_of(starting, at_start, no_match_is_latest=options.no_match == "latest")
         last = planner.offsets_of(ending, at_end, no_match_is_latest=True)
-        if found.gates:
-            last = self._open(first, last, at_start, found.gates)
+        if found.order.held_topics:
+            last = self._open(first, last, at_start, found.order)
         return self._tasks(planner.plan_batch(first, last, at_start), partitions)
 
     @staticmethod
-    def _open(first: Offsets, last: Offsets, cluster: planner.ClusterOffsets, gates: TopicGates) -> Offsets:
+    def _open(first: Offsets, last: Offsets, cluster: planner.ClusterOffsets, found: order.TopicOrder) -> Offsets:
         """Return the ends without records of keys of which the batch lacks earlier ones."""
         begin = {tp: max(offset, cluster.earliest[tp]) for tp, offset in first.items()}
         ends = {tp: min(offset, cluster.latest[tp]) for tp, offset in last.items()}
-        opened = order.open_ends_of_batch(begin, ends, cluster.earliest, gates)
+        opened = found.open_ends_of_batch(begin, ends, cluster.earliest)
         held = [tp for tp in sorted(ends) if opened[tp] < ends[tp]]
         if held:
             log.warning(
@@ -228,7 +217,7 @@ class LogEnds(NamedTuple):
     """The log ends of all partitions, what holds some of them back, and when that was looked up."""
 
     latest: Offsets
-    gates: TopicGates
+    order: order.TopicOrder
     when: order.LookedUp
 
 
@@ -274,26 +263,24 @@ class KafkaStreamReader(_Reader, DataSourceStreamReader):
             start = self._seen or {}
         if not start:
             begin, ends = self._begin()
-            offered = self._pass_gates(begin, ends)
+            offered = self._open_ends(begin, ends)
             self._note_held(begin, offered, ends)
             self._seen = first_batch_end(begin, self._limit(begin, offered, ends, limit))
             return self._seen
-        begin, barriers = from_json(start), order.barriers_of(start)
+        begin, before = order.offsets_of(start), order.state_of(start)
         ends = self._find_latest(begin)
         if is_finished:
             self.commit(start)  # behind the lookup, which shows the partitions that were removed
-        offered, before = self._pass_gates(begin, ends), barriers
-        if self._options.order == "barrier":
-            offered, barriers = order.open_topics(begin, offered, before, ends.when, self._options.order_grace_ms)
+        offered, state = order.open_topics(begin, self._open_ends(begin, ends), before, ends.when, self._options.order)
         self._note_held(begin, offered, ends)
         end = self._limit(begin, offered, ends, limit)
-        barriers = order.unfinished(barriers, end)
-        if end == begin and barriers == before:
+        state = order.unfinished(state, end)
+        if end == begin and state == before:
             self._seen = start
         else:
             # If no partition exists, to_json() returns ``{}``, which is also the offset before the first batch: the
             # stream would start anew. So the end is written like that of a first batch, which is never ``{}``.
-            self._seen = order.with_barriers(to_json(end), barriers) or first_batch_end({}, {})
+            self._seen = order.with_state(to_json(end), state) or first_batch_end({}, {})
         return self._seen
 
     def reportLatestOffset(self) -> Json | None:
@@ -303,8 +290,8 @@ class KafkaStreamReader(_Reader, DataSourceStreamReader):
     def partitions(self, start: Json, end: Json) -> Sequence[InputPartition]:
         """Return the tasks of a micro-batch, which may be repeated after a crash."""
         self._seen = end
-        first = first_batch_start(end) if not start else from_json(start)
-        until = from_json(end)
+        first = first_batch_start(end) if not start else order.offsets_of(start)
+        until = order.offsets_of(end)
         if first is None and until:
             raise KafkaConfigurationError(
                 "the checkpoint lacks the start of the first batch, which Spark's own connector planned but did not "
@@ -319,7 +306,7 @@ class KafkaStreamReader(_Reader, DataSourceStreamReader):
     def commit(self, end: Json) -> None:
         """Commit the end of a finished batch for ``commitGroup``."""
         group = self._options.commit_group
-        offsets = {tp: offset for tp, offset in from_json(end).items() if tp not in self._removed}
+        offsets = {tp: offset for tp, offset in order.offsets_of(end).items() if tp not in self._removed}
         if group is not None and offsets != self._committed and self._cluster.commit(group, offsets):
             self._committed = offsets
 
@@ -345,7 +332,7 @@ class KafkaStreamReader(_Reader, DataSourceStreamReader):
         (latest,) = found.offsets
         # Partitions that were marked for deletion are removed once retention has emptied them. Their offsets stay: if
         # the count grows again, the new partition continues behind them.
-        removed = {tp: offset for tp, offset in begin.items() if tp not in latest and tp.topic in found.ordered}
+        removed = {tp: offset for tp, offset in begin.items() if tp not in latest and tp.topic in found.order.counted}
         self._removed = frozenset(removed)
         losses = planner.removed_before_read(removed, self._latest or {})
         self._handle_losses(planner.ReadPlan([], losses))
@@ -353,7 +340,7 @@ class KafkaStreamReader(_Reader, DataSourceStreamReader):
 
     def _remember(self, latest: Offsets, found: Found, begun_ms: int) -> LogEnds:
         self._latest = latest
-        ends = LogEnds(latest, found.gates, order.LookedUp(begun_ms, self._now_ms()))
+        ends = LogEnds(latest, found.order, order.LookedUp(begun_ms, self._now_ms()))
         if self._has_target:
             self._target = ends
         return ends
@@ -361,14 +348,15 @@ class KafkaStreamReader(_Reader, DataSourceStreamReader):
     def _now_ms(self) -> int:
         return int(self._wall_clock() * 1000)
 
-    def _pass_gates(self, begin: Offsets, ends: LogEnds) -> Offsets:
-        """Return the offsets up to which the gates of topics with ordered delivery let the next micro-batch read."""
-        if not ends.gates:
+    def _open_ends(self, begin: Offsets, ends: LogEnds) -> Offsets:
+        """Return the offsets up to which the next micro-batch may read the partitions that may be held."""
+        held_topics = ends.order.held_topics
+        if not held_topics:
             return ends.latest
         # Partitions may have been removed since the target of AvailableNow was looked up.
         there = self._cluster.partitions(known=begin).keys() if self._has_target else ends.latest.keys() - self._removed
-        earliest = self._cluster.earliest(tp for tp in ends.latest if tp.topic in ends.gates and tp in there)
-        return order.open_ends(begin, ends.latest, earliest, ends.gates)
+        earliest = self._cluster.earliest(tp for tp in ends.latest if tp.topic in held_topics and tp in there)
+        return ends.order.open_ends(begin, ends.latest, earliest)
 
     def _note_held(self, begin: Offsets, offered: Offsets, ends: LogEnds) -> None:
         """Log which partitions are held, when they change: an idle query must say what it waits for."""

@@ -1,5 +1,5 @@
 """ConsumerGroupPositions (key 25301, not Kafka's): members of a group exchange positions through the group's
-coordinator (KIP-253).
+coordinator.
 
 A member sends a request after each heartbeat interval while it waits for the position of another member, or while the
 previous response has asked for one of its own positions. Works for members of classic groups, with their generation,

@@ -240,7 +240,7 @@ class Code(enum.IntEnum):
     GROUP_DELETION_FAILED = 134, "the group could not be deleted"
     STREAMS_TOPOLOGY_DESCRIPTION_UPDATE_FAILED = 135, "the broker could not store the streams topology's description"
     CONTROLLER_ID_NOT_REGISTERED = 136, "no controller with this id is registered"
-    # Not Kafka's: KIP-253, which names the exception InvalidPartitionMetadataException. See ``wire.extensions``.
+    # Not Kafka's, see ``wire.extensions``.
     INVALID_PARTITION_METADATA = 25_300, "the client and the broker know different numbers of partitions", REFRESH
 
 

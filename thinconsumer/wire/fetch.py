@@ -89,8 +89,8 @@ class ReplicaState(Struct):
 class FetchPartition(Struct):
     """The fetch offset in one partition, the leader epoch known to the client, and the epoch of the last batch read.
 
-    ``undeleted_partition_count`` is the partition count that the consumer has in its metadata for a topic with ordered
-    delivery, without partitions marked for deletion; -1 for all other topics (KIP-253, not Kafka's).
+    ``undeleted_partition_count`` is the one that the consumer has in its metadata for a counted topic; -1 for all other
+    topics, see :mod:`.extensions`.
     """
 
     partition: int = int32("0+")

@@ -4,8 +4,8 @@ In version 0 an empty list of topics requests all topics; from version 1 on None
 Version 4 lets the client forbid automatic topic creation, version 5 adds offline replicas, version 7 leader epochs
 (KIP-320), version 10 topic ids, which requests may use from version 12 on (KIP-516). Versions 8 to 10 can also report
 the client's authorized operations on the cluster; later versions leave that to DescribeCluster (KIP-700). Version 13
-adds an error code for the whole response (KIP-1102: REBOOTSTRAP_REQUIRED). The tagged fields are the project's own, for
-topics with ordered delivery only (KIP-253).
+adds an error code for the whole response (KIP-1102: REBOOTSTRAP_REQUIRED). The tagged fields are the project's own
+(:mod:`.extensions`).
 """
 
 from __future__ import annotations
@@ -38,8 +38,7 @@ class MetadataResponsePartition(Struct):
 class MetadataResponseTopic(Struct):
     """A topic and its partitions, or an error. ``name`` is None if the request named an unknown topic id.
 
-    Both counts are -1 unless the topic has ordered delivery. Partitions from the second one on are marked for deletion.
-    ``partition_count_epoch`` is the number of changes of the count.
+    The counts and the number of their changes are -1 unless the topic is a counted one, see :mod:`.extensions`.
     """
 
     error_code: int = int16("0+")

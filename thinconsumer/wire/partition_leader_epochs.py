@@ -1,5 +1,5 @@
 """PartitionLeaderEpochsForPartitions (key 25300, not Kafka's): the leader epochs before a partition was created, and
-before it was marked for deletion (KIP-253). Any broker answers, from its copy of the cluster's metadata.
+before it was marked for deletion. Any broker answers, from its copy of the cluster's metadata.
 
 Records of these epochs were written with the earlier number of partitions. OffsetForLeaderEpoch returns the offset at
 which they end in a partition's log.

@@ -4,7 +4,7 @@ Version 3 adds transactions and message format 2, version 7 zstd (KIP-110), vers
 that caused the error (KIP-467), version 9 is flexible, version 10 reports newer leaders and their addresses (KIP-951).
 From version 12 on a transactional produce adds its partitions to the transaction implicitly (KIP-890), version 13 names
 topics by id (KIP-516). Brokers from 4.0 on advertise versions 0 to 2 for old librdkafka clients, but reject them. With
-``acks=0`` there is no response. The tagged field of topics is the project's own (KIP-253).
+``acks=0`` there is no response. The tagged field of topics is the project's own.
 """
 
 from __future__ import annotations
@@ -64,8 +64,8 @@ class PartitionProduceData(Struct):
 class TopicProduceData(Struct):
     """The batches for one topic, named by ``name`` up to version 12 and by ``topic_id`` after.
 
-    ``undeleted_partition_count`` is the number by which the producer chose the partitions on a topic with ordered
-    delivery; -1 if it did not, and on all other topics.
+    ``undeleted_partition_count`` is the number by which the producer chose the partitions of a counted topic; -1 if it
+    did not, and for all other topics, see :mod:`.extensions`.
     """
 
     name: str = string("0-12", ignorable=True)
