@@ -1,18 +1,11 @@
 """Linear hashing, exhaustively for up to 16 initial partitions and counts up to 256."""
 
 import math
+from collections.abc import Container, Iterable
 
 import pytest
 
-from thinconsumer.linear_hashing import (
-    PartitionCounts,
-    ancestors_of,
-    blocked_by,
-    heirs_of,
-    keeper_of,
-    parent_of,
-    partition_of,
-)
+from thinconsumer.linear_hashing import PartitionCounts, ancestors_of, keeper_of, parent_of, partition_of
 
 pytestmark = pytest.mark.once
 
@@ -34,6 +27,24 @@ def hashes(initial: int) -> range:
     while size < COUNT_MAX:
         size *= 2
     return range(size)
+
+
+def heirs_of(deleted: int, initial: int, undeleted: Container[int]) -> tuple[int, ...]:
+    """Return the ``undeleted`` partitions that a partition marked for deletion may block, in descending order.
+
+    The first one has inherited the keys. Further ones inherit them if the count shrinks again, so the deleted partition
+    blocks at most O(log n) of n partitions.
+    """
+    return tuple(one for one in ancestors_of(deleted, initial) if one in undeleted)
+
+
+def blocked_by(partition: int, initial: int, deleted: Iterable[int]) -> tuple[int, ...]:
+    """Return those of the ``deleted`` partitions that may block ``partition``, in ascending order: its descendants.
+
+    A single shrinking can mark many descendants of one partition. KIP-253 states O(log n) here, which holds only for
+    the children of one partition; see :func:`heirs_of` for the bound in the other direction.
+    """
+    return tuple(one for one in sorted(deleted) if partition in ancestors_of(one, initial))
 
 
 @pytest.mark.parametrize("initial", INITIAL)

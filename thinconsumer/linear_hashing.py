@@ -11,7 +11,6 @@ count``; :meth:`PartitionCounts.checked` checks numbers that come from a broker.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable
 from typing import NamedTuple
 
 
@@ -63,24 +62,6 @@ def keeper_of(partition: int, initial: int, count: int) -> int:
     if partition < count:
         return partition
     return next(one for one in ancestors_of(partition, initial) if one < count)
-
-
-def heirs_of(deleted: int, initial: int, undeleted: Container[int]) -> tuple[int, ...]:
-    """Return the ``undeleted`` partitions that a partition marked for deletion may block, in descending order.
-
-    The first one has inherited the keys. Further ones inherit them if the count shrinks again, so the deleted partition
-    blocks at most O(log n) of n partitions.
-    """
-    return tuple(one for one in ancestors_of(deleted, initial) if one in undeleted)
-
-
-def blocked_by(partition: int, initial: int, deleted: Iterable[int]) -> tuple[int, ...]:
-    """Return those of the ``deleted`` partitions that may block ``partition``, in ascending order: its descendants.
-
-    A single shrinking can mark many descendants of one partition. The KIP states O(log n) here, which holds only for
-    the children of one partition; see :func:`heirs_of` for the bound in the other direction.
-    """
-    return tuple(one for one in sorted(deleted) if partition in ancestors_of(one, initial))
 
 
 def _round_size(initial: int, count: int) -> int:

@@ -49,8 +49,8 @@ class Metadata:
     __slots__ = (
         "_backoff", "_demanded", "_everything", "_expires_at", "_failing", "_failing_since", "_inquiries", "_listing",
         "_outages", "_random", "_refreshes_sent", "_retry", "_settings", "_wanted", "cluster_id", "controller_id",
-        "counted", "has_brokers", "has_listed", "nodes", "rebootstrap_reason", "refresh_error", "refresh_reason",
-        "refreshed", "rejection", "topics", "version",
+        "has_brokers", "has_listed", "nodes", "rebootstrap_reason", "refresh_error", "refresh_reason", "refreshed",
+        "rejection", "topics", "version",
     )  # fmt: skip
 
     asker = ASKER
@@ -77,7 +77,6 @@ class Metadata:
         self.nodes: dict[int, Node] = {}
         self.topics: dict[str, TopicMetadata] = {}
         self._failing: dict[str, None] = {}  #: Names of the topics in ``topics`` that have an error.
-        self.counted: dict[str, None] = {}  #: Names of the topics in ``topics`` with partition counts.
         #: Whether a Metadata response has listed the brokers; ``nodes`` may also have some from :meth:`learn_node`.
         self.has_brokers = False
         self.cluster_id: str | None = None
@@ -94,6 +93,10 @@ class Metadata:
         topic = self.topics.get(tp.topic)
         info = topic.partitions.get(tp.partition) if topic else None
         return info if info is not None and info.leader in self.nodes else None
+
+    def counted(self) -> dict[str, PartitionCounts]:
+        """Return the partition counts of the counted topics, by name."""
+        return {name: topic.counts for name, topic in self.topics.items() if topic.counts is not None}
 
     def newest_epoch(self, tp: TopicPartition) -> int:
         """Return the newest leader epoch seen of the partition, also while it has no leader; -1 if none is known."""
@@ -466,7 +469,6 @@ class Metadata:
         """Drop a topic that neither exists nor is wanted any more; otherwise short-lived topics would accumulate."""
         del self.topics[name]
         self._failing.pop(name, None)
-        self.counted.pop(name, None)
         self._outages.forget(name)
 
     def _set_error(self, topic: TopicMetadata, error: KafkaError | None) -> None:
@@ -509,10 +511,6 @@ class Metadata:
         else:
             known.counts = PartitionCounts.checked(raw.initial_partition_count, raw.undeleted_partition_count)
             known.partition_count_epoch = raw.partition_count_epoch
-        if known.counts is None:
-            self.counted.pop(name, None)
-        else:
-            self.counted[name] = None
         known.partitions = found
         if known.first_seen is None:
             known.first_seen = frozenset() if self.has_listed else frozenset(known.partitions)
@@ -523,7 +521,6 @@ class Metadata:
         if raw.error_code == Code.UNKNOWN_TOPIC_OR_PARTITION and name not in self._wanted:
             self.topics.pop(name, None)
             self._failing.pop(name, None)
-            self.counted.pop(name, None)
             return
         topic = known if known is not None else self.topics.setdefault(name, TopicMetadata(name))
         self._set_error(topic, _topic_error(raw))

@@ -237,7 +237,6 @@ def test_the_leader_assigns_partitions_marked_for_deletion_apart_and_rejoins_whe
     world, other = World("range"), World("range")
     world.topic("t", 8)
     world.metadata.topics["t"].counts = PartitionCounts(2, 4)
-    world.metadata.counted["t"] = None
     plan = lead(world, "range", [A, B], b=other)
     shares = [decode_assignment(plan[name]).assigned_partitions[0].partitions for name in ("a", "b")]
     assert sorted(map(sorted, shares)) == [[0, 1, 4, 5], [2, 3, 6, 7]]

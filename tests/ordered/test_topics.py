@@ -1,12 +1,15 @@
 """One changed topic, as far as brokers have reported its changes."""
 
+import random
+
 import pytest
 
+from thinconsumer.config import ConsumerConfig
 from thinconsumer.linear_hashing import PartitionCounts
-from thinconsumer.metadata import TopicMetadata
+from thinconsumer.metadata import Metadata, TopicMetadata
 from thinconsumer.ordered.gates import START, Gate, Requirement
 from thinconsumer.ordered.holds import Hold, HoldState
-from thinconsumer.ordered.topics import OrderedTopic, Shape, Threshold
+from thinconsumer.ordered.topics import OrderedTopic, Shape, Threshold, shapes
 from thinconsumer.partitions import Partition
 from thinconsumer.position_states import PositionState
 from thinconsumer.types import PartitionInfo, TopicPartition
@@ -28,12 +31,13 @@ def test_a_topic_has_changed_while_added_partitions_exist(initial, undeleted, ex
 
 
 def test_the_shape_is_that_of_the_metadata():
-    topic = TopicMetadata("t", ID)
-    assert Shape.of(topic) is None
+    metadata = Metadata(ConsumerConfig.from_options(), random.Random(1))
+    topic = metadata.topics["t"] = TopicMetadata("t", ID)
+    assert shapes(metadata) == {}
     topic.counts = PartitionCounts(1, 2)
-    assert Shape.of(topic) is None, "its partitions are not known"
+    assert shapes(metadata) == {}, "its partitions are not known"
     topic.partitions = {n: PartitionInfo("t", n, 1, 0, (1,), (1,), ()) for n in range(2)}
-    assert Shape.of(topic) == shape(1, 2, 2)
+    assert shapes(metadata) == {"t": shape(1, 2, 2)}
 
 
 def epochs(number, created=(), deleted=(), error=0):

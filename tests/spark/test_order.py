@@ -12,7 +12,7 @@ pytest.importorskip("pyspark.sql.streaming.datasource", reason="PySpark 4.0 and 
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from thinconsumer import KafkaConfigurationError, TopicPartition
-from thinconsumer.spark.order import LookedUp, open_ends, open_topic
+from thinconsumer.spark.order import LookedUp, TopicOrder, open_topic
 from thinconsumer.spark.planner import DataLossError
 from thinconsumer.spark.source import KafkaAvailableNowReader, KafkaBatchReader
 
@@ -278,4 +278,4 @@ def test_a_new_topic_and_one_without_new_partitions_have_no_barrier(begin, lates
 
 
 def test_without_gates_all_is_open():
-    assert open_ends({}, {}, {}, {}) == {}
+    assert TopicOrder(frozenset(), {}).open_ends({}, {}, {}) == {}

@@ -154,10 +154,11 @@ class ConsumerManagers:
 
     def _watch_counts(self, now: float) -> list[Request]:
         """Put the gatekeeper of topics with ordered delivery in place of this manager once such a topic has changed."""
-        is_seen = self._counts_seen == self.metadata.version
-        if is_seen or not (self.metadata.counted or self.partitions.counts):
+        if self._counts_seen == self.metadata.version:
             return []
         self._counts_seen = self.metadata.version
+        if not (self.metadata.counted() or self.partitions.counts):
+            return []
         # On demand: most consumers read no such topic, and start in less time and memory without these modules.
         from ..ordered.topics import has_changed
 

@@ -438,8 +438,8 @@ class Commits:
             self._handle_membership_error(answer.request.context.stamp, error, entries, now)
         elif action is Action.RETRY_PARTITION:
             entries = self._without_removed(entries)
-            is_counted = any(tp.topic in self._metadata.counted for tp in entries)
-            if error.code != Code.UNKNOWN_TOPIC_OR_PARTITION or is_counted:
+            counted = self._metadata.counted()
+            if error.code != Code.UNKNOWN_TOPIC_OR_PARTITION or any(tp.topic in counted for tp in entries):
                 self._metadata.request_update(f"committing: {error}")
             self._again(entries, error, now, delayed=True)
         elif action is Action.FAIL:
@@ -456,8 +456,9 @@ class Commits:
         """
         found: Entries = {}
         for tp, entry in entries.items():
-            topic = self._metadata.topics.get(tp.topic) if tp.topic in self._metadata.counted else None
-            if topic is not None and topic.partitions and tp.partition not in topic.partitions and tp in self._assigned:
+            topic = self._metadata.topics.get(tp.topic)
+            partitions = topic.partitions if topic is not None and topic.counts is not None else {}
+            if partitions and tp.partition not in partitions and tp in self._assigned:
                 self.queue.written(tp, entry)
             else:
                 found[tp] = entry

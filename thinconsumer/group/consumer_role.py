@@ -180,8 +180,8 @@ class ConsumerRole:
 
     def _undeleted(self) -> dict[str, int]:
         """Return the number of undeleted partitions by counted topic of the group."""
-        topics = (self._metadata.topics[name] for name in self._metadata.counted if name in self._group_topics)
-        return {topic.name: topic.counts.undeleted for topic in topics if topic.counts is not None}
+        counted = self._metadata.counted()
+        return {name: counts.undeleted for name, counts in counted.items() if name in self._group_topics}
 
     def _forget_leading(self) -> None:
         self._group_topics = frozenset()

@@ -21,13 +21,13 @@ from ..calls import Call
 from ..config import ConsumerConfig
 from ..connection.request import Request
 from ..metadata import Metadata, TopicMetadata
-from ..partitions import NOTHING, Partition, Partitions
+from ..partitions import NOTHING, Partitions
 from ..timers import NEVER, Random
 from ..types import OffsetAndMetadata, TopicPartition
 from .gates import END, START, Gate, Requirement
 from .holds import Hold, HoldState
 from .key_gatekeeper import KeyGatekeeper
-from .topics import EpochEnds
+from .topics import EpochEnds, HeldTopic
 
 if TYPE_CHECKING:
     from ..group.group import Group
@@ -50,11 +50,11 @@ def barrier_gates(partition: int, started: Collection[int], new: Collection[int]
     return [Gate(END, tuple(Requirement(one, END) for one in sorted(started)))]
 
 
-class BarrierTopic:
+class BarrierTopic(HeldTopic):
     """One topic, the partitions that the group has started, and the holds of the assigned ones."""
 
     def __init__(self, name: str, topic_id: bytes) -> None:
-        self.name = name
+        super().__init__(name)
         self.topic_id = topic_id
         self.existing: frozenset[int] = frozenset()
         self.new: set[int] = set()  #: Partitions without a committed offset that were added to those of the group.
@@ -62,7 +62,6 @@ class BarrierTopic:
         self.began_at = 0.0  #: When this consumer has seen the last change.
         self.ends_before = EpochEnds(name, keeps_lowest=True)  #: The ends when the change was seen.
         self.ends_after = EpochEnds(name, keeps_lowest=True)  #: The ends after the grace time.
-        self.holds: dict[Partition, Hold] = {}
 
     @property
     def started(self) -> frozenset[int]:
@@ -70,7 +69,6 @@ class BarrierTopic:
         return self.existing - self.new
 
     def ends(self) -> tuple[EpochEnds, ...]:
-        """Return the ends of leader epochs that leaders are asked for."""
         return self.ends_before, self.ends_after
 
     def ends_at(self, gate: Gate) -> EpochEnds:
@@ -164,11 +162,11 @@ class Barrier(KeyGatekeeper[BarrierTopic]):
 
     # --- holds ---
 
-    def _find_gates(self, topic: BarrierTopic, hold: Hold) -> None:
+    def _find_gates(self, topic: BarrierTopic, hold: Hold, now: float) -> None:
         if topic.is_known:
             hold.epochs_found(barrier_gates(hold.partition.tp.partition, topic.started, topic.new))
 
-    def _decide_start(self, topic: BarrierTopic, hold: Hold) -> None:
+    def _decide_start(self, topic: BarrierTopic, hold: Hold, now: float) -> None:
         # A position that the application has chosen is not held: a partition without a commit has no other.
         hold.decide_start(0)
 
@@ -182,8 +180,7 @@ class Barrier(KeyGatekeeper[BarrierTopic]):
         if hold.gate.after == START and now < topic.began_at + self._grace:
             return
         ends, own = topic.ends_at(hold.gate), Requirement(hold.partition.tp.partition, END)
-        needed = {*hold.gate.requires, *([own] if hold.gate.after == END else [])}
-        missing = [one for one in sorted(needed) if one not in ends.thresholds]
+        missing = [one for one in hold.thresholds if one not in ends.thresholds]
         for one in missing:
             self._thresholds.ask(ends, one)
         if not missing:

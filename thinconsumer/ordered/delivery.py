@@ -25,7 +25,7 @@ from ..timers import Random
 from ..types import TopicPartition
 from ..wire.consumer_group_positions import ConsumerGroupPositionsRequest
 from ..wire.partition_leader_epochs import PartitionLeaderEpochsForPartitionsRequest
-from .gates import START, Requirement
+from .gates import Requirement
 from .group_positions import GroupPositions
 from .holds import Hold, HoldState
 from .key_gatekeeper import KeyGatekeeper
@@ -153,7 +153,8 @@ class OrderedDelivery(KeyGatekeeper[OrderedTopic]):
         for name, shape in shapes(self._metadata).items():
             self._follow_topic(name, shape)
         self._read_before = frozenset()
-        for name in [name for name in self._topics if name not in self._metadata.counted]:
+        counted = self._metadata.counted()
+        for name in [name for name in self._topics if name not in counted]:
             self._forget(name)
         self._log_starts = {p: found for p, found in self._log_starts.items() if self._partitions.get(p.tp) is p}
 
@@ -193,12 +194,12 @@ class OrderedDelivery(KeyGatekeeper[OrderedTopic]):
 
     # --- holds ---
 
-    def _find_gates(self, topic: OrderedTopic, hold: Hold) -> None:
+    def _find_gates(self, topic: OrderedTopic, hold: Hold, now: float) -> None:
         number = hold.partition.tp.partition
         if not topic.missing_epochs(number):
             hold.epochs_found(topic.gates(number), topic.creation(number))
 
-    def _decide_start(self, topic: OrderedTopic, hold: Hold) -> None:
+    def _decide_start(self, topic: OrderedTopic, hold: Hold, now: float) -> None:
         partition = hold.partition
         if partition.topic_id != topic.shape.topic_id:
             return  # the position may still be that of a topic of the same name, which was deleted
@@ -228,15 +229,9 @@ class OrderedDelivery(KeyGatekeeper[OrderedTopic]):
 
         self._lookups.add(LeaderQuery(partition.tp, Reset.EARLIEST, wanted, found, failed))
 
-    def _thresholds_of(self, hold: Hold) -> Iterator[Requirement]:
-        """Yield the thresholds that the gate needs: in the awaited partitions, and in the held one."""
-        yield from hold.gate.requires
-        if hold.gate.after != START:
-            yield Requirement(hold.partition.tp.partition, hold.gate.after)
-
     def _find_thresholds(self, topic: OrderedTopic, hold: Hold, now: float) -> None:
         hold.hold_unfetched()
-        missing = [one for one in self._thresholds_of(hold) if not self._thresholds.is_current(topic, one)]
+        missing = [one for one in hold.thresholds if not self._thresholds.is_current(topic, one)]
         for one in missing:
             self._thresholds.ask(topic, one)
         if not missing:
@@ -245,9 +240,9 @@ class OrderedDelivery(KeyGatekeeper[OrderedTopic]):
             hold.ask_again_at = now + STALLED_INTERVALS * self.positions.interval
 
     def _compare_positions(self, topic: OrderedTopic, hold: Hold, now: float) -> None:
-        outdated = [one for one in self._thresholds_of(hold) if not self._thresholds.is_current(topic, one)]
+        outdated = [one for one in hold.thresholds if not self._thresholds.is_current(topic, one)]
         if now >= hold.ask_again_at:
-            outdated = list(self._thresholds_of(hold))
+            outdated = hold.thresholds
             self._look_up_stalled(topic, hold, now)
         if outdated:
             for one in outdated:
@@ -257,11 +252,11 @@ class OrderedDelivery(KeyGatekeeper[OrderedTopic]):
         if self._is_read(topic, hold):
             hold.passed()
 
-    def _await_callback(self, topic: OrderedTopic, hold: Hold) -> None:
+    def _await_callback(self, topic: OrderedTopic, hold: Hold, now: float) -> None:
         """Open the gate at once without a listener. Otherwise wait for its call, which a later poll makes: a rebalance
         that ends before this poll may have given an awaited partition to a member that reads from the last commit on.
         """
-        super()._await_callback(topic, hold)
+        super()._await_callback(topic, hold, now)
         if hold.state is HoldState.AWAITING_CALLBACK and hold.gates and not self._is_read(topic, hold):
             hold.positions_lost()
 

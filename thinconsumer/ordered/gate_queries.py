@@ -15,7 +15,7 @@ from ..connection.request import Answer, Request
 from ..metadata import Metadata
 from ..timers import NEVER, Random
 from ..wire.partition_leader_epochs import PartitionLeaderEpochsForPartitionsRequest
-from .gates import START, Gate, Requirement
+from .gates import START, Requirement
 from .leader_epochs import LeaderEpochRequests
 from .thresholds import Thresholds
 from .topics import OrderedTopic, Shape, shapes
@@ -149,7 +149,7 @@ class GateQueries:
             for topic in self._topics.values()
             for number in topic.shape.existing
             for gate in topic.gates(number)
-            for one in _thresholds_of(number, gate)
+            for one in gate.thresholds(number)
             if not self._thresholds.is_current(topic, one)
         ]
         for topic, one in missing:
@@ -172,10 +172,3 @@ class GateQueries:
             for number, found in gates.items()
             if found
         }
-
-
-def _thresholds_of(number: int, gate: Gate) -> Iterator[Requirement]:
-    """Yield the ends of leader epochs that a gate of a partition needs."""
-    yield from gate.requires
-    if gate.after != START:
-        yield Requirement(number, gate.after)

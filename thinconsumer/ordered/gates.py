@@ -53,6 +53,10 @@ class Gate(NamedTuple):
     after: int  #: The last leader epoch with records that are not held; START if all records are held.
     requires: tuple[Requirement, ...]  #: Everything that must have been consumed before, in the order of partitions.
 
+    def thresholds(self, partition: int) -> list[Requirement]:
+        """Return the ends of leader epochs that decide about this gate of a partition."""
+        return [*self.requires, *([] if self.after == START else [Requirement(partition, self.after)])]
+
 
 def gates_of(history: TopicHistory, partition: int) -> list[Gate]:
     """Return the gates of a partition, the one of the earliest change first.

@@ -14,7 +14,7 @@ from ..partitions import NOTHING, Cursor, Partition
 from ..position_states import PositionEvent
 from ..state_machine import next_state
 from ..timers import NEVER
-from .gates import START, Epochs, Gate
+from .gates import START, Epochs, Gate, Requirement
 
 
 class HoldState(enum.Enum):
@@ -111,6 +111,11 @@ class Hold:
     def gate(self) -> Gate:
         """The next gate to open."""
         return self.gates[0]
+
+    @property
+    def thresholds(self) -> list[Requirement]:
+        """The ends of leader epochs that decide about the next gate."""
+        return self.gate.thresholds(self.partition.tp.partition)
 
     @property
     def awaits_log_start(self) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
 
 from ..config import ConsumerConfig
 from ..connection.request import Answer
@@ -12,33 +12,33 @@ from ..errors import KafkaError
 from ..fetch.gatekeeper import HeldPartition
 from ..group.listener import call_key_listener
 from ..metadata import Metadata
-from ..partitions import Partition, Partitions
+from ..partitions import Partitions
 from ..timers import Random
 from ..types import TopicPartition
 from .holds import Hold, HoldState
 from .thresholds import Thresholds
-from .topics import EpochEnds
+from .topics import HeldTopic
 
 if TYPE_CHECKING:
     from ..group.group import Group
 
 
-class TopicWithHolds(Protocol):
-    """A topic with partitions that may be held."""
-
-    name: str
-    holds: dict[Partition, Hold]
-
-    def ends(self) -> Collection[EpochEnds]:
-        """Return the ends of leader epochs that leaders are asked for."""
-
-
-T = TypeVar("T", bound=TopicWithHolds)
+T = TypeVar("T", bound=HeldTopic)
+#: Moves a hold of a topic on from its state, as far as it goes without another response.
+Step = Callable[[T, Hold, float], None]
 
 
 class KeyGatekeeper(Generic[T]):
     """A gatekeeper of topics whose keys move between partitions; see :class:`.fetch.gatekeeper.Gatekeeper`."""
 
+    _find_gates: Step[T]  #: Gives the hold its gates, if they are known.
+    _decide_start: Step[T]  #: Decides whether the gate before the first record counts, if that can be decided.
+    _find_thresholds: Step[T]  #: Gives the hold the offset of its gate, or asks leaders for the missing thresholds.
+    _compare_positions: Step[T]  #: Notes that the gate is passed, if the group has read all that it requires.
+    #: Adds, changes and removes topics as metadata and assignment have them now.
+    _follow_topics: Callable[[float], None]
+    #: Yields the progress of other partitions that the gate waits for, in words.
+    _awaited_progress: Callable[[T, Hold], Iterator[str]]
     #: By state: the event that health names for a held partition.
     REASONS: ClassVar[Mapping[HoldState, str]]
     #: The states in which a partition only waits for the progress of other partitions.
@@ -62,6 +62,13 @@ class KeyGatekeeper(Generic[T]):
         self._seen = (-1, -1)
         #: Each hold that is at a closed gate, or has not got its gates yet, with its topic.
         self._waiting: list[tuple[T, Hold]] = []
+        self._steps: Mapping[HoldState, Step[T]] = {
+            HoldState.AWAITING_EPOCHS: self._find_gates,
+            HoldState.AWAITING_START: self._decide_start,
+            HoldState.AWAITING_THRESHOLDS: self._find_thresholds,
+            HoldState.AWAITING_POSITIONS: self._compare_positions,
+            HoldState.AWAITING_CALLBACK: self._await_callback,
+        }
         self._has_moved = True  #: Whether positions, or the state of a hold, may have changed since the last step.
 
     def moved(self) -> bool:
@@ -146,47 +153,14 @@ class KeyGatekeeper(Generic[T]):
     def _advance(self, topic: T, hold: Hold, now: float) -> None:
         hold.follow_position()
         before = None
-        while hold.state is not before:
+        while hold.state is not before and hold.state in self._steps:
             before = hold.state
-            if before is HoldState.AWAITING_EPOCHS:
-                self._find_gates(topic, hold)
-            elif before is HoldState.AWAITING_START:
-                self._decide_start(topic, hold)
-            elif before is HoldState.AWAITING_THRESHOLDS:
-                self._find_thresholds(topic, hold, now)
-            elif before is HoldState.AWAITING_POSITIONS:
-                self._compare_positions(topic, hold, now)
-            elif before is HoldState.AWAITING_CALLBACK:
-                self._await_callback(topic, hold)
+            self._steps[before](topic, hold, now)
 
-    def _await_callback(self, topic: T, hold: Hold) -> None:
+    def _await_callback(self, topic: T, hold: Hold, now: float) -> None:
         """Open the gate at once without a listener; otherwise :meth:`next_callback` returns the call."""
         if not hasattr(self._listener, "on_partition_keys_assigned"):
             self._open(topic, hold)
 
     def _open(self, topic: T, hold: Hold) -> None:
         hold.called()
-
-    def _follow_topics(self, now: float) -> None:
-        """Add, change and remove topics as metadata and assignment have them now."""
-        raise NotImplementedError
-
-    def _find_gates(self, topic: T, hold: Hold) -> None:
-        """Give the hold its gates, if they are known."""
-        raise NotImplementedError
-
-    def _decide_start(self, topic: T, hold: Hold) -> None:
-        """Decide whether the gate before the first record counts, if that can be decided."""
-        raise NotImplementedError
-
-    def _find_thresholds(self, topic: T, hold: Hold, now: float) -> None:
-        """Give the hold the offset of its gate once all thresholds are known; ask leaders for the others."""
-        raise NotImplementedError
-
-    def _compare_positions(self, topic: T, hold: Hold, now: float) -> None:
-        """Note that the gate is passed, if the group has read all that it requires."""
-        raise NotImplementedError
-
-    def _awaited_progress(self, topic: T, hold: Hold) -> Iterator[str]:
-        """Yield the progress of other partitions that the gate waits for, in words."""
-        raise NotImplementedError

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from ..linear_hashing import PartitionCounts
-from ..metadata import Metadata, TopicMetadata
+from ..metadata import Metadata
 from ..partitions import Partition, Partitions
 from ..wire.partition_leader_epochs import PartitionLeaderEpochs
 from .gates import Epochs, Gate, Requirement, TopicHistory, deciding_partitions, gates_of
@@ -30,13 +30,6 @@ class Shape(NamedTuple):
     #: that were removed and added anew in between.
     partition_count_epoch: int = -1
 
-    @staticmethod
-    def of(topic: TopicMetadata) -> Shape | None:
-        """Return the shape of a topic; None if it has no ordered delivery, or no partition is known."""
-        if topic.counts is None or not topic.partitions:
-            return None
-        return Shape(topic.topic_id, topic.counts, frozenset(topic.partitions), topic.partition_count_epoch)
-
     @property
     def has_changed(self) -> bool:
         """Whether partitions were added to those that the topic began with, and still exist."""
@@ -44,9 +37,13 @@ class Shape(NamedTuple):
 
 
 def shapes(metadata: Metadata) -> dict[str, Shape]:
-    """Return the shapes of all topics with ordered delivery."""
-    found = {name: Shape.of(metadata.topics[name]) for name in metadata.counted}
-    return {name: shape for name, shape in found.items() if shape is not None}
+    """Return the shapes of all topics with ordered delivery and known partitions."""
+    found = {name: (metadata.topics[name], counts) for name, counts in metadata.counted().items()}
+    return {
+        name: Shape(topic.topic_id, counts, frozenset(topic.partitions), topic.partition_count_epoch)
+        for name, (topic, counts) in found.items()
+        if topic.partitions
+    }
 
 
 def has_changed(metadata: Metadata, partitions: Partitions) -> bool:
@@ -58,7 +55,7 @@ def has_changed(metadata: Metadata, partitions: Partitions) -> bool:
         return True
     for name, shape in found.items():
         partitions.set_count(name, shape.counts.undeleted)
-    for name in partitions.counts.keys() - metadata.counted:
+    for name in partitions.counts.keys() - metadata.counted().keys():
         partitions.set_count(name, None)  # the topic was created anew, without ordered delivery
     return False
 
@@ -77,23 +74,31 @@ class EpochEnds:
         #: The thresholds that leaders are asked for, each with an object that stands for its query.
         self.asked: dict[Requirement, object] = {}
 
-    def ends(self) -> tuple[EpochEnds, ...]:
-        """Return these ends, as those of a topic that has no others."""
-        return (self,)
-
     def clear(self) -> None:
         """Forget all thresholds, and drop the responses to queries under way."""
         self.thresholds.clear()
         self.asked.clear()
 
 
-class OrderedTopic(EpochEnds):
+class HeldTopic:
+    """A topic with partitions that may be held."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.holds: dict[Partition, Hold] = {}
+
+    def ends(self) -> tuple[EpochEnds, ...]:
+        """Return the ends of leader epochs that leaders are asked for."""
+        raise NotImplementedError
+
+
+class OrderedTopic(EpochEnds, HeldTopic):
     """One topic with its changes, as far as brokers have reported them, and the holds of its assigned partitions."""
 
     def __init__(self, name: str, shape: Shape) -> None:
-        super().__init__(name)
+        EpochEnds.__init__(self, name)
+        HeldTopic.__init__(self, name)
         self.shape = shape
-        self.holds: dict[Partition, Hold] = {}
         #: Awaited partitions that no member owns: the committed offset, and since when it is known not to have moved.
         self.stalled: dict[int, tuple[float | None, float]] = {}
         #: The log starts of those that have not moved for long. Everything before a log start is deleted.
@@ -104,6 +109,9 @@ class OrderedTopic(EpochEnds):
 
     def __repr__(self) -> str:
         return f"<OrderedTopic {self.name} {self.shape.counts}>"
+
+    def ends(self) -> tuple[EpochEnds, ...]:
+        return (self,)
 
     def changed(self, shape: Shape) -> None:
         """Take another shape of the same topic: all that was known about earlier changes may be outdated."""

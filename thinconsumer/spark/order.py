@@ -41,7 +41,7 @@ class TopicOrder(NamedTuple):
     @staticmethod
     def look_up(consumer: Consumer[Any, Any], topics: Collection[str], options: OrderOptions) -> TopicOrder:
         """Return the order of topics with the consumer's metadata, in two round trips if one of them has changed."""
-        counted = frozenset(consumer._reader.managers.metadata.counted).intersection(topics)
+        counted = frozenset(consumer._reader.managers.metadata.counted()).intersection(topics)
         if not counted or options.kind == "off":
             return TopicOrder(counted, {})
         return TopicOrder(counted, ask(consumer, lambda managers: managers.gate_queries().ask(counted)))
@@ -52,12 +52,40 @@ class TopicOrder(NamedTuple):
         return self.gates.keys()
 
     def open_ends(self, begin: Offsets, latest: Offsets, earliest: Mapping[TopicPartition, int]) -> Offsets:
-        """Return :func:`open_ends`."""
-        return open_ends(begin, latest, earliest, self.gates)
+        """Return the offset of each partition in ``latest`` up to which the next micro-batch may read.
+
+        A gate opens once earlier micro-batches have read what it requires, up to ``begin``. A partition without an
+        offset in ``begin`` is new and begins at its log start in ``earliest``, which must also have those with gates.
+        Partitions that are not in ``latest`` are not read, and not awaited.
+        """
+        found = dict(latest)
+        for topic, by_partition in self.gates.items():
+            for number, its_gates in by_partition.items():
+                tp = TopicPartition(topic, number)
+                if tp in latest:
+                    found[tp] = min(latest[tp], _open_end(tp, its_gates, begin, latest, earliest))
+        return found
 
     def open_ends_of_batch(self, begin: Offsets, ends: Offsets, earliest: Mapping[TopicPartition, int]) -> Offsets:
-        """Return :func:`open_ends_of_batch`."""
-        return open_ends_of_batch(begin, ends, earliest, self.gates)
+        """Return the offset of each partition up to which a batch read from ``begin`` to ``ends`` returns records.
+
+        A batch has no earlier ones, so a gate opens if the batch itself reads what it requires: for each key, the batch
+        then has no record without the earlier ones.
+        """
+        found = dict(ends)
+        while True:
+            before = found
+            # Each round may close gates, as a partition that is held is not read as far as another gate requires.
+            reached = {tp: max(offset, begin[tp]) for tp, offset in before.items()}
+            found = dict(ends)
+            for topic, by_partition in self.gates.items():
+                for number, its_gates in by_partition.items():
+                    tp = TopicPartition(topic, number)
+                    if tp in ends:
+                        start = {**reached, tp: begin[tp]}
+                        found[tp] = min(ends[tp], _open_end(tp, its_gates, start, ends, earliest))
+            if found == before:
+                return found
 
 
 class OrderOptions(NamedTuple):
@@ -79,46 +107,6 @@ def without_order(kafka: Mapping[str, str]) -> dict[str, str]:
         **{name: text for name, text in kafka.items() if name.replace(".", "_") not in own},
         "ordered.delivery": "off",
     }
-
-
-def open_ends(begin: Offsets, latest: Offsets, earliest: Mapping[TopicPartition, int], gates: TopicGates) -> Offsets:
-    """Return the offset of each partition in ``latest`` up to which the next micro-batch may read.
-
-    A gate opens once earlier micro-batches have read what it requires, up to ``begin``. A partition without an offset
-    in ``begin`` is new and begins at its log start in ``earliest``, which must also have those with gates. Partitions
-    that are not in ``latest`` are not read, and not awaited.
-    """
-    found = dict(latest)
-    for topic, by_partition in gates.items():
-        for number, its_gates in by_partition.items():
-            tp = TopicPartition(topic, number)
-            if tp in latest:
-                found[tp] = min(latest[tp], _open_end(tp, its_gates, begin, latest, earliest))
-    return found
-
-
-def open_ends_of_batch(
-    begin: Offsets, ends: Offsets, earliest: Mapping[TopicPartition, int], gates: TopicGates
-) -> Offsets:
-    """Return the offset of each partition up to which a batch read from ``begin`` to ``ends`` returns records.
-
-    A batch has no earlier ones, so a gate opens if the batch itself reads what it requires: for each key, the batch
-    then has no record without the earlier ones.
-    """
-    found = dict(ends)
-    while True:
-        before = found
-        # Each round may close gates, as a partition that is held is not read as far as another gate requires.
-        reached = {tp: max(offset, begin[tp]) for tp, offset in before.items()}
-        found = dict(ends)
-        for topic, by_partition in gates.items():
-            for number, its_gates in by_partition.items():
-                tp = TopicPartition(topic, number)
-                if tp in ends:
-                    start = {**reached, tp: begin[tp]}
-                    found[tp] = min(ends[tp], _open_end(tp, its_gates, start, ends, earliest))
-        if found == before:
-            return found
 
 
 def _open_end(
