@@ -1,26 +1,62 @@
 """Build what would be published, and check it as a user would get it: ``python .ci/package.py FOLDER``.
 
-Builds sdist and wheel, checks their metadata and contents, installs the wheel, and runs tests and mypy against it from
-a folder that has nothing of the checkout but the tests. Runs in an environment of its own: tox's ``package``.
+Builds both distributions, and checks their metadata and contents. Installs the client alone first: it has no broker,
+and says what installs one. Then both: the demo, the README's pytest example, tests and mypy, in folders that have
+nothing of the checkout but the tests. Runs in an environment of its own: tox's ``package``.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
+import venv
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
-ROOT = Path(__file__).resolve().parents[1]
-#: What an import finds: the second is where PySpark looks for the first.
-PACKAGES = {"thinconsumer", "pyspark_thinconsumer"}
-REQUIRED = {"crc32c", "lz4", "zstandard"}
-EXTRAS = {"arrow", "fast", "gssapi", "msk-iam", "oidc", "pkcs12", "resolver", "snappy", "spark"}
-#: A part of the tests: every tox environment tests the installed wheel, this one that it needs no checkout beside it.
+from wheels import ROOT, build
+
+
+class Distribution(NamedTuple):
+    """What a wheel has to contain and to say."""
+
+    folder: Path
+    packages: frozenset[str]
+    required: frozenset[str]
+    extras: frozenset[str]
+    bytes_max: int
+
+
+#: By the first part of the wheel's name. PySpark looks for thinconsumer in pyspark_thinconsumer.
+DISTRIBUTIONS = {
+    "thinconsumer": Distribution(
+        ROOT,
+        frozenset(("thinconsumer", "pyspark_thinconsumer")),
+        frozenset(("crc32c", "lz4", "zstandard")),
+        frozenset(
+            ("arrow", "fast", "gssapi", "msk-iam", "oidc", "pkcs12", "resolver", "snappy", "spark", "testing")
+        ),
+        800_000,
+    ),
+    "thinconsumer_testing": Distribution(
+        ROOT / "testing", frozenset(("thinconsumer_testing",)), frozenset(("thinconsumer",)), frozenset(), 600_000
+    ),
+}  # fmt: skip
+#: A part of the tests: every tox environment tests the installed wheels, this one that they need no checkout.
 TESTS = ("conftest.py", "test_exports.py", "records", "typing")
+ADVICE = "pip install thinconsumer-testing\n"
+#: The function of README's example that stands for the user's program.
+BILL = """
+from thinconsumer import Consumer
+
+def bill(servers, topic):
+    with Consumer(topic, bootstrap_servers=servers, group_id="billing", auto_offset_reset="earliest") as consumer:
+        return len(list(consumer.read_to_end(10_000)))
+"""
 
 
 def run(*command: str | Path, cwd: Path, **environment: str) -> None:
@@ -33,62 +69,103 @@ def run(*command: str | Path, cwd: Path, **environment: str) -> None:
 
 
 def complaints(wheel: Path) -> Iterator[str]:
-    """Yield what is wrong with a wheel's name, contents and metadata."""
+    """Yield what is wrong with a wheel's name, size, contents and metadata."""
+    dist = DISTRIBUTIONS[wheel.name.split("-")[0]]
     if not wheel.name.endswith("-py3-none-any.whl"):
         yield f"{wheel.name} is not for every platform"
+    if (size := wheel.stat().st_size) > dist.bytes_max:
+        yield f"{wheel.name} has {size} bytes, at most {dist.bytes_max}"
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
         (metadata_name,) = [name for name in names if name.endswith(".dist-info/METADATA")]
         metadata = archive.read(metadata_name).decode()
     tops = {name.split("/")[0] for name in names}
-    if strangers := {top for top in tops if top not in PACKAGES and not top.endswith(".dist-info")}:
-        yield f"the wheel would install {sorted(strangers)}"
-    source = {path.relative_to(ROOT).as_posix() for name in PACKAGES for path in (ROOT / name).rglob("*.py")}
-    if missing := (source | {"thinconsumer/py.typed"}) - names:
-        yield f"not in the wheel: {sorted(missing)}"
+    if strangers := {top for top in tops if top not in dist.packages and not top.endswith(".dist-info")}:
+        yield f"{wheel.name} would install {sorted(strangers)}"
+    source = {
+        path.relative_to(dist.folder).as_posix()
+        for name in dist.packages
+        for path in (dist.folder / name).rglob("*.py")
+    }
+    if missing := (source | {f"{wheel.name.split('-')[0]}/py.typed"}) - names:
+        yield f"not in {wheel.name}: {sorted(missing)}"
     if not any(name.endswith(".dist-info/licenses/LICENSE") for name in names):
-        yield "the wheel has no license"
+        yield f"{wheel.name} has no license"
     lines = metadata.split("\n\n")[0].splitlines()
     needed = [line.split(": ")[1] for line in lines if line.startswith("Requires-Dist: ")]
-    required = {line.split(">")[0].split("=")[0].strip() for line in needed if "extra ==" not in line}
-    if required != REQUIRED:
-        yield f"the wheel requires {sorted(required)}, not {sorted(REQUIRED)}"
+    required = {re.split("[>=]", line)[0].strip() for line in needed if "extra ==" not in line}
+    if required != dist.required:
+        yield f"{wheel.name} requires {sorted(required)}, not {sorted(dist.required)}"
     extras = {line.split(": ")[1] for line in lines if line.startswith("Provides-Extra: ")}
-    if extras != EXTRAS:
-        yield f"the wheel has extras {sorted(extras)}, not {sorted(EXTRAS)}"
+    if extras != dist.extras:
+        yield f"{wheel.name} has extras {sorted(extras)}, not {sorted(dist.extras)}"
     if "Requires-Python: >=3.10" not in lines:
-        yield "the wheel does not say which Pythons it is for"
+        yield f"{wheel.name} does not say which Pythons it is for"
+
+
+def complaints_about_the_client_alone(python: Path, folder: Path) -> Iterator[str]:
+    """Yield what is wrong with the commands and modules of an environment that has only the client."""
+    for words, code in ((["--help"], 0), (["consume", "--help"], 0), (["demo"], 2), (["broker"], 2)):
+        command = [python, "-W", "error", "-m", "thinconsumer", *words]
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+        if done.returncode != code or done.stderr.endswith(ADVICE) != (code == 2):
+            yield f"{words} exits with {done.returncode}: {done.stdout}{done.stderr}"
+    for name in ("thinconsumer.broker", "thinconsumer.testing", "thinconsumer.testing.fixtures"):
+        done = subprocess.run([python, "-c", f"import {name}"], cwd=folder, capture_output=True, text=True, check=False)
+        if not done.returncode or not done.stderr.endswith(ADVICE):
+            yield f"import {name}: {done.stderr}"
+
+
+def write_example(folder: Path) -> None:
+    """Write the README's pytest example as a project of its own."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    (example,) = re.findall(r"^```python\n(pytest_plugins.*?)^```", text, re.DOTALL | re.MULTILINE)
+    plugins, _, test = example.partition("\n")
+    folder.mkdir()
+    (folder / "conftest.py").write_text(plugins + "\n")
+    (folder / "test_example.py").write_text(BILL + test)
+
+
+def write_tests(folder: Path) -> None:
+    """Copy the part of the tests that is run here."""
+    for name in TESTS:
+        place = ROOT / "tests" / name
+        if place.is_dir():
+            shutil.copytree(place, folder / "tests" / name)
+        else:
+            (folder / "tests").mkdir(parents=True, exist_ok=True)
+            shutil.copy(place, folder / "tests")
+    # tests/conftest.py offers the fixtures of real clusters to every folder.
+    shutil.copytree(ROOT / "tests" / "real" / "realkafka", folder / "tests" / "real" / "realkafka")
+    shutil.copy(ROOT / "pyproject.toml", folder)
 
 
 def main(work: Path) -> int:
     """Return the exit code."""
     shutil.rmtree(work, ignore_errors=True)
-    dist = work / "dist"
-    dist.mkdir(parents=True)
+    dist, elsewhere = work / "dist", work / "elsewhere"
+    build(dist)
     python = sys.executable
-    run(python, "-m", "build", "--outdir", dist, cwd=ROOT)  # the wheel from the sdist, as installers without wheels do
     run(python, "-m", "twine", "check", "--strict", *sorted(dist.iterdir()), cwd=ROOT)
-    (wheel,) = dist.glob("*.whl")
-    found = list(complaints(wheel))
+    client, testing = sorted(dist.glob("*.whl"))
+    found = [*complaints(client), *complaints(testing)]
+    write_tests(elsewhere)
+    write_example(work / "example")
+    venv.create(work / "client", with_pip=True)
+    client_python = work / "client" / ("Scripts" if os.name == "nt" else "bin") / "python"
+    run(client_python, "-m", "pip", "install", "--quiet", client, cwd=elsewhere)
+    found += complaints_about_the_client_alone(client_python, elsewhere)
     if found:
         print("\n".join(found))
         return 1
-    elsewhere = work / "elsewhere"
-    for name in TESTS:
-        place = ROOT / "tests" / name
-        if place.is_dir():
-            shutil.copytree(place, elsewhere / "tests" / name)
-        else:
-            (elsewhere / "tests").mkdir(parents=True, exist_ok=True)
-            shutil.copy(place, elsewhere / "tests")
-    # tests/conftest.py offers the fixtures of real clusters to every folder.
-    shutil.copytree(ROOT / "tests" / "real" / "realkafka", elsewhere / "tests" / "real" / "realkafka")
-    shutil.copy(ROOT / "pyproject.toml", elsewhere)
-    run(python, "-m", "pip", "install", "--quiet", "--force-reinstall", wheel, cwd=elsewhere)
+    run(python, "-m", "pip", "install", "--quiet", "--force-reinstall", client, testing, cwd=elsewhere)
     pytest = Path(python).with_name("pytest")
+    run(python, "-W", "error", "-m", "thinconsumer", "demo", "--seconds", "1", cwd=elsewhere)
+    run(pytest, "-q", "-W", "error", cwd=work / "example", PYTEST_ADDOPTS="")
     run(pytest, "-q", "tests", "--ignore=tests/typing", cwd=elsewhere, THINCONSUMER_TEST_INSTALLED="1")
     run(python, "-m", "mypy", "--strict", "tests/typing", cwd=elsewhere)
-    print(f"{wheel.name}: {wheel.stat().st_size} bytes, well")
+    for wheel in (client, testing):
+        print(f"{wheel.name}: {wheel.stat().st_size} bytes, well")
     return 0
 
 

@@ -12,6 +12,8 @@ from textwrap import dedent
 
 import pytest
 
+from thinconsumer import __version__
+
 pytestmark = pytest.mark.once
 
 ROOT = Path(__file__).parents[1]
@@ -364,5 +366,12 @@ def test_every_module_says_what_it_owns(folder):
 def test_every_module_of_formats_and_tables_has_a_test_file_of_its_own():
     tests = {file.relative_to(ROOT / "tests").as_posix() for file in sources(ROOT / "tests", "test_*.py")}
     check(errors_of_missing_tests, PACKAGE, PACKAGE, tests)
-    for room in ("broker", "cli"):
-        check(errors_of_missing_tests, TESTING / "thinconsumer_testing" / room, TESTING / "thinconsumer_testing", tests)
+
+
+def test_both_distributions_have_one_version_and_need_each_other_at_it():
+    """thinconsumer_testing uses internals of the client: with another version it would break in odd places."""
+    files = ["testing/thinconsumer_testing/_version.py", "testing/pyproject.toml", "pyproject.toml"]
+    patterns = ['__version__ = "(.+)"', '"thinconsumer==(.+)"', '"thinconsumer-testing==(.+)"']
+    found = [re.findall(pattern, (ROOT / file).read_text()) for file, pattern in zip(files, patterns)]
+    assert found == [[__version__]] * 3
+    assert (TESTING / "LICENSE").read_bytes() == (ROOT / "LICENSE").read_bytes()

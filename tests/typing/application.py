@@ -17,7 +17,10 @@ from thinconsumer import (
     SubscriptionPattern,
     TopicPartition,
 )
+from thinconsumer.broker import BrokerProcess
 from thinconsumer.config.typed import ConsumerOptions
+from thinconsumer.testing import MemoryCluster, Simulation
+from thinconsumer.testing.fixtures import kafka_broker
 
 
 @dataclass
@@ -127,3 +130,13 @@ def subscribing() -> set[str]:
         pattern = SubscriptionPattern("orders-.*")
         consumer.subscribe(pattern=pattern)
         return {*consumer.subscription(), pattern.pattern}
+
+
+def testing() -> list[int]:
+    """What thinconsumer-testing installs has types under its names in thinconsumer."""
+    with BrokerProcess(3, {"orders": 6}) as broker:
+        process_id: int | None = broker.pid
+    cluster = MemoryCluster(2, topics={"orders": 1})
+    now: float = cluster.clock.now()
+    actor = Simulation(seed=1, topics={"orders": 1}).consumer(assign={"orders": [0]})
+    return [process_id or 0, int(now), len(actor.records), len(kafka_broker.__doc__ or "")]

@@ -4,6 +4,8 @@ Checked by ``mypy --strict`` and by pyright, and never run.
 """
 
 from thinconsumer import Consumer, GroupMember, TopicPartition
+from thinconsumer.broker import BrokerProcess
+from thinconsumer.testing import Simulation
 
 TP = TopicPartition("orders", 0)
 
@@ -22,4 +24,6 @@ def mistakes() -> None:
     Worker("workers", group="w")  # type: ignore[call-arg, abstract]  # pyright: ignore[reportCallIssue, reportAbstractUsage]
     consumer = Consumer(group_id="g")
     offset: int = consumer.committed(TP)  # type: ignore[assignment]  # pyright: ignore[reportAssignmentType]
+    BrokerProcess(nodes="three")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    Simulation(sed=1)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
     consumer.commit([offset])  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
