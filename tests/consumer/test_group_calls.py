@@ -568,7 +568,7 @@ def test_a_pattern_for_the_broker_needs_the_protocol_that_has_it(consumer):
 def test_the_automatic_choice_is_what_the_cluster_has(consumer):
     found = consumer("t", group_protocol="auto")
     join(found)
-    assert found._reader.managers.group.has_epochs
+    assert found._reader.managers.group.member.has_epochs
     found.commit({TP: 1})
     assert found.committed(TP) == 1 and found.health().state.value in ("ok", "working")
 

@@ -166,13 +166,13 @@ def test_auto_joins_with_the_consumer_protocol_where_the_coordinator_has_it(make
     member, request = first_heartbeat(group)
     response = ConsumerGroupHeartbeatResponse(member_epoch=1, heartbeat_interval_ms=5000)
     member.handle(Answer(request, 1, 1, response), 1.0)
-    assert group.has_epochs and group.member.identity.generation_id == 1
+    assert group.member.has_epochs and group.member.identity.generation_id == 1
     line = "group g: uses the consumer protocol (group_protocol='auto'): node 1, the coordinator, supports it"
     assert said() == [line]
     late = UnsupportedVersionError("x", code=35, name="UNSUPPORTED_VERSION", api="ConsumerGroupHeartbeat")
     (request,) = group.member.step(1.0) or group.member.step(7.0)
     member.handle(Answer(request, 1, error=late), 7.0)
-    assert group.has_epochs and group.member.state.value == "fatal"
+    assert group.member.has_epochs and group.member.state.value == "fatal"
 
 
 @pytest.mark.parametrize("code", [Code.UNSUPPORTED_VERSION, Code.GROUP_ID_NOT_FOUND, None])
@@ -189,13 +189,13 @@ def test_auto_falls_back_to_the_classic_protocol(make, said, code):
     else:
         answer = Answer(request, 1, 1, ConsumerGroupHeartbeatResponse(error_code=code))
     member.handle(answer, 2.0)
-    assert isinstance(group.member, ClassicMember) and not group.has_epochs
+    assert isinstance(group.member, ClassicMember) and not group.member.has_epochs
     assert group.member.drop_connection is dropped and group.member.stats.heartbeats == 1
     assert group.member.identity == Identity("g", group_instance_id="i") and group.committed.read_identity() is None
     assert not group.commit_identity().has_epochs and group.commits.owned_since(A) == -1
     assert len(said()) == 1 and "uses the classic protocol" in said()[0] and "ConsumerGroupHeartbeat" in said()[0]
     found = member.step(2.0)
-    while group.work(2.0, every=True):
+    while group.member.work(2.0, every=True):
         found += member.step(2.0)
     assert JoinGroupRequest in [r.api for r in found]
     with pytest.raises(IllegalArgumentError, match="group_protocol='consumer'"):
@@ -214,7 +214,7 @@ def test_auto_does_not_fall_back_after_the_member_has_left_or_with_a_pattern_for
     member, request = first_heartbeat(group, 2.0)
     group.member.leave("unsubscribed", 2.0)
     member.handle(Answer(request, 1, 1, lacking), 2.0)
-    assert group.has_epochs and said() == []
+    assert group.member.has_epochs and said() == []
 
 
 def test_an_option_of_the_classic_protocol_decides_for_it(make, said):

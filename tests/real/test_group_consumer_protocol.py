@@ -230,7 +230,7 @@ def test_a_group_that_may_not_move_tells_what_to_do(
             # The classic options of Locals are not given: with them, "auto" would be decided already.
             group.join(group_protocol="auto")
             group.poll_until(group.is_stable, 30, "a second classic member")
-            assert [member.group.has_epochs for member in group.members] == [False, False]
+            assert [member.group.member.has_epochs for member in group.members] == [False, False]
         finally:
             group.close()
 
@@ -242,7 +242,7 @@ def test_a_cluster_without_the_protocol(kafka28: KafkaCluster, new_topic: Callab
     try:
         group.join(group_protocol="auto")
         joined(group, group_protocol="auto")
-        assert [member.group.has_epochs for member in group.members] == [False, False]
+        assert [member.group.member.has_epochs for member in group.members] == [False, False]
         group.join(**CONSUMER)
         assert "use 'classic' or 'auto'" in str(stay_with(group, UnsupportedVersionError))
         group.poll_until(group.is_stable, 30, "the others to go on")

@@ -111,7 +111,7 @@ def test_a_group_moves_to_the_consumer_protocol_and_back(
                 local.leave(leaves)
                 local.poll_until(local.is_stable, 30, "one less")
                 steps.append(Step(f"{leaves.name} replaced with {options}", began, time.monotonic()))
-        assert {member.group.has_epochs for member in local.members} == {False}
+        assert {member.group.member.has_epochs for member in local.members} == {False}
         written = producer.stop()
     local.poll_while(lambda: f"lost {lost}" if (lost := local.ledger().lost(written)) else "", 30)
     for member in list(local.members):
@@ -149,7 +149,7 @@ def test_static_members_move_by_their_restarts_and_back(
         for options in (classic, {"group_protocol": "consumer"}, classic):
             for name in ("one", "two"):
                 restart(name, options)
-        assert {member.group.has_epochs for member in local.members} == {False}
+        assert {member.group.member.has_epochs for member in local.members} == {False}
         written = producer.stop()
     local.poll_while(lambda: f"lost {lost}" if (lost := local.ledger().lost(written)) else "", 30)
     for member in list(local.members):

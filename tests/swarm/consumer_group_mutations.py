@@ -187,8 +187,8 @@ CONSUMER_GROUP_ROWS = (
     coordinated(
         "heartbeat after leaving",
         "A member that leaves goes on with its heartbeats, so it joins again at once.",
-        (ConsumerMember, "step", "return self._step_leave(now)",
-         "return [one for one in (*self._step_leave(now), self._heartbeat(now)) if one is not None]"),
+        (ConsumerMember, "step", "self._finish_leave()\n        return",
+         "self._finish_leave()\n        request = request or self._heartbeat(now)\n        return"),
         (ConsumerMember, "_may_send", "and self.state in ACTIVE ", ""),
     ),
     coordinated(

@@ -17,7 +17,6 @@ from thinconsumer.fetch.planner import Planner
 from thinconsumer.fetch.resets import Resets, _ResetQuery
 from thinconsumer.fetch.sessions import FetchSession
 from thinconsumer.fetch.validation import Validation
-from thinconsumer.group.classic import coordinator_channel
 from thinconsumer.group.classic.member import ClassicMember
 from thinconsumer.group.commit_queue import CommitQueue
 from thinconsumer.group.commits import Commits
@@ -406,8 +405,8 @@ ROWS = (
     grouped(
         "heartbeat behind a parked join",
         "A heartbeat follows an unanswered JoinGroup on its connection; it is read too late, and fails.",
-        (coordinator_channel.CoordinatorChannel, "heartbeat", "if not self.rebalances.is_open or",
-         "if self._coordinator.target(MEMBERSHIP) is None or"),
+        (ClassicMember, "_heartbeat", "not self._rebalances.is_open or",
+         "self._coordinator.target(MEMBERSHIP) is None or"),
     ),
     grouped(
         "absence ignored",

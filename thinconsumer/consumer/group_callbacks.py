@@ -77,7 +77,7 @@ class GroupCallbacks:
         """Run the member's next due callback, if any; return whether another callback may be due now."""
         driver, kind = self._shell.driver, self._group.member.callback
         began = driver.now()
-        goes_on = self._group.work(now, every=every)
+        goes_on = self._group.member.work(now, every=every)
         if kind is not None:
             self._managers.metrics.record_callback(kind, driver.now() - began, began)
         return goes_on
@@ -141,7 +141,7 @@ class GroupCallbacks:
         if group.member.delays_group:
             try:
                 with shell.callback():
-                    group.work(now, every=False)
+                    group.member.work(now, every=False)
             except Exception as error:  # noqa: BLE001 - from an assignor; raised at the end, like a listener's
                 group.revocation.error = group.revocation.error or error
         return shell.run_once(deadline, may_wake=False)

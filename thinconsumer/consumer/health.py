@@ -216,7 +216,7 @@ class HealthMonitor:
             yield Obstacle(f"records are held back: {group.member.held}")
         if not member.is_settled:
             words = f"the member is {member.state.value}"
-            yield Obstacle(f"the member is {group.situation}", key=words)
+            yield Obstacle(f"the member is {group.member.situation}", key=words)
         else:
             answered, interval = member.stats.answered_at, member.heartbeat_interval
             if answered is not None and now - answered > 2 * interval + GRACE:

@@ -26,7 +26,7 @@ from .commits import Commits
 from .committed import Committed
 from .consumer_role import ConsumerRole
 from .coordinator import Coordinator
-from .identity import NO_GENERATION, Identity
+from .identity import Identity
 from .membership import Membership
 from .revocation import PartitionRevocation
 from .subscription import Mode, UserSubscription
@@ -90,7 +90,7 @@ class Group:
         if config.group_protocol == "auto" and config.classic_options:
             self._log_protocol("classic", f"{' and '.join(config.classic_options)} given")
         self.commits.on_membership_error = lambda error, who, now: self.member.expelled(error, who, now)
-        self.commits.owned_since = self._owned_since
+        self.commits.owned_since = lambda tp: self.member.owned_since(tp)
         self.commits.is_coming = self._is_coming
         self.commits.on_written = partitions.note_committed
         self.committed.read_identity = self._checked_identity
@@ -132,29 +132,20 @@ class Group:
             return None
         return self.own_topics(), None
 
-    @property
-    def has_epochs(self) -> bool:
-        """Whether the member uses the consumer group protocol (KIP-848), so that its generation is a member epoch."""
-        return self.member is self._consumer_member
-
-    def _owned_since(self, tp: TopicPartition) -> int:
-        member = self._consumer_member
-        return NO_GENERATION if member is None or not self.has_epochs else member.owned_since(tp)
-
     def _is_coming(self, tp: TopicPartition) -> bool:
         """Return whether the coordinator has assigned a partition to this member that is not in place yet."""
         member = self._consumer_member
-        if member is not None and self.has_epochs:
+        if member is not None and self.member.has_epochs:
             return tp in member.assignment.difference().add
         assignment = self.member.synced_assignment if isinstance(self.member, ClassicMember) else None
         return assignment is not None and self.role.contains(assignment, tp)
 
     def _checked_identity(self) -> Identity | None:
-        return self.member.identity if self.has_epochs and self.member.identity.is_member else None
+        return self.member.identity if self.member.has_epochs and self.member.identity.is_member else None
 
     def require_broker_patterns(self) -> None:
         """Raise IllegalArgumentError if the protocol has no regular expressions that the broker evaluates."""
-        if not self.has_epochs:
+        if not self.member.has_epochs:
             raise IllegalArgumentError(
                 "a SubscriptionPattern is evaluated by the broker, which needs group_protocol='consumer' (Kafka 4.0); "
                 "this consumer uses the classic protocol: pass pattern as a str, which is matched in the client"
@@ -261,15 +252,6 @@ class Group:
         """Return whether a role method, which may call the listener or an assignor, is due."""
         return self.member.has_work(now) and self.revocation.waiting_until(now) == NEVER
 
-    def work(self, now: float, *, every: bool) -> bool:
-        """Call the role method that is due. Exceptions of user code propagate.
-
-        Return False if no method was due, or if the method is not done and will be called again; else True.
-
-        Without ``every``, run only what JoinGroup and SyncGroup need, such as the leader's assignment; no listeners.
-        """
-        return self.member.has_work(now, every=every) and self.member.work(now, every=every)
-
     def errors(self) -> Iterable[KafkaError]:
         """Yield the errors in the group's responses that the application has to act on."""
         for error in (self.member.error, self.coordinator.error, self.committed.error):
@@ -277,18 +259,12 @@ class Group:
                 yield error
 
     @property
-    def situation(self) -> str:
-        """The member's state, and what it waits for where the protocol tells more, in words for health."""
-        member = self._consumer_member
-        return self.member.state.value if member is None or not self.has_epochs else member.situation
-
-    @property
     def is_settled(self) -> bool:
         """Whether the member has the assignment for the current subscription, and no rebalance is in progress."""
         if not self.member.is_settled or self._read_subscription() is None:
             return False
         member = self._consumer_member
-        if member is not None and self.has_epochs:
+        if member is not None and self.member.has_epochs:
             return member.has_sent_subscription
         return self.role.has_joined_with_subscription
 
@@ -302,7 +278,7 @@ class Group:
             True,
             member.rebalancing,
             member.awaits_rebalance_response,
-            has_epochs=self.has_epochs,
+            has_epochs=member.has_epochs,
             is_settled=member.is_settled,
             has_assignment=self.revocation.has_assigned,
         )

@@ -1,94 +1,160 @@
-"""The interface between a consumer's group and its member, the same for both group protocols.
+"""A member of a group: what both group protocols have in common, and the interface for the rest of the client.
 
-``Group``, commits, committed offsets, health and metrics know only this interface. ``classic/member.py`` implements the
-protocol of JoinGroup and SyncGroup, in which a leader computes the assignment.
+``classic/member.py`` implements the protocol of JoinGroup and SyncGroup, in which a leader computes the assignment, and
+``consumer/member.py`` the consumer group protocol (KIP-848).
 """
 
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable
-from typing import Protocol
+import logging
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from typing import Any
 
-from ..client import Manager
-from ..connection.request import Target
+from ..connection.request import Answer, Request, Target
 from ..errors import KafkaError
-from .identity import Identity
+from ..failures import Action
+from ..state_machine import next_state
+from ..timers import NEVER, Random
+from ..types import TopicPartition
+from ..wire import Message
+from .coordinator import Coordinator
+from .identity import NO_GENERATION, Identity
+from .join_failures import JoinFailurePolicy
+from .leave_attempt import LeaveAttempt
+from .poll_timer import PollTimer
+from .settings import GroupSettings
 from .stats import MemberStats
 
+log = logging.getLogger(__name__)
 
-class Membership(Manager, Protocol):
+#: Seconds before a task is called again that is not done yet (a revocation may wait for a commit). Meanwhile, steps of
+#: the engine send requests and receive responses.
+PAUSE = 0.01
+
+#: A part of a rebalance that runs outside of steps, since it may call a listener or an assignor. It returns the event
+#: that follows, or None.
+Task = Callable[[float], Any]
+
+
+class Membership(ABC):
     """A member of a group, which is also a manager of the engine. No method of it blocks.
 
     Steps call no user code. A member that waits for its listener reports so by :meth:`has_work`, and goes on when
     :meth:`work` is called: ``poll`` calls it, ``drive`` does not.
     """
 
-    identity: Identity
-    #: The reason for polls to return no records: the membership may have ended, so other members may own the
-    #: partitions by now. None if polls may return records.
-    held: str | None
-    stats: MemberStats
-    #: Closes a connection on which the coordinator holds back a response that the member no longer needs.
-    drop_connection: Callable[[Target], None]
+    asker = "member"
+    #: Whether the member uses the consumer group protocol (KIP-848), so that its generation is a member epoch.
+    has_epochs = False
+    _TRANSITIONS: Mapping[Any, Mapping[Any, Any]]
+
+    def __init__(
+        self, settings: GroupSettings, identity: Identity, state: enum.Enum, coordinator: Coordinator, random: Random
+    ) -> None:
+        #: The state in the protocol's state machine; its ``value`` is for log lines, health and errors.
+        self.state: Any = state
+        self.identity = identity
+        #: The reason for polls to return no records: the membership may have ended, so other members may own the
+        #: partitions by now. None if polls may return records.
+        self.held: str | None = None
+        self.heartbeat_interval = settings.heartbeat_interval_ms / 1000  #: Seconds between two heartbeats.
+        self.stats = MemberStats()
+        #: Closes a connection on which the coordinator holds back a response that the member no longer needs.
+        self.drop_connection: Callable[[Target], None] = lambda target: None
+        self._settings = settings
+        self._coordinator = coordinator
+        self._random = random
+        self._failures = JoinFailurePolicy(settings, identity.group_id, random)
+        self._poll_timer = PollTimer(settings)
+        self._leave_attempt: LeaveAttempt | None = None
+        self._resubscribe: str | None = None  #: The reason to join again as soon as the member has left.
+        self._awaits_poll = False  #: Whether the member joins only after the next ``poll``.
+        #: The end of the last gap between calls that the membership may not have survived. Only a response to a request
+        #: sent after this moment proves that the coordinator has kept the member in the group.
+        self._unconfirmed_since = -NEVER
+        self._is_working = False  #: Whether a task is running.
+        self._listener_may_have_run = False  #: Whether a rebalance listener may have run since the last step.
+        self._moves = 0  #: Number of transitions: :meth:`work` detects one made while a task ran.
+        self._call_again_at = -NEVER  #: When to call a task again that was not done.
+
+    # -- state
 
     @property
-    def state(self) -> enum.Enum:
-        """The state in the protocol's state machine; its ``value`` is for log lines, health and errors."""
+    def situation(self) -> str:
+        """The state, and what the member waits for where the protocol tells more, in words for health."""
+        return str(self.state.value)
 
     @property
     def error(self) -> KafkaError | None:
         """The last response's error, which polls raise once, if it lasts until the application acts; else None."""
+        return self._failures.error
 
     @property
     def is_outside(self) -> bool:
         """Whether the member is in no group, or about to leave it."""
+        return self.state.name in ("UNSUBSCRIBED", "LEAVING")
+
+    @property
+    def has_left(self) -> bool:
+        """Whether the member is in no group and has no request to leave to send."""
+        return bool(self.state.name == "UNSUBSCRIBED")
+
+    @property
+    def has_sent_leave(self) -> bool:
+        """Whether no request to leave remains to be written. It may have no response yet."""
+        return self._leave_attempt is None or self._leave_attempt.is_written
 
     @property
     def is_settled(self) -> bool:
         """Whether the member has its assignment, and no rebalance is in progress."""
+        return bool(self.state.name == "STABLE")
 
     @property
+    @abstractmethod
     def rebalancing(self) -> bool:
         """Whether the member is joining, so that the coordinator may reject its commits."""
 
     @property
     def awaits_rebalance_response(self) -> bool:
         """Whether the response to a request in flight tells more about the membership than an error of a commit."""
+        return False
 
     @property
-    def has_left(self) -> bool:
-        """Whether the member is in no group and has no request to leave to send."""
-
-    @property
-    def has_sent_leave(self) -> bool:
-        """Whether no request to leave remains to be written. It may have no response yet."""
-
-    @property
+    @abstractmethod
     def callback(self) -> str | None:
         """The listener's callback that :meth:`work` calls next: revoked, assigned or lost; None if it calls none."""
 
     @property
     def delays_group(self) -> bool:
         """Whether the other members wait for :meth:`work`, so that blocking calls run it as well as polls."""
+        return False
 
-    @property
-    def heartbeat_interval(self) -> float:
-        """Seconds between two heartbeats."""
+    def owned_since(self, tp: TopicPartition) -> int:
+        """Return the member epoch in which the partition was assigned; -1 without epochs, or if it is not owned."""
+        return NO_GENERATION
 
+    # -- calls of the application
+
+    @abstractmethod
     def subscribe(self, reason: str) -> None:
         """Join the group. After a final error this has no effect until :meth:`leave`."""
 
+    @abstractmethod
     def request_rejoin(self, reason: str) -> None:
         """Make the group rebalance, if the protocol lets a member do so (KIP-568)."""
 
+    @abstractmethod
     def leave(self, why: str, now: float, *, leave_group: bool | None = None) -> None:
         """Leave the group without callbacks: the caller revokes the owned partitions first.
 
-        ``leave_group`` says whether to tell the coordinator that the member does not return; by default a dynamic
-        member does not, a static one does (KIP-345, KIP-1092).
+        ``leave_group``: whether to tell the coordinator that the member does not return. By default a dynamic member
+        tells it; a static member does not, so that it may restart within its session without a rebalance (KIP-345,
+        KIP-1092).
         """
 
+    @abstractmethod
     def leave_target(self, leave_group: bool | None = None) -> Target | None:
         """Return the connection that the request of :meth:`leave` would use now; None if there would be no request.
 
@@ -97,7 +163,11 @@ class Membership(Manager, Protocol):
 
     def polled(self, now: float) -> bool:
         """Note a ``poll``. Return whether the member waited for this poll to join again after a poll timeout."""
+        self._poll_timer.polled(now)
+        waited, self._awaits_poll = self._awaits_poll, False
+        return waited
 
+    @abstractmethod
     def called(self, now: float) -> bool:
         """Note a call of the application. Return whether the gap since the previous call makes a step due."""
 
@@ -107,15 +177,134 @@ class Membership(Manager, Protocol):
         ``may_wait`` tells whether the poll can wait for a response. The last step of a poll cannot, so that a member
         may conclude from less there.
         """
+        return self.held is not None
 
+    @abstractmethod
     def expelled(self, error: KafkaError, identity: Identity, now: float) -> None:
         """Act on a membership error that a commit under ``identity`` returned, unless the identity has changed."""
 
+    # -- a manager of the engine
+
+    @abstractmethod
+    def step(self, now: float) -> list[Request]:
+        """Return the requests that are due."""
+
+    @abstractmethod
+    def handle(self, answer: Answer, now: float) -> None:
+        """Process a response of the coordinator; drop the response to an abandoned request."""
+
+    @abstractmethod
+    def wake_at(self, now: float) -> float:
+        """Return when :meth:`step` or :meth:`work` is due next, if no response arrives before."""
+
+    def restart(self, now: float) -> None:
+        """Send the requests in flight again: the engine restart closed all connections, so no response can arrive."""
+        self._is_working = False
+        if self._leave_attempt is not None:
+            self._leave_attempt.restart()
+
+    # -- callbacks, between two steps
+
     def has_work(self, now: float, *, every: bool = True) -> bool:
         """Return whether :meth:`work` has something to do; without ``every``, only what the rest of the group needs."""
+        return not self._is_working and now >= self._call_again_at and self._task(now, every=every) is not None
 
     def work(self, now: float, *, every: bool = True) -> bool:
-        """Do what is due. That may call the listener or an assignor; their exceptions propagate.
+        """Run the task that is due, which may call the listener or an assignor; their exceptions propagate.
 
-        Return True unless nothing was due, or it is not done and has to be repeated a little later.
+        Return True unless nothing was due, or the task is not done and is called again after :data:`PAUSE`.
         """
+        if self._is_working or now < self._call_again_at:
+            return False
+        task = self._task(now, every=every)
+        if task is None:
+            return False
+        before = self._moves
+        event, failure = None, None
+        self._is_working, self._listener_may_have_run = True, every
+        try:
+            event = task(now)
+        except Exception as error:  # noqa: BLE001 - from a listener or assignor; raised again below
+            failure = error
+        finally:
+            self._is_working = False
+        if not self._settle():
+            self._worked(event, failure, now, has_moved=self._moves != before)
+        if failure is not None:
+            raise failure
+        return self._call_again_at <= now
+
+    @abstractmethod
+    def _task(self, now: float, *, every: bool) -> Task | None:
+        """Return the task that is due, or None; without ``every``, only one that calls no listener."""
+
+    @abstractmethod
+    def _worked(self, event: Any, failure: Exception | None, now: float, *, has_moved: bool) -> None:
+        """Go on after a task: by the ``event`` that it returned, unless a call inside of it has ended the rebalance."""
+
+    @abstractmethod
+    def _settle(self) -> bool:
+        """Change the state after an expulsion, once no task is running; return whether there was one."""
+
+    # -- for both protocols
+
+    def _move(self, event: enum.Enum) -> None:
+        after = next_state(self._TRANSITIONS, self.state, event, self)
+        states = self.state.value, after.value, event.value
+        log.debug("group %s: member state %s -> %s (%s)", self.identity.group_id, *states)
+        self._moves += 1
+        self.state = after
+
+    def _missed_polls(self, now: float) -> str | None:
+        """Return why the member has to leave the group, if ``max_poll_interval_ms`` has passed without a poll."""
+        if now < self._poll_timer.overdue_at():
+            return None
+        limit = f"max_poll_interval_ms={self._settings.max_poll_interval_ms}"
+        why = f"{self._poll_timer.seconds_since_poll(now):.1f} s between polls, {limit}"
+        log.warning("group %s: %s: left the group; the next poll joins again", self.identity.group_id, why)
+        return why
+
+    def _note_listener(self, now: float) -> None:
+        """Count a listener that has run as a poll: max_poll_interval_ms does not limit a listener."""
+        if self._listener_may_have_run and not self._is_working:
+            self._listener_may_have_run = False
+            self._poll_timer.polled(now)
+
+    def _note_accepted(self, sent_at: float, now: float) -> None:
+        """Note that the coordinator accepted the member in a request sent at ``sent_at``.
+
+        If the request was sent after the last gap that was too long, polls may return records again.
+        """
+        self.stats.answered_at = now
+        if sent_at >= self._unconfirmed_since:
+            self.held = None
+
+    def _note_expulsion(self, error: KafkaError, *, is_final: bool, is_expected: bool = False) -> None:
+        """Count and log an expulsion: at INFO if a long gap has made it likely. A final error is logged already."""
+        self.stats.expulsions += 1
+        if not is_final:
+            is_expected = is_expected or self.held is not None or not self.identity.is_member
+            level = logging.INFO if is_expected else logging.WARNING
+            self._failures.log_limited(level, "group %s: expelled: %s", self.identity.group_id, error)
+
+    def _start_leave_attempt(
+        self, api: type[Message], message: Callable[[int], Message], now: float, channel: str, min_version: int = 0
+    ) -> None:
+        parts = self.asker, self._settings, self._coordinator, self._random, channel
+        self._leave_attempt = LeaveAttempt(*parts, api, message, now, min_version=min_version)
+
+    def _leave_request(self, now: float) -> Request | None:
+        """Return the request to leave, if one is due; forget an attempt that is over."""
+        attempt = self._leave_attempt
+        if attempt is None:
+            return None
+        request = attempt.step(now)
+        if attempt.is_over:
+            self._leave_attempt = None
+        return request
+
+    def _leave_answered(self, attempt: LeaveAttempt, action: Action, now: float) -> None:
+        """Process the response to a request to leave: repeat the request unless the coordinator has processed it."""
+        attempt.answered(now, again=action in (Action.FIND_COORDINATOR, Action.WAIT_FOR_COORDINATOR, Action.RETRY))
+        if attempt.is_over:
+            self._leave_attempt = None

@@ -56,8 +56,10 @@ def test_leave_group_does_not_wait_behind_a_held_back_join(world):
     """It uses another connection; that of the abandoned JoinGroup is closed."""
     world.join()
     parked = world.rejoin()
+    dropped = []
+    world.member.drop_connection = dropped.append
     world.member.leave("closing", world.now)
-    assert world.member._channel.connections_to_drop == [parked.target] == [(1, MEMBERSHIP)]
+    assert dropped == [parked.target] == [(1, MEMBERSHIP)]
     world.turn()
     assert world.member.has_left
     [leave_request] = [r for _, r, _ in world.said if r.api is LeaveGroupRequest]

@@ -107,7 +107,7 @@ def test_a_restart_ends_an_interrupted_role_method(world):
     """Ctrl-C can strike between any two statements, also at the end of a call."""
     world.reach(S.ASSIGNING)
     world.heal()
-    world.member._in_role_method = True
+    world.member._is_working = True
     world.run(1.0)
     assert world.member.state is S.ASSIGNING
     world.restart()

@@ -7,27 +7,27 @@ that connection: the broker reads no further request before it has responded. Th
 """
 
 import logging
-from collections.abc import Callable
+from functools import partial
 
 from ...connection.request import Answer, Request, Target
 from ...errors import KafkaError
 from ...failures import EXPULSIONS, Action, Scope, rule
-from ...state_machine import next_state
 from ...timers import NEVER, Random
 from ...wire.heartbeat import HeartbeatRequest
 from ...wire.join_group import JoinGroupRequest
+from ...wire.leave_group import LeaveGroupRequest
 from ...wire.offset_commit import OffsetCommitRequest
-from ...wire.sync_group import SyncGroupRequest
-from ..coordinator import Coordinator
+from ..coordinator import LEAVING_CONNECTION, MEMBERSHIP, Coordinator
+from ..coordinator_requests import CoordinatorRequests
 from ..identity import Identity
-from ..join_failures import JoinFailurePolicy
-from ..poll_timer import PollTimer
+from ..membership import PAUSE, Membership, Task
 from ..role import Role
 from ..settings import GroupSettings
-from ..stats import MemberStats
 from ..verdicts import judge
-from .coordinator_channel import CoordinatorChannel
+from . import requests
+from .heartbeat import Heartbeats
 from .rebalance_attempt import RebalanceAttempt
+from .rebalance_requests import RebalanceRequests
 from .states import AFTER_EXCEPTION, CALLBACKS, CONFIRMING, JOINING, TRANSITIONS, MemberEvent, MemberState
 from .verdicts import unusable_join, unusable_sync
 
@@ -36,49 +36,29 @@ log = logging.getLogger(__name__)
 _S = MemberState
 _E = MemberEvent
 
-#: Seconds before a role method is called again that returned False (not done yet: a revocation may wait for a commit).
-#: Meanwhile, steps of the engine send requests and receive responses.
-PAUSE = 0.01
 
-
-class ClassicMember:
+class ClassicMember(Membership):
     """Take part in a classic group: send its requests as a manager of the engine; call role methods in :meth:`work`.
 
-    Implements :class:`~thinconsumer.group.membership.Membership`.
+    A prepare, revoke or lose that raises counts as done, so that the rebalance goes on. After a failed
+    perform_assignment the member joins again, after a backoff. A failed install is repeated.
     """
 
-    asker = "member"
+    _TRANSITIONS = TRANSITIONS
 
     def __init__(
         self, settings: GroupSettings, identity: Identity, role: Role, coordinator: Coordinator, random: Random
     ) -> None:
-        self.state = MemberState.UNSUBSCRIBED
-        self.identity = identity
-        #: The reason for polls to return no records: the membership may have ended, so other members may own the
-        #: partitions by now. None if polls may return records.
-        self.held: str | None = None
-        self.stats = MemberStats()
-        self._settings = settings
+        super().__init__(settings, identity, MemberState.UNSUBSCRIBED, coordinator, random)
         self._role = role
-        self._coordinator = coordinator
-        self._join_failures = JoinFailurePolicy(settings, identity.group_id, random)
-        self._channel = CoordinatorChannel(self.asker, settings, coordinator, random, lambda: self.identity)
-        self._poll_timer, self._attempt = PollTimer(settings), RebalanceAttempt("", 0.0)
+        parts = self.asker, settings, coordinator, random
+        self._rebalances = RebalanceRequests(*parts, lambda: self.identity)
+        self._heartbeats = Heartbeats(*parts)
+        self._attempt = RebalanceAttempt("", 0.0)
         self._rejoin: str | None = None  #: The reason to join again as soon as this rebalance is over.
-        self._resubscribe: str | None = None  #: The reason to join again as soon as LeaveGroup is done.
-        self._awaits_poll = False
-        #: The end of the last gap between calls longer than the session timeout. Only a response to a request sent
-        #: after this moment proves that the coordinator has kept the member in the group.
-        self._unconfirmed_since = -NEVER
         self._expulsion: str | None = None  #: Why the membership has ended, until the state is LOSING; else None.
-        self._in_role_method = False
-        self._listener_may_have_run = False  #: Whether a rebalance listener may have run since the last step.
-        #: Closes a connection on which the coordinator holds back a response that the member no longer needs.
-        self.drop_connection: Callable[[Target], None] = lambda target: None
-        self._transitions = 0  #: Number of transitions: :meth:`work` detects one made while a role method ran.
-        self._call_again_at = -NEVER  #: When to call a role method again that returned False.
         #: The role method that is due in each state, for those methods that may call the rebalance listener.
-        self._tasks: dict[MemberState, Callable[[float], MemberEvent | None]] = {
+        self._tasks: dict[MemberState, Task] = {
             _S.REVOKING_BEFORE_JOIN: lambda now: self._unless_done(role.prepare(self.identity, now), _E.PREPARED, now),
             _S.REVOKING_AFTER_SYNC: self._revoke,
             _S.ASSIGNING: self._install,
@@ -87,11 +67,6 @@ class ClassicMember:
 
     def __repr__(self) -> str:
         return f"<ClassicMember {self.identity.member_id or '?'} {self.state.value}>"
-
-    @property
-    def error(self) -> KafkaError | None:
-        """The last response's error, which polls raise once, if it lasts until the application acts; else None."""
-        return self._join_failures.error
 
     @property
     def rebalancing(self) -> bool:
@@ -105,18 +80,7 @@ class ClassicMember:
         If so, a membership error in an OffsetCommit response is ignored, as the response to the JoinGroup or SyncGroup
         tells whether this consumer is still a member.
         """
-        requests = self._channel.rebalances
-        return requests.in_flight is not None and requests.is_written
-
-    @property
-    def is_outside(self) -> bool:
-        """Whether the member is in no group, or about to leave it."""
-        return self.state in (_S.UNSUBSCRIBED, _S.LEAVING)
-
-    @property
-    def is_settled(self) -> bool:
-        """Whether the member has its assignment, and no rebalance is in progress."""
-        return self.state is _S.STABLE
+        return self._rebalances.in_flight is not None and self._rebalances.is_written
 
     @property
     def callback(self) -> str | None:
@@ -129,24 +93,9 @@ class ClassicMember:
         return self.state is _S.COMPLETING_REBALANCE
 
     @property
-    def heartbeat_interval(self) -> float:
-        """Seconds between two heartbeats."""
-        return self._channel.heartbeats.interval
-
-    @property
-    def has_left(self) -> bool:
-        """Whether the member is in no group and has no LeaveGroup to send."""
-        return self.state is _S.UNSUBSCRIBED
-
-    @property
     def synced_assignment(self) -> bytes | None:
         """The encoded assignment of this generation, until the role has installed it; None if there is none."""
         return self._attempt.assignment if self.state in CONFIRMING and not self.is_settled else None
-
-    @property
-    def has_sent_leave(self) -> bool:
-        """Whether no LeaveGroup remains to be written. It may have no response yet."""
-        return self._channel.leave_attempt is None or self._channel.leave_attempt.is_written
 
     def subscribe(self, reason: str) -> None:
         """Join the group, or as a member join it again. In state FATAL this has no effect until :meth:`leave`."""
@@ -161,40 +110,43 @@ class ClassicMember:
     def request_rejoin(self, reason: str) -> None:
         """Join again (KIP-568), after any rebalance in progress; JoinGroup carries the ``reason`` (KIP-800)."""
         self._rejoin = reason
-        if self.state is _S.PREPARING_REBALANCE and self._channel.rebalances.in_flight is None:
+        if self.state is _S.PREPARING_REBALANCE and self._rebalances.in_flight is None:
             self._attempt.restart_join()  # the subscription in the unsent JoinGroup may be outdated
 
     def leave(self, why: str, now: float, *, leave_group: bool | None = None) -> None:
-        """Leave the group without callbacks: the caller revokes the owned partitions first.
-
-        ``leave_group`` says whether to send LeaveGroup; by default a dynamic member does, a static one does not
-        (KIP-345, KIP-1092).
-        """
-        if self.state in (_S.UNSUBSCRIBED, _S.LEAVING):
+        if self.is_outside:
             self._resubscribe = None
             return
-        if self._channel.sends_leave(leave_group):
-            self._channel.start_leave(why, now)
-        self._channel.abandon_rebalance_request()
-        self._channel.heartbeats.in_flight = None
+        if self._sends_leave(leave_group):
+            self._start_leave(why, now)
+        if self._rebalances.in_flight is not None:
+            # Later requests on the connection would wait for the response that the coordinator holds back.
+            self.drop_connection(self._rebalances.in_flight.target)
+        self._rebalances.in_flight = self._heartbeats.in_flight = None
         self.identity = self.identity.lost()
         self._move(_E.LEAVE)
         self._expulsion = self._rejoin = self.held = None
-        self._join_failures.recovered(now)
+        self._failures.recovered(now)
         self._finish_leave()
 
     def leave_target(self, leave_group: bool | None = None) -> Target | None:
-        """Return the connection that the request of :meth:`leave` would use now; None if there would be no request."""
-        return None if self.is_outside else self._channel.leave_target(leave_group)
+        if self.is_outside or not self._sends_leave(leave_group):
+            return None
+        return self._coordinator.target(self._leave_channel)
 
-    def polled(self, now: float) -> bool:
-        """Note a ``poll``. Return whether the member waited for this poll to join again after a poll timeout."""
-        self._poll_timer.polled(now)
-        waited, self._awaits_poll = self._awaits_poll, False
-        return waited
+    @property
+    def _leave_channel(self) -> str:
+        """The connection for LeaveGroup, on which no unanswered JoinGroup or SyncGroup is before it."""
+        return MEMBERSHIP if self._rebalances.in_flight is None else LEAVING_CONNECTION
 
-    def withholds(self, *, may_wait: bool) -> bool:
-        return self.held is not None
+    def _sends_leave(self, leave_group: bool | None) -> bool:
+        is_told = self.identity.group_instance_id is None if leave_group is None else leave_group
+        return is_told and bool(self.identity.member_id)
+
+    def _start_leave(self, reason: str, now: float) -> None:
+        message = partial(requests.leave, self.identity, reason)
+        lowest = requests.lowest_version(LeaveGroupRequest, self.identity)
+        self._start_leave_attempt(LeaveGroupRequest, message, now, self._leave_channel, lowest)
 
     def called(self, now: float) -> bool:
         """Note a call of the application, and react to a long gap since the previous call.
@@ -205,10 +157,10 @@ class ClassicMember:
         Return whether the gap changed a deadline, so that a step is due.
         """
         gap = self._poll_timer.called(now)
-        if gap <= self._channel.heartbeats.interval:
+        if gap <= self.heartbeat_interval:
             return False
         self._attempt.ready_by += gap
-        if gap <= self._channel.heartbeats.session or not self.identity.is_member:
+        if gap <= self._heartbeats.session or not self.identity.is_member:
             return True
         self.held = f"{gap:.1f} s between polls, session_timeout_ms={self._settings.session_timeout_ms}"
         self._unconfirmed_since = now
@@ -227,45 +179,54 @@ class ClassicMember:
         if action is Action.REJOIN and self.state not in JOINING:
             self._rejoin = self._rejoin or "the group is rebalancing"
         elif action in EXPULSIONS:
-            self._join_failures.note(action, error, OffsetCommitRequest, now)
-            self._join_failures.back_off(now, at_once=True)
-            self._expel(action, error, now)
+            self._failures.note(action, error, OffsetCommitRequest, now)
+            self._failures.back_off(now, at_once=True)
+            self._expel(action, error)
 
     def step(self, now: float) -> list[Request]:
-        """Return the requests that are due."""
         self._settle()
-        leave_request = self._channel.leave_request(now)  # may end the leave attempt, which _finish_leave() checks
+        leave_request = self._leave_request(now)  # may end the leave attempt, which _finish_leave() checks
         if self.state is _S.LEAVING:
             self._finish_leave()
-        if not self._in_role_method:
+        if not self._is_working:
             self._advance(now)
-        if self._channel.abandon_if_moved(now):
-            self._join_anew()
-        found = (leave_request or self._channel.leave_request(now), self._join_or_sync(now), self._heartbeat(now))
-        connections_to_drop, self._channel.connections_to_drop = self._channel.connections_to_drop, []
-        for target in connections_to_drop:
-            self.drop_connection(target)
+        self._abandon_if_moved(now)
+        found = (leave_request or self._leave_request(now), self._join_or_sync(now), self._heartbeat(now))
         return [request for request in found if request is not None]
 
+    def _leave_request(self, now: float) -> Request | None:
+        if self._leave_attempt is not None and self._rebalances.in_flight is not None:
+            self._leave_attempt.channel = LEAVING_CONNECTION
+        return super()._leave_request(now)
+
+    def _abandon_if_moved(self, now: float) -> None:
+        """Abandon requests to a former coordinator, which may hold back their responses."""
+        heartbeat, request = self._heartbeats.abandon_if_moved(), self._rebalances.abandon_if_moved()
+        if heartbeat is not None:
+            self.drop_connection(heartbeat.target)
+            self._heartbeats.failed(now)
+        if request is not None:
+            self.drop_connection(request.target)
+            self._join_anew()
+
     def wake_at(self, now: float) -> float:
-        """Return when :meth:`step` or a role method is due next, if no response arrives before."""
         due = [self._call_again_at if self._call_again_at > now else NEVER]
-        if self._channel.leave_attempt is not None:
-            due.append(self._channel.leave_attempt.wake_at())
-        if self._channel.rebalances.in_flight is None and self.identity.is_member and not self._in_role_method:
+        if self._leave_attempt is not None:
+            due.append(self._leave_attempt.wake_at())
+        if self._rebalances.in_flight is None and self.identity.is_member and not self._is_working:
             due.append(self._poll_timer.overdue_at())
-        if self._channel.rebalances.is_open:
+        if self._rebalances.is_open:
             due += self._wakes(now)
         return max(now, min(due))
 
     def _wakes(self, now: float) -> list[float]:
         """Return when the next requests and transitions are due, if no JoinGroup or SyncGroup is in flight."""
-        due = [self._channel.heartbeats.due_at() if self.identity.is_member else NEVER]
-        if self.state is _S.UNJOINED and not self._awaits_poll and not self._in_role_method:
+        due = [self._heartbeats.due_at() if self.identity.is_member else NEVER]
+        if self.state is _S.UNJOINED and not self._awaits_poll and not self._is_working:
             due.append(now)
         if self._rejoin is not None and self._may_rejoin():
             due.append(now)
-        attempt, not_before = self._attempt, self._join_failures.not_before
+        attempt, not_before = self._attempt, self._failures.not_before
         if self.state is _S.PREPARING_REBALANCE and (attempt.protocols is not None or now < not_before):
             due.append(not_before)
         if self.state is _S.COMPLETING_REBALANCE and (attempt.plan is not None or now < attempt.ready_by):
@@ -273,32 +234,28 @@ class ClassicMember:
         return due
 
     def handle(self, answer: Answer, now: float) -> None:
-        """Process a response of the coordinator; drop the response to an abandoned request."""
-        if not self._channel.take(answer):
+        attempt, api = self._leave_attempt, answer.request.api
+        if attempt is not None and answer.request is attempt.in_flight:
+            requests: CoordinatorRequests = attempt
+        else:
+            requests = self._heartbeats if api is HeartbeatRequest else self._rebalances
+        if not requests.take(answer):
             return
         action, error = judge(answer, self.identity.group_id)
         self._coordinator.report(action, error, answer, now)
-        if answer.request.api in (JoinGroupRequest, SyncGroupRequest):
-            self._join_or_sync_answered(action, error, answer, now)
-        elif answer.request.api is HeartbeatRequest:
+        if requests is attempt:
+            self._leave_answered(attempt, action, now)
+        elif api is HeartbeatRequest:
             self._heartbeat_answered(action, error, now)
         else:
-            again = action in (Action.FIND_COORDINATOR, Action.WAIT_FOR_COORDINATOR, Action.RETRY)
-            self._channel.leave_answered(now, again=again)
+            self._join_or_sync_answered(action, error, answer, now)
 
     def restart(self, now: float) -> None:
-        """Send the requests in flight again: the engine restart closed all connections, so no response can arrive."""
-        self._in_role_method = False
-        self._channel.restart()
+        super().restart(now)
+        self._rebalances.restart()
+        self._heartbeats.restart()
         if self.state is _S.PREPARING_REBALANCE:
             self._attempt.restart_join()
-
-    def _move(self, event: MemberEvent) -> None:
-        after = next_state(TRANSITIONS, self.state, event, self)
-        states = self.state.value, after.value, event.value
-        log.debug("group %s: member state %s -> %s (%s)", self.identity.group_id, *states)
-        self._transitions += 1
-        self.state = after
 
     def _begin_anew(self, event: MemberEvent, reason: str, now: float) -> None:
         self._attempt = RebalanceAttempt(reason, now)
@@ -307,12 +264,14 @@ class ClassicMember:
 
     def _advance(self, now: float) -> None:
         """Make the state transitions that need neither a response nor a role method, such as the poll timeout."""
-        if self._listener_may_have_run:
-            self._listener_may_have_run = False
-            self._poll_timer.polled(now)  # max_poll_interval_ms does not limit a listener, which runs inside poll
-        is_idle = self.identity.is_member and self._channel.rebalances.in_flight is None
-        if is_idle and now >= self._poll_timer.overdue_at():
-            self._leave_after_poll_timeout(now)
+        self._note_listener(now)
+        if self.identity.is_member and self._rebalances.in_flight is None:
+            why = self._missed_polls(now)
+            if why is not None:
+                if self.identity.group_instance_id is None:
+                    self._start_leave(why, now)
+                self._awaits_poll = True
+                self._expel(Action.RESET_MEMBER_ID, KafkaError(why), is_expected=True)
         if self._may_rejoin():
             reason = self._rejoin
             if reason is None and self.state is _S.STABLE:
@@ -326,16 +285,11 @@ class ClassicMember:
     def _may_rejoin(self) -> bool:
         """Return whether another rebalance may begin: the last is over, or its on_partitions_assigned has failed."""
         done = self.state is _S.STABLE or (self.state is _S.ASSIGNING and self._attempt.install_called)
-        return done and not self._in_role_method
+        return done and not self._is_working
 
     def _finish_leave(self) -> None:
-        leave_attempt = self._channel.leave_attempt
-        said = (
-            leave_attempt is None
-            or leave_attempt.is_over
-            or (self._resubscribe is not None and leave_attempt.in_flight is not None)
-        )
-        if not said:
+        attempt = self._leave_attempt
+        if attempt is not None and (self._resubscribe is None or attempt.in_flight is None):
             return
         self._coordinator.unwant(self.asker)
         self._move(_E.LEFT)
@@ -343,51 +297,39 @@ class ClassicMember:
             reason, self._resubscribe = self._resubscribe, None
             self.subscribe(reason)
 
-    def _leave_after_poll_timeout(self, now: float) -> None:
-        """Leave the group because ``max_poll_interval_ms`` has passed without a poll; the next poll joins again."""
-        limit = f"max_poll_interval_ms={self._settings.max_poll_interval_ms}"
-        why = f"{self._poll_timer.seconds_since_poll(now):.1f} s between polls, {limit}"
-        log.warning("group %s: %s: left the group; the next poll joins again", self.identity.group_id, why)
-        if self.identity.group_instance_id is None:
-            self._channel.start_leave(why, now)
-        self._awaits_poll = True
-        self._expel(Action.RESET_MEMBER_ID, KafkaError(why), now, said=True)
-
-    def _expel(self, action: Action, error: KafkaError, now: float, *, said: bool = False) -> None:
+    def _expel(self, action: Action, error: KafkaError, *, is_expected: bool = False) -> None:
         """Drop the generation and, if it is invalid, the member id; :meth:`_settle` then moves to LOSING."""
-        group_id = self.identity.group_id
-        said = said or self.held is not None or not self.identity.is_member
+        self._note_expulsion(error, is_final=action is Action.GIVE_UP, is_expected=is_expected)
         self.identity = self.identity.behind() if action is Action.RESET_GENERATION else self.identity.lost()
-        self._channel.withdraw_unwritten()
+        self._heartbeats.in_flight = None
+        if not self._rebalances.is_written:
+            self._rebalances.in_flight = None  # a queued request of the membership that has ended
         self._expulsion = self.held = str(error)
-        self.stats.expulsions += 1
-        if action is not Action.GIVE_UP:
-            level = logging.INFO if said else logging.WARNING
-            self._join_failures.log_limited(level, "group %s: expelled: %s", group_id, error)
         self._settle()
 
-    def _settle(self) -> None:
-        """Move to LOSING after an expulsion, once no role method is running."""
-        if self._expulsion is not None and not self._in_role_method:
-            self._attempt.reason = self._expulsion
-            self._expulsion = None
-            self._move(_E.EXPELLED)
+    def _settle(self) -> bool:
+        if self._expulsion is None or self._is_working:
+            return False
+        self._attempt.reason, self._expulsion = self._expulsion, None
+        self._move(_E.EXPELLED)
+        return True
 
     def _join_or_sync(self, now: float) -> Request | None:
-        if self._in_role_method or now < self._join_failures.not_before:
+        if self._is_working or now < self._failures.not_before:
             return None
         if self.state is _S.PREPARING_REBALANCE and self._attempt.protocols is not None:
-            return self._channel.join(self._role.protocol_type, self._attempt, now)
+            return self._rebalances.join(self._role.protocol_type, self._attempt, now)
         if self.state is _S.COMPLETING_REBALANCE and self._attempt.plan is not None:
-            return self._channel.sync(self._role.protocol_type, self._attempt, now)
+            return self._rebalances.sync(self._role.protocol_type, self._attempt, now)
         return None
 
     def _heartbeat(self, now: float) -> Request | None:
-        request = self._channel.heartbeat(now) if self.identity.is_member else None
-        if request is not None:
-            self.stats.heartbeats += 1
-            self.stats.heartbeat_at = now
-        return request
+        if not self.identity.is_member or not self._rebalances.is_open or now < self._heartbeats.due_at():
+            return None
+        self.stats.heartbeats += 1
+        self.stats.heartbeat_at = now
+        lowest = requests.lowest_version(HeartbeatRequest, self.identity)
+        return self._heartbeats.beat(lambda version: requests.heartbeat(self.identity), now, lowest)
 
     def _join_anew(self) -> None:
         """Go back to PREPARING_REBALANCE, where JoinGroup is due."""
@@ -406,118 +348,73 @@ class ClassicMember:
             self._failed(Action.RAISE if action is Action.ACCEPT else action, error, answer, now)
             return
         timing = self.stats.joins if is_join else self.stats.syncs
-        timing.add(now - self._channel.rebalances.sent_at)
-        self._channel.heartbeats.session_restarted(now)
+        timing.add(now - self._rebalances.sent_at)
+        self._heartbeats.session_restarted(now)
         if is_join:
             attempt.joined(self.identity, answer.response, now)
             self.identity = self.identity.joined(answer.response.generation_id, answer.response.member_id)
         else:
             attempt.assignment, attempt.synced_at = bytes(answer.response.assignment), now
-            self._join_failures.recovered(now)
+            self._failures.recovered(now)
         self._move(_E.JOINED if is_join else _E.SYNCED)
-        self._note_accepted(self._channel.rebalances.sent_at, now)
+        self._note_accepted(self._rebalances.sent_at, now)
 
     def _failed(self, action: Action, error: KafkaError, answer: Answer, now: float) -> None:
         """Handle a failed JoinGroup or SyncGroup: join again after a backoff, or drop the membership."""
         if action is Action.USE_MEMBER_ID and answer.request.api is JoinGroupRequest and answer.response.member_id:
             if self.identity.member_id:
-                self._join_failures.back_off(now)  # MEMBER_ID_REQUIRED, although the JoinGroup had a member id
+                self._failures.back_off(now)  # MEMBER_ID_REQUIRED, although the JoinGroup had a member id
             # The encoded protocols of this attempt are kept: the next JoinGroup repeats them, under the new member id.
             self.identity = self.identity.named(answer.response.member_id)
             return
         self.stats.failed += 1
-        self._join_failures.note(action, error, answer.request.api, now)
+        self._failures.note(action, error, answer.request.api, now)
         if action in EXPULSIONS:
-            self._join_failures.back_off(now, at_once=True)
-            self._expel(action, error, now)
+            self._failures.back_off(now, at_once=True)
+            self._expel(action, error)
             return
-        self._join_failures.back_off(now, at_once=action is Action.REJOIN, at_maximum=action is Action.RAISE)
+        self._failures.back_off(now, at_once=action is Action.REJOIN, at_maximum=action is Action.RAISE)
         self._join_anew()
 
     def _heartbeat_answered(self, action: Action, error: KafkaError | None, now: float) -> None:
-        sent_at = self._channel.heartbeats.sent_at
+        sent_at = self._heartbeats.sent_at
         if error is None or action is Action.REJOIN:
-            self._channel.heartbeats.retry.succeeded()
+            self._heartbeats.retry.succeeded()
             self.stats.heartbeat.add(now - sent_at)
             self._note_accepted(sent_at, now)
-            self._join_failures.recovered(now, HeartbeatRequest)
+            self._failures.recovered(now, HeartbeatRequest)
             if error is None and self.state in CONFIRMING:
                 self._attempt.is_confirmed = True
-                self._join_failures.heartbeat_succeeded()
+                self._failures.heartbeat_succeeded()
             elif error is not None and self.state not in JOINING:
                 if self.state in CONFIRMING and not self._attempt.is_confirmed:
                     # The generation ended before its first successful heartbeat, so this counts as a failed join. The
                     # backoff starts at the SyncGroup response, so the time that has passed since then is part of it.
-                    self._join_failures.back_off(self._attempt.synced_at, at_once=True)
+                    self._failures.back_off(self._attempt.synced_at, at_once=True)
                 self._rejoin = self._rejoin or "the group is rebalancing"
             return
-        self._channel.heartbeats.failed(now, after_interval=action is Action.RAISE)
-        if action is Action.RAISE or (action in EXPULSIONS and self._channel.rebalances.in_flight is None):
-            self._join_failures.note(action, error, HeartbeatRequest, now)
-        if action in EXPULSIONS and self._channel.rebalances.in_flight is None:
-            self._join_failures.back_off(now, at_once=True)
-            self._expel(action, error, now)
+        self._heartbeats.failed(now, after_interval=action is Action.RAISE)
+        if action is Action.RAISE or (action in EXPULSIONS and self._rebalances.in_flight is None):
+            self._failures.note(action, error, HeartbeatRequest, now)
+        if action in EXPULSIONS and self._rebalances.in_flight is None:
+            self._failures.back_off(now, at_once=True)
+            self._expel(action, error)
 
-    def _note_accepted(self, sent_at: float, now: float) -> None:
-        """Note that the coordinator accepted the member in a request sent at ``sent_at``.
-
-        If the request was sent after the last gap longer than the session timeout, polls may return records again.
-        """
-        self.stats.answered_at = now
-        if sent_at >= self._unconfirmed_since:
-            self.held = None
-
-    def has_work(self, now: float, *, every: bool = True) -> bool:
-        """Return whether a role method is due.
-
-        Without ``every``, count only the methods that JoinGroup and SyncGroup need (to encode the subscription and to
-        compute the assignment), not those that may call the rebalance listener.
-        """
-        return not self._in_role_method and now >= self._call_again_at and self._task(now, every=every) is not None
-
-    def work(self, now: float, *, every: bool = True) -> bool:
-        """Call the role method that is due, which may call the listener or assignor.
-
-        Return True unless no method was due, or the method is not done and is called again after :data:`PAUSE`.
-
-        Raises:
-            Exception: raised by the role. A prepare, revoke or lose that raises counts as done, so that the rebalance
-                goes on. After a failed perform_assignment the member joins again, after a backoff. A failed install is
-                repeated by the next call.
-        """
-        task = self._task(now, every=every)
-        if task is None or self._in_role_method:
-            return False
-        before = self._transitions
-        self._listener_may_have_run = every
-        failure: Exception | None = None
-        event: MemberEvent | None = None
-        self._in_role_method = True
-        try:
-            event = task(now)
-        except Exception as error:  # noqa: BLE001 - from a listener or assignor; raised again below
-            failure = error
-        finally:
-            self._in_role_method = False
-        if self._expulsion is not None:
-            self._settle()
-        elif self._transitions == before:  # no call inside the role method, such as leave(), has changed the state
-            if failure is not None:
-                event = self._after_failure(now)
-            if event is not None:
-                self._finish(event, now)
+    def _worked(self, event: MemberEvent | None, failure: Exception | None, now: float, *, has_moved: bool) -> None:
+        if has_moved:
+            return  # a call inside the role method, such as leave()
         if failure is not None:
-            raise failure
-        return self._call_again_at <= now
+            event = self._after_failure(now)
+        if event is not None:
+            self._finish(event, now)
 
-    def _task(self, now: float, *, every: bool) -> Callable[[float], MemberEvent | None] | None:
-        """Return the role method that is due, or None."""
+    def _task(self, now: float, *, every: bool) -> Task | None:
         if self.state is _S.PREPARING_REBALANCE:
-            due = self._channel.rebalances.in_flight is None and self._attempt.protocols is None
-            due = due and now >= self._join_failures.not_before
+            due = self._rebalances.in_flight is None and self._attempt.protocols is None
+            due = due and now >= self._failures.not_before
             return self._ask_protocols if due and self._coordinator.target() is not None else None
         if self.state is _S.COMPLETING_REBALANCE:
-            due = self._channel.rebalances.in_flight is None and self._attempt.plan is None
+            due = self._rebalances.in_flight is None and self._attempt.plan is None
             return self._plan if due else None
         return self._tasks.get(self.state) if every else None
 
@@ -560,13 +457,13 @@ class ClassicMember:
         """Return the event that follows a role method that raised."""
         if self.state is _S.REVOKING_AFTER_SYNC and not self._attempt.is_decoded:
             # The assignment cannot be decoded: join again, or no member reads the partitions assigned to this one.
-            self._join_failures.back_off(now)
+            self._failures.back_off(now)
             return _E.REJOIN
         if self.state is _S.COMPLETING_REBALANCE:
-            self._join_failures.back_off(now)
+            self._failures.back_off(now)
             return _E.RETRY
         if self.state is _S.PREPARING_REBALANCE:
-            self._join_failures.back_off(now)
+            self._failures.back_off(now)
         return AFTER_EXCEPTION.get(self.state)
 
     def _finish(self, event: MemberEvent, now: float) -> None:
@@ -576,7 +473,7 @@ class ClassicMember:
             self._begin_anew(event, "its assignment could not be decoded", now)
         elif event is _E.LOST:
             self.held = None
-            if self._join_failures.is_final:
+            if self._failures.is_final:
                 self._move(_E.GIVE_UP)
                 self._coordinator.unwant(self.asker)
             else:
@@ -593,4 +490,4 @@ class ClassicMember:
         text = "group %s: rebalanced in %.3f s, generation %d%s, because %s: %s"
         identity, leading = self.identity, ", leading" if self._attempt.leads else ""
         values = identity.group_id, took, identity.generation_id, leading, self._attempt.reason, self._role.describe()
-        self._join_failures.log_limited(logging.INFO, text, *values)
+        self._failures.log_limited(logging.INFO, text, *values)

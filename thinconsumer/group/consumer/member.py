@@ -15,7 +15,6 @@ from functools import partial
 from ...connection.request import Answer, Request, Target
 from ...errors import KafkaError, KafkaProtocolError
 from ...failures import Action
-from ...state_machine import next_state
 from ...timers import NEVER, Random
 from ...types import TopicPartition
 from ...wire import Message
@@ -23,11 +22,8 @@ from ...wire.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, Cons
 from ..coordinator import MEMBERSHIP, Coordinator
 from ..coordinator_requests import CoordinatorRequests
 from ..identity import Identity
-from ..join_failures import JoinFailurePolicy
-from ..leave_attempt import LeaveAttempt
-from ..poll_timer import PollTimer
+from ..membership import PAUSE, Membership, Task
 from ..settings import GroupSettings
-from ..stats import MemberStats
 from ..verdicts import judge
 from .assignment import MemberAssignment, Progress
 from .heartbeat import (
@@ -51,18 +47,16 @@ log = logging.getLogger(__name__)
 _S = MemberState
 _E = MemberEvent
 
-#: Seconds before a reconciliation that waits for a commit goes on; steps of the engine send and receive meanwhile.
-PAUSE = 0.01
 
-
-class ConsumerMember:
+class ConsumerMember(Membership):
     """Take part in a consumer group: send heartbeats as a manager of the engine; reconcile in :meth:`work`.
 
-    Implements :class:`~thinconsumer.group.membership.Membership`. ``read_subscription`` returns the subscribed names,
-    and the regular expression that the coordinator evaluates; None while the names are not known yet.
+    ``read_subscription`` returns the subscribed names, and the regular expression that the coordinator evaluates; None
+    while the names are not known yet.
     """
 
-    asker = "member"
+    has_epochs = True
+    _TRANSITIONS = TRANSITIONS
 
     def __init__(
         self,
@@ -76,20 +70,12 @@ class ConsumerMember:
         rack: str | None = None,
         assignor: str | None = None,
     ) -> None:
-        self.state = MemberState.UNSUBSCRIBED
-        self.identity = identity._replace(member_id=new_member_id(random))
-        self.held: str | None = None
-        self.stats = MemberStats()
+        identity = identity._replace(member_id=new_member_id(random))
+        super().__init__(settings, identity, MemberState.UNSUBSCRIBED, coordinator, random)
         self.heartbeat_interval = FIRST_INTERVAL
-        self.drop_connection: Callable[[Target], None] = lambda target: None
         self.assignment = assignment
-        self._settings = settings
         self._read_subscription = read_subscription
-        self._coordinator = coordinator
-        self._random = random
         self._rack, self._assignor = rack, assignor
-        self._failures = JoinFailurePolicy(settings, identity.group_id, random)
-        self._poll_timer = PollTimer(settings)
         self._heartbeats = CoordinatorRequests(self.asker, settings, coordinator, random, MEMBERSHIP)
         self._confirmed_at = -NEVER  #: When the last heartbeat was sent that has succeeded.
         self._due = -NEVER  #: When the next heartbeat is due, if nothing has changed.
@@ -97,21 +83,14 @@ class ConsumerMember:
         self._known: HeartbeatFields | None = None  #: The fields that the coordinator has; None if that is uncertain.
         self._may_be_known = False  #: Whether the coordinator may count this consumer as a member.
         self._had_regex = False  #: Whether a heartbeat was written that had a regular expression.
-        self._leave_attempt: LeaveAttempt | None = None
-        self._resubscribes = False  #: Whether to join again as soon as the member has left.
-        #: Whether the next ``poll`` is the first since subscribe(). A member that is never polled would own partitions.
-        self._awaits_poll = False
         self._is_late = False  #: Whether the member leaves because of the poll timeout.
-        self._unconfirmed_since = -NEVER
         #: The longest time between two heartbeats that this membership has survived: the session lasts at least that.
         self._survived = 0.0
         self._gap = 0.0  #: The longest gap between calls that is not confirmed yet: the reason for :attr:`held`.
         #: Whether the last gap began before the response to a heartbeat after the gap before it was read.
         self._is_outpaced = False
         self._expulsion: MemberEvent | None = None  #: The state change that follows when :meth:`work` has returned.
-        self._is_working = self._listener_may_have_run = False
         self._loss_due = False
-        self._call_again_at = -NEVER
         self._began_at: float | None = None  #: When the reconciliation in progress has begun.
 
     def __repr__(self) -> str:
@@ -124,21 +103,6 @@ class ConsumerMember:
         return f"{self.state.value}{left}"
 
     @property
-    def error(self) -> KafkaError | None:
-        """The last response's error, which polls raise once, if it lasts until the application acts; else None."""
-        return self._failures.error
-
-    @property
-    def is_outside(self) -> bool:
-        """Whether the member is in no group, or about to leave it."""
-        return self.state in (_S.UNSUBSCRIBED, _S.LEAVING)
-
-    @property
-    def is_settled(self) -> bool:
-        """Whether the member owns the assigned partitions, and the coordinator has received that."""
-        return self.state is _S.STABLE
-
-    @property
     def has_sent_subscription(self) -> bool:
         """Whether the coordinator has the current subscription, or it is uncertain what the coordinator has."""
         return self._known in (None, self._fields())
@@ -147,18 +111,6 @@ class ConsumerMember:
     def rebalancing(self) -> bool:
         """Whether the member has not joined yet. Afterwards commits are accepted at any time."""
         return self.state is _S.JOINING
-
-    awaits_rebalance_response = delays_group = False
-
-    @property
-    def has_left(self) -> bool:
-        """Whether the member is in no group and has no request to leave to send."""
-        return self.state is _S.UNSUBSCRIBED
-
-    @property
-    def has_sent_leave(self) -> bool:
-        """Whether no heartbeat to leave remains to be written. It may have no response yet."""
-        return self._leave_attempt is None or self._leave_attempt.is_written
 
     @property
     def callback(self) -> str | None:
@@ -177,7 +129,7 @@ class ConsumerMember:
             self._awaits_poll = True
             self._join()
         elif self.state is _S.LEAVING and not self._is_late:  # after the poll timeout, the next poll joins anyway
-            self._awaits_poll = self._resubscribes = True
+            self._awaits_poll, self._resubscribe = True, reason
 
     def _join(self) -> None:
         self._move(_E.SUBSCRIBE)
@@ -190,9 +142,8 @@ class ConsumerMember:
         log.warning(text, self.identity.group_id, reason)
 
     def leave(self, why: str, now: float, *, leave_group: bool | None = None) -> None:
-        """Leave the group without callbacks: the caller revokes the owned partitions first."""
         if self.is_outside:
-            self._resubscribes = self._is_late = False
+            self._resubscribe, self._is_late = None, False
             return
         epoch = leave_epoch(self.identity, leave_group)
         if self.state in LOSING:
@@ -204,16 +155,14 @@ class ConsumerMember:
         self._finish_leave()
 
     def leave_target(self, leave_group: bool | None = None) -> Target | None:
-        """Return the connection that the request of :meth:`leave` would use now; None if there would be no request."""
         is_told = self.state in ACTIVE and self._may_be_known and leave_epoch(self.identity, leave_group) is not None
         return self._coordinator.target(MEMBERSHIP) if is_told else None
 
     def _start_leave(self, epoch: int | None, now: float) -> None:
         self._move(_E.PREPARE)
         if epoch is not None:
-            message, api = partial(leave, self.identity, epoch), ConsumerGroupHeartbeatRequest
-            parts = self.asker, self._settings, self._coordinator, self._random, MEMBERSHIP
-            self._leave_attempt = LeaveAttempt(*parts, api, message, now)
+            message = partial(leave, self.identity, epoch)
+            self._start_leave_attempt(ConsumerGroupHeartbeatRequest, message, now, MEMBERSHIP)
         self._end_membership(now)
         self._move(_E.LEAVE)
 
@@ -227,9 +176,7 @@ class ConsumerMember:
 
     def polled(self, now: float) -> bool:
         """Note a ``poll``. Return whether the member waited for this poll to join, also again after a poll timeout."""
-        self._poll_timer.polled(now)
-        waited, self._awaits_poll = self._awaits_poll, False
-        return waited or self.state is _S.STALE
+        return super().polled(now) or self.state is _S.STALE
 
     def called(self, now: float) -> bool:
         """Note a call of the application. Return whether the gap since the previous call makes a step due.
@@ -268,15 +215,19 @@ class ConsumerMember:
             self._due = now
 
     def step(self, now: float) -> list[Request]:
-        """Return the requests that are due."""
         self._settle()
-        if self._listener_may_have_run and not self._is_working:
-            self._listener_may_have_run = False
-            self._poll_timer.polled(now)  # max_poll_interval_ms does not limit a listener, which runs inside poll
-        if self.state in ACTIVE and not self._is_working and now >= self._poll_timer.overdue_at():
-            self._leave_after_poll_timeout(now)
+        self._note_listener(now)
+        if self.state in ACTIVE and not self._is_working:
+            why = self._missed_polls(now)
+            if why is not None:
+                self.stats.expulsions += 1
+                self._is_late = True
+                self._start_leave(leave_epoch(self.identity, None) if self._may_be_known else None, now)
+                self.held = why
         if self.state is _S.LEAVING:
-            return self._step_leave(now)
+            request = self._leave_request(now)
+            self._finish_leave()
+            return [] if request is None else [request]
         if self.state in ACTIVE:
             self.assignment.look_up(now)
             self._check_acknowledged(now)
@@ -288,39 +239,20 @@ class ConsumerMember:
         request = self._heartbeat(now)
         return [] if request is None else [request]
 
-    def _step_leave(self, now: float) -> list[Request]:
-        request = None
-        if self._leave_attempt is not None:
-            request = self._leave_attempt.step(now)
-        self._finish_leave()
-        return [] if request is None else [request]
-
     def _finish_leave(self) -> None:
-        if self._leave_attempt is not None and not self._leave_attempt.is_over:
+        if self._leave_attempt is not None:
             return
-        self._leave_attempt = None
         if self._is_late:
             self._is_late = False
             self._move(_E.POLL_TIMED_OUT)
             return
         self._coordinator.unwant(self.asker)
         self._move(_E.LEFT)
-        if self._resubscribes:
-            self._resubscribes = False
+        if self._resubscribe is not None:
+            self._resubscribe = None
             self._join()
 
-    def _leave_after_poll_timeout(self, now: float) -> None:
-        """Leave the group because ``max_poll_interval_ms`` has passed without a poll; the next poll joins again."""
-        limit = f"max_poll_interval_ms={self._settings.max_poll_interval_ms}"
-        why = f"{self._poll_timer.seconds_since_poll(now):.1f} s between polls, {limit}"
-        log.warning("group %s: %s: left the group; the next poll joins again", self.identity.group_id, why)
-        self.stats.expulsions += 1
-        self._is_late = True
-        self._start_leave(leave_epoch(self.identity, None) if self._may_be_known else None, now)
-        self.held = why
-
     def wake_at(self, now: float) -> float:
-        """Return when :meth:`step` or :meth:`work` is due next, if no response arrives before."""
         due = [self._call_again_at if self._call_again_at > now else NEVER]
         if self.state is _S.LEAVING:
             attempt = self._leave_attempt
@@ -378,7 +310,6 @@ class ConsumerMember:
         return heartbeat(self.identity, self._rack, fields, self._known, had_regex=had_regex)
 
     def handle(self, answer: Answer, now: float) -> None:
-        """Process a response of the coordinator; drop the response to an abandoned request."""
         attempt = self._leave_attempt
         leaves = attempt is not None and answer.request is attempt.in_flight
         if not (attempt if attempt is not None and leaves else self._heartbeats).take(answer):
@@ -390,7 +321,7 @@ class ConsumerMember:
             action = Action.RESET_GENERATION
         self._coordinator.report(action, error, answer, now)
         if attempt is not None and leaves:
-            attempt.answered(now, again=action.is_retried and action not in (Action.RAISE, Action.RESET_GENERATION))
+            self._leave_answered(attempt, action, now)
             return
         if error is None:
             error = self._accept(answer.response, now)
@@ -421,8 +352,8 @@ class ConsumerMember:
             self.stats.joins.add(now - self._heartbeats.sent_at)
             target = target if target is not None else frozenset()
         self.stats.heartbeat.add(now - self._heartbeats.sent_at)
-        self.stats.answered_at = now
         self._confirm(is_first=not before.is_member, is_session=is_session)
+        self._note_accepted(self._heartbeats.sent_at, now)
         self._failures.recovered(now)
         if before.is_member:  # a join ends no backoff: the next heartbeat may end the membership again
             self._failures.heartbeat_succeeded()
@@ -431,7 +362,7 @@ class ConsumerMember:
         return None
 
     def _confirm(self, *, is_first: bool, is_session: bool) -> None:
-        """Note that the membership has lasted until the request was sent, which may let polls return records again.
+        """Note that the membership has lasted until the request was sent.
 
         The time since the request before counts as survived, too, unless a heartbeat has failed meanwhile: the
         coordinator may have moved, and then began a new session.
@@ -441,8 +372,6 @@ class ConsumerMember:
         elif is_session:
             self._survived = max(self._survived, self._heartbeats.sent_at - self._confirmed_at)
         self._confirmed_at = self._heartbeats.sent_at
-        if self._heartbeats.sent_at >= self._unconfirmed_since:
-            self.held = None
 
     def _receive(self, target: PartitionIds | None, now: float) -> None:
         if target is None or target == self.assignment.target or self.state not in ACTIVE:
@@ -493,25 +422,23 @@ class ConsumerMember:
 
     def _expel(self, event: MemberEvent, error: KafkaError) -> None:
         """Drop the epoch at once; the state changes when the listener, if it runs, has returned."""
-        level = logging.INFO if self.held is not None or not self.identity.is_member else logging.WARNING
-        if event is _E.EXPELLED:
-            self._failures.log_limited(level, "group %s: expelled: %s", self.identity.group_id, error)
+        self._note_expulsion(error, is_final=event is _E.REFUSED)
         self.identity = self.identity.outside()
         self.held = str(error)
-        self.stats.expulsions += 1
         self._may_be_known = False
         self._expulsion = event
         self._settle()
 
-    def _settle(self) -> None:
+    def _settle(self) -> bool:
         if self._expulsion is None or self._is_working or self.state not in ACTIVE:
-            return
+            return False
         event, self._expulsion = self._expulsion, None
         self._loss_due = True
         self._fail_reconciliation()
         self._move(event)
         if event is _E.REFUSED:
             self._coordinator.unwant(self.asker)
+        return True
 
     def _fail_reconciliation(self) -> None:
         """Count a reconciliation that the end of the membership cuts off as a failed rebalance, as Java does."""
@@ -524,49 +451,34 @@ class ConsumerMember:
 
     def restart(self, now: float) -> None:
         """Send a full heartbeat: the engine restart closed all connections, so no response can arrive."""
-        self._is_working = False
+        super().restart(now)
         self._heartbeats.restart()
         self._known, self._due = None, now
         self.assignment.restart()
-        if self._leave_attempt is not None:
-            self._leave_attempt.restart()
 
-    def has_work(self, now: float, *, every: bool = True) -> bool:
-        """Return whether :meth:`work` has something to do: only with ``every``, since all of it may call listeners."""
-        if not every or self._is_working or now < self._call_again_at:
-            return False
+    def _task(self, now: float, *, every: bool) -> Task | None:
+        if not every:
+            return None  # each task may call a listener
         if self.state is _S.RECONCILING:
-            return self.assignment.is_due or self.assignment.is_complete
-        return self.state in (_S.FENCED, _S.STALE) or (self.state is _S.FATAL and self._loss_due)
+            return self._reconcile if self.assignment.is_due or self.assignment.is_complete else None
+        return (
+            self._lose if self.state in (_S.FENCED, _S.STALE) or (self.state is _S.FATAL and self._loss_due) else None
+        )
 
-    def work(self, now: float, *, every: bool = True) -> bool:
-        """Do the next step of the reconciliation, or drop all partitions as lost. Exceptions of listeners propagate.
-
-        Return True unless nothing was due, or a revocation waits for a commit and has to be repeated a little later.
-        """
-        if not self.has_work(now, every=every):
-            return False
-        before = self.state
-        self._is_working = self._listener_may_have_run = True
-        try:
-            done = self._reconcile(now) if before is _S.RECONCILING else self._lose(now)
-        finally:
-            self._is_working = False
-            self._settle()
-        return done
-
-    def _reconcile(self, now: float) -> bool:
+    def _reconcile(self, now: float) -> MemberEvent | None:
         progress = self.assignment.advance(self.identity.generation_id, now)
         if progress is Progress.WAITING:
             self._call_again_at = now + PAUSE
-            return False
-        # A call inside the listener, such as unsubscribe() or a commit, may have ended this membership.
-        if self.state is _S.RECONCILING and self._expulsion is None:
-            self._move(_E.RECONCILED)
-            self._check_acknowledged(now)
-        return True
+            return None
+        return _E.RECONCILED
 
-    def _lose(self, now: float) -> bool:
+    def _worked(self, event: MemberEvent | None, failure: Exception | None, now: float, *, has_moved: bool) -> None:
+        # A call inside the listener, such as unsubscribe() or a commit, may have ended this membership.
+        if event is _E.RECONCILED and self.state is _S.RECONCILING:
+            self._move(event)
+            self._check_acknowledged(now)
+
+    def _lose(self, now: float) -> None:
         state, self._loss_due = self.state, False
         try:
             self.assignment.lose(now)
@@ -574,10 +486,3 @@ class ConsumerMember:
             if self.state is state and state is not _S.FATAL:
                 self._move(_E.LOST)
                 self._join_anew()
-        return True
-
-    def _move(self, event: MemberEvent) -> None:
-        after = next_state(TRANSITIONS, self.state, event, self)
-        states = self.state.value, after.value, event.value
-        log.debug("group %s: member state %s -> %s (%s)", self.identity.group_id, *states)
-        self.state = after

@@ -296,7 +296,7 @@ def test_a_group_that_may_not_move_tells_what_to_do(new_cluster_of: Any) -> None
     world.remove(stubborn)
     world.consumer(group_protocol="auto")
     world.run(8)
-    assert world.sizes() == [2, 2] and not world.consumers[-1]._reader.managers.group.has_epochs
+    assert world.sizes() == [2, 2] and not world.consumers[-1]._reader.managers.group.member.has_epochs
 
 
 def test_a_member_whose_group_has_become_a_classic_one_joins_again(new_cluster_of: Any) -> None:
