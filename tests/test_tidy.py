@@ -5,7 +5,7 @@ The checkers are plain functions over source text, tried on good and bad samples
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import chain
 from pathlib import Path
 from textwrap import dedent
@@ -198,6 +198,18 @@ def errors_of_missing_tests(path: str, source: str, tests: set[str]) -> Iterator
         yield f"{path}: no tests/{own}"
 
 
+def repeated_classes(sources: Mapping[str, str]) -> Iterator[str]:
+    """Yield the classes of which the modules (source text by path) have two of one name."""
+    places: dict[str, list[str]] = {}
+    for path, source in sources.items():
+        for node in ast.parse(source).body:
+            if isinstance(node, ast.ClassDef):
+                places.setdefault(node.name, []).append(f"{path}:{node.lineno}")
+    for name, found in places.items():
+        if len(found) > 1:
+            yield f"{name}: {', '.join(found)}: name each after what it is"
+
+
 def sources(folder: Path, *patterns: str) -> list[Path]:
     """Return the files below it that match, without what tools leave behind."""
     found = chain.from_iterable(folder.rglob(pattern) for pattern in patterns)
@@ -333,6 +345,11 @@ def test_mentions_of_ordered_delivery_are_found(path, source, found):
     assert bool(list(errors_of_mentions(path, source))) is found
 
 
+def test_classes_of_one_name_are_found():
+    two = {"a.py": "class A: ...\nclass B: ...", "b/c.py": "\nclass A:\n    class B: ..."}
+    assert list(repeated_classes(two)) == ["A: a.py:1, b/c.py:2: name each after what it is"]
+
+
 # -- the checkers, on what is there
 
 
@@ -375,3 +392,9 @@ def test_both_distributions_have_one_version_and_need_each_other_at_it():
     found = [re.findall(pattern, (ROOT / file).read_text()) for file, pattern in zip(files, patterns)]
     assert found == [[__version__]] * 3
     assert (TESTING / "LICENSE").read_bytes() == (ROOT / "LICENSE").read_bytes()
+
+
+def test_no_two_classes_of_the_client_and_the_broker_have_one_name():
+    files = [*sources(PACKAGE, "*.py"), *sources(TESTING, "*.py")]
+    found = repeated_classes({file.relative_to(ROOT).as_posix(): file.read_text(encoding="utf-8") for file in files})
+    assert not (errors := list(found)), "\n" + "\n".join(errors)

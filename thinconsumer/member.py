@@ -16,7 +16,7 @@ from .config.client_options import ClientOptions, shared
 from .driver import Driver
 from .errors import IllegalArgumentError, IllegalStateError, KafkaConfigurationError
 from .group.classic.member import ClassicMember
-from .group.classic.states import MemberState
+from .group.classic.states import ClassicMemberState
 from .group.coordinator import Coordinator
 from .group.identity import NO_GENERATION, Identity
 from .group.role import JoinedMember
@@ -256,7 +256,7 @@ class GroupMember(BaseClient):
     @property
     def is_stable(self) -> bool:
         """Whether this member is in state *stable*: it has an assignment, and no rebalance is known."""
-        return self._member.state is MemberState.STABLE
+        return self._member.state is ClassicMemberState.STABLE
 
     def group_metadata(self) -> GroupMetadata:
         """Return the group id, generation id, member id and group instance id."""

@@ -53,14 +53,17 @@ def test_default_numbers_are_minus_one():
 
 
 def assignment(*topics):
-    rows = [consumers.TopicPartitions(topic_id=bytes(16), topic_name=name, partitions=list(n)) for name, *n in topics]
-    return consumers.Assignment(topic_partitions=rows)
+    rows = [
+        consumers.DescribedTopicPartitions(topic_id=bytes(16), topic_name=name, partitions=list(n))
+        for name, *n in topics
+    ]
+    return consumers.DescribedAssignment(topic_partitions=rows)
 
 
 @pytest.mark.parametrize(("number", "member_type"), [(-1, ""), (0, CLASSIC), (1, CONSUMER), (7, "")])
 def test_a_consumer_group_is_described_with_epochs_and_targets(number, member_type):
-    plain = consumers.Member(member_id="n", subscribed_topic_regex="")
-    member = consumers.Member(
+    plain = consumers.DescribedConsumerMember(member_id="n", subscribed_topic_regex="")
+    member = consumers.DescribedConsumerMember(
         member_id="m",
         instance_id="i",
         rack_id="r1",
@@ -73,7 +76,7 @@ def test_a_consumer_group_is_described_with_epochs_and_targets(number, member_ty
         target_assignment=assignment(("b", 0), ("a", 2)),
         member_type=number,
     )
-    group = consumers.DescribedGroup(
+    group = consumers.DescribedConsumerGroup(
         group_id="g",
         group_state="Reconciling",
         group_epoch=6,

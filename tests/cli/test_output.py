@@ -7,7 +7,7 @@ import pytest
 
 from thinconsumer import ConsumerRecord
 from thinconsumer.cli import output
-from thinconsumer.cli.output import Progress
+from thinconsumer.cli.output import ProgressLine
 
 
 def record(key=b"k", value=b"v", headers=()):
@@ -98,7 +98,7 @@ class Terminal(io.StringIO):
 
 def test_progress_is_off_without_a_terminal():
     stream = io.StringIO()
-    progress = Progress(stream=stream)
+    progress = ProgressLine(stream=stream)
     progress.update(lambda: pytest.fail("the text of progress that is off was made"))
     progress.say("done")
     assert stream.getvalue() == ""
@@ -106,7 +106,7 @@ def test_progress_is_off_without_a_terminal():
 
 def test_requested_progress_is_one_line_a_second():
     stream, now = io.StringIO(), [0.0]
-    progress = Progress(True, stream=stream, now=lambda: now[0])
+    progress = ProgressLine(True, stream=stream, now=lambda: now[0])
     for moment in (0.0, 0.5, 1.0, 1.9, 2.0):
         now[0] = moment
         progress.update(lambda: f"at {now[0]}")
@@ -116,7 +116,7 @@ def test_requested_progress_is_one_line_a_second():
 
 def test_progress_on_a_terminal_is_overwritten():
     stream, now = Terminal(), [0.0]
-    progress = Progress(stream=stream, now=lambda: now[0])
+    progress = ProgressLine(stream=stream, now=lambda: now[0])
     assert progress.is_wanted  # pytest's standard output is not a terminal
     progress.update(lambda: "one")
     now[0] = 0.2

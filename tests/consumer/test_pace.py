@@ -24,7 +24,7 @@ from thinconsumer.failures.policy import EXCEPTIONS
 from thinconsumer.produce import Producer, ProducerSettings
 from thinconsumer.testing import MemoryCluster
 from thinconsumer.wire import Message
-from thinconsumer.wire.consumer_group_heartbeat import Assignment, TopicPartitions
+from thinconsumer.wire.consumer_group_heartbeat import HeartbeatAssignment, TopicPartitions
 from thinconsumer.wire.error_codes import Code
 from thinconsumer.wire.fetch import FetchableTopicResponse, FetchResponse, PartitionData
 
@@ -415,7 +415,7 @@ def outcome(story: Any) -> Outcome:
 def flip_assignment(call: Any, response: Any) -> None:
     """Take the partition from a member that owns it, and give it to one that does not."""
     own = TopicPartitions(topic_id=call.node.image.topics["t"].topic_id, partitions=[0])
-    response.assignment = Assignment(topic_partitions=[] if call.request.topic_partitions else [own])
+    response.assignment = HeartbeatAssignment(topic_partitions=[] if call.request.topic_partitions else [own])
 
 
 BEGIN = {"late": False, "seek": None, "move": False}

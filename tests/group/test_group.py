@@ -11,7 +11,7 @@ from thinconsumer.connection.negotiate import choose_version
 from thinconsumer.connection.request import Answer
 from thinconsumer.errors import IllegalArgumentError, IllegalStateError, UnsupportedVersionError
 from thinconsumer.group.classic.member import ClassicMember
-from thinconsumer.group.classic.states import MemberState
+from thinconsumer.group.classic.states import ClassicMemberState
 from thinconsumer.group.group import Group
 from thinconsumer.group.identity import Identity
 from thinconsumer.metadata import Metadata
@@ -58,7 +58,7 @@ def test_subscribing_searches_for_the_coordinator(make):
     (request,) = step(group, 1.0)
     assert request.asker in [manager.asker for manager in group.managers()]
     assert request.api.__name__ == "FindCoordinatorRequest"
-    assert group.topics() == {"t"} and group.member.state is MemberState.UNJOINED
+    assert group.topics() == {"t"} and group.member.state is ClassicMemberState.UNJOINED
     subscribe(group, (), "t.*")
     assert group.wants_all_topics
 
@@ -69,12 +69,12 @@ def test_a_subscription_made_while_leaving_joins_afterwards(make):
     subscribe(group)
     group.member.identity = group.member.identity.joined(1, "m")
     group.member.leave("the consumer unsubscribed", 1.0)
-    assert group.member.state is MemberState.LEAVING
+    assert group.member.state is ClassicMemberState.LEAVING
     group.subscription.clear()
     subscribe(group)
     for now in (2.0, 30.0):
         step(group, now)
-    assert group.member.state is MemberState.UNJOINED and group.commit_identity().is_subscribed
+    assert group.member.state is ClassicMemberState.UNJOINED and group.commit_identity().is_subscribed
 
 
 def test_manually_assigned_partitions_start_at_committed_offsets_without_membership(make):
@@ -83,7 +83,7 @@ def test_manually_assigned_partitions_start_at_committed_offsets_without_members
     assert [p.state for p in group._partitions] == [PositionState.AWAITING_COMMITTED] * 2
     (request,) = step(group, 1.0)
     assert request.api.__name__ == "FindCoordinatorRequest"
-    assert not group.commit_identity().is_subscribed and group.member.state is MemberState.UNSUBSCRIBED
+    assert not group.commit_identity().is_subscribed and group.member.state is ClassicMemberState.UNSUBSCRIBED
     with pytest.raises(IllegalStateError):
         group.subscription.subscribe(["t"], None, None)
 

@@ -163,15 +163,11 @@ def function_in(source: str, name: str) -> ast.AST | None:
 
 
 def mutants_in(package: Path, paths: Collection[Path]) -> Iterator[Mutant]:
-    """Yield all mutants of these modules. Of two enumerations of one name, as MemberState, the near one counts."""
+    """Yield all mutants of these modules."""
     texts = {path: path.read_text(encoding="utf-8") for path in sorted(package.rglob("*.py"))}
     common = enumerations(texts.values())
-    near = {
-        folder: enumerations(text for path, text in texts.items() if path.parent == folder)
-        for folder in {path.parent for path in paths}
-    }
     for path in paths:
-        yield from mutants_of(path.relative_to(package).as_posix(), texts[path], {**common, **near[path.parent]})
+        yield from mutants_of(path.relative_to(package).as_posix(), texts[path], common)
 
 
 def drawn(tree: Path, room: str, planted: set[tuple[str, str]], seed: int, count: int) -> list[Mutant]:

@@ -23,6 +23,11 @@ FACTS = json.loads((Path(__file__).parent / "kafka_messages.json").read_text())
 RENAMED = {("TxnOffsetCommitRequest", "GenerationId"): "GenerationIdOrMemberEpoch"}
 #: Structs with a name that is not unique in Kafka, or that stand for two of Kafka's structs.
 OUR_NAMES = {
+    ("ConsumerGroupDescribeResponse", "Assignment"): "DescribedAssignment",
+    ("ConsumerGroupDescribeResponse", "DescribedGroup"): "DescribedConsumerGroup",
+    ("ConsumerGroupDescribeResponse", "Member"): "DescribedConsumerMember",
+    ("ConsumerGroupDescribeResponse", "TopicPartitions"): "DescribedTopicPartitions",
+    ("ConsumerGroupHeartbeatResponse", "Assignment"): "HeartbeatAssignment",
     ("FetchResponse", "EpochEndOffset"): "FetchEpochEndOffset",
     ("FindCoordinatorResponse", "Coordinator"): "FindCoordinatorResult",
     ("OffsetFetchResponse", "OffsetFetchResponsePartitions"): "OffsetFetchResponsePartition",

@@ -6,7 +6,11 @@ import pytest
 
 from thinconsumer.errors import IllegalArgumentError
 from thinconsumer.wire import ZERO_UUID, UnsupportedFieldError
-from thinconsumer.wire.consumer_group_heartbeat import Assignment, ConsumerGroupHeartbeatResponse, TopicPartitions
+from thinconsumer.wire.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatResponse,
+    HeartbeatAssignment,
+    TopicPartitions,
+)
 from thinconsumer.wire.fetch import (
     FetchableTopicResponse,
     FetchEpochEndOffset,
@@ -163,7 +167,7 @@ def test_a_nullable_struct_follows_a_byte_that_says_whether_it_is_null() -> None
     response = ConsumerGroupHeartbeatResponse(member_epoch=7, heartbeat_interval_ms=5000)
     assert response.encode(1) == head + b"\xff" + b"\0"
     topic = TopicPartitions(topic_id=b"i" * 16, partitions=[3])
-    response.assignment = Assignment(topic_partitions=[topic])
+    response.assignment = HeartbeatAssignment(topic_partitions=[topic])
     given = b"\2" + b"i" * 16 + b"\2" + b"\0\0\0\3" + b"\0" + b"\0"
     assert response.encode(1) == head + b"\1" + given + b"\0"
     for presence, expected in ((b"\xff", None), (b"\x80", None)):

@@ -13,8 +13,11 @@ from ..failures import Scope
 from ..linear_hashing import PartitionCounts
 from ..types import OffsetAndMetadata, PartitionInfo, TopicPartition
 from ..wire import Message, consumer_protocol
-from ..wire.consumer_group_describe import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
-from ..wire.consumer_group_describe import Member as ConsumerMember
+from ..wire.consumer_group_describe import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+    DescribedConsumerMember,
+)
 from ..wire.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from ..wire.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest, CreateTopicsResponse
 from ..wire.delete_groups import DeleteGroupsRequest
@@ -275,7 +278,7 @@ def _read_consumer_groups(response: ConsumerGroupDescribeResponse, version: int)
         yield KeyResult(raw.group_id, found, raw.error_code, raw.error_message)
 
 
-def _consumer_member(raw: ConsumerMember) -> MemberDescription:
+def _consumer_member(raw: DescribedConsumerMember) -> MemberDescription:
     return MemberDescription(
         raw.member_id,
         raw.instance_id,

@@ -61,7 +61,7 @@ class _MemberMetadata:
 
 
 @dataclass
-class _Member:
+class _KafkaPythonMember:
     """Stands in for kafka-python's ``JoinGroupResponseMember``."""
 
     member_id: str
@@ -135,7 +135,7 @@ class KafkaPythonAssignor(PartitionAssignor):
     def assign(self, cluster: ClusterView, subscriptions: Mapping[str, Subscription]) -> dict[str, Assignment]:
         """Call the assignor and return its assignment."""
         members = [
-            _Member(
+            _KafkaPythonMember(
                 member,
                 said.group_instance_id,
                 _MemberMetadata(

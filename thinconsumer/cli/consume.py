@@ -28,7 +28,7 @@ from .consume_in_group import (
     polls,
     regex,
 )
-from .output import Output, Progress, Record, record_as_json, record_as_text
+from .output import Output, ProgressLine, Record, record_as_json, record_as_text
 from .parsing import (
     PROGRAM,
     CommandError,
@@ -94,7 +94,7 @@ def run(options: argparse.Namespace) -> int:
     # go on at an offset that the user has not chosen.
     own = config_for(options) if in_group else {"auto_offset_reset": "none"}
     config = client_config(options, isolation_level=options.isolation, **own)
-    progress = Progress(options.progress)
+    progress = ProgressLine(options.progress)
     with exit_on_sigterm() if in_group else nullcontext(), Consumer.from_config(config) as consumer:
         progress.update(lambda: f"connecting to {servers(options)}")
         consumer.bootstrap()
@@ -106,7 +106,9 @@ def run(options: argparse.Namespace) -> int:
 class Printing:
     """Prints batches of records and the progress."""
 
-    def __init__(self, consumer: BytesConsumer, format_record: Callable[[Record], bytes], progress: Progress) -> None:
+    def __init__(
+        self, consumer: BytesConsumer, format_record: Callable[[Record], bytes], progress: ProgressLine
+    ) -> None:
         self._consumer, self._format_record, self._progress = consumer, format_record, progress
         self._output = Output()
         self._count, self._started = 0, time.monotonic()

@@ -23,7 +23,7 @@ from .command_config import command_config
 from .consume import partitions_to_read
 from .consume_in_group import CLOSE_TIMEOUT_MS, BytesConsumer, exit_on_sigterm
 from .mirroring import Mirror
-from .output import Progress
+from .output import ProgressLine
 from .parsing import (
     CommandError,
     Parser,
@@ -80,7 +80,7 @@ def run(options: argparse.Namespace) -> int:
         isolation_level="read_committed",
         enable_auto_commit=False,
     )
-    progress = Progress(options.progress)
+    progress = ProgressLine(options.progress)
     started = time.monotonic()
     with exit_on_sigterm(), Producer(settings, driver=open_driver(settings)) as producer:
         consumer: BytesConsumer = Consumer.from_config(config)
@@ -97,7 +97,7 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _copy(consumer: BytesConsumer, mirror: Mirror, options: argparse.Namespace, progress: Progress) -> None:
+def _copy(consumer: BytesConsumer, mirror: Mirror, options: argparse.Namespace, progress: ProgressLine) -> None:
     consumer.subscribe(dict(options.topics), listener=mirror)
     ends = None
     if options.until_end:

@@ -128,7 +128,7 @@ def _is_number(cell: str) -> bool:
     return cell == "-" or cell.removeprefix("-").isdecimal()
 
 
-class Progress:
+class ProgressLine:
     """A progress line: overwritten on a terminal, else printed again each second.
 
     Args:

@@ -21,7 +21,7 @@ from ..net.secured import open_driver
 from ..produce import Producer, ProducerSettings
 from ..produce.batch import SendFuture
 from .cluster import check_topic, connected_admin
-from .output import Progress, bytes_from_json
+from .output import ProgressLine, bytes_from_json
 from .parsing import CommandError, OneOf, Parser, UsageError, add_cluster, add_progress, add_properties, client_config
 
 READ_BYTES = 256 * 1024
@@ -63,7 +63,7 @@ def run(options: argparse.Namespace) -> int:
         check_topic(topics, options.topic, options.partition)
         partitions = topics[options.topic].partitions
     with Producer(settings, driver=open_driver(settings)) as producer:
-        writer = RecordWriter(producer, options.topic, options.partition, Progress(options.progress), partitions)
+        writer = RecordWriter(producer, options.topic, options.partition, ProgressLine(options.progress), partitions)
         writer.write_all(stdin_lines(writer.keep_going), parse)
     return 0
 
@@ -76,7 +76,7 @@ class RecordWriter:
         producer: Producer,
         topic: str,
         partition: int | None,
-        progress: Progress,
+        progress: ProgressLine,
         partitions: Container[int] | None = None,
     ) -> None:
         self._producer = producer

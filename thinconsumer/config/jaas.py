@@ -36,7 +36,7 @@ def parse_jaas(text: str) -> JaasEntry:
     Raises:
         ValueError: the text is not one entry; the message contains nothing of it.
     """
-    reader = _Reader(text)
+    reader = _JaasReader(text)
     if reader.at_end():
         raise ValueError("has no login module")
     module = reader.word("the name of a login module")
@@ -61,7 +61,7 @@ def parse_jaas(text: str) -> JaasEntry:
     return JaasEntry(module, options)
 
 
-class _Reader:
+class _JaasReader:
     """A position in the text, after any white space and comments."""
 
     def __init__(self, text: str) -> None:
@@ -113,7 +113,7 @@ def _unescaped(match: re.Match[str]) -> str:
 
 
 @dataclass(slots=True)
-class Login:
+class JaasLogin:
     """The content of a JAAS entry: the mechanisms that its module has, option values by Python name, how many of its
     options have no effect, and the names that the module has.
     """
@@ -206,7 +206,7 @@ MODULES: dict[str, _Module] = {
 }  # fmt: skip
 
 
-def login_of(entry: JaasEntry) -> Login:
+def login_of(entry: JaasEntry) -> JaasLogin:
     """Return what the entry asks for.
 
     Raises:
@@ -229,7 +229,7 @@ def login_of(entry: JaasEntry) -> Login:
         values["sasl_oauthbearer_extensions"] = extensions
     known = (*module.options, *module.without_effect)
     ignored = sum(key not in known and not (extensions and key.startswith(_EXTENSION)) for key in given)
-    return Login(short, module.mechanisms, values, ignored, tuple(module.options))
+    return JaasLogin(short, module.mechanisms, values, ignored, tuple(module.options))
 
 
 def _find(name: str) -> tuple[str, _Module]:

@@ -139,7 +139,7 @@ def _decode_base64(text: str, what: str) -> bytes:
         raise KafkaProtocolError(f"SCRAM: the server's {what} is not base64") from None
 
 
-class _State(enum.Enum):
+class _ScramState(enum.Enum):
     START = "start"
     SERVER_FIRST = "waiting for the server's first message"
     SERVER_FINAL = "waiting for the server's last message"
@@ -171,28 +171,28 @@ class Scram(NotPickled):
         self._nonce = nonce
         self._first = b"n=%b,r=%b" % (encode(escape_name(username), "sasl_plain_username"), nonce.encode())
         self._server_signature = b""
-        self._state = _State.START
+        self._state = _ScramState.START
 
     def __repr__(self) -> str:
         return f"<Scram {self.name} {self._username!r}, {self._state.value}>"
 
     def start(self) -> bytes:
         """Return the first message: the user name and the nonce."""
-        if self._state is not _State.START:
+        if self._state is not _ScramState.START:
             raise IllegalStateError(f"{self!r} has been started already")
-        self._state = _State.SERVER_FIRST
+        self._state = _ScramState.SERVER_FIRST
         return _GS2_HEADER + self._first
 
     def respond(self, challenge: bytes) -> bytes | None:
         """Return the client's proof; None after the server's signature was verified."""
-        before, self._state = self._state, _State.FAILED
-        if before is _State.SERVER_FIRST:
+        before, self._state = self._state, _ScramState.FAILED
+        if before is _ScramState.SERVER_FIRST:
             answer = self._prove(challenge)
-            self._state = _State.SERVER_FINAL
+            self._state = _ScramState.SERVER_FINAL
             return answer
-        if before is _State.SERVER_FINAL:
+        if before is _ScramState.SERVER_FINAL:
             self._verify(challenge)
-            self._state = _State.COMPLETE
+            self._state = _ScramState.COMPLETE
             return None
         raise KafkaProtocolError(f"SCRAM: the server sent a message although the login is {before.value!r}")
 

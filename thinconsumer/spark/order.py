@@ -139,7 +139,7 @@ def _is_read(
     return tp not in read or begin.get(tp, earliest.get(tp, 0)) >= offset
 
 
-class Barrier(NamedTuple):
+class TopicBarrier(NamedTuple):
     """What the new partitions of an expanded topic wait for, and where its old partitions stop until all have come so
     far.
     """
@@ -150,7 +150,7 @@ class Barrier(NamedTuple):
     after: ByNumber | None = None  #: The log ends of all partitions after the grace time; None before.
 
 
-Barriers = Mapping[str, Barrier]
+Barriers = Mapping[str, TopicBarrier]
 
 
 class LookedUp(NamedTuple):
@@ -161,8 +161,8 @@ class LookedUp(NamedTuple):
 
 
 def open_topic(
-    begin: ByNumber, latest: ByNumber, barrier: Barrier | None, when: LookedUp, grace_ms: int
-) -> tuple[ByNumber, Barrier | None]:
+    begin: ByNumber, latest: ByNumber, barrier: TopicBarrier | None, when: LookedUp, grace_ms: int
+) -> tuple[ByNumber, TopicBarrier | None]:
     """Return the offsets up to which the partitions of a topic may be read, and its barrier; None if there is none.
 
     Partitions that are left out are held. ``latest`` are the log ends, looked up at ``when``, and ``begin`` the
@@ -173,7 +173,7 @@ def open_topic(
     if not new or not old:
         return latest, None
     if barrier is None or not new <= barrier.new:
-        barrier = Barrier(when.ended_ms, frozenset(new), {number: latest[number] for number in old})
+        barrier = TopicBarrier(when.ended_ms, frozenset(new), {number: latest[number] for number in old})
     if barrier.after is None and when.begun_ms >= barrier.seen_ms + grace_ms:
         barrier = barrier._replace(after=latest)
     before, after = barrier.before, barrier.after
@@ -197,7 +197,7 @@ def open_topics(
     if options.kind != "barrier":
         return latest, barriers
     found: Offsets = {}
-    left: dict[str, Barrier] = {}
+    left: dict[str, TopicBarrier] = {}
     for topic in sorted({tp.topic for tp in latest}):
         open_ones, barrier = open_topic(
             _of(topic, begin), _of(topic, latest), barriers.get(topic), when, options.grace_ms
@@ -208,7 +208,7 @@ def open_topics(
     return found, left
 
 
-def unfinished(barriers: Barriers, end: Offsets) -> dict[str, Barrier]:
+def unfinished(barriers: Barriers, end: Offsets) -> dict[str, TopicBarrier]:
     """Return the barriers that a micro-batch up to ``end`` leaves: those with a partition that it does not begin."""
     return {
         topic: barrier
@@ -222,7 +222,7 @@ def offsets_of(value: Json) -> Offsets:
     return from_json({topic: numbers for topic, numbers in value.items() if topic != BARRIER_KEY})
 
 
-def state_of(value: Mapping[str, Any]) -> dict[str, Barrier]:
+def state_of(value: Mapping[str, Any]) -> dict[str, TopicBarrier]:
     """Return the barriers in the offsets of a stream.
 
     Raises:
@@ -248,7 +248,7 @@ def _of(topic: str, offsets: Offsets) -> dict[int, int]:
     return {tp.partition: offset for tp, offset in offsets.items() if tp.topic == topic}
 
 
-def _to_json(barrier: Barrier) -> Json:
+def _to_json(barrier: TopicBarrier) -> Json:
     def numbers(offsets: ByNumber) -> dict[str, int]:
         return {str(number): offsets[number] for number in sorted(offsets)}
 
@@ -256,9 +256,9 @@ def _to_json(barrier: Barrier) -> Json:
     return {"seen": barrier.seen_ms, "new": sorted(barrier.new), "before": numbers(barrier.before), "after": after}
 
 
-def _from_json(value: Mapping[str, Any]) -> Barrier:
+def _from_json(value: Mapping[str, Any]) -> TopicBarrier:
     def numbers(offsets: Mapping[str, int]) -> ByNumber:
         return {int(number): int(offset) for number, offset in offsets.items()}
 
     after = None if value["after"] is None else numbers(value["after"])
-    return Barrier(int(value["seen"]), frozenset(map(int, value["new"])), numbers(value["before"]), after)
+    return TopicBarrier(int(value["seen"]), frozenset(map(int, value["new"])), numbers(value["before"]), after)

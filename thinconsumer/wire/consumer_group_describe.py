@@ -9,7 +9,7 @@ from .message import Message
 from .schema import Struct, array, boolean, int8, int16, int32, string, struct, uuid
 
 
-class TopicPartitions(Struct):
+class DescribedTopicPartitions(Struct):
     """Some partitions of a topic."""
 
     topic_id: bytes = uuid("0+")
@@ -17,13 +17,13 @@ class TopicPartitions(Struct):
     partitions: list[int] = array(int32, "0+")
 
 
-class Assignment(Struct):
+class DescribedAssignment(Struct):
     """Partitions that a member owns, or that are assigned to it."""
 
-    topic_partitions: list[TopicPartitions] = array(TopicPartitions, "0+")
+    topic_partitions: list[DescribedTopicPartitions] = array(DescribedTopicPartitions, "0+")
 
 
-class Member(Struct):
+class DescribedConsumerMember(Struct):
     """One member; ``member_type`` is 0 for the classic protocol, 1 for the consumer protocol, -1 if unknown."""
 
     member_id: str = string("0+")
@@ -34,12 +34,12 @@ class Member(Struct):
     client_host: str = string("0+")
     subscribed_topic_names: list[str] = array(string, "0+")
     subscribed_topic_regex: str | None = string("0+", nullable="0+", default=None)
-    assignment: Assignment = struct(Assignment, "0+")
-    target_assignment: Assignment = struct(Assignment, "0+")
+    assignment: DescribedAssignment = struct(DescribedAssignment, "0+")
+    target_assignment: DescribedAssignment = struct(DescribedAssignment, "0+")
     member_type: int = int8("1+", default=-1, ignorable=True)
 
 
-class DescribedGroup(Struct):
+class DescribedConsumerGroup(Struct):
     """The state, the epochs and the members of one group, or an error."""
 
     error_code: int = int16("0+")
@@ -49,7 +49,7 @@ class DescribedGroup(Struct):
     group_epoch: int = int32("0+")
     assignment_epoch: int = int32("0+")
     assignor_name: str = string("0+")
-    members: list[Member] = array(Member, "0+")
+    members: list[DescribedConsumerMember] = array(DescribedConsumerMember, "0+")
     authorized_operations: int = int32("0+", default=-(2**31))
 
 
@@ -61,7 +61,7 @@ class ConsumerGroupDescribeResponse(Message):
     FLEXIBLE = 0
 
     throttle_time_ms: int = int32("0+")
-    groups: list[DescribedGroup] = array(DescribedGroup, "0+")
+    groups: list[DescribedConsumerGroup] = array(DescribedConsumerGroup, "0+")
 
 
 class ConsumerGroupDescribeRequest(Message):

@@ -17,7 +17,7 @@ class TopicPartitions(Struct):
     partitions: list[int] = array(int32, "0+")
 
 
-class Assignment(Struct):
+class HeartbeatAssignment(Struct):
     """The partitions that the member may own now; none that another member has yet to revoke."""
 
     topic_partitions: list[TopicPartitions] = array(TopicPartitions, "0+")
@@ -36,7 +36,7 @@ class ConsumerGroupHeartbeatResponse(Message):
     member_id: str | None = string("0+", nullable="0+", default=None)
     member_epoch: int = int32("0+")
     heartbeat_interval_ms: int = int32("0+")
-    assignment: Assignment | None = struct(Assignment, "0+", nullable="0+", default=None)
+    assignment: HeartbeatAssignment | None = struct(HeartbeatAssignment, "0+", nullable="0+", default=None)
 
 
 class ConsumerGroupHeartbeatRequest(Message):

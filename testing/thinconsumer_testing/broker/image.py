@@ -14,7 +14,7 @@ from thinconsumer.types import TopicPartition
 
 from .acl.index import AclIndex
 from .login.scram_credentials import ScramCredentials
-from .ordered.topic import OrderedTopic
+from .ordered.topic import OrderedTopicCounts
 
 
 class BrokerImage(NamedTuple):
@@ -66,7 +66,7 @@ class TopicImage(NamedTuple):
     partitions: tuple[PartitionImage, ...]
     configs: Mapping[str, str]
     internal: bool = False
-    ordered: OrderedTopic | None = None  #: The partition counts if the topic has ordered delivery.
+    ordered: OrderedTopicCounts | None = None  #: The partition counts if the topic has ordered delivery.
 
 
 @dataclass(slots=True)

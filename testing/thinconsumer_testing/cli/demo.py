@@ -13,7 +13,7 @@ import time
 from collections.abc import Sequence
 
 from thinconsumer.cli.consume_in_group import BytesConsumer
-from thinconsumer.cli.output import Progress
+from thinconsumer.cli.output import ProgressLine
 from thinconsumer.cli.parsing import CommandError, Parser, positive
 from thinconsumer.consumer import Consumer
 from thinconsumer.net.secured import open_driver
@@ -49,7 +49,7 @@ def run(options: argparse.Namespace) -> int:
         from .demo_expand import run_expansion
 
         return run_expansion(options)
-    screen = Progress(True, stream=sys.stdout)
+    screen = ProgressLine(True, stream=sys.stdout)
     started = time.monotonic()
     with BrokerProcess(NODES, {TOPIC: PARTITIONS}) as brokers:
         took, servers = time.monotonic() - started, brokers.bootstrap_servers
@@ -90,7 +90,9 @@ def read_again(servers: str, count: int) -> float:
 class Demo:
     """Writes and reads orders, kills a broker, restarts it, and shows the progress."""
 
-    def __init__(self, brokers: BrokerProcess, shop: OrderProducer, consumer: BytesConsumer, screen: Progress) -> None:
+    def __init__(
+        self, brokers: BrokerProcess, shop: OrderProducer, consumer: BytesConsumer, screen: ProgressLine
+    ) -> None:
         self.audit = OrderAudit()
         self.victim: int | None = None
         self.orphans: tuple[int, ...] = ()  #: Partitions of which the killed broker was the leader.

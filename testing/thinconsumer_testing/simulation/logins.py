@@ -34,7 +34,7 @@ class ProviderFailure(Exception):
     """Raised by a simulated token provider that cannot reach its token endpoint."""
 
 
-class TokenProvider:
+class SimulatedTokenProvider:
     """The token provider of one client: returns a new token for each call, or raises."""
 
     def __init__(self, logins: SimLogins, client: str) -> None:
@@ -67,7 +67,7 @@ class SimLogins:
         self.are_rejected = False  #: Whether brokers have another password now, or providers return invalid tokens.
         self.calm_since = 0.0  #: The time of the last call of :meth:`calm`.
         self.counts: Counter[str] = Counter()
-        self.providers: dict[str, TokenProvider] = {}
+        self.providers: dict[str, SimulatedTokenProvider] = {}
         self._sim = sim
         #: The number of faults of each kind so far: a fault ends only if no later one of its kind has begun.
         self._begun: Counter[str] = Counter()
@@ -90,7 +90,7 @@ class SimLogins:
         """Return the options with which a client logs in."""
         options: dict[str, Any] = {"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": self.knobs.mechanism}
         if self.knobs.mechanism == OAUTHBEARER:
-            provider = self.providers[client] = TokenProvider(self, client)
+            provider = self.providers[client] = SimulatedTokenProvider(self, client)
             return {**options, "sasl_oauth_token_provider": provider, "sasl_login_retry_backoff_max_ms": 1000}
         return {**options, "sasl_plain_username": USER, "sasl_plain_password": PASSWORD}
 

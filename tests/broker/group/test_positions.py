@@ -1,6 +1,6 @@
 """Positions of a group's members: for which members they are kept, and until when."""
 
-from thinconsumer_testing.broker.group.positions import GroupPositions
+from thinconsumer_testing.broker.group.positions import ExchangedPositions
 
 TOPIC, OTHER = b"t" * 16, b"u" * 16
 P0, P1, Q0 = (TOPIC, 0), (TOPIC, 1), (OTHER, 0)
@@ -18,14 +18,14 @@ def requested(positions):
 
 
 def test_nothing_is_known_at_first():
-    positions = GroupPositions()
+    positions = ExchangedPositions()
     positions.exchange("a", BOTH, [], [P0, Q0])
     assert known(positions, P0, Q0) == {P0: -1, Q0: -1}
     assert requested(positions) == {P0: -1, Q0: -1}
 
 
 def test_a_position_is_returned_to_the_member_that_wants_it():
-    positions = GroupPositions()
+    positions = ExchangedPositions()
     positions.exchange("a", BOTH, [], [P0])
     positions.exchange("b", BOTH, [(P0, 7)], [])
     positions.exchange("a", BOTH, [], [P0])
@@ -38,7 +38,7 @@ def test_a_position_is_returned_to_the_member_that_wants_it():
 
 
 def test_positions_that_no_member_wants_are_not_kept():
-    positions = GroupPositions()
+    positions = ExchangedPositions()
     positions.exchange("a", BOTH, [(P0, 5), (P1, 5)], [P1])
     assert known(positions, P0, P1) == {P0: -1, P1: 5}
     positions.exchange("a", BOTH, [], [])
@@ -47,14 +47,14 @@ def test_positions_that_no_member_wants_are_not_kept():
 
 
 def test_negative_positions_are_ignored():
-    positions = GroupPositions()
+    positions = ExchangedPositions()
     positions.exchange("a", BOTH, [(P0, 5)], [P0])
     positions.exchange("a", BOTH, [(P0, -1), (P0, -9)], [P0])
     assert known(positions, P0) == {P0: 5}
 
 
 def test_a_new_generation_begins_without_positions():
-    positions = GroupPositions()
+    positions = ExchangedPositions()
     positions.exchange("a", BOTH, [(P0, 5)], [P0])
     positions.exchange("b", {"a": 4, "b": 4}, [], [P0])
     assert known(positions, P0) == {P0: -1}
@@ -62,7 +62,7 @@ def test_a_new_generation_begins_without_positions():
 
 def test_the_position_of_a_lost_member_is_dropped():
     """As that of a static member that was restarted: it has another member id in the same generation."""
-    positions = GroupPositions()
+    positions = ExchangedPositions()
     positions.exchange("b", BOTH, [(P0, 5)], [P0, P1])
     positions.exchange("a", {"a": 3, "c": 3}, [], [P0])
     assert known(positions, P0) == {P0: -1}
@@ -71,7 +71,7 @@ def test_the_position_of_a_lost_member_is_dropped():
 
 def test_a_member_with_a_new_epoch_loses_only_its_own_positions():
     """Members of a consumer group have an epoch each (KIP-848)."""
-    positions = GroupPositions()
+    positions = ExchangedPositions()
     positions.exchange("a", BOTH, [(P0, 5)], [P0, P1])
     positions.exchange("b", BOTH, [(P1, 6)], [])
     positions.exchange("b", {"a": 3, "b": 4}, [], [])

@@ -14,7 +14,7 @@ from thinconsumer_testing.broker.ordered.changes import (
     with_first_counts,
     without_emptied,
 )
-from thinconsumer_testing.broker.ordered.topic import CountChange, OrderedTopic, RemovedPartition
+from thinconsumer_testing.broker.ordered.topic import CountChange, OrderedTopicCounts, RemovedPartition
 
 ALIVE = {1: None, 2: None}
 
@@ -48,13 +48,13 @@ def counts(topic):
 
 def test_a_new_topic_begins_with_its_partitions():
     topic = new_topic(2)
-    assert topic.ordered == OrderedTopic(2, 2)
+    assert topic.ordered == OrderedTopicCounts(2, 2)
     assert counts(topic) == [2, 2]
 
 
 def test_an_expansion_raises_existing_epochs_with_the_count_and_records_the_old_ones():
     topic = begin_expansion(new_topic(2), [(2, 1), (3,)], ALIVE)
-    assert topic.ordered == OrderedTopic(2, 4, CountChange.EXPANSION, 2, partition_count_epoch=1)
+    assert topic.ordered == OrderedTopicCounts(2, 4, CountChange.EXPANSION, 2, partition_count_epoch=1)
     assert epochs(topic) == [1, 2, -1, -1]
     assert counts(topic) == [4, 4, 4, 4]
     assert [row.leader for row in topic.partitions] == [1, 1, -1, -1]
@@ -69,7 +69,7 @@ def test_new_partitions_get_leaders_in_the_second_step_of_an_expansion_only():
     # An election between both steps belongs to the new count.
     moved = topic._replace(partitions=(elect(topic.partitions[0]), *topic.partitions[1:]))
     done = complete_expansion(moved, elect)
-    assert done.ordered == OrderedTopic(2, 3, partition_count_epoch=1)
+    assert done.ordered == OrderedTopicCounts(2, 3, partition_count_epoch=1)
     assert epochs(done) == [2, 2, 0]
     assert all(may_have_leader(done, row) for row in done.partitions)
     assert done.partitions[2].leader_epochs_after_creation == (0, 1)
@@ -86,7 +86,7 @@ def test_no_count_is_accepted_between_both_steps_of_a_shrinking():
     assert [row.partition for row in awaited_partitions(begun)] == [0, 1, 2, 3]
     assert not any(row.leader_epochs_before_deletion for row in begun.partitions)
     done = complete_shrinking(begun)
-    assert done.ordered == OrderedTopic(1, 2, partition_count_epoch=2)
+    assert done.ordered == OrderedTopicCounts(1, 2, partition_count_epoch=2)
     assert counts(done) == [2, 2, None, None]
     assert [row.undeleted_partition_count for row in done.partitions] == [2] * 4
 
@@ -103,7 +103,7 @@ def test_each_step_of_a_shrinking_raises_all_epochs_and_the_last_but_one_are_rec
 def test_a_further_shrinking_keeps_what_the_first_has_recorded():
     first = shrink(expand(new_topic(1), 4), 3)
     second = shrink(first, 1)
-    assert second.ordered == OrderedTopic(1, 1, partition_count_epoch=3)
+    assert second.ordered == OrderedTopicCounts(1, 1, partition_count_epoch=3)
     assert second.partitions[3].leader_epochs_before_deletion == first.partitions[3].leader_epochs_before_deletion
     assert [len(row.leader_epochs_before_deletion) for row in second.partitions] == [0, 1, 1, 3]
     assert counts(second) == [1, None, None, None]

@@ -8,7 +8,7 @@ from thinconsumer.types import TopicPartition
 from thinconsumer.wire.error_codes import Code
 from thinconsumer_testing.broker.controller import CONTROLLER, ControllerError
 from thinconsumer_testing.broker.ordered.control import CHECK_S
-from thinconsumer_testing.broker.ordered.topic import CountChange, OrderedTopic, RemovedPartition
+from thinconsumer_testing.broker.ordered.topic import CountChange, OrderedTopicCounts, RemovedPartition
 
 RETENTION_MS = 60_000
 CONFIGS = {"enable.ordered.delivery": "true", "retention.ms": str(RETENTION_MS)}
@@ -74,14 +74,14 @@ def empty(cluster, number):
 
 def test_expanding_and_shrinking(new_ordered):
     cluster = new_ordered()
-    assert ordered(cluster) == OrderedTopic(2, 2)
+    assert ordered(cluster) == OrderedTopicCounts(2, 2)
     cluster.expand("t", 5)
-    assert ordered(cluster) == OrderedTopic(2, 5)
+    assert ordered(cluster) == OrderedTopicCounts(2, 5)
     assert [accepted(cluster, number) for number in range(5)] == [[5]] * 5
     for number in range(5):
         cluster.produce("t", [b"x"], number)
     cluster.shrink("t", 3)
-    assert ordered(cluster) == OrderedTopic(2, 3)
+    assert ordered(cluster) == OrderedTopicCounts(2, 3)
     assert [accepted(cluster, number) for number in range(5)] == [[3], [3], [3], [], []]
     assert [bool(row.leader_epochs_before_deletion) for row in topic_of(cluster).partitions] == [False] * 3 + [True] * 2
 
@@ -99,7 +99,7 @@ def test_counts_below_the_initial_one_and_the_present_one_are_rejected(new_order
     cluster.expand("t", 4)
     for wrong in (-1, 0, 1, 4):
         assert refused(cluster.shrink, "t", wrong) == Code.INVALID_PARTITIONS
-    assert ordered(cluster) == OrderedTopic(2, 4)
+    assert ordered(cluster) == OrderedTopicCounts(2, 4)
 
 
 def test_replicas_are_for_expansions_only(new_ordered):
@@ -132,7 +132,7 @@ def test_a_shrinking_is_rejected_while_a_partition_has_no_leader(new_ordered):
     assert refused(cluster.shrink, "t", 2) == Code.LEADER_NOT_AVAILABLE
     cluster.start(2)
     cluster.shrink("t", 2)
-    assert ordered(cluster) == OrderedTopic(2, 2)
+    assert ordered(cluster) == OrderedTopicCounts(2, 2)
 
 
 def test_validate_only_changes_nothing(new_ordered):
@@ -236,7 +236,7 @@ def test_new_partitions_wait_until_every_leader_has_the_count(new_ordered):
     slow = topic_of(cluster).partitions[1].leader
     cluster.pause(slow)
     cluster.expand("t", 4)
-    assert ordered(cluster) == OrderedTopic(2, 4, CountChange.EXPANSION, 2)
+    assert ordered(cluster) == OrderedTopicCounts(2, 4, CountChange.EXPANSION, 2)
     assert [row.leader for row in topic_of(cluster).partitions[2:]] == [-1, -1]
     assert refused(cluster.expand, "t", 5) == Code.REASSIGNMENT_IN_PROGRESS
     assert refused(cluster.shrink, "t", 2) == Code.REASSIGNMENT_IN_PROGRESS
@@ -254,7 +254,7 @@ def test_no_leader_gets_the_lower_count_until_every_leader_has_dropped_the_old_o
     others = [row.partition for row in topic_of(cluster).partitions if row.leader != slow]
     assert [accepted(cluster, number) for number in others] == [[]] * len(others)
     assert accepted(cluster, 3) == [4]
-    assert ordered(cluster) == OrderedTopic(2, 4, CountChange.SHRINKING, 2)
+    assert ordered(cluster) == OrderedTopicCounts(2, 4, CountChange.SHRINKING, 2)
     cluster.heal()
     settle(cluster)
     assert [accepted(cluster, number) for number in range(4)] == [[2], [2], [], []]
@@ -310,7 +310,7 @@ def test_a_deleted_topic_ends_its_change(new_ordered):
     advance(cluster, 1)
     cluster.create_topic("t", 1, 1, CONFIGS)
     advance(cluster, 1)
-    assert ordered(cluster) == OrderedTopic(1, 1)
+    assert ordered(cluster) == OrderedTopicCounts(1, 1)
 
 
 @pytest.mark.parametrize("lag_s", [0.0, 0.5, 3.0])
@@ -366,11 +366,11 @@ def test_each_step_survives_the_death_of_the_controller(new_ordered, before, at,
     cluster.start_controller()
     settle(cluster)
     if not was_begun:  # the client's request is lost, and repeated
-        assert ordered(cluster) == OrderedTopic(2, 4)
+        assert ordered(cluster) == OrderedTopicCounts(2, 4)
         cluster.controller.create_partitions("t", wanted)
         settle(cluster)
     advance(cluster, lag_s)
-    assert ordered(cluster) == OrderedTopic(2, wanted)
+    assert ordered(cluster) == OrderedTopicCounts(2, wanted)
     assert [accepted(cluster, number) for number in range(wanted)] == [[wanted]] * wanted
     rows = topic_of(cluster).partitions
     if wanted == 6:

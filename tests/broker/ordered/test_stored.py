@@ -18,7 +18,7 @@ from thinconsumer_testing.broker.ordered.changes import (
     without_emptied,
 )
 from thinconsumer_testing.broker.ordered.stored import add_ordered_to_json, with_ordered_from_json
-from thinconsumer_testing.broker.ordered.topic import OrderedTopic
+from thinconsumer_testing.broker.ordered.topic import OrderedTopicCounts
 
 CONFIGS = {"enable.ordered.delivery": "true"}
 
@@ -84,7 +84,7 @@ def test_topics_without_ordered_delivery_store_nothing():
 
 def test_a_topic_without_stored_counts_begins_with_its_present_ones():
     """As the controller of KIP-253 does for existing topics."""
-    assert with_ordered_from_json(plain_topic(3), {}).ordered == OrderedTopic(3, 3)
+    assert with_ordered_from_json(plain_topic(3), {}).ordered == OrderedTopicCounts(3, 3)
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from thinconsumer.config import ConsumerConfig
 from thinconsumer.connection.request import Answer, Request
 from thinconsumer.errors import KafkaConnectionError, KafkaError, KafkaTimeoutError
 from thinconsumer.group.classic.member import ClassicMember
-from thinconsumer.group.classic.states import MemberState
+from thinconsumer.group.classic.states import ClassicMemberState
 from thinconsumer.group.coordinator import Coordinator
 from thinconsumer.group.identity import Identity
 from thinconsumer.group.role import JoinedMember
@@ -200,16 +200,16 @@ _GOOD: dict[type[Message], Callable[..., Message]] = {
 
 
 #: By state, the request without a response in which the member stays in it.
-_WITHOUT_RESPONSE: dict[MemberState, type[Message]] = {
-    MemberState.UNJOINED: FindCoordinatorRequest,
-    MemberState.PREPARING_REBALANCE: JoinGroupRequest,
-    MemberState.COMPLETING_REBALANCE: SyncGroupRequest,
+_WITHOUT_RESPONSE: dict[ClassicMemberState, type[Message]] = {
+    ClassicMemberState.UNJOINED: FindCoordinatorRequest,
+    ClassicMemberState.PREPARING_REBALANCE: JoinGroupRequest,
+    ClassicMemberState.COMPLETING_REBALANCE: SyncGroupRequest,
 }
 #: By state, the role method that returns False, so that the member stays in it.
 _UNFINISHED = {
-    MemberState.REVOKING_BEFORE_JOIN: "prepare",
-    MemberState.REVOKING_AFTER_SYNC: "revoke",
-    MemberState.ASSIGNING: "install",
+    ClassicMemberState.REVOKING_BEFORE_JOIN: "prepare",
+    ClassicMemberState.REVOKING_AFTER_SYNC: "revoke",
+    ClassicMemberState.ASSIGNING: "install",
 }
 
 
@@ -352,25 +352,25 @@ class World:
         self.coordinator.restart(self.now)
         self.member.restart(self.now)
 
-    def reach(self, state: MemberState) -> World:
+    def reach(self, state: ClassicMemberState) -> World:
         """Bring the member into a state, and keep it there."""
         member, script, role = self.member, self.script, self.role
-        if state is MemberState.UNSUBSCRIBED:
+        if state is ClassicMemberState.UNSUBSCRIBED:
             return self
         if state in _WITHOUT_RESPONSE:
             script.always[_WITHOUT_RESPONSE[state]] = SILENCE
         elif state in _UNFINISHED:
             role.says[_UNFINISHED[state]] = False
         self.join()
-        if state is MemberState.LOSING:
+        if state is ClassicMemberState.LOSING:
             role.says["lose"] = False
             script.lines[HeartbeatRequest].append(Code.UNKNOWN_MEMBER_ID)
             self.run(3.0)
-        elif state is MemberState.LEAVING:
+        elif state is ClassicMemberState.LEAVING:
             script.always[LeaveGroupRequest] = SILENCE
             member.leave("the test leaves", self.now)
             self.turn()
-        elif state is MemberState.FATAL:
+        elif state is ClassicMemberState.FATAL:
             script.lines[HeartbeatRequest].append(Code.FENCED_INSTANCE_ID)
             self.run(3.0)
         assert member.state is state, member

@@ -9,7 +9,7 @@ import pytest
 from thinconsumer.errors import InconsistentGroupProtocolError, KafkaConnectionError, KafkaProtocolError
 from thinconsumer.group.classic.rebalance_attempt import READY_WITHIN
 from thinconsumer.group.classic.rebalance_requests import JOIN_GRACE
-from thinconsumer.group.classic.states import MemberState
+from thinconsumer.group.classic.states import ClassicMemberState
 from thinconsumer.group.coordinator import MEMBERSHIP
 from thinconsumer.group.identity import Identity
 from thinconsumer.timers import NEVER
@@ -20,7 +20,7 @@ from thinconsumer.wire.join_group import JoinGroupRequest
 from thinconsumer.wire.leave_group import LeaveGroupRequest
 from thinconsumer.wire.sync_group import SyncGroupRequest
 
-S = MemberState
+S = ClassicMemberState
 WHOLE = ["prepare", "protocols", "accept", "revoke", "install"]
 SILENCE = "silence"
 

@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from thinconsumer.group.classic.states import MemberState
+from thinconsumer.group.classic.states import ClassicMemberState
 from thinconsumer.group.coordinator import MEMBERSHIP
 from thinconsumer.group.identity import Identity
 from thinconsumer.wire.error_codes import Code
@@ -14,7 +14,7 @@ from thinconsumer.wire.join_group import JoinGroupRequest
 from thinconsumer.wire.leave_group import LeaveGroupRequest
 from thinconsumer.wire.sync_group import SyncGroupRequest
 
-S = MemberState
+S = ClassicMemberState
 WHOLE = ["prepare", "protocols", "accept", "revoke", "install"]
 SILENCE = "silence"
 

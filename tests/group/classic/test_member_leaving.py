@@ -2,7 +2,7 @@
 
 import pytest
 
-from thinconsumer.group.classic.states import MemberState
+from thinconsumer.group.classic.states import ClassicMemberState
 from thinconsumer.group.coordinator import LEAVING_CONNECTION, MEMBERSHIP
 from thinconsumer.group.identity import Identity
 from thinconsumer.timers import NEVER
@@ -11,7 +11,7 @@ from thinconsumer.wire.heartbeat import HeartbeatRequest
 from thinconsumer.wire.join_group import JoinGroupRequest
 from thinconsumer.wire.leave_group import LeaveGroupRequest
 
-S = MemberState
+S = ClassicMemberState
 SILENCE = "silence"
 
 

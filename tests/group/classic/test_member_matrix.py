@@ -23,7 +23,7 @@ from thinconsumer.errors import (
     KafkaProtocolError,
     UnsupportedVersionError,
 )
-from thinconsumer.group.classic.states import MemberState
+from thinconsumer.group.classic.states import ClassicMemberState
 from thinconsumer.wire.error_codes import Code, to_error
 from thinconsumer.wire.find_coordinator import FindCoordinatorRequest
 from thinconsumer.wire.heartbeat import HeartbeatRequest
@@ -33,7 +33,7 @@ from thinconsumer.wire.sync_group import SyncGroupRequest
 
 pytestmark = pytest.mark.once
 
-S = MemberState
+S = ClassicMemberState
 FIND, JOIN, SYNC, BEAT, LEAVE = (
     FindCoordinatorRequest,
     JoinGroupRequest,

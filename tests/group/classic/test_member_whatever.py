@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from thinconsumer.errors import KafkaConnectionError, KafkaProtocolError
-from thinconsumer.group.classic.states import MemberState
+from thinconsumer.group.classic.states import ClassicMemberState
 from thinconsumer.group.coordinator import MEMBERSHIP
 from thinconsumer.group.identity import Identity
 from thinconsumer.timers import NEVER
@@ -16,7 +16,7 @@ from thinconsumer.wire.sync_group import SyncGroupRequest
 
 pytestmark = pytest.mark.once
 
-S = MemberState
+S = ClassicMemberState
 HELD_BACK = (JoinGroupRequest, SyncGroupRequest)
 CODES = [
     Code.COORDINATOR_LOAD_IN_PROGRESS,

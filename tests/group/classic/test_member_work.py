@@ -6,7 +6,7 @@ import pytest
 
 from thinconsumer.connection.request import Answer
 from thinconsumer.errors import KafkaConnectionError, KafkaProtocolError
-from thinconsumer.group.classic.states import MemberState
+from thinconsumer.group.classic.states import ClassicMemberState
 from thinconsumer.group.identity import Identity
 from thinconsumer.wire.error_codes import Code, to_error
 from thinconsumer.wire.find_coordinator import FindCoordinatorRequest
@@ -15,7 +15,7 @@ from thinconsumer.wire.join_group import JoinGroupRequest
 from thinconsumer.wire.leave_group import LeaveGroupRequest
 from thinconsumer.wire.sync_group import SyncGroupRequest
 
-S = MemberState
+S = ClassicMemberState
 WHOLE = ["prepare", "protocols", "accept", "revoke", "install"]
 SILENCE, RESET = "silence", "reset"
 

@@ -10,7 +10,7 @@ from thinconsumer.errors import IllegalStateError, KafkaConnectionError
 from thinconsumer.failures import Action
 from thinconsumer.group.classic.member import ClassicMember
 from thinconsumer.group.classic.rebalance_attempt import RebalanceAttempt
-from thinconsumer.group.classic.states import MemberState
+from thinconsumer.group.classic.states import ClassicMemberState
 from thinconsumer.group.coordinator import LEAVING_CONNECTION, MEMBERSHIP, Coordinator
 from thinconsumer.group.identity import Identity
 from thinconsumer.wire.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -105,7 +105,7 @@ def test_deadline_and_held_back_time_of_each_request(member):
 
 
 def test_an_abandoned_request_is_not_written(member):
-    member.state = MemberState.PREPARING_REBALANCE
+    member.state = ClassicMemberState.PREPARING_REBALANCE
     join = say(member, "join")
     assert join.build(9).member_id == "m"
     member.leave("done", 100.0)

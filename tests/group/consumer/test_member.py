@@ -10,14 +10,14 @@ from thinconsumer.errors import IllegalStateError, KafkaConnectionError, Unsuppo
 from thinconsumer.failures import waits_for_user
 from thinconsumer.group.consumer.assignment import MemberAssignment
 from thinconsumer.group.consumer.member import ConsumerMember
-from thinconsumer.group.consumer.states import MemberState as S
+from thinconsumer.group.consumer.states import ConsumerMemberState as S
 from thinconsumer.group.coordinator import Coordinator
 from thinconsumer.group.identity import Identity
 from thinconsumer.metadata import Metadata, TopicMetadata
 from thinconsumer.partitions import Partitions
 from thinconsumer.position_states import PositionState
 from thinconsumer.types import Node
-from thinconsumer.wire.consumer_group_heartbeat import Assignment, ConsumerGroupHeartbeatResponse, TopicPartitions
+from thinconsumer.wire import consumer_group_heartbeat as wire
 from thinconsumer.wire.error_codes import Code
 
 T = b"t" * 16
@@ -82,9 +82,9 @@ class World:
     def respond(self, request, epoch=1, partitions=None, code=0, interval=5000, error_message=None):
         assignment = None
         if partitions is not None:
-            rows = [TopicPartitions(topic_id=T, partitions=list(partitions))] if partitions else []
-            assignment = Assignment(topic_partitions=rows)
-        response = ConsumerGroupHeartbeatResponse(
+            rows = [wire.TopicPartitions(topic_id=T, partitions=list(partitions))] if partitions else []
+            assignment = wire.HeartbeatAssignment(topic_partitions=rows)
+        response = wire.ConsumerGroupHeartbeatResponse(
             error_code=code,
             error_message=error_message,
             member_epoch=epoch,

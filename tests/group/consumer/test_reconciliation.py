@@ -13,7 +13,7 @@ from thinconsumer.group.consumer.reconciliation import (
     topic_partitions,
 )
 from thinconsumer.types import TopicPartition
-from thinconsumer.wire.consumer_group_heartbeat import Assignment, TopicPartitions
+from thinconsumer.wire.consumer_group_heartbeat import HeartbeatAssignment, TopicPartitions
 
 T, U, NEW = b"t" * 16, b"u" * 16, b"n" * 16
 NAMES = {T: "t", U: "u"}
@@ -60,10 +60,10 @@ def test_revoking_and_adding_leads_to_the_target_whatever_it_is():
 def test_partitions_are_grouped_by_topic_in_order():
     rows = topic_partitions({(U, 0), (T, 2), (T, 0)})
     assert [(row.topic_id, row.partitions) for row in rows] == [(T, [0, 2]), (U, [0])]
-    assert read_assignment(Assignment(topic_partitions=rows)) == {(U, 0), (T, 2), (T, 0)}
+    assert read_assignment(HeartbeatAssignment(topic_partitions=rows)) == {(U, 0), (T, 2), (T, 0)}
 
 
 @pytest.mark.parametrize("row", [TopicPartitions(topic_id=T, partitions=[-1]), TopicPartitions(partitions=[0])])
 def test_impossible_partitions_are_rejected(row):
     with pytest.raises(KafkaProtocolError):
-        read_assignment(Assignment(topic_partitions=[row]))
+        read_assignment(HeartbeatAssignment(topic_partitions=[row]))

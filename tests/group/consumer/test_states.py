@@ -3,10 +3,10 @@
 import pytest
 
 from thinconsumer.errors import IllegalStateError
-from thinconsumer.group.consumer.states import ACTIVE, LOSING, TRANSITIONS, MemberEvent, MemberState
+from thinconsumer.group.consumer.states import ACTIVE, LOSING, TRANSITIONS, ConsumerMemberEvent, ConsumerMemberState
 from thinconsumer.state_machine import next_state
 
-S, E = MemberState, MemberEvent
+S, E = ConsumerMemberState, ConsumerMemberEvent
 #: For each state, the states from which Java's member may enter it (``MemberState.previousValidStates``, Kafka 4).
 JAVA = {
     S.STABLE: {S.JOINING, S.ACKNOWLEDGING, S.RECONCILING},

@@ -28,13 +28,13 @@ from . import requests
 from .heartbeat import Heartbeats
 from .rebalance_attempt import RebalanceAttempt
 from .rebalance_requests import RebalanceRequests
-from .states import AFTER_EXCEPTION, CALLBACKS, CONFIRMING, JOINING, TRANSITIONS, MemberEvent, MemberState
+from .states import AFTER_EXCEPTION, CALLBACKS, CONFIRMING, JOINING, TRANSITIONS, ClassicMemberEvent, ClassicMemberState
 from .verdicts import unusable_join, unusable_sync
 
 log = logging.getLogger(__name__)
 
-_S = MemberState
-_E = MemberEvent
+_S = ClassicMemberState
+_E = ClassicMemberEvent
 
 
 class ClassicMember(Membership):
@@ -49,7 +49,7 @@ class ClassicMember(Membership):
     def __init__(
         self, settings: GroupSettings, identity: Identity, role: Role, coordinator: Coordinator, random: Random
     ) -> None:
-        super().__init__(settings, identity, MemberState.UNSUBSCRIBED, coordinator, random)
+        super().__init__(settings, identity, ClassicMemberState.UNSUBSCRIBED, coordinator, random)
         self._role = role
         parts = self.asker, settings, coordinator, random
         self._rebalances = RebalanceRequests(*parts, lambda: self.identity)
@@ -58,7 +58,7 @@ class ClassicMember(Membership):
         self._rejoin: str | None = None  #: The reason to join again as soon as this rebalance is over.
         self._expulsion: str | None = None  #: Why the membership has ended, until the state is LOSING; else None.
         #: The role method that is due in each state, for those methods that may call the rebalance listener.
-        self._tasks: dict[MemberState, Task] = {
+        self._tasks: dict[ClassicMemberState, Task] = {
             _S.REVOKING_BEFORE_JOIN: lambda now: self._unless_done(role.prepare(self.identity, now), _E.PREPARED, now),
             _S.REVOKING_AFTER_SYNC: self._revoke,
             _S.ASSIGNING: self._install,
@@ -257,7 +257,7 @@ class ClassicMember(Membership):
         if self.state is _S.PREPARING_REBALANCE:
             self._attempt.restart_join()
 
-    def _begin_anew(self, event: MemberEvent, reason: str, now: float) -> None:
+    def _begin_anew(self, event: ClassicMemberEvent, reason: str, now: float) -> None:
         self._attempt = RebalanceAttempt(reason, now)
         self._rejoin = None
         self._move(event)
@@ -400,7 +400,9 @@ class ClassicMember(Membership):
             self._failures.back_off(now, at_once=True)
             self._expel(action, error)
 
-    def _worked(self, event: MemberEvent | None, failure: Exception | None, now: float, *, has_moved: bool) -> None:
+    def _worked(
+        self, event: ClassicMemberEvent | None, failure: Exception | None, now: float, *, has_moved: bool
+    ) -> None:
         if has_moved:
             return  # a call inside the role method, such as leave()
         if failure is not None:
@@ -418,18 +420,18 @@ class ClassicMember(Membership):
             return self._plan if due else None
         return self._tasks.get(self.state) if every else None
 
-    def _unless_done(self, done: bool, event: MemberEvent, now: float) -> MemberEvent | None:
+    def _unless_done(self, done: bool, event: ClassicMemberEvent, now: float) -> ClassicMemberEvent | None:
         if done:
             return event
         self._call_again_at = now + PAUSE
         return None
 
-    def _ask_protocols(self, now: float) -> MemberEvent | None:
+    def _ask_protocols(self, now: float) -> ClassicMemberEvent | None:
         self._attempt.reason, self._rejoin = self._rejoin or self._attempt.reason, None
         self._attempt.protocols = list(self._role.protocols())
         return None
 
-    def _plan(self, now: float) -> MemberEvent | None:
+    def _plan(self, now: float) -> ClassicMemberEvent | None:
         plan = self._attempt
         if not plan.ready and now < plan.ready_by:
             if not self._role.ready_to_assign(plan.protocol, plan.members, now):
@@ -441,7 +443,7 @@ class ClassicMember(Membership):
         plan.plan = {} if plan.skips else {member: bytes(share) for member, share in shares.items()}
         return None
 
-    def _revoke(self, now: float) -> MemberEvent | None:
+    def _revoke(self, now: float) -> ClassicMemberEvent | None:
         attempt = self._attempt
         if not attempt.is_decoded:
             self._role.accept(self.identity, attempt.protocol, attempt.assignment, now, missed=attempt.missed)
@@ -449,11 +451,11 @@ class ClassicMember(Membership):
             return None
         return self._unless_done(self._role.revoke(self.identity, now), _E.REVOKED, now)
 
-    def _install(self, now: float) -> MemberEvent | None:
+    def _install(self, now: float) -> ClassicMemberEvent | None:
         self._attempt.install_called = True
         return self._unless_done(self._role.install(self.identity, now), _E.ASSIGNED, now)
 
-    def _after_failure(self, now: float) -> MemberEvent | None:
+    def _after_failure(self, now: float) -> ClassicMemberEvent | None:
         """Return the event that follows a role method that raised."""
         if self.state is _S.REVOKING_AFTER_SYNC and not self._attempt.is_decoded:
             # The assignment cannot be decoded: join again, or no member reads the partitions assigned to this one.
@@ -466,7 +468,7 @@ class ClassicMember(Membership):
             self._failures.back_off(now)
         return AFTER_EXCEPTION.get(self.state)
 
-    def _finish(self, event: MemberEvent, now: float) -> None:
+    def _finish(self, event: ClassicMemberEvent, now: float) -> None:
         if event is _E.RETRY:
             self._join_anew()
         elif event is _E.REJOIN:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import enum
 
 
-class MemberState(enum.Enum):
+class ClassicMemberState(enum.Enum):
     """Name the step of the group protocol that a member is in."""
 
     UNSUBSCRIBED = "unsubscribed"  #: Not in a group.
@@ -25,7 +25,7 @@ class MemberState(enum.Enum):
     FATAL = "fatal"  #: Fenced, or rejected with an error that is not retriable.
 
 
-class MemberEvent(enum.Enum):
+class ClassicMemberEvent(enum.Enum):
     """Name what changes a member's state: a call of the user, the role, the clock, or a response."""
 
     SUBSCRIBE = "subscribe"
@@ -44,12 +44,12 @@ class MemberEvent(enum.Enum):
     LEFT = "left"
 
 
-_S = MemberState
-_E = MemberEvent
+_S = ClassicMemberState
+_E = ClassicMemberEvent
 _OUT = {_E.EXPELLED: _S.LOSING, _E.LEAVE: _S.LEAVING}
 
 #: Legal transitions. An event that is not listed for a state is a bug in this package, and raises.
-TRANSITIONS: dict[MemberState, dict[MemberEvent, MemberState]] = {
+TRANSITIONS: dict[ClassicMemberState, dict[ClassicMemberEvent, ClassicMemberState]] = {
     _S.UNSUBSCRIBED: {_E.SUBSCRIBE: _S.UNJOINED},
     _S.UNJOINED: {_E.BEGIN: _S.REVOKING_BEFORE_JOIN, **_OUT},
     _S.REVOKING_BEFORE_JOIN: {_E.PREPARED: _S.PREPARING_REBALANCE, **_OUT},

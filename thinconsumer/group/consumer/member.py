@@ -40,12 +40,12 @@ from .heartbeat import (
     new_member_id,
 )
 from .reconciliation import PartitionIds, read_assignment
-from .states import ACTIVE, CALLBACKS, LOSING, TRANSITIONS, MemberEvent, MemberState
+from .states import ACTIVE, CALLBACKS, LOSING, TRANSITIONS, ConsumerMemberEvent, ConsumerMemberState
 
 log = logging.getLogger(__name__)
 
-_S = MemberState
-_E = MemberEvent
+_S = ConsumerMemberState
+_E = ConsumerMemberEvent
 
 
 class ConsumerMember(Membership):
@@ -71,7 +71,7 @@ class ConsumerMember(Membership):
         assignor: str | None = None,
     ) -> None:
         identity = identity._replace(member_id=new_member_id(random))
-        super().__init__(settings, identity, MemberState.UNSUBSCRIBED, coordinator, random)
+        super().__init__(settings, identity, ConsumerMemberState.UNSUBSCRIBED, coordinator, random)
         self.heartbeat_interval = FIRST_INTERVAL
         self.assignment = assignment
         self._read_subscription = read_subscription
@@ -89,7 +89,9 @@ class ConsumerMember(Membership):
         self._gap = 0.0  #: The longest gap between calls that is not confirmed yet: the reason for :attr:`held`.
         #: Whether the last gap began before the response to a heartbeat after the gap before it was read.
         self._is_outpaced = False
-        self._expulsion: MemberEvent | None = None  #: The state change that follows when :meth:`work` has returned.
+        self._expulsion: ConsumerMemberEvent | None = (
+            None  #: The state change that follows when :meth:`work` has returned.
+        )
         self._loss_due = False
         self._began_at: float | None = None  #: When the reconciliation in progress has begun.
 
@@ -420,7 +422,7 @@ class ConsumerMember(Membership):
             at_once = action in (Action.FIND_COORDINATOR, Action.WAIT_FOR_COORDINATOR)  # these have their own backoff
             self._failures.back_off(now, at_once=at_once, at_maximum=action is Action.RAISE)
 
-    def _expel(self, event: MemberEvent, error: KafkaError) -> None:
+    def _expel(self, event: ConsumerMemberEvent, error: KafkaError) -> None:
         """Drop the epoch at once; the state changes when the listener, if it runs, has returned."""
         self._note_expulsion(error, is_final=event is _E.REFUSED)
         self.identity = self.identity.outside()
@@ -465,14 +467,16 @@ class ConsumerMember(Membership):
             self._lose if self.state in (_S.FENCED, _S.STALE) or (self.state is _S.FATAL and self._loss_due) else None
         )
 
-    def _reconcile(self, now: float) -> MemberEvent | None:
+    def _reconcile(self, now: float) -> ConsumerMemberEvent | None:
         progress = self.assignment.advance(self.identity.generation_id, now)
         if progress is Progress.WAITING:
             self._call_again_at = now + PAUSE
             return None
         return _E.RECONCILED
 
-    def _worked(self, event: MemberEvent | None, failure: Exception | None, now: float, *, has_moved: bool) -> None:
+    def _worked(
+        self, event: ConsumerMemberEvent | None, failure: Exception | None, now: float, *, has_moved: bool
+    ) -> None:
         # A call inside the listener, such as unsubscribe() or a commit, may have ended this membership.
         if event is _E.RECONCILED and self.state is _S.RECONCILING:
             self._move(event)

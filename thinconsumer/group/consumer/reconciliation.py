@@ -12,7 +12,7 @@ from typing import NamedTuple
 from ...errors import KafkaProtocolError
 from ...types import TopicPartition
 from ...wire import ZERO_UUID
-from ...wire.consumer_group_heartbeat import Assignment, TopicPartitions
+from ...wire.consumer_group_heartbeat import HeartbeatAssignment, TopicPartitions
 
 #: Partitions as the coordinator names them: by topic id and number.
 PartitionIds = frozenset[tuple[bytes, int]]
@@ -33,7 +33,7 @@ class Difference(NamedTuple):
         return not (self.revoke or self.add or self.unresolved)
 
 
-def read_assignment(assignment: Assignment) -> PartitionIds:
+def read_assignment(assignment: HeartbeatAssignment) -> PartitionIds:
     """Return the partitions of a response.
 
     Raises:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import enum
 
 
-class MemberState(enum.Enum):
+class ConsumerMemberState(enum.Enum):
     """Name the step of the group protocol that a member is in."""
 
     UNSUBSCRIBED = "unsubscribed"  #: Not in a group.
@@ -25,7 +25,7 @@ class MemberState(enum.Enum):
     FATAL = "fatal"  #: Rejected with an error that a repetition cannot heal.
 
 
-class MemberEvent(enum.Enum):
+class ConsumerMemberEvent(enum.Enum):
     """Name what changes a member's state: a call of the user, a listener, the clock, or a response."""
 
     SUBSCRIBE = "subscribe"
@@ -42,12 +42,12 @@ class MemberEvent(enum.Enum):
     POLL_TIMED_OUT = "left after the poll timeout"  #: ``max_poll_interval_ms`` has passed without a poll.
 
 
-_S = MemberState
-_E = MemberEvent
+_S = ConsumerMemberState
+_E = ConsumerMemberEvent
 _OUT = {_E.EXPELLED: _S.FENCED, _E.REFUSED: _S.FATAL, _E.PREPARE: _S.PREPARE_LEAVING}
 
 #: Legal transitions. An event that is not listed for a state is a bug in this package, and raises.
-TRANSITIONS: dict[MemberState, dict[MemberEvent, MemberState]] = {
+TRANSITIONS: dict[ConsumerMemberState, dict[ConsumerMemberEvent, ConsumerMemberState]] = {
     _S.UNSUBSCRIBED: {_E.SUBSCRIBE: _S.JOINING},
     _S.JOINING: {_E.RECEIVED: _S.RECONCILING, **_OUT},
     _S.RECONCILING: {_E.RECEIVED: _S.RECONCILING, _E.RECONCILED: _S.ACKNOWLEDGING, **_OUT},

@@ -9,7 +9,7 @@ from thinconsumer.wire import Message
 from thinconsumer.wire.consumer_group_describe import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,
-    DescribedGroup,
+    DescribedConsumerGroup,
 )
 from thinconsumer.wire.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from thinconsumer.wire.error_codes import Code
@@ -47,7 +47,7 @@ def consumer_group_describe(call: ApiCall) -> Message:
     denied = denied_names(call, AclOperation.DESCRIBE, ResourceType.GROUP, request.group_ids)
     requested = [name for name in request.group_ids if name not in denied]
     code = int(Code.GROUP_AUTHORIZATION_FAILED)
-    groups = [DescribedGroup(group_id=name, error_code=code) for name in request.group_ids if name in denied]
+    groups = [DescribedConsumerGroup(group_id=name, error_code=code) for name in request.group_ids if name in denied]
     for group in call.node.group_coordinator.describe_consumer_groups(requested):
         if request.include_authorized_operations and not group.error_code:
             group.authorized_operations = authorized_operations(call, ResourceType.GROUP, group.group_id)
@@ -55,7 +55,7 @@ def consumer_group_describe(call: ApiCall) -> Message:
     return ConsumerGroupDescribeResponse(groups=groups)
 
 
-def _without_hidden_topics(call: ApiCall, group: DescribedGroup) -> DescribedGroup:
+def _without_hidden_topics(call: ApiCall, group: DescribedConsumerGroup) -> DescribedConsumerGroup:
     """Return the group, or an error in its place if a member has partitions of a topic hidden from the client."""
     names = {
         topic.topic_name
@@ -65,7 +65,7 @@ def _without_hidden_topics(call: ApiCall, group: DescribedGroup) -> DescribedGro
     }
     if not denied_names(call, AclOperation.DESCRIBE, ResourceType.TOPIC, names):
         return group
-    return DescribedGroup(
+    return DescribedConsumerGroup(
         group_id=group.group_id,
         error_code=int(Code.TOPIC_AUTHORIZATION_FAILED),
         error_message="The group has described topic(s) that the client is not authorized to describe.",
@@ -74,7 +74,7 @@ def _without_hidden_topics(call: ApiCall, group: DescribedGroup) -> DescribedGro
 
 def _refuse_describe(request: ConsumerGroupDescribeRequest, version: int, code: int) -> Message:
     return ConsumerGroupDescribeResponse(
-        groups=[DescribedGroup(group_id=name, error_code=code) for name in request.group_ids]
+        groups=[DescribedConsumerGroup(group_id=name, error_code=code) for name in request.group_ids]
     )
 
 

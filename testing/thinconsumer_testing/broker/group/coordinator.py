@@ -12,7 +12,7 @@ from itertools import repeat
 from typing import TYPE_CHECKING, TypeVar
 from weakref import WeakKeyDictionary
 
-from thinconsumer.wire.consumer_group_describe import DescribedGroup as DescribedConsumerGroup
+from thinconsumer.wire.consumer_group_describe import DescribedConsumerGroup
 from thinconsumer.wire.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
 from thinconsumer.wire.consumer_group_positions import ConsumerGroupPositionsRequest, ConsumerGroupPositionsResponse
 from thinconsumer.wire.delete_groups import DeletableGroupResult
@@ -43,7 +43,7 @@ from .group import CONSUMER as CONSUMER_PROTOCOL
 from .group import UNKNOWN_MEMBER_ID, ClassicGroup
 from .hashing import partition_for
 from .joining import JoinGroupCall
-from .positions import GroupPositions, Place
+from .positions import ExchangedPositions, Place
 from .records import CoordinatorRecord, end_transaction, offset_tombstone
 from .shard import GroupCoordinatorShard
 from .states import GroupState, ShardState
@@ -69,7 +69,7 @@ class GroupCoordinator:
         self._event_processor = EventProcessor()
         self.shards: dict[int, GroupCoordinatorShard] = {}  #: Shards by partition of ``__consumer_offsets``.
         #: The positions of each group in memory. A new coordinator has other groups, and so begins without positions.
-        self._positions: WeakKeyDictionary[ClassicGroup | ConsumerGroup, GroupPositions] = WeakKeyDictionary()
+        self._positions: WeakKeyDictionary[ClassicGroup | ConsumerGroup, ExchangedPositions] = WeakKeyDictionary()
 
     def elected(self, index: int, leader_epoch: int, partition: PartitionReplica) -> None:
         """Load the groups and offsets of a partition that this broker now leads."""
@@ -154,7 +154,7 @@ class GroupCoordinator:
             code, epochs = _position_senders(group, request)
             if group is None or code:
                 return ConsumerGroupPositionsResponse(error_code=code)
-            found = self._positions.setdefault(group, GroupPositions())
+            found = self._positions.setdefault(group, ExchangedPositions())
             found.exchange(request.member_id, epochs, positions, wanted)
             return found.response(wanted)
 

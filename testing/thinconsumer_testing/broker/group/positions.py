@@ -25,7 +25,7 @@ class _SentPosition(NamedTuple):
     epoch: int
 
 
-class GroupPositions:
+class ExchangedPositions:
     """The positions of one group, and the partitions of which members want the position."""
 
     def __init__(self) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from ..image import PartitionImage, TopicImage
-from .topic import CountChange, OrderedTopic, RemovedPartition
+from .topic import CountChange, OrderedTopicCounts, RemovedPartition
 
 NO_LEADER = -1
 
@@ -18,10 +18,10 @@ NO_LEADER = -1
 def with_first_counts(topic: TopicImage) -> TopicImage:
     """Return a topic that was just created, or was stored without counts, with ordered delivery."""
     count = len(topic.partitions)
-    return _with_counts(topic, OrderedTopic(count, count), topic.partitions)
+    return _with_counts(topic, OrderedTopicCounts(count, count), topic.partitions)
 
 
-def with_stored_counts(topic: TopicImage, ordered: OrderedTopic) -> TopicImage:
+def with_stored_counts(topic: TopicImage, ordered: OrderedTopicCounts) -> TopicImage:
     """Return a topic with the counts that were stored for it."""
     return _with_counts(topic, ordered, topic.partitions)
 
@@ -135,7 +135,7 @@ def awaited_partitions(topic: TopicImage) -> tuple[PartitionImage, ...]:
     return topic.partitions[: ordered.undeleted_partition_count]
 
 
-def _counts(topic: TopicImage) -> OrderedTopic:
+def _counts(topic: TopicImage) -> OrderedTopicCounts:
     assert topic.ordered is not None, topic.name
     return topic.ordered
 
@@ -144,7 +144,7 @@ def _raised(row: PartitionImage) -> PartitionImage:
     return row._replace(leader_epoch=row.leader_epoch + 1)
 
 
-def _with_counts(topic: TopicImage, ordered: OrderedTopic, rows: Sequence[PartitionImage]) -> TopicImage:
+def _with_counts(topic: TopicImage, ordered: OrderedTopicCounts, rows: Sequence[PartitionImage]) -> TopicImage:
     """Return the topic with these counts, which are repeated in each partition for the broker that leads it."""
     count = ordered.undeleted_partition_count
     is_shrinking = ordered.change is CountChange.SHRINKING

@@ -15,7 +15,7 @@ from thinconsumer.wire.error_codes import Code
 from ..image import ClusterImage, PartitionImage, TopicImage
 from ..schedule import Timer
 from . import changes
-from .topic import CountChange, OrderedTopic
+from .topic import CountChange, OrderedTopicCounts
 
 if TYPE_CHECKING:
     from ..partition import PartitionReplica
@@ -175,7 +175,7 @@ class PartitionCountManager:
         return replica.log.end_offset
 
 
-def _counts(topic: TopicImage) -> OrderedTopic:
+def _counts(topic: TopicImage) -> OrderedTopicCounts:
     assert topic.ordered is not None, topic.name
     return topic.ordered
 

@@ -10,7 +10,7 @@ from thinconsumer.errors import IllegalArgumentError
 from ..config import TopicConfig
 from ..image import PartitionImage, TopicImage
 from .changes import with_first_counts, with_stored_counts
-from .topic import CountChange, OrderedTopic, RemovedPartition
+from .topic import CountChange, OrderedTopicCounts, RemovedPartition
 
 
 def add_ordered_to_json(stored: dict[str, Any], topic: TopicImage) -> None:
@@ -70,8 +70,8 @@ def _with_epochs(
     )
 
 
-def _counts_from_json(row: Mapping[str, Any], partitions: int) -> OrderedTopic:
-    ordered = OrderedTopic(
+def _counts_from_json(row: Mapping[str, Any], partitions: int) -> OrderedTopicCounts:
+    ordered = OrderedTopicCounts(
         int(row["initial_partition_count"]),
         int(row["undeleted_partition_count"]),
         CountChange(row["change"]),

@@ -1,6 +1,6 @@
 """The partition counts of a topic with ordered delivery, as the controller's metadata contain them (KIP-253).
 
-Must not know the metadata image, which has an :class:`OrderedTopic` for each topic with ``enable.ordered.delivery``.
+Must not know the metadata image, which has :class:`OrderedTopicCounts` of each topic with ``enable.ordered.delivery``.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class RemovedPartition(NamedTuple):
     end_offset: int
 
 
-class OrderedTopic(NamedTuple):
+class OrderedTopicCounts(NamedTuple):
     """The partition counts of one topic. Partitions from ``undeleted_partition_count`` on are marked for deletion."""
 
     initial_partition_count: int

@@ -11,7 +11,7 @@ from thinconsumer_testing.broker.group.consumer.member import ConsumerGroupMembe
 from thinconsumer_testing.broker.group.consumer.target import new_target
 from thinconsumer_testing.broker.group.records import ReplayedState
 from thinconsumer_testing.broker.image import ClusterImage, PartitionImage, TopicImage
-from thinconsumer_testing.broker.ordered.topic import OrderedTopic
+from thinconsumer_testing.broker.ordered.topic import OrderedTopicCounts
 
 A = b"a" * 16
 
@@ -95,7 +95,7 @@ def test_partitions_that_are_marked_for_deletion_are_assigned_apart(image: Clust
     assert group is not None
     for undeleted in (6, 2):
         rows = tuple(PartitionImage("a", A, n, 1, 0, (1,), (1,)) for n in range(6))
-        image.put_topic(TopicImage("a", A, rows, {}, ordered=OrderedTopic(2, undeleted)))
+        image.put_topic(TopicImage("a", A, rows, {}, ordered=OrderedTopicCounts(2, undeleted)))
         assign(state, image)
         shares = [group.target(name)[A] for name in ("m0", "m1")]
         assert [len([index for index in share if index < undeleted]) for share in shares] == [undeleted // 2] * 2
@@ -111,6 +111,6 @@ def test_marked_partitions_stay_with_their_members_if_that_is_even(image: Cluste
     group.targets = {"m0": {A: frozenset({1, 2, 5})}, "m1": {A: frozenset({0, 3, 4})}}
     before = dict(group.targets)
     rows = tuple(PartitionImage("a", A, n, 1, 0, (1,), (1,)) for n in range(6))
-    image.put_topic(TopicImage("a", A, rows, {}, ordered=OrderedTopic(2, 2)))
+    image.put_topic(TopicImage("a", A, rows, {}, ordered=OrderedTopicCounts(2, 2)))
     assert assign(state, image) == 1
     assert group.targets == before

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from thinconsumer_testing.broker.group.consumer.topic_metadata import metadata_hash, partition_counts, topic_ids
 from thinconsumer_testing.broker.image import ClusterImage, PartitionImage, TopicImage
-from thinconsumer_testing.broker.ordered.topic import OrderedTopic
+from thinconsumer_testing.broker.ordered.topic import OrderedTopicCounts
 
 
 def image_of(**topics: tuple[bytes, int]) -> ClusterImage:
@@ -15,7 +15,12 @@ def image_of(**topics: tuple[bytes, int]) -> ClusterImage:
 
 
 def put(
-    image: ClusterImage, name: str, topic_id: bytes, count: int, leader: int = 1, ordered: OrderedTopic | None = None
+    image: ClusterImage,
+    name: str,
+    topic_id: bytes,
+    count: int,
+    leader: int = 1,
+    ordered: OrderedTopicCounts | None = None,
 ) -> None:
     rows = tuple(PartitionImage(name, topic_id, n, leader, 0, (1,), (1,)) for n in range(count))
     image.put_topic(TopicImage(name, topic_id, rows, {}, ordered=ordered))
@@ -47,7 +52,7 @@ def test_the_hash_ignores_leaders_other_topics_and_order() -> None:
 def test_the_hash_changes_when_partitions_are_marked_for_deletion() -> None:
     """The target assignment has them in a list of their own."""
     image, hashes = image_of(), []
-    for ordered in (None, OrderedTopic(1, 3), OrderedTopic(1, 2)):
+    for ordered in (None, OrderedTopicCounts(1, 3), OrderedTopicCounts(1, 2)):
         put(image, "t", A, 3, ordered=ordered)
         hashes.append(metadata_hash(["t"], image))
     assert hashes[0] == hashes[1] != hashes[2]
@@ -60,7 +65,7 @@ def test_without_topics_the_hash_is_0() -> None:
 def test_ids_and_counts_of_topics_that_exist() -> None:
     image = image_of(t=(A, 1), u=(B, 3))
     assert topic_ids(["t", "missing"], image) == {A}
-    put(image, "v", C, 5, ordered=OrderedTopic(1, 3))
+    put(image, "v", C, 5, ordered=OrderedTopicCounts(1, 3))
     assert partition_counts([A, B, C], image) == ({A: 1, B: 3, C: 3}, {A: 0, B: 0, C: 2})
     assert [*partition_counts([B, A], image).undeleted] == sorted([A, B])  # sets differ between processes
 

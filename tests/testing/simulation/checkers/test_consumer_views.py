@@ -4,9 +4,9 @@ import pytest
 
 from thinconsumer.types import TopicPartition
 from thinconsumer.wire.consumer_group_heartbeat import (
-    Assignment,
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
+    HeartbeatAssignment,
     TopicPartitions,
 )
 from thinconsumer.wire.error_codes import Code
@@ -26,7 +26,7 @@ def ann(room):
 def beat(room, member, epoch, *, gets=0, code=0, tps=None, line=1, read_on=None):
     request = ConsumerGroupHeartbeatRequest(group_id="g", member_id="ann-id", member_epoch=epoch)
     room.says(member, request, line)
-    rows = None if tps is None else Assignment(topic_partitions=[TopicPartitions(topic_id=ID, partitions=tps)])
+    rows = None if tps is None else HeartbeatAssignment(topic_partitions=[TopicPartitions(topic_id=ID, partitions=tps)])
     response = ConsumerGroupHeartbeatResponse(
         error_code=code,
         member_id=None if code else "ann-id",

@@ -4,9 +4,9 @@ import pytest
 
 from thinconsumer.types import TopicPartition
 from thinconsumer.wire.consumer_group_heartbeat import (
-    Assignment,
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
+    HeartbeatAssignment,
     TopicPartitions,
 )
 from thinconsumer.wire.error_codes import Code
@@ -49,7 +49,7 @@ class Crew:
         return request
 
     def read(self, request, epoch=0, *, code=0, assigned=None, line=1):
-        given = None if assigned is None else Assignment(topic_partitions=self.rows(assigned))
+        given = None if assigned is None else HeartbeatAssignment(topic_partitions=self.rows(assigned))
         response = ConsumerGroupHeartbeatResponse(
             error_code=code, member_id="ann-id", member_epoch=epoch, assignment=given
         )

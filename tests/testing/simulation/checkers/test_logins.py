@@ -12,7 +12,7 @@ from thinconsumer.wire.sasl_handshake import SaslHandshakeRequest, SaslHandshake
 from thinconsumer_testing.simulation.checkers.logins import EXPIRED, POLLS_MAX, LoginChecker
 from thinconsumer_testing.simulation.client_tap import SentRequest
 from thinconsumer_testing.simulation.knobs import LoginKnobs
-from thinconsumer_testing.simulation.logins import TokenProvider
+from thinconsumer_testing.simulation.logins import SimulatedTokenProvider
 
 SECRET = b"\0alice\0secret"
 FAILED = SaslAuthenticationFailedError("rejected", code=58, name="SASL_AUTHENTICATION_FAILED")
@@ -76,7 +76,7 @@ def token_provider(bench, lifetime=4.0):
         wall_time=bench.logins.wall_time,
         knobs=LoginKnobs(0.0, "OAUTHBEARER", 10.0, lifetime, 0.0, 0.0, 0.0),
     )
-    return TokenProvider(logins, "ann")
+    return SimulatedTokenProvider(logins, "ann")
 
 
 def test_requests_follow_a_login_of_one_message(bench):

@@ -4,9 +4,9 @@ import pytest
 
 from thinconsumer.types import TopicPartition
 from thinconsumer.wire.consumer_group_heartbeat import (
-    Assignment,
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
+    HeartbeatAssignment,
     TopicPartitions,
 )
 from thinconsumer.wire.consumer_protocol import encode_assignment, encode_subscription
@@ -44,7 +44,7 @@ class Coordinator:
 
     def beat(self, who, epoch, owned=None, *, gets=None, assigned=None, code=0, node=1, instance=None):
         request = self.ask(who, epoch, owned, node=node, instance=instance)
-        given = None if assigned is None else Assignment(topic_partitions=self.rows(assigned))
+        given = None if assigned is None else HeartbeatAssignment(topic_partitions=self.rows(assigned))
         response = ConsumerGroupHeartbeatResponse(
             error_code=code, member_epoch=epoch if gets is None else gets, assignment=given
         )

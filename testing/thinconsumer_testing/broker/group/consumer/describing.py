@@ -5,7 +5,12 @@ Follows ``ConsumerGroup.asDescribedGroup`` and ``ConsumerGroupMember.asConsumerG
 
 from __future__ import annotations
 
-from thinconsumer.wire.consumer_group_describe import Assignment, DescribedGroup, Member, TopicPartitions
+from thinconsumer.wire.consumer_group_describe import (
+    DescribedAssignment,
+    DescribedConsumerGroup,
+    DescribedConsumerMember,
+    DescribedTopicPartitions,
+)
 
 from ...image import ClusterImage
 from .group import ConsumerGroup
@@ -15,9 +20,9 @@ from .member import ConsumerGroupMember, Partitions, Target
 CLASSIC_MEMBER, CONSUMER_MEMBER = 0, 1
 
 
-def described(group: ConsumerGroup, image: ClusterImage, default_assignor: str) -> DescribedGroup:
+def described(group: ConsumerGroup, image: ClusterImage, default_assignor: str) -> DescribedConsumerGroup:
     """Return the state, the epochs and the members of a group; topics that do not exist any more are left out."""
-    return DescribedGroup(
+    return DescribedConsumerGroup(
         group_id=group.group_id,
         group_state=group.state.value,
         group_epoch=group.epoch,
@@ -27,8 +32,8 @@ def described(group: ConsumerGroup, image: ClusterImage, default_assignor: str) 
     )
 
 
-def _member(member: ConsumerGroupMember, target: Target, image: ClusterImage) -> Member:
-    return Member(
+def _member(member: ConsumerGroupMember, target: Target, image: ClusterImage) -> DescribedConsumerMember:
+    return DescribedConsumerMember(
         member_id=member.member_id,
         instance_id=member.instance_id,
         rack_id=member.rack_id,
@@ -44,10 +49,12 @@ def _member(member: ConsumerGroupMember, target: Target, image: ClusterImage) ->
     )
 
 
-def _assignment(partitions: Partitions, image: ClusterImage) -> Assignment:
-    return Assignment(
+def _assignment(partitions: Partitions, image: ClusterImage) -> DescribedAssignment:
+    return DescribedAssignment(
         topic_partitions=[
-            TopicPartitions(topic_id=topic_id, topic_name=image.names_by_id[topic_id], partitions=sorted(indexes))
+            DescribedTopicPartitions(
+                topic_id=topic_id, topic_name=image.names_by_id[topic_id], partitions=sorted(indexes)
+            )
             for topic_id, indexes in partitions.items()
             if topic_id in image.names_by_id
         ]

@@ -14,9 +14,9 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from thinconsumer.wire.consumer_group_heartbeat import (
-    Assignment,
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
+    HeartbeatAssignment,
     TopicPartitions,
 )
 from thinconsumer.wire.error_codes import Code
@@ -259,6 +259,6 @@ def _indexes(owned: Owned) -> Mapping[bytes, set[int]]:
     return {topic_id: set(indexes) for topic_id, indexes in owned.items() if indexes}
 
 
-def _assignment(owned: Owned) -> Assignment:
+def _assignment(owned: Owned) -> HeartbeatAssignment:
     rows = [TopicPartitions(topic_id=topic_id, partitions=sorted(indexes)) for topic_id, indexes in owned.items()]
-    return Assignment(topic_partitions=rows)
+    return HeartbeatAssignment(topic_partitions=rows)

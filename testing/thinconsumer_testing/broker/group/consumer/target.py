@@ -15,7 +15,7 @@ from .assignors.spec import MemberSpec, ServerAssignor
 from .assignors.user_assignor import ConsumerGroupPartitionAssignor, assign_by_user
 from .group import ConsumerGroup
 from .member import Target, target_of
-from .topic_metadata import PartitionCounts, partition_counts, topic_ids
+from .topic_metadata import CountsByTopic, partition_counts, topic_ids
 
 
 def assignor_of(group: ConsumerGroup, assignors: Mapping[str, Assignor]) -> Assignor:
@@ -48,7 +48,7 @@ def new_target(
 
 
 def assign_in_lists(
-    specs: Mapping[str, MemberSpec], counts: PartitionCounts, assign: ServerAssignor
+    specs: Mapping[str, MemberSpec], counts: CountsByTopic, assign: ServerAssignor
 ) -> dict[str, Target]:
     """Return the target assignment of each member: of the partitions that are not marked for deletion, and of those
     that are (KIP-253).

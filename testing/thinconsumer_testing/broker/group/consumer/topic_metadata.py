@@ -36,7 +36,7 @@ def topic_ids(names: Iterable[str], image: ClusterImage) -> frozenset[bytes]:
     return frozenset(image.topics[name].topic_id for name in names if name in image.topics)
 
 
-class PartitionCounts(NamedTuple):
+class CountsByTopic(NamedTuple):
     """The number of partitions of each topic, by topic id."""
 
     #: Partitions with lower numbers are not marked for deletion (KIP-253).
@@ -44,11 +44,11 @@ class PartitionCounts(NamedTuple):
     marked: dict[bytes, int]  #: The number of those that are marked for deletion.
 
 
-def partition_counts(ids: Iterable[bytes], image: ClusterImage) -> PartitionCounts:
+def partition_counts(ids: Iterable[bytes], image: ClusterImage) -> CountsByTopic:
     """Return the number of partitions of each topic."""
     topics = {topic_id: image.topics[image.names_by_id[topic_id]] for topic_id in sorted(ids)}
     undeleted = {topic_id: _undeleted(topic) for topic_id, topic in topics.items()}
-    return PartitionCounts(undeleted, {one: len(topic.partitions) - undeleted[one] for one, topic in topics.items()})
+    return CountsByTopic(undeleted, {one: len(topic.partitions) - undeleted[one] for one, topic in topics.items()})
 
 
 def _undeleted(topic: TopicImage) -> int:

@@ -15,7 +15,7 @@ from thinconsumer.wire.error_codes import Code
 
 from ..errors import GroupRequestError
 from ..member import Target, target_of
-from ..topic_metadata import PartitionCounts
+from ..topic_metadata import CountsByTopic
 
 if TYPE_CHECKING:
     from ....image import ClusterImage
@@ -58,7 +58,7 @@ class ConsumerGroupPartitionAssignor(Protocol):
 
 
 def assign_by_user(
-    assignor: ConsumerGroupPartitionAssignor, group: ConsumerGroup, counts: PartitionCounts, image: ClusterImage
+    assignor: ConsumerGroupPartitionAssignor, group: ConsumerGroup, counts: CountsByTopic, image: ClusterImage
 ) -> dict[str, Target]:
     """Return the target assignment of each member.
 
