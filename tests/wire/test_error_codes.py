@@ -26,38 +26,37 @@ def test_every_code_has_one_row() -> None:
         assert not row.text.endswith(".")
 
 
-def test_retriable_refresh_and_rejoin_are_consistent() -> None:
+def test_only_retriable_codes_refresh_metadata() -> None:
     for row in BY_CODE.values():
         assert row.retriable or not row.refresh_metadata, row
-        assert not (row.retriable and row.rejoin), row
 
 
 @pytest.mark.parametrize(
-    ("code", "retriable", "refresh", "rejoin"),
+    ("code", "retriable", "refresh"),
     [
-        (Code.NOT_LEADER_OR_FOLLOWER, True, True, False),
-        (Code.UNKNOWN_TOPIC_OR_PARTITION, True, True, False),
-        (Code.UNKNOWN_TOPIC_ID, True, True, False),
-        (Code.INCONSISTENT_TOPIC_ID, True, True, False),
-        (Code.FENCED_LEADER_EPOCH, True, True, False),
-        (Code.KAFKA_STORAGE_ERROR, True, True, False),
-        (Code.UNKNOWN_LEADER_EPOCH, True, False, False),
-        (Code.OFFSET_NOT_AVAILABLE, True, False, False),
-        (Code.UNSTABLE_OFFSET_COMMIT, True, False, False),
-        (Code.FETCH_SESSION_ID_NOT_FOUND, True, False, False),
-        (Code.NOT_COORDINATOR, True, False, False),
-        (Code.OFFSET_OUT_OF_RANGE, False, False, False),
-        (Code.REBOOTSTRAP_REQUIRED, False, False, False),
-        (Code.FENCED_INSTANCE_ID, False, False, False),
-        (Code.ILLEGAL_GENERATION, False, False, True),
-        (Code.UNKNOWN_MEMBER_ID, False, False, True),
-        (Code.REBALANCE_IN_PROGRESS, False, False, True),
-        (Code.MEMBER_ID_REQUIRED, False, False, True),
+        (Code.NOT_LEADER_OR_FOLLOWER, True, True),
+        (Code.UNKNOWN_TOPIC_OR_PARTITION, True, True),
+        (Code.UNKNOWN_TOPIC_ID, True, True),
+        (Code.INCONSISTENT_TOPIC_ID, True, True),
+        (Code.FENCED_LEADER_EPOCH, True, True),
+        (Code.KAFKA_STORAGE_ERROR, True, True),
+        (Code.UNKNOWN_LEADER_EPOCH, True, False),
+        (Code.OFFSET_NOT_AVAILABLE, True, False),
+        (Code.UNSTABLE_OFFSET_COMMIT, True, False),
+        (Code.FETCH_SESSION_ID_NOT_FOUND, True, False),
+        (Code.NOT_COORDINATOR, True, False),
+        (Code.OFFSET_OUT_OF_RANGE, False, False),
+        (Code.REBOOTSTRAP_REQUIRED, False, False),
+        (Code.FENCED_INSTANCE_ID, False, False),
+        (Code.ILLEGAL_GENERATION, False, False),
+        (Code.UNKNOWN_MEMBER_ID, False, False),
+        (Code.REBALANCE_IN_PROGRESS, False, False),
+        (Code.MEMBER_ID_REQUIRED, False, False),
     ],
 )
-def test_retriable_and_refresh_equal_kafkas(code: Code, retriable: bool, refresh: bool, rejoin: bool) -> None:
+def test_retriable_and_refresh_equal_kafkas(code: Code, retriable: bool, refresh: bool) -> None:
     row = BY_CODE[code]
-    assert (row.retriable, row.refresh_metadata, row.rejoin) == (retriable, refresh, rejoin)
+    assert (row.retriable, row.refresh_metadata) == (retriable, refresh)
 
 
 def test_an_unknown_code_keeps_its_number_and_is_not_cached() -> None:

@@ -4,6 +4,9 @@ This package has no state of connections, partitions or groups: it returns an ac
 """
 
 from .outages import GRACE, OutageLog
-from .policy import EXPULSIONS, IN_DOUBT, Action, Rule, Scope, Told, rule, waits_for_user
+from .policy import CLASSIC_ONLY, EXPULSIONS, IN_DOUBT, Action, Rule, Scope, Told, rule, waits_for_user
 
-__all__ = ["EXPULSIONS", "GRACE", "IN_DOUBT", "Action", "OutageLog", "Rule", "Scope", "Told", "rule", "waits_for_user"]
+__all__ = [
+    "CLASSIC_ONLY", "EXPULSIONS", "GRACE", "IN_DOUBT", "Action", "OutageLog", "Rule", "Scope", "Told", "rule",
+    "waits_for_user",
+]  # fmt: skip

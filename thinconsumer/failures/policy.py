@@ -79,6 +79,9 @@ class Action(enum.Enum):
 #: Actions after which the member treats its partitions as lost: the error shows that it no longer belongs to the
 #: group's current generation, so the coordinator may have assigned the partitions to other members already.
 EXPULSIONS = frozenset({Action.RESET_MEMBER_ID, Action.RESET_GENERATION, Action.GIVE_UP})
+#: Error codes of a ConsumerGroupHeartbeat that a JoinGroup would not get: the cluster does not have the protocol, or
+#: the group has members of the classic protocol and may not be converted.
+CLASSIC_ONLY = frozenset({Code.UNSUPPORTED_VERSION, Code.GROUP_ID_NOT_FOUND})
 #: Error codes in a Produce response that leave open whether the broker has written the batch.
 IN_DOUBT = frozenset({Code.UNKNOWN_SERVER_ERROR, Code.REQUEST_TIMED_OUT, Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND})
 
@@ -90,6 +93,7 @@ class Rule(NamedTuple):
 
     action: Action
     reason: str = ""
+    fails_as: str = "refused"  #: :attr:`CommitFailedError.reason` of a commit that fails with this code.
 
 
 class Defaults(NamedTuple):
@@ -193,6 +197,8 @@ _CONSUMER_GROUP: dict[Code, Rule] = {
     ),
 }
 _STALE = "the response may concern an earlier member id or generation of this member"
+_KEPT = "offsets of kept partitions are committed "
+_ONE_CALL = "the code is about one call; other commits may succeed"
 _NEW_TOPIC = "the coordinator's metadata may lack a topic that was just created"
 _COMMIT: dict[Code, Rule] = {
     **_COORDINATOR,
@@ -200,12 +206,17 @@ _COMMIT: dict[Code, Rule] = {
     Code.UNKNOWN_TOPIC_OR_PARTITION: Rule(_A.RETRY_PARTITION, _NEW_TOPIC),
     Code.UNKNOWN_TOPIC_ID: Rule(_A.RETRY_PARTITION, _NEW_TOPIC),
     Code.INCONSISTENT_TOPIC_ID: Rule(_A.RETRY_PARTITION, _NEW_TOPIC),
-    Code.ILLEGAL_GENERATION: Rule(_A.CHECK_MEMBERSHIP, _STALE),
-    Code.UNKNOWN_MEMBER_ID: Rule(_A.CHECK_MEMBERSHIP, _STALE),
-    Code.REBALANCE_IN_PROGRESS: Rule(_A.CHECK_MEMBERSHIP, "offsets of kept partitions are committed afterwards"),
-    Code.FENCED_INSTANCE_ID: Rule(_A.CHECK_MEMBERSHIP, _STALE),
-    Code.STALE_MEMBER_EPOCH: Rule(_A.CHECK_MEMBERSHIP, "offsets of kept partitions are committed under the new epoch"),
-    Code.GROUP_ID_NOT_FOUND: Rule(_A.CHECK_MEMBERSHIP, "from version 9 on: the group has no members at all"),
+    Code.ILLEGAL_GENERATION: Rule(_A.CHECK_MEMBERSHIP, _STALE, "illegal_generation"),
+    Code.UNKNOWN_MEMBER_ID: Rule(_A.CHECK_MEMBERSHIP, _STALE, "unknown_member"),
+    Code.REBALANCE_IN_PROGRESS: Rule(_A.CHECK_MEMBERSHIP, _KEPT + "afterwards", "rebalance_in_progress"),
+    Code.FENCED_INSTANCE_ID: Rule(_A.CHECK_MEMBERSHIP, _STALE, "fenced"),
+    # It fails a commit only if the member has been removed since; otherwise the commit is repeated.
+    Code.STALE_MEMBER_EPOCH: Rule(_A.CHECK_MEMBERSHIP, _KEPT + "under the new epoch", "illegal_generation"),
+    Code.GROUP_ID_NOT_FOUND: Rule(
+        _A.CHECK_MEMBERSHIP, "from version 9 on: the group has no members at all", "unknown_member"
+    ),
+    Code.OFFSET_METADATA_TOO_LARGE: Rule(_A.FAIL, _ONE_CALL, "metadata_too_large"),
+    Code.INVALID_COMMIT_OFFSET_SIZE: Rule(_A.FAIL, _ONE_CALL, "metadata_too_large"),
 }
 _PRODUCE: dict[Code, Rule] = {
     Code.DUPLICATE_SEQUENCE_NUMBER: Rule(_A.ACCEPT, "the batch is written, its offset is not known any more"),

@@ -18,6 +18,7 @@ from ..errors import (
     RebalanceInProgressError,
     TopicAuthorizationFailedError,
 )
+from ..failures import Scope, rule
 from ..types import TopicPartition
 from ..wire.error_codes import Code, to_error
 from .settings import GroupSettings
@@ -25,18 +26,6 @@ from .settings import GroupSettings
 API = "OffsetCommit"
 #: The number of partitions that a message names; of the other partitions it gives only the number.
 NAMED_MAX = 5
-
-#: :attr:`CommitFailedError.reason` by error code; "refused" for all other codes.
-REASONS: dict[int, str] = {
-    Code.UNKNOWN_MEMBER_ID: "unknown_member",
-    Code.GROUP_ID_NOT_FOUND: "unknown_member",
-    Code.ILLEGAL_GENERATION: "illegal_generation",
-    Code.STALE_MEMBER_EPOCH: "illegal_generation",  # of a member that has been removed since, or it would be repeated
-    Code.REBALANCE_IN_PROGRESS: "rebalance_in_progress",
-    Code.FENCED_INSTANCE_ID: "fenced",
-    Code.OFFSET_METADATA_TOO_LARGE: "metadata_too_large",
-    Code.INVALID_COMMIT_OFFSET_SIZE: "metadata_too_large",
-}
 
 _LOST = (
     "other members may own its partitions by now: poll() to join again; records since the last commit are read again"
@@ -78,7 +67,7 @@ def reason_of(error: KafkaError) -> str:
     """Return the :attr:`CommitFailedError.reason` for an error."""
     if isinstance(error, AuthorizationError):
         return "authorization"
-    return REASONS.get(getattr(error, "code", Code.NONE), "refused")
+    return rule(API, getattr(error, "code", Code.NONE), Scope.PARTITION).fails_as
 
 
 def final_error(

@@ -527,15 +527,15 @@ class Commits:
             self.queue.put_back(tp, entry, delayed=delayed)
 
     def _fail(self, entries: Entries, error: BrokerResponseError, now: float) -> None:
-        if error.code not in _OF_ONE_CALL and rule(API, error.code, Scope.PARTITION).action is Action.FAIL:
+        reason = reason_of(error)
+        # Metadata that is too large concerns a single commit; later commits need not fail.
+        if reason != "metadata_too_large" and rule(API, error.code, Scope.PARTITION).action is Action.FAIL:
             self.last_error, self.failed_at = error, now
-        failure = self._failure(reason_of(error), str(error), now, error)
+        failure = self._failure(reason, str(error), now, error)
         for tp, entry in entries.items():
             self.queue.failed(tp, entry, failure)
 
 
-#: Error codes about the offset or metadata of a single commit; later commits need not fail.
-_OF_ONE_CALL = frozenset({Code.OFFSET_METADATA_TOO_LARGE, Code.INVALID_COMMIT_OFFSET_SIZE})
 #: Actions about the coordinator or the member, not about single partitions.
 _OF_COORDINATOR = frozenset(
     {Action.RETRY, Action.WAIT_FOR_COORDINATOR, Action.FIND_COORDINATOR, Action.CHECK_MEMBERSHIP}

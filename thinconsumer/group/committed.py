@@ -298,7 +298,7 @@ class Committed:
         self._outages.failed(getattr(error, "code", None), now, text, subject=subject, grace=grace)
 
     def _refuse(self, partition: Partition, error: KafkaError, now: float) -> None:
-        is_raised = not _passes(error)
+        is_raised = _is_raised(error)
         partition.failed(error, is_raised=is_raised)
         self._note(error, partition.tp, now, is_raised=is_raised)
         partition.failures += 1
@@ -321,7 +321,7 @@ class Committed:
             if row is None or row.error_code != Code.NONE:
                 refused = True
                 error = question.call.last_error = self._row_error(tp, row, node_id)
-                if not _passes(error):
+                if _is_raised(error):
                     question.call.fail(error)
                 continue
             question.found[tp] = _value(row)
@@ -343,8 +343,8 @@ _GROUP_CODES = frozenset(
 )
 
 
-def _passes(error: KafkaError) -> bool:
-    return not isinstance(error, BrokerResponseError) or error.retriable
+def _is_raised(error: KafkaError) -> bool:
+    return isinstance(error, BrokerResponseError) and rule(API, error.code, Scope.PARTITION).action is Action.RAISE
 
 
 def _read(answer: Answer, group_id: str, names: dict[bytes, str]) -> tuple[Any, Rows]:

@@ -4,13 +4,9 @@ from typing import Any
 
 from ..connection.negotiate import api_name
 from ..connection.request import Answer
-from ..errors import BrokerResponseError, KafkaError, UnsupportedVersionError
-from ..failures import Action, Scope, rule
+from ..errors import BrokerResponseError, KafkaError
+from ..failures import CLASSIC_ONLY, Action, Scope, rule
 from ..wire.error_codes import Code, to_error
-
-#: Error codes of a ConsumerGroupHeartbeat that a JoinGroup would not get: the cluster does not have the protocol, or
-#: the group has members of the classic protocol and may not be converted.
-_CLASSIC_ONLY = frozenset({Code.UNSUPPORTED_VERSION, Code.GROUP_ID_NOT_FOUND})
 
 #: How many characters of a broker's error message are shown.
 MESSAGE_MAX = 500
@@ -25,8 +21,6 @@ def judge(
     """
     row = answer.response if row is None else row
     api, error = api_name(answer.request.api), answer.error
-    if isinstance(error, UnsupportedVersionError):
-        return rule(api, Code.UNSUPPORTED_VERSION, scope).action, error
     if error is None and row.error_code != Code.NONE:
         code = row.error_code
         message = (getattr(row, "error_message", None) or "")[:MESSAGE_MAX]
@@ -40,4 +34,4 @@ def judge(
 def lacks_consumer_protocol(answer: Answer, group_id: str) -> KafkaError | None:
     """Return the error if the response shows that this group cannot use the consumer group protocol; else None."""
     _, error = judge(answer, group_id)
-    return error if isinstance(error, BrokerResponseError) and error.code in _CLASSIC_ONLY else None
+    return error if isinstance(error, BrokerResponseError) and error.code in CLASSIC_ONLY else None

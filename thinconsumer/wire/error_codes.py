@@ -1,4 +1,4 @@
-"""Kafka's error codes: for each its name, description, and whether to retry, refresh metadata or rejoin the group.
+"""Kafka's error codes: for each its name, description, and whether to retry or refresh metadata.
 
 Codes, names, "retriable" and "refresh metadata" are those of Kafka 4.4's ``Errors.java`` and its exception classes.
 The last code is the project's own.
@@ -40,7 +40,6 @@ class ErrorCode(NamedTuple):
     name: str
     retriable: bool  #: Whether the same request can succeed later.
     refresh_metadata: bool  #: Whether the client must refresh its metadata before it retries.
-    rejoin: bool  #: Whether the group member has to send JoinGroup again.
     text: str
     error: type[BrokerResponseError]
 
@@ -48,7 +47,6 @@ class ErrorCode(NamedTuple):
 FINAL = "final"
 RETRIABLE = "retriable"
 REFRESH = "refresh metadata"  #: The request can succeed later, after a metadata refresh.
-REJOIN = "rejoin"
 
 
 class Code(enum.IntEnum):
@@ -65,7 +63,7 @@ class Code(enum.IntEnum):
         self, code: int, text: str = "", does: str = FINAL, error: type[BrokerResponseError] = BrokerResponseError
     ) -> None:
         retriable = does in (RETRIABLE, REFRESH)
-        self.row = ErrorCode(code, self.name, retriable, does == REFRESH, does == REJOIN, text, error)
+        self.row = ErrorCode(code, self.name, retriable, does == REFRESH, text, error)
 
     UNKNOWN_SERVER_ERROR = -1, "the broker failed unexpectedly; see its log"
     NONE = 0, "no error"
@@ -90,7 +88,7 @@ class Code(enum.IntEnum):
     NOT_ENOUGH_REPLICAS = 19, "fewer replicas are in sync than min.insync.replicas requires", RETRIABLE
     NOT_ENOUGH_REPLICAS_AFTER_APPEND = 20, "appended, but too few replicas are in sync (min.insync.replicas)", RETRIABLE
     INVALID_REQUIRED_ACKS = 21, "acks must be -1, 0 or 1"
-    ILLEGAL_GENERATION = 22, "the group has another generation now; this member has to rejoin", REJOIN
+    ILLEGAL_GENERATION = 22, "the group has another generation now; this member has to rejoin"
     INCONSISTENT_GROUP_PROTOCOL = (
         23,
         "this member shares no assignor or protocol type with the group's other members",
@@ -98,14 +96,14 @@ class Code(enum.IntEnum):
         InconsistentGroupProtocolError,
     )
     INVALID_GROUP_ID = 24, "the group id is not valid", FINAL, InvalidGroupIdError
-    UNKNOWN_MEMBER_ID = 25, "the coordinator has no such member (any more); this member has to rejoin", REJOIN
+    UNKNOWN_MEMBER_ID = 25, "the coordinator has no such member (any more); this member has to rejoin"
     INVALID_SESSION_TIMEOUT = (
         26,
         "session_timeout_ms is below the broker's group.min.session.timeout.ms or above group.max.session.timeout.ms",
         FINAL,
         InvalidSessionTimeoutError,
     )
-    REBALANCE_IN_PROGRESS = 27, "the group is rebalancing; this member has to rejoin", REJOIN
+    REBALANCE_IN_PROGRESS = 27, "the group is rebalancing; this member has to rejoin"
     INVALID_COMMIT_OFFSET_SIZE = 28, "the commit is too large for one record batch"
     TOPIC_AUTHORIZATION_FAILED = 29, "not authorized for the topic", FINAL, TopicAuthorizationFailedError
     GROUP_AUTHORIZATION_FAILED = 30, "not authorized for the group", FINAL, GroupAuthorizationFailedError
@@ -167,7 +165,7 @@ class Code(enum.IntEnum):
     UNSUPPORTED_COMPRESSION_TYPE = 76, "this version of the API does not support the batch's compression codec"
     STALE_BROKER_EPOCH = 77, "the broker has registered again, with a newer epoch"
     OFFSET_NOT_AVAILABLE = 78, "the new leader's high watermark is not up to date yet", RETRIABLE
-    MEMBER_ID_REQUIRED = 79, "the member has to join again with the member id it was just given", REJOIN
+    MEMBER_ID_REQUIRED = 79, "the member has to join again with the member id it was just given"
     PREFERRED_LEADER_NOT_AVAILABLE = 80, "the preferred leader is not available", REFRESH
     GROUP_MAX_SIZE_REACHED = 81, "the group is full: group.max.size", FINAL, GroupMaxSizeReachedError
     FENCED_INSTANCE_ID = 82, "another member with the same group_instance_id has joined", FINAL, FencedInstanceIdError
@@ -198,7 +196,7 @@ class Code(enum.IntEnum):
     INELIGIBLE_REPLICA = 107, "a replica of the new in-sync set is not eligible"
     NEW_LEADER_ELECTED = 108, "the change was made, but the partition has another leader now"
     OFFSET_MOVED_TO_TIERED_STORAGE = 109, "the offset is in remote storage, which this version of the API cannot read"
-    FENCED_MEMBER_EPOCH = 110, "the member's epoch is too old; it has to give up its partitions and rejoin", REJOIN
+    FENCED_MEMBER_EPOCH = 110, "the member's epoch is too old; it has to give up its partitions and rejoin"
     UNRELEASED_INSTANCE_ID = (
         111,
         "another member with the same group_instance_id has not left yet",
@@ -248,7 +246,7 @@ class _ByCode(dict[int, ErrorCode]):
     def __missing__(self, code: int) -> ErrorCode:
         # The entry for an unknown code is not stored: a faulty broker could send all 65,536 codes and fill the memory.
         text = "this client does not know the code; the broker may be newer"
-        return ErrorCode(code, f"UNKNOWN_ERROR_{code}", False, False, False, text, BrokerResponseError)
+        return ErrorCode(code, f"UNKNOWN_ERROR_{code}", False, False, text, BrokerResponseError)
 
 
 #: Each code's meaning; an unknown code is not retriable and has the name ``UNKNOWN_ERROR_<code>``.

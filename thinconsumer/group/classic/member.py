@@ -27,9 +27,8 @@ from ..verdicts import judge
 from . import requests
 from .heartbeat import Heartbeats
 from .rebalance_attempt import RebalanceAttempt
-from .rebalance_requests import RebalanceRequests
+from .rebalance_requests import RebalanceRequests, unusable_join, unusable_sync
 from .states import AFTER_EXCEPTION, CALLBACKS, CONFIRMING, JOINING, TRANSITIONS, ClassicMemberEvent, ClassicMemberState
-from .verdicts import unusable_join, unusable_sync
 
 log = logging.getLogger(__name__)
 

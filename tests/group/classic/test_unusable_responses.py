@@ -4,7 +4,7 @@ import pytest
 
 from thinconsumer.connection.request import Answer, Request, Target
 from thinconsumer.errors import InconsistentGroupProtocolError, KafkaProtocolError
-from thinconsumer.group.classic.verdicts import unusable_join, unusable_sync
+from thinconsumer.group.classic.rebalance_requests import unusable_join, unusable_sync
 from thinconsumer.wire.join_group import JoinGroupRequest, JoinGroupResponse
 from thinconsumer.wire.sync_group import SyncGroupRequest, SyncGroupResponse
 
