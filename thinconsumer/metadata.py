@@ -72,7 +72,7 @@ class Metadata:
         self.refresh_error: KafkaError | None = None
         #: The error with which a broker has rejected the last refresh, unless it is final; else None.
         self.rejection: BrokerResponseError | None = None
-        self._outages = OutageLog(log)
+        self.outages = OutageLog(log)
         self._inquiries: list[Inquiry] = []
         self.nodes: dict[int, Node] = {}
         self.topics: dict[str, TopicMetadata] = {}
@@ -319,7 +319,7 @@ class Metadata:
             return
         self._failing_since = None
         self.refresh_error = self.rejection = None
-        self._outages.recovered(None, now, "brokers answer Metadata requests again")
+        self.outages.recovered(None, now, "brokers answer Metadata requests again")
         changed = self._take(response, answer.version, self._refreshes_sent if inquiry is None else -1)
         if inquiry is None and self._listing:
             self._take_listing({raw.name for raw in response.topics})
@@ -401,7 +401,7 @@ class Metadata:
         if is_refresh:  # the error of an inquiry is raised by its call, which may end before a request succeeds
             self.rejection = error if isinstance(error, BrokerResponseError) and not _is_final(error) else None
         if isinstance(error, BrokerResponseError):
-            self._outages.failed(error.code, now, f"Metadata cannot be refreshed: {error}")
+            self.outages.failed(error.code, now, f"Metadata cannot be refreshed: {error}")
 
     def _note_incomplete(self, names: list[str], now: float) -> None:
         """Log topics with an error or with partitions without a leader."""
@@ -411,9 +411,9 @@ class Metadata:
             text = f"topic {name}: {error or 'a partition has no leader'}"
             grace = GRACE if error is None or error.retriable else 0.0
             if not isinstance(error, UnknownTopicOrPartitionError):  # the consumer or producer reports a missing topic
-                self._outages.failed(("topic", getattr(error, "code", None)), now, text, subject=name, grace=grace)
+                self.outages.failed(("topic", getattr(error, "code", None)), now, text, subject=name, grace=grace)
         for name in self._wanted.difference(names):
-            self._outages.recovered(name, now, f"topic {name} has leaders again")
+            self.outages.recovered(name, now, f"topic {name} has leaders again")
 
     def _incomplete(self, name: str) -> bool:
         topic = self.topics.get(name)

@@ -1,9 +1,11 @@
 """Health: the reason why a consumer makes no progress, so that users need not read private fields."""
 
+import itertools
+
 import pytest
 
 from thinconsumer import Consumer, HealthState, TopicPartition
-from thinconsumer.broker import Edit, Reply
+from thinconsumer.broker import Edit, EntryError, FaultRule, Reply
 from thinconsumer.errors import KafkaTimeoutError
 from thinconsumer.testing import Simulation
 from thinconsumer.wire.error_codes import Code
@@ -143,3 +145,46 @@ def test_a_broker_that_returns_no_records_at_once_is_named(reading):
     )
     w.cluster.rules.clear()
     assert found.poll(2000) == {} and found.health().state is HealthState.OK
+
+
+def prefer_an_unknown_replica(call, response):
+    """Answer as a leader that names a replica that no Metadata response has."""
+    for topic in response.responses:
+        for data in topic.partitions:
+            data.preferred_read_replica, data.records = 99, None
+
+
+def every_second(action):
+    """Return a decision of a fault rule: the first request and every second one after it gets the action."""
+    turns = itertools.count()
+    return lambda call: action if next(turns) % 2 == 0 else None
+
+
+@pytest.mark.parametrize(
+    ("api", "action", "words"),
+    [
+        ("Fetch", EntryError(Code.KAFKA_STORAGE_ERROR), "KAFKA_STORAGE_ERROR to Fetch"),
+        ("Fetch", Edit(prefer_an_unknown_replica), "node 99 is the preferred replica, but not in metadata"),
+        ("Metadata", EntryError(Code.UNKNOWN_SERVER_ERROR), "UNKNOWN_SERVER_ERROR to Metadata"),
+        ("ListOffsets", EntryError(Code.KAFKA_STORAGE_ERROR), "KAFKA_STORAGE_ERROR to ListOffsets"),
+    ],
+)
+def test_refusals_are_named_although_every_second_request_succeeds(api, action, words):
+    sim = Simulation(seed=1, brokers=1, topics={"t": 1})
+    options = {"metadata_max_age_ms": 1000, "auto_offset_reset": "earliest"}
+    found = Consumer("t", driver=sim.driver(), bootstrap_servers=sim.bootstrap_servers, group_id="g", **options)
+    assert run(found, 10, until=HealthState.OK).reason == ""
+    rule = sim.cluster.rules.add(FaultRule(api, every_second(action)))
+    for turn in range(40):
+        sim.cluster.produce("t", [b"x"], 0)
+        sim.run_for(0.2)
+        found.poll(200)
+        if api == "ListOffsets":
+            found.end_offsets([TP])
+        assert turn < 30 or words in found.health().reason
+    assert "no Fetch" not in found.health().reason, "broker 1 does answer"
+    health = run(found, 1.0)
+    assert health.state is HealthState.WORKING
+    sim.cluster.rules.remove(rule)
+    assert run(found, 11).reason == ""
+    found.close(timeout_ms=0)

@@ -98,3 +98,25 @@ def test_the_number_of_remembered_outages_is_bounded(outages, caplog):
     assert len(lines(caplog)) == before
     outages.failed(0, 1.0, "forgotten")
     assert len(lines(caplog)) == before + 1
+
+
+def test_what_fails_every_forty_seconds_is_logged_ever_more_rarely(outages, caplog):
+    times = []
+    for start in range(0, 2400, 40):
+        before = len(caplog.records)
+        outages.failed("broker", float(start), "connection reset")
+        times += [start] * (len(caplog.records) > before)
+        outages.recovered(None, start + 20.0, "connected again")
+    assert times == [0, 40, 120, 240, 480, 960, 1440, 1920]
+    assert sum(level == "INFO" for level, _ in lines(caplog)) == 8
+    outages.failed("broker", 3000.0, "connection reset")
+    assert lines(caplog)[-1] == ("WARNING", "connection reset"), "after a long time it is a new outage"
+
+
+def test_failures_that_alternate_with_successes_recur_and_are_logged_after_their_grace(outages, caplog):
+    for second in range(8):
+        outages.failed("Fetch", float(second), "refused", grace=5.0)
+        assert outages.recurring(float(second)) == ([("refused", 0.0)] if second >= 2 else [])
+        outages.recovered(None, second + 0.5, "accepted")
+    assert outages.recurring(16.9) and not outages.recurring(17.1)
+    assert [line for line in lines(caplog) if line[0] == "WARNING"] == [("WARNING", "refused")] * 2

@@ -10,7 +10,7 @@ import enum
 import logging
 from typing import TYPE_CHECKING
 
-from ..errors import KafkaError, RecordError, UnknownTopicOrPartitionError
+from ..errors import BrokerResponseError, KafkaError, RecordError, UnknownTopicOrPartitionError
 from ..failures import OutageLog
 from ..lazy_dataclass import dataclass
 from ..partitions import Partition
@@ -193,6 +193,10 @@ class HealthMonitor:
         for node_id in managers.planner.paced_nodes(now):
             words = f"broker {node_id} answers Fetch requests at once and without records"
             obstacles.append(Obstacle(words, is_wait=True))
+        if all(obstacle.is_wait for obstacle in obstacles):
+            # Successes between the refusals end every other obstacle.
+            recurring = (one for outages in managers.outage_logs() for one in outages.recurring(now))
+            obstacles += [Obstacle(f"again and again: {words}", since=at, is_wait=True) for words, at in recurring]
         self._since = {key: self._since.get(key, now) for key in (o.key or o.words for o in obstacles)}
         return obstacles
 
@@ -314,6 +318,8 @@ class HealthMonitor:
             return None
         node = managers.metadata.nodes.get(node_id)
         where = f"broker {node_id}" if node is None else f"broker {node_id} ({node.host}:{node.port})"
+        if isinstance(partition.last_error, BrokerResponseError):
+            return f"{where} rejects each Fetch"
         return f"{where} answers no Fetch; check that it runs and can be reached"
 
 

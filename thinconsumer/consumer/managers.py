@@ -12,6 +12,7 @@ from ..client import Engine, Manager, ManagerParts
 from ..config import ConsumerConfig
 from ..connection.request import Answer, Request
 from ..errors import IllegalStateError, KafkaError, NoBrokersAvailable
+from ..failures import OutageLog
 from ..fetch.answers import Answers
 from ..fetch.buffer import Buffer
 from ..fetch.chunks import Deserialize
@@ -109,6 +110,13 @@ class ConsumerManagers:
             topics, resets, self.metadata, *group, self.lookups, self.validation, *ordered, *self.gatekeepers, fetching,
             outage,
         ]  # fmt: skip
+
+    def outage_logs(self) -> Iterator[OutageLog]:
+        """Yield the logs of the outages of requests."""
+        yield from (one.outages for one in (self.metadata, self.lookups, self.validation, self.answers))
+        if self.group is not None:
+            yield self.group.coordinator.outages
+            yield self.group.committed.outages
 
     def gate_queries(self) -> GateQueries:
         """Return the manager that looks up the gates of whole topics, which steps from the first call on."""

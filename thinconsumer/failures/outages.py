@@ -1,4 +1,4 @@
-"""Log an outage once when it begins, ever more rarely while it lasts, and once when it ends.
+"""Log an outage once when it begins, ever more rarely while it lasts or comes back, and once when it ends.
 
 Otherwise a client that retries for ten minutes would log either one line per attempt or nothing. Each
 :class:`OutageLog` belongs to one client, so that two clients in a process do not suppress each other's lines.
@@ -10,6 +10,7 @@ import logging
 from collections.abc import Callable, Container, Hashable
 
 from ..lazy_dataclass import dataclass, field
+from ..timers import NEVER
 from ..types import TopicPartition
 
 #: Seconds from the first to the second log line about the same outage. Each further pause is twice the last one.
@@ -18,6 +19,12 @@ EVERY = 60.0
 DOUBLINGS = 3
 #: Seconds before the first line about a failure that usually ends by itself (a leader election, a broker restart).
 GRACE = 5.0
+#: An outage that begins again within so many seconds after its last failed attempt continues the earlier one: a broker that fails every
+#: minute would otherwise be logged every minute.
+RECURS_S = EVERY * (1 << DOUBLINGS)
+#: An outage recurs if it has begun at least so many times, each time within so many seconds after the last failed attempt.
+RECURRENCES_MIN = 3
+RECURS_SOON_S = 10.0
 #: Maximum number of outages tracked, which bounds the memory. If there are more, the oldest is dropped; if that one
 #: fails again, it counts as new and is logged once more.
 OUTAGES_MAX = 1000
@@ -34,16 +41,35 @@ class _Outage:
     lines: int = 0
     attempts: int = 0
     subjects: set[Hashable] = field(default_factory=set)
+    text: str | Callable[[], str] = ""  #: Of the last failed attempt.
+    failed_at: float = -NEVER
+    has_come_back: bool = False  #: Whether it has begun again within ``RECURS_S``: its first line is not the first.
+    recurs_since: float = 0.0  #: When the first of the last outages began that have followed each other soon.
+    recurrences: int = 1  #: How many have.
+
+    def resume(self, now: float) -> None:
+        """Begin again."""
+        if now - self.failed_at > RECURS_SOON_S:
+            self.recurs_since, self.recurrences = now, 0
+        self.began_at, self.attempts = now, 0
+        self.has_come_back = True
+        self.recurrences += 1
+
+    def is_recurring(self, now: float) -> bool:
+        """Return whether failures and successes alternate."""
+        return self.recurrences >= RECURRENCES_MIN and now - self.failed_at <= RECURS_SOON_S
 
     def next_line_at(self, grace: float) -> float:
         """Return when the next failed attempt is logged."""
-        if self.logged_at is None:
-            return self.began_at + grace
-        return self.logged_at + EVERY * (1 << min(self.lines - 1, DOUBLINGS))
+        due = grace + (self.recurs_since if self.recurrences >= RECURRENCES_MIN else self.began_at)
+        doublings = self.lines - 1 - self.has_come_back
+        if self.logged_at is None or doublings < 0:
+            return due
+        return max(due, self.logged_at + EVERY * (1 << min(doublings, DOUBLINGS)))
 
     def history(self, now: float) -> str:
         """Return the failed attempts, to append to the text of a repeated line."""
-        if self.logged_at is None:
+        if self.logged_at is None or self.logged_at < self.began_at:
             return ""
         attempts = f"{self.attempts} failed attempts in " if self.attempts else "for "
         return f"; {attempts}{now - self.began_at:.0f} s"
@@ -57,11 +83,12 @@ class OutageLog:
     are monotonic seconds.
     """
 
-    __slots__ = ("_logger", "under_way")
+    __slots__ = ("_ended", "_logger", "under_way")
 
     def __init__(self, logger: logging.Logger) -> None:
         self._logger = logger
         self.under_way: dict[Hashable, _Outage] = {}  #: By kind: the outages that have not ended.
+        self._ended: dict[Hashable, _Outage] = {}  #: By kind: those that continue if they begin again soon.
 
     def has(self, kind: Hashable) -> bool:
         """Return whether an outage of this kind is under way."""
@@ -91,10 +118,10 @@ class OutageLog:
         """
         outage = self.under_way.get(kind)
         if outage is None:
-            if len(self.under_way) >= OUTAGES_MAX:
-                del self.under_way[next(iter(self.under_way))]
-            outage = self.under_way[kind] = _Outage(now)
+            _make_room(self.under_way)
+            outage = self.under_way[kind] = self._begun(kind, now)
         outage.attempts += attempts
+        outage.text, outage.failed_at = text, now
         outage.subjects.add(subject)
         if not logs or now < outage.next_line_at(grace):
             return
@@ -110,15 +137,33 @@ class OutageLog:
         """
         # Connections call this in every step, usually without an outage: ``if self.under_way`` saves the call.
         for outage in self.forget(subject) if self.under_way else ():
-            if outage.logged_at is not None:
+            if outage.logged_at is not None and outage.logged_at >= outage.began_at:
                 attempts = f" and {outage.attempts} failed attempts" if outage.attempts else ""
                 self._logger.info("%s after %.1f s%s", text, now - outage.began_at, attempts)
 
     def forget(self, subject: Hashable) -> list[_Outage]:
         """Drop ``subject`` (an unassigned partition, say) from all outages; return those without subjects left."""
-        for outage in self.under_way.values():
+        ended: list[_Outage] = []
+        for kind, outage in list(self.under_way.items()):
             outage.subjects.discard(subject)
-        return [self.under_way.pop(kind) for kind, outage in list(self.under_way.items()) if not outage.subjects]
+            if not outage.subjects:
+                del self.under_way[kind]
+                _make_room(self._ended)
+                self._ended[kind] = outage
+                ended.append(outage)
+        return ended
+
+    def recurring(self, now: float) -> list[tuple[str, float]]:
+        """Return the texts of the outages that end and begin again all the time, and when each began to do so."""
+        found = [one for one in (*self.under_way.values(), *self._ended.values()) if one.is_recurring(now)]
+        return [(one.text if isinstance(one.text, str) else one.text(), one.recurs_since) for one in found]
+
+    def _begun(self, kind: Hashable, now: float) -> _Outage:
+        before = self._ended.pop(kind, None)
+        if before is None or now - before.failed_at > RECURS_S:
+            return _Outage(now, recurs_since=now)
+        before.resume(now)
+        return before
 
     def keep(self, subjects: Container[Hashable]) -> None:
         """Drop all partitions that are not among ``subjects`` from all outages, and log nothing. Called with the
@@ -127,3 +172,8 @@ class OutageLog:
         for subject in {subject for outage in self.under_way.values() for subject in outage.subjects}:
             if isinstance(subject, TopicPartition) and subject not in subjects:
                 self.forget(subject)
+
+
+def _make_room(outages: dict[Hashable, _Outage]) -> None:
+    if len(outages) >= OUTAGES_MAX:
+        del outages[next(iter(outages))]

@@ -39,8 +39,8 @@ class Answers:
     """Handles every Fetch response."""
 
     __slots__ = (
-        "_backoff", "_buffer", "_generation", "_metadata", "_outages", "_partitions", "_pause_s", "_planner",
-        "_read_committed", "_settings", "_shared_jitter", "completed", "records",
+        "_backoff", "_buffer", "_generation", "_metadata", "_partitions", "_pause_s", "_planner",
+        "_read_committed", "_settings", "_shared_jitter", "completed", "outages", "records",
     )  # fmt: skip
 
     def __init__(
@@ -63,7 +63,7 @@ class Answers:
         #: backoff, since five may follow at once: of all together, at most ten are sent in a second.
         self._pause_s = min(2 * self._backoff.initial, settings.fetch_max_wait_ms / 1000)
         self._read_committed = settings.isolation_level == "read_committed"
-        self._outages = OutageLog(log)
+        self.outages = OutageLog(log)
         #: The assignment's version (``Partitions.generation``) when outages of unassigned partitions were last dropped.
         self._generation = -1
         #: Number of successful Fetch responses so far; ``consumer_timeout_ms`` counts from the first one.
@@ -83,7 +83,7 @@ class Answers:
         sent.reserved = 0
         if self._generation != self._partitions.generation:
             self._generation = self._partitions.generation
-            self._outages.keep(self._partitions)
+            self.outages.keep(self._partitions)
         response: FetchResponse | None = answer.response
         if response is None or response.error_code:
             self._failed(asked, answer.error, response, now)
@@ -96,8 +96,8 @@ class Answers:
         if self._planner.replicas.failures:
             self._planner.replicas.worked(asked.node_id)
         self.completed += 1
-        if self._outages.under_way:
-            self._outages.recovered(asked.node_id, now, f"broker {asked.node_id} answers Fetch requests again")
+        if self.outages.under_way:
+            self.outages.recovered(asked.node_id, now, f"broker {asked.node_id} answers Fetch requests again")
         frame = Frame(answer.size)
         rejected: dict[TopicPartition, Partition] = {}
         is_smooth, has_dropped = True, False
@@ -192,7 +192,7 @@ class Answers:
         asked.session.reset(keep_id=True)
         asked.session.retry.failed(now)
         is_raised = action is Action.RAISE
-        self._outages.failed(
+        self.outages.failed(
             (code, None), now, f"Fetch fails: {error}", subject=asked.node_id, grace=0.0 if is_raised else GRACE
         )
         for partition, cursor in asked.cursors.values():
@@ -246,7 +246,7 @@ class Answers:
         # With the count: a partition that is held after a change of the partition count is not fetched, so that the
         # outage does not end, and the first rejected Fetch at the next change would be logged as one that lasts.
         kind = code, tp.topic, self._partitions.counts.get(tp.topic)
-        self._outages.failed(kind, now, text, subject=tp, grace=grace)
+        self.outages.failed(kind, now, text, subject=tp, grace=grace)
 
     def _pause(self, partition: Partition, now: float) -> None:
         partition.failures += 1
@@ -311,7 +311,7 @@ class Answers:
         """Note the first response without an error after failures."""
         if partition.last_error is not None or partition.fruitless_ranges:
             text = f"{partition.tp.topic}-{partition.tp.partition} can be read again"
-            self._outages.recovered(partition.tp, now, text)
+            self.outages.recovered(partition.tp, now, text)
             self._metadata.epoch_accepted(partition.tp)
         partition.fruitless_ranges = 0
         # While VALIDATING, the partition's error may be a LogTruncationError that polls have yet to raise: keep it.
@@ -337,7 +337,9 @@ class Answers:
         else:
             # Until metadata contains the replica, the leader answers at once and without records: back off.
             self._pause(partition, now)
-            self._metadata.request_update(f"node {node_id} is preferred for {partition.tp}, but not in metadata")
+            words = f"node {node_id} is the preferred replica, but not in metadata"
+            self._note(partition, Code.REPLICA_NOT_AVAILABLE, KafkaError(words), now, is_raised=False)
+            self._metadata.request_update(f"{partition.tp}: {words}")
 
     def _take_records(
         self, asked: Asked, partition: Partition, cursor: Cursor, data: PartitionData, frame: Frame, now: float

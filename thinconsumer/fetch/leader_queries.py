@@ -127,7 +127,7 @@ class LeaderQueries(ABC):
         # Dicts, from which a query is removed at once. Only queries without a request are looked at in each step.
         self._waiting: dict[PartitionQuery, None] = {}  #: Queries to send, some of them after a backoff.
         self._in_flight: dict[PartitionQuery, None] = {}  #: Queries whose request has no response yet.
-        self._outages = OutageLog(log)
+        self.outages = OutageLog(log)
         self._has_outages = False  #: Whether an outage was under way when the response being handled arrived.
         #: The metadata version in which all waiting queries wait for newer metadata; -1 if some do not.
         self._idle_in = -1
@@ -194,13 +194,13 @@ class LeaderQueries(ABC):
             for query in unwanted:
                 del self._waiting[query]
             self.version += 1
-            self._outages.keep({query.tp for queries in (self._waiting, self._in_flight) for query in queries})
+            self.outages.keep({query.tp for queries in (self._waiting, self._in_flight) for query in queries})
 
     def handle(self, answer: Answer, now: float) -> None:
         """Handle the response to a request made by :meth:`step`."""
         self._shared_jitter.redraw()
         group: Group = answer.request.context
-        self._has_outages = bool(self._outages.under_way)
+        self._has_outages = bool(self.outages.under_way)
         error, final = KafkaError("the broker left this partition out of its response"), False
         if answer.response is None:
             error = answer.error or KafkaError("the request got no response")
@@ -263,7 +263,7 @@ class LeaderQueries(ABC):
             del self._in_flight[query]
             self.version += 1
             if self._has_outages:
-                self._outages.recovered(tp, now, f"{self._api} succeeds again for {tp.topic}-{tp.partition}")
+                self.outages.recovered(tp, now, f"{self._api} succeeds again for {tp.topic}-{tp.partition}")
                 self._metadata.epoch_accepted(tp)
             if query.wanted():
                 query.found(data, now)
@@ -275,12 +275,12 @@ class LeaderQueries(ABC):
         self._metadata.leader_refused(tp, node_id, data.error_code, now)
         final = action is Action.RAISE
         text = f"cannot {self.purpose}: {error}"
-        self._outages.failed(error.code, now, text, subject=tp, grace=0.0 if final else GRACE)
+        self.outages.failed(error.code, now, text, subject=tp, grace=0.0 if final else GRACE)
         self._again(query, error, now, final=final)
 
     def invalid(self, query: PartitionQuery, error: KafkaError, now: float) -> None:
         """Send a query again after a backoff, since its answer says nothing; log a warning if that lasts."""
-        self._outages.failed("invalid", now, f"cannot {self.purpose}: {error}", subject=query.tp, grace=GRACE)
+        self.outages.failed("invalid", now, f"cannot {self.purpose}: {error}", subject=query.tp, grace=GRACE)
         self._again(query, error, now, final=False)
 
     def _again(self, query: PartitionQuery, error: KafkaError, now: float, *, final: bool) -> None:

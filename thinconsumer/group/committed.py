@@ -96,7 +96,7 @@ class Committed:
         self._shared_jitter = SharedJitter(random)  #: Partitions that fail together are retried in one request.
         self._requests = CoordinatorRequests(self.asker, settings, coordinator, random)
         self._questions: list[CommittedQuery] = []
-        self._outages = OutageLog(log)
+        self.outages = OutageLog(log)
         #: Topics with an assigned partition that lacks a committed offset. For these, offsets of all partitions are
         #: requested: if another partition has one, the assigned partition was added to the topic later.
         self._compared: set[str] = set()
@@ -178,8 +178,8 @@ class Committed:
             self._put_off(flight, error, action is Action.RAISE, now)
             return
         self.error = None
-        self._outages.keep(self._partitions)
-        self._outages.recovered(None, now, f"group {self._group_id}: committed offsets can be read again")
+        self.outages.keep(self._partitions)
+        self.outages.recovered(None, now, f"group {self._group_id}: committed offsets can be read again")
         self._requests.retry.succeeded()
         self._take(flight, rows, answer.node_id, now)
 
@@ -263,7 +263,7 @@ class Committed:
                 self._refuse(partition, self._row_error(tp, row, node_id), now)
                 continue
             partition.worked()
-            self._outages.recovered(tp, now, f"group {self._group_id}: committed offsets can be read again")
+            self.outages.recovered(tp, now, f"group {self._group_id}: committed offsets can be read again")
             if (value := _value(row)) is not None:
                 found += 1
                 partition.committed = value
@@ -295,7 +295,7 @@ class Committed:
     def _note(self, error: KafkaError, subject: TopicPartition | None, now: float, *, is_raised: bool) -> None:
         text = f"group {self._group_id}: cannot read committed offsets: {error}"
         grace = 0.0 if is_raised else GRACE
-        self._outages.failed(getattr(error, "code", None), now, text, subject=subject, grace=grace)
+        self.outages.failed(getattr(error, "code", None), now, text, subject=subject, grace=grace)
 
     def _refuse(self, partition: Partition, error: KafkaError, now: float) -> None:
         is_raised = _is_raised(error)

@@ -117,7 +117,7 @@ class Coordinator:
         self._lost_at = -NEVER
         #: The requests to the coordinator. While one is in flight, other brokers are asked whether the group has moved.
         self.watched: list[CoordinatorRequests] = []
-        self._outages = OutageLog(log)
+        self.outages = OutageLog(log)
         self._announced: int | None = None  #: The node that was last logged as the coordinator.
 
     def __repr__(self) -> str:
@@ -292,7 +292,7 @@ class Coordinator:
     def _found(self, node: Node, now: float) -> None:
         self._metadata.learn_node(node)
         self.error = self.last_error = None
-        self._outages.recovered(None, now, f"group {self.group_id}: found the coordinator, node {node.node_id},")
+        self.outages.recovered(None, now, f"group {self.group_id}: found the coordinator, node {node.node_id},")
         if node.node_id != self.node_id:
             if self.node_id is not None:
                 ids = self.group_id, self.node_id, node.node_id
@@ -319,7 +319,7 @@ class Coordinator:
             is_raised = rule("FindCoordinator", error.code, Scope.GROUP).action is Action.RAISE
             self.error = error if is_raised else None
             text = f"group {self.group_id}: cannot find the coordinator: {error}"
-            self._outages.failed(error.code, now, text, grace=0.0 if is_raised else GRACE)
+            self.outages.failed(error.code, now, text, grace=0.0 if is_raised else GRACE)
             if is_raised:
                 return
         level = logging.INFO if self._retry.attempts == 1 else logging.DEBUG
