@@ -244,3 +244,23 @@ def test_poll_and_close_end_although_a_callback_commits_again_after_each_error(m
     assert len(calls) == 1
     one.close(timeout_ms=100)
     assert 1 < len(calls) < 10
+
+
+@pytest.mark.parametrize("style", STYLES)
+def test_a_callback_that_commits_again_after_each_error_is_paced(pair, style):
+    """No request paces it: such a commit fails before it is sent."""
+    _, one, _ = pair(style, retry_backoff_ms=100)
+    errors = []
+
+    def commit_again(offsets, error):
+        errors.append(error)
+        if len(errors) < 1000:
+            one.commit_async({P1: 2}, commit_again)
+
+    one.commit_async({P1: 2}, commit_again)
+    one.poll(1000)
+    assert 8 <= len(errors) <= 11
+    assert all(isinstance(error, PartitionNotOwnedError) for error in errors)
+    called = len(errors)
+    one.close()
+    assert len(errors) > called, "the callback of the last commit is called without delay"

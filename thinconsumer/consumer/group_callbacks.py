@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from ..client import Shell, UserCallback
 from ..group.group import Group
+from ..timers import NEVER
 from .managers import ConsumerManagers
 
 #: The share of the time of close() and unsubscribe() that may pass until the partitions are given up and the last
@@ -31,7 +32,7 @@ class GroupCallbacks:
         """Return the next user code that is due, or None; without ``every``, only code that the rebalance waits for."""
         queue = self._group.commits.queue
         last = queue.last_number if self._last_commit is None else self._last_commit
-        if every and queue.finished and queue.has_callback(last):
+        if every and queue.finished and queue.has_callback(last, now):
             return UserCallback(self._run_commit_callback, then_step=False)
         if self._group.has_work(now):
             return UserCallback(lambda: self._run_member_work(now, every))
@@ -61,11 +62,11 @@ class GroupCallbacks:
         return now
 
     def run_commit_callbacks(self) -> None:
-        """Run the callbacks of all finished commits, in their order, except those that the callbacks add."""
-        self._run_commit_callbacks(self._group.commits.queue.last_number)
+        """Run the callbacks of finished commits that are due, in their order, except those that the callbacks add."""
+        self._run_commit_callbacks(self._group.commits.queue.last_number, self._shell.driver.now())
 
-    def _run_commit_callbacks(self, last: int) -> None:
-        while self._group.commits.queue.has_callback(last) and not self._shell.in_callback:
+    def _run_commit_callbacks(self, last: int, now: float = NEVER) -> None:
+        while self._group.commits.queue.has_callback(last, now) and not self._shell.in_callback:
             with self._shell.callback():
                 self._run_commit_callback()
 

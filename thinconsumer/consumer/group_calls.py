@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from ..errors import IllegalStateError, KafkaTimeoutError
+from ..timers import NEVER
 from ..types import OffsetAndMetadata, SubscriptionPattern, TopicPartition
 from .arguments import ToCommit, offsets_to_commit, refuse_async, topic_partitions
 from .open_calls import KEPT
@@ -142,7 +143,8 @@ class GroupCalls:
 
         Commits are sent one at a time in the order of the calls. Commits that wait in the queue are merged to one
         request, in which the offset of the latest call counts. ``callback(offsets, error_or_None)`` runs inside a later
-        ``poll``, ``commit`` or ``close``. ``close`` sends the commits that are still queued.
+        ``poll``, ``commit`` or ``close``. ``close`` sends the commits that are still queued. If a callback commits again,
+        and that fails, its callback is called ``retry_backoff_ms`` after this call at the earliest.
         """
         from ..group.commit_queue import log_failure
 
@@ -150,8 +152,9 @@ class GroupCalls:
         told: Any = callback or self._reader.config.default_offset_commit_callback
         with self._shell.change():
             commits = self._reader.managers.require_group().commits
-            deadline = self._shell.driver.now() + self._reader.default_timeout(None)
-            commits.add(self._to_commit(offsets), deadline, told or log_failure)
+            now = self._shell.driver.now()
+            deadline, called_at = now + self._reader.default_timeout(None), now if self._shell.in_callback else -NEVER
+            commits.add(self._to_commit(offsets), deadline, told or log_failure, called_at=called_at)
 
     @overload
     def committed(

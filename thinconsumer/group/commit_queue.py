@@ -71,6 +71,8 @@ class Pending:
     outstanding: set[TopicPartition]  #: Partitions with an offset neither written nor failed.
     topic_ids: Mapping[str, bytes] = field(default_factory=dict)  #: Ids of the topics when the call was added.
     failed: dict[TopicPartition, Failure] = field(default_factory=dict)
+    #: When the callback may be called with an error at the earliest, since another callback has added the call.
+    error_not_before: float = -NEVER
 
 
 @dataclass(slots=True, eq=False)
@@ -123,6 +125,7 @@ class CommitQueue:
         callback: Callback | None = None,
         what: str = "commit",
         topic_ids: Mapping[str, bytes] = MappingProxyType({}),
+        error_not_before: float = -NEVER,
     ) -> Pending:
         """Queue a call; ``topic_ids`` are the ids of its topics, as far as they are known.
 
@@ -131,6 +134,7 @@ class CommitQueue:
         self.last_number += 1
         call: Call[None] = Call(what)
         pending = Pending(self.last_number, dict(offsets), identity, deadline, callback, call, set(offsets), topic_ids)
+        pending.error_not_before = error_not_before
         self.newest = pending.call
         self._calls[pending.number] = pending
         heappush(self._deadlines, (deadline, pending.number))
@@ -144,13 +148,24 @@ class CommitQueue:
             self._settle_empty()
         return pending
 
-    def has_callback(self, last: int) -> bool:
-        """Return whether the first callback that is due is that of a call up to number ``last``.
+    def has_callback(self, last: int, now: float = NEVER) -> bool:
+        """Return whether the first callback is due, and is that of a call up to number ``last``.
 
         If callbacks of calls that other callbacks have just added ran at once, a callback that commits again after an
         error would run for ever in a single poll: outside the group, a commit fails at once.
         """
-        return bool(self.finished) and self.finished[0].pending.number <= last
+        return bool(self.finished) and self.finished[0].pending.number <= last and self.callback_at() <= now
+
+    def callback_at(self) -> float:
+        """Return when the first callback is due; ``NEVER`` without one.
+
+        A callback that commits again after each error, of a partition that the member does not own, would otherwise run
+        in every step, without a request in between that could pace the steps.
+        """
+        if not self.finished:
+            return NEVER
+        pending, error = self.finished[0]
+        return -NEVER if error is None else pending.error_not_before
 
     def unsettled(self) -> list[Pending]:
         """Return the calls that are not settled, in call order."""

@@ -131,19 +131,22 @@ class Commits:
         deadline: float,
         callback: Callback | None = None,
         what: str = "commit",
+        called_at: float = -NEVER,
     ) -> Call[None]:
         """Commit these offsets, after those of earlier calls. Retriable errors are retried until ``deadline``.
 
         The call is settled once every partition has a result: its offset, or the offset of a later call, was written or
         has failed. A failed call raises a CommitFailedError that names the partitions not written, or an
-        AuthorizationError. Once the call is settled, its callback, if any, is due in :attr:`CommitQueue.finished`.
+        AuthorizationError. Once the call is settled, its callback, if any, is due in :attr:`CommitQueue.finished`; with
+        an error, no sooner than a backoff after ``called_at``.
         """
         if self.queue.idle:
             self._stale_error = self._coordinator.error
         current = self._commit_identity()
         who = current.consumed_as
         topic_ids = {name: self._metadata.topic_id(name) for name in {tp.topic for tp in offsets}}
-        pending = self.queue.add(offsets, who or Identity(self._group_id), deadline, callback, what, topic_ids)
+        least = called_at + self._retry.backoff.initial
+        pending = self.queue.add(offsets, who or Identity(self._group_id), deadline, callback, what, topic_ids, least)
         if who is None and offsets:
             # The consumer is subscribed but not a member. The call fails now: if it were queued and unsubscribe()
             # followed before the next step, its offsets would be sent as a commit without a member id.
@@ -201,9 +204,11 @@ class Commits:
 
     def wake_at(self, now: float) -> float:
         """Return when :meth:`step` is due next if no response arrives before."""
+        # Once the time has come, only the end of a callback lets the next one run, and no step has to come sooner.
+        due = callback_at if (callback_at := self.queue.callback_at()) > now else NEVER
         if self.queue.idle:
-            return NEVER
-        due = self.queue.due_at()
+            return due
+        due = min(due, self.queue.due_at())
         if not self._requests.is_open or self._commit_identity().is_held:
             return max(now, due)
         if self.queue.ready:
