@@ -269,6 +269,21 @@ def test_what_is_decoded_ahead_of_large_records_is_bounded(world, kit, monkeypat
     assert most <= 100_000 // 2000 + 400 + 2 * partitions
 
 
+def test_what_is_decoded_ahead_is_bounded_if_partitions_run_out_at_different_times(world, kit, monkeypatch):
+    """A partition that has run out is decoded as far as the others leave room, in bytes too."""
+    monkeypatch.setattr(chunks, "TOGETHER_RECORDS", 400)
+    monkeypatch.setattr(chunks, "FIRST_RECORDS", 400)
+    monkeypatch.setattr(chunks, "AHEAD_BYTES", 100_000)
+    counts = [200, 600, 200, 600, 600, 600, 600, 50, 200, 50, 600, 50]
+    parts = world.simple(*[0] * len(counts))
+    batches = [b"".join(kit.batch(n, 1, size=2000) for n in range(count)) for count in counts]
+    world.receive({partition.tp: data for partition, data in zip(parts, batches, strict=True)})
+    most = 0
+    while take(world, 3):
+        most = max(most, ahead(world))
+    assert most <= 100_000 // 2000 + 400 + 4 * len(parts)
+
+
 def test_a_poll_of_many_records_decodes_them_at_once(world, kit, calls, monkeypatch):
     monkeypatch.setattr(chunks, "TOGETHER_RECORDS", 100)
     monkeypatch.setattr(chunks, "FIRST_RECORDS", 100)

@@ -311,3 +311,17 @@ def test_nothing_is_asked_about_a_topic_that_is_not_read_any_more(plain_world):
     assert asked() < asked(), "the offsets are needed while the partition is assigned"
     one.unsubscribe()
     assert asked() == asked()
+
+
+def test_a_new_leader_of_an_old_partition_does_not_extend_the_wait(plain_world):
+    """Its end is looked up again, and has grown by records that need not come before those of the added partition."""
+    w = plain_world(1, nodes=2)
+    parent, child = read_by_commit(w)
+    w.cluster.move_leader(P0)
+    w.write(0, times=3)
+    child.partitions_for_topic("t")  # refreshes the metadata
+    w.poll(child, seconds=10)
+    assert "t-0 is committed up to 12 (now 10)" in child.health().reason
+    parent.commit({P0: 12})
+    w.poll(child, seconds=20)
+    assert {n for key, n in w.read if key == 1} >= set(range(6, 11))
