@@ -42,7 +42,7 @@ class AutoCommit:
         self._next_at: float | None = None  #: When the next auto-commit is due; None before the first poll.
         self._refresh_at = NEVER
         self._call: Call[None] | None = None
-        self.outages = OutageLog(log)
+        self._outages = OutageLog(log)
 
     def poll(self, now: float) -> bool:
         """Commit the positions if the interval has passed.
@@ -108,13 +108,13 @@ class AutoCommit:
     def _report(self, call: Call[None], now: float) -> None:
         try:
             call.result()
-            self.outages.recovered(None, now, "auto-commits succeed again")
+            self._outages.recovered(None, now, "auto-commits succeed again")
         except RebalanceInProgressError as error:
             # no outage to report: the revocation in this rebalance commits the positions
             log.debug("auto-commit failed in a rebalance: %s", error)
         except KafkaError as error:
-            covered = _is_unanswered(error) and self.outages.is_logged(None)
-            self.outages.failed(None, now, str(error), logs=not covered)
+            covered = _is_unanswered(error) and self._outages.is_logged(None)
+            self._outages.failed(None, now, str(error), logs=not covered)
 
 
 def _is_unanswered(error: KafkaError) -> bool:

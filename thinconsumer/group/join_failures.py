@@ -33,7 +33,7 @@ class JoinFailurePolicy:
         self.error: KafkaError | None = None
         self.is_final = False  #: Whether the member must not join again.
         self._raised_by: type[Message] | None = None
-        self.outages = OutageLog(log)
+        self._outages = OutageLog(log)
         self._lines = 0
         self._recovers_at = self._paced_until = -NEVER
 
@@ -84,12 +84,12 @@ class JoinFailurePolicy:
         elif action is Action.FIND_COORDINATOR:
             # ``Coordinator`` logs each search for another one, at INFO: most are over within seconds.
             text = f"group {self._group_id}: no coordinator has accepted this member within session_timeout_ms: {error}"
-            is_logged = self.outages.is_logged(action)
-            self.outages.failed(action, now, text, grace=self._session_timeout, logs=not is_logged)
+            is_logged = self._outages.is_logged(action)
+            self._outages.failed(action, now, text, grace=self._session_timeout, logs=not is_logged)
         elif action not in EXPULSIONS:  # the member logs its expulsion
             kind = action, getattr(error, "code", None)
             grace = 0.0 if action is Action.RAISE else GRACE
-            self.outages.failed(kind, now, f"group {self._group_id}: {error}", grace=grace)
+            self._outages.failed(kind, now, f"group {self._group_id}: {error}", grace=grace)
         if action in (Action.GIVE_UP, Action.RAISE):
             self.error = error
             self.is_final = action is Action.GIVE_UP
@@ -100,4 +100,4 @@ class JoinFailurePolicy:
         if api is None or self._raised_by is api:
             self.error = self._raised_by = None
             self.is_final = False
-            self.outages.recovered(None, now, f"group {self._group_id}: the coordinator accepts this member again")
+            self._outages.recovered(None, now, f"group {self._group_id}: the coordinator accepts this member again")
