@@ -48,9 +48,9 @@ class Metadata:
 
     __slots__ = (
         "_backoff", "_demanded", "_everything", "_expires_at", "_failing", "_failing_since", "_inquiries", "_listing",
-        "_outages", "_random", "_refreshes_sent", "_retry", "_settings", "_wanted", "cluster_id", "controller_id",
-        "has_brokers", "has_listed", "nodes", "rebootstrap_reason", "refresh_error", "refresh_reason", "refreshed",
-        "rejection", "topics", "version",
+        "_random", "_refreshes_sent", "_retry", "_settings", "_wanted", "cluster_id", "controller_id",
+        "has_brokers", "has_listed", "nodes", "outages", "rebootstrap_reason", "refresh_error", "refresh_reason",
+        "refreshed", "rejection", "topics", "version",
     )  # fmt: skip
 
     asker = ASKER
@@ -469,7 +469,7 @@ class Metadata:
         """Drop a topic that neither exists nor is wanted any more; otherwise short-lived topics would accumulate."""
         del self.topics[name]
         self._failing.pop(name, None)
-        self._outages.forget(name)
+        self.outages.forget(name)
 
     def _set_error(self, topic: TopicMetadata, error: KafkaError | None) -> None:
         topic.error = error

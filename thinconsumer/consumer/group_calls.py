@@ -143,8 +143,8 @@ class GroupCalls:
 
         Commits are sent one at a time in the order of the calls. Commits that wait in the queue are merged to one
         request, in which the offset of the latest call counts. ``callback(offsets, error_or_None)`` runs inside a later
-        ``poll``, ``commit`` or ``close``. ``close`` sends the commits that are still queued. If a callback commits again,
-        and that fails, its callback is called ``retry_backoff_ms`` after this call at the earliest.
+        ``poll``, ``commit`` or ``close``. ``close`` sends the commits that are still queued. If a callback commits
+        again, and that fails, its callback is called ``retry_backoff_ms`` after this call at the earliest.
         """
         from ..group.commit_queue import log_failure
 

@@ -19,10 +19,10 @@ EVERY = 60.0
 DOUBLINGS = 3
 #: Seconds before the first line about a failure that usually ends by itself (a leader election, a broker restart).
 GRACE = 5.0
-#: An outage that begins again within so many seconds after its last failed attempt continues the earlier one: a broker that fails every
-#: minute would otherwise be logged every minute.
+#: An outage that begins again within so many seconds after its last failed attempt continues the earlier one: a broker
+#: that fails every minute would otherwise be logged every minute.
 RECURS_S = EVERY * (1 << DOUBLINGS)
-#: An outage recurs if it has begun at least so many times, each time within so many seconds after the last failed attempt.
+#: An outage recurs if it has begun so many times, each time within so many seconds after the last failed attempt.
 RECURRENCES_MIN = 3
 RECURS_SOON_S = 10.0
 #: Maximum number of outages tracked, which bounds the memory. If there are more, the oldest is dropped; if that one

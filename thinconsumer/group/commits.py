@@ -145,7 +145,7 @@ class Commits:
         current = self._commit_identity()
         who = current.consumed_as
         topic_ids = {name: self._metadata.topic_id(name) for name in {tp.topic for tp in offsets}}
-        least = called_at + self._retry.backoff.initial
+        least = called_at + self._requests.retry.backoff.initial
         pending = self.queue.add(offsets, who or Identity(self._group_id), deadline, callback, what, topic_ids, least)
         if who is None and offsets:
             # The consumer is subscribed but not a member. The call fails now: if it were queued and unsubscribe()
