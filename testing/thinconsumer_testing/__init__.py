@@ -50,7 +50,7 @@ from .network import Network
 from .peer import Conversation, Peer, PeerConnection, ScriptedPeer
 
 if TYPE_CHECKING:
-    from .simulation import ReaderSwarm, Simulation, Violation
+    from .simulation import Simulation, Violation
 
 __all__ = [
     "BrokerProcess",
@@ -63,16 +63,15 @@ __all__ = [
     "Network",
     "Peer",
     "PeerConnection",
-    "ReaderSwarm",
     "ScriptedPeer",
     "Simulation",
     "Violation",
     "VirtualClock",
 ]
 
-#: Names that this package imports only when they are first used, since importing the simulation takes longer than
-#: importing the rest of the package.
-_LAZY = frozenset(("ReaderSwarm", "Simulation", "Violation"))
+#: Names that this package imports only when they are first used, since programs that only
+#: use a broker need no simulation.
+_LAZY = frozenset(("Simulation", "Violation"))
 
 
 def __getattr__(name: str) -> Any:

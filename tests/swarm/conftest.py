@@ -6,12 +6,13 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 #: Runs a seed, and prints the digest of its trace.
 CHILD = """
-from thinconsumer_testing.simulation import {swarm}
+from lab import {swarm}
 swarm = {swarm}(7, traced=True)
 swarm.run()
 print(swarm.sim.trace.digest())
@@ -23,7 +24,8 @@ def digest_in_child() -> Callable[[str, str], str]:
     """``digest_in_child(swarm, hash_seed)``: run seed 7 in another process, and return its trace's digest."""
 
     def run(swarm: str, hash_seed: str) -> str:
-        environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
+        paths = os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])
+        environment = {**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": paths}
         code = CHILD.format(swarm=swarm)
         child = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment)
         assert child.returncode == 0, child.stderr

@@ -2,6 +2,8 @@
 
 import functools
 
+from lab import ConsumerGroupSwarm
+from lab.knobs import Knobs
 from planting import bug
 
 from thinconsumer.group.consumer import member as client_member
@@ -10,8 +12,6 @@ from thinconsumer.group.consumer.member import ConsumerMember
 from thinconsumer_testing.broker.group import committing, shard
 from thinconsumer_testing.broker.group.consumer import fencing, heartbeat, reconciliation, regex_refresh
 from thinconsumer_testing.broker.group.consumer.draft import Draft
-from thinconsumer_testing.simulation import ConsumerGroupSwarm
-from thinconsumer_testing.simulation.knobs import Knobs
 
 coordinated = functools.partial(bug, ConsumerGroupSwarm)
 

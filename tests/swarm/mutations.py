@@ -3,6 +3,8 @@
 import functools
 from collections.abc import Callable
 
+from lab import GroupSwarm, ReaderSwarm
+from lab.knobs import OAUTHBEARER, STYLES, Knobs
 from planting import bug
 
 from thinconsumer.connection.connection import Connection
@@ -35,8 +37,6 @@ from thinconsumer.sasl.login import SaslLogin
 from thinconsumer.sasl.login_manager import LoginManager
 from thinconsumer.timers import Backoff
 from thinconsumer.topic_metadata import EpochDoubt, TopicMetadata
-from thinconsumer_testing.simulation import GroupSwarm, ReaderSwarm
-from thinconsumer_testing.simulation.knobs import OAUTHBEARER, STYLES, Knobs
 
 reading, grouped = functools.partial(bug, ReaderSwarm), functools.partial(bug, GroupSwarm)
 

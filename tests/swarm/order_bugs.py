@@ -1,5 +1,6 @@
 """Deliberate bugs in ordered delivery, each of which the swarm of ordered topics has to notice; see ``planting.py``."""
 
+from lab.order_swarm import OrderSwarm
 from planting import PlantedBug, bug
 
 from thinconsumer.ordered import gates
@@ -10,7 +11,6 @@ from thinconsumer.produce.accumulator import Accumulator
 from thinconsumer_testing.broker.group import positions
 from thinconsumer_testing.broker.ordered import changes
 from thinconsumer_testing.broker.partition import PartitionReplica
-from thinconsumer_testing.simulation.order_swarm import OrderSwarm
 
 #: An empty parent that is held itself passes each threshold.
 FORGOTTEN_GATES = (gates, "_with_their_gates", "awaited += [one for", "_ = [one for")
@@ -78,7 +78,7 @@ ORDER_ROWS = (
     ordered(
         "position of a lost member believed",
         (
-            positions.GroupPositions,
+            positions.ExchangedPositions,
             "exchange",
             "if place in asked and epochs.get(sent.member_id) == sent.epoch",
             "if place in asked",

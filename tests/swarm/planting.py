@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
-from thinconsumer_testing.simulation.knobs import Knobs
-from thinconsumer_testing.simulation.order_swarm import OrderSwarm
-from thinconsumer_testing.simulation.swarm import Swarm
+from lab.knobs import Knobs
+from lab.order_swarm import OrderSwarm
+from lab.swarm import Swarm
 
 AnySwarm = type[Swarm] | type[OrderSwarm]
 

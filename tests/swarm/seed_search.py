@@ -4,7 +4,7 @@ A bug counts as noticed if any of :data:`WORLDS_MAX` worlds shows it, so that no
 sight. The search begins with the seed of ``hints.json``, which only saves time: the search goes on if that seed does
 not show the bug any more. This command searches for some or all bugs, and writes the seeds found to that file:
 
-    PYTHONPATH=. python tests/swarm/seed_search.py ['newest first' ...]
+    PYTHONPATH=.:testing python tests/swarm/seed_search.py ['newest first' ...]
 """
 
 from __future__ import annotations
@@ -18,13 +18,14 @@ from itertools import islice
 from pathlib import Path
 
 from consumer_group_mutations import CONSUMER_GROUP_ROWS
+from lab import ConsumerGroupSwarm, GroupSwarm, ReaderSwarm
+from lab.__main__ import limit
+from lab.checkers.key_order import OutOfOrder
 from mutations import ROWS
 from order_bugs import ORDER_ROWS
 from planting import AnySwarm, PlantedBug, planted
 
-from thinconsumer_testing.simulation import ConsumerGroupSwarm, GroupSwarm, ReaderSwarm, Violation
-from thinconsumer_testing.simulation.__main__ import limit
-from thinconsumer_testing.simulation.checkers.key_order import OutOfOrder
+from thinconsumer_testing.simulation import Violation
 
 BUGS: dict[str, PlantedBug] = {bug.name: bug for bug in (*ROWS, *CONSUMER_GROUP_ROWS, *ORDER_ROWS)}
 HINTS = Path(__file__).with_name("hints.json")

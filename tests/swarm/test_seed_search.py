@@ -4,11 +4,11 @@ import contextlib
 from types import SimpleNamespace
 
 import pytest
+from lab.swarm import Swarm
 from planting import Edit, PlantedBug, planted
 from seed_search import BUGS, WORLDS_MAX, hints, search
 
 from thinconsumer_testing.simulation import Violation
-from thinconsumer_testing.simulation.swarm import Swarm
 
 #: A search takes a second of CPU time if the hint shows the bug, and minutes if no near seed does.
 pytestmark = pytest.mark.timeout(900)

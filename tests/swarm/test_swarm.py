@@ -4,7 +4,7 @@ They are 40 of readers, 16 of classic groups, and 8 of groups with the consumer 
 times as many.
 
 Each world has a virtual minute of faults and then peace; groups then change in good order, and rest. See
-``thinconsumer_testing.simulation.swarm``. Seeds run in blocks, so that a failing one is named at once; the sums are
+``lab.swarm``. Seeds run in blocks, so that a failing one is named at once; the sums are
 checked at the end. A failing seed prints its knobs, its trace's end, and the command that repeats it.
 """
 
@@ -15,11 +15,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from lab import ConsumerGroupSwarm, GroupSwarm, ReaderSwarm
+from lab.knobs import Knobs
+from lab.swarm import Swarm
 from seed_search import SOAKED, WORLDS
 
-from thinconsumer_testing.simulation import ConsumerGroupSwarm, GroupSwarm, ReaderSwarm, Violation
-from thinconsumer_testing.simulation.knobs import Knobs
-from thinconsumer_testing.simulation.swarm import Swarm
+from thinconsumer_testing.simulation import Violation
 
 #: Worlds take seconds of CPU time: on a busy machine the usual limit ends a block of them.
 pytestmark = pytest.mark.timeout(300)
@@ -148,7 +149,7 @@ def test_a_failure_says_how_to_repeat_it() -> None:
         swarm.run()
     words = str(caught.value)
     assert "nothing is really wrong" in words
-    assert "python -m thinconsumer_testing.simulation --seed 3" in words
+    assert "PYTHONPATH=testing:tests/swarm python -m lab --seed 3" in words
     assert str(Knobs.draw(3)) in words
     place = Path(words.split("all of the trace: ")[1].splitlines()[0])
     trace = place.read_text(encoding="utf-8")

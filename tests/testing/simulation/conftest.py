@@ -4,15 +4,15 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from lab.chaos import Chaos
+from lab.faults import FAULTS
+from lab.knobs import Knobs
+from lab.request_faults import GROUP_ERRORS
 
 from thinconsumer.types import TopicPartition
 from thinconsumer_testing.simulation import NetworkFaults, Simulation, World
-from thinconsumer_testing.simulation.chaos import Chaos
 from thinconsumer_testing.simulation.driver import SimDriver
-from thinconsumer_testing.simulation.faults import FAULTS
-from thinconsumer_testing.simulation.knobs import Knobs
 from thinconsumer_testing.simulation.network import SimNetwork
-from thinconsumer_testing.simulation.request_faults import GROUP_ERRORS
 
 PORT = 9092
 HERE = Path(__file__).parent

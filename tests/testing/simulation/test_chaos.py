@@ -3,9 +3,8 @@
 from random import Random
 
 import pytest
-
-from thinconsumer_testing.simulation import faults
-from thinconsumer_testing.simulation.faults import FAULTS
+from lab import faults
+from lab.faults import FAULTS
 
 #: How often a minute, where a test wants faults of that kind to come by themselves.
 OFTEN = 20.0

@@ -1,9 +1,8 @@
 """A run of groups with the consumer group protocol: its knobs, events and traces."""
 
 import pytest
-
-from thinconsumer_testing.simulation import ConsumerGroupSwarm
-from thinconsumer_testing.simulation.knobs import Knobs
+from lab import ConsumerGroupSwarm
+from lab.knobs import Knobs
 
 
 def test_run_counts_its_events():

@@ -3,13 +3,13 @@
 from random import Random
 
 import pytest
+from lab.corruption import CRC_AT, Corruption, spoiled
 
 from thinconsumer.errors import CorruptRecordError
 from thinconsumer.records.batches import split
 from thinconsumer.records.builder import NewRecord, build_batch
 from thinconsumer.wire.fetch import FetchableTopicResponse, FetchResponse, PartitionData
 from thinconsumer.wire.metadata import MetadataResponse
-from thinconsumer_testing.simulation.corruption import CRC_AT, Corruption, spoiled
 
 BATCHES = [build_batch([NewRecord(b"v" * 20)] * 3, base_offset=n * 3, leader_epoch=1) for n in range(3)]
 RECORDS = b"".join(BATCHES)

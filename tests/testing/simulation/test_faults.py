@@ -3,10 +3,11 @@
 from dataclasses import fields
 from random import Random
 
+from lab import faults
+from lab.faults import FAULTS
+from lab.knobs import Knobs
+
 from thinconsumer.types import TopicPartition
-from thinconsumer_testing.simulation import faults
-from thinconsumer_testing.simulation.faults import FAULTS
-from thinconsumer_testing.simulation.knobs import Knobs
 
 
 def nodes(made):

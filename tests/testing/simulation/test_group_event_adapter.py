@@ -1,6 +1,7 @@
 """Group events of a member become events of a reader."""
 
 import pytest
+from lab.group_event_adapter import GroupEventAdapter
 
 from thinconsumer.types import TopicPartition
 from thinconsumer.wire.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -14,7 +15,6 @@ from thinconsumer.wire.offset_fetch import (
 )
 from thinconsumer_testing.simulation.checkers.base import Checker, Jury, Member
 from thinconsumer_testing.simulation.client_tap import SentRequest
-from thinconsumer_testing.simulation.group_event_adapter import GroupEventAdapter
 
 A, B = TopicPartition("t", 0), TopicPartition("t", 1)
 ID = b"\x07" * 16

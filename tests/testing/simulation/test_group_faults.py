@@ -3,9 +3,8 @@
 import random
 
 import pytest
-
-from thinconsumer_testing.simulation import GroupSwarm
-from thinconsumer_testing.simulation.group_faults import (
+from lab import GroupSwarm
+from lab.group_faults import (
     GROUP_FAULTS,
     PARTITIONS_MAX,
     absent,
@@ -20,7 +19,7 @@ from thinconsumer_testing.simulation.group_faults import (
     pause_coordinator,
     vanish,
 )
-from thinconsumer_testing.simulation.knobs import Knobs
+from lab.knobs import Knobs
 
 
 @pytest.fixture

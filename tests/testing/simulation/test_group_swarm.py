@@ -3,10 +3,11 @@
 import logging
 
 import pytest
+from lab import GroupSwarm
+from lab.group_swarm import LOGGER
 
 from thinconsumer_testing.broker.group import rebalance
-from thinconsumer_testing.simulation import GroupSwarm, Violation
-from thinconsumer_testing.simulation.group_swarm import LOGGER
+from thinconsumer_testing.simulation import Violation
 
 
 @pytest.fixture

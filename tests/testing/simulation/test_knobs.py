@@ -5,11 +5,8 @@ from collections import Counter
 from dataclasses import dataclass, fields
 
 import pytest
-
-from thinconsumer.config import ConsumerConfig
-from thinconsumer_testing.simulation import Simulation
-from thinconsumer_testing.simulation.group_faults import GROUP_FAULTS
-from thinconsumer_testing.simulation.knobs import (
+from lab.group_faults import GROUP_FAULTS
+from lab.knobs import (
     LOGINS_SHARE,
     OAUTHBEARER,
     STYLES,
@@ -22,6 +19,9 @@ from thinconsumer_testing.simulation.knobs import (
     whole,
     yes,
 )
+
+from thinconsumer.config import ConsumerConfig
+from thinconsumer_testing.simulation import Simulation
 from thinconsumer_testing.simulation.streams import Streams
 
 SEEDS = range(150)

@@ -3,9 +3,9 @@
 from types import SimpleNamespace
 
 import pytest
+from lab.ledger import Ledger
 
 from thinconsumer.types import TopicPartition
-from thinconsumer_testing.simulation.ledger import Ledger
 
 A = TopicPartition("t", 0)
 

@@ -5,23 +5,16 @@ from random import Random
 from types import SimpleNamespace
 
 import pytest
+from lab import ReaderSwarm, swarm
+from lab import logins as module
+from lab.checkers.logins import LoginChecker
+from lab.knobs import OAUTHBEARER, Knobs, LoginKnobs
+from lab.logins import LOGIN_FAULTS, PASSWORD, LostCloses, ProviderFailure, SimLogins, fail_providers, reject_logins
 
 from thinconsumer.sasl.tokens import claims_of
 from thinconsumer.wire.fetch import FetchRequest
 from thinconsumer.wire.sasl_authenticate import SaslAuthenticateRequest
-from thinconsumer_testing.simulation import ReaderSwarm, Simulation, swarm
-from thinconsumer_testing.simulation import logins as module
-from thinconsumer_testing.simulation.checkers.logins import LoginChecker
-from thinconsumer_testing.simulation.knobs import OAUTHBEARER, Knobs, LoginKnobs
-from thinconsumer_testing.simulation.logins import (
-    LOGIN_FAULTS,
-    PASSWORD,
-    LostCloses,
-    ProviderFailure,
-    SimLogins,
-    fail_providers,
-    reject_logins,
-)
+from thinconsumer_testing.simulation import Simulation
 
 KNOBS = LoginKnobs(
     share=0.0, mechanism="PLAIN", session_s=5.0, token_s=8.0, rejections=0.0, provider_outages=0.0, lost_closes=0.0

@@ -4,10 +4,10 @@ import signal
 from collections import Counter
 
 import pytest
+from lab import __main__ as command
+from lab.knobs import Knobs
 
 from thinconsumer_testing.simulation import Violation
-from thinconsumer_testing.simulation import __main__ as command
-from thinconsumer_testing.simulation.knobs import Knobs
 
 
 class FakeSwarm:

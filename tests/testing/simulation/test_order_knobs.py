@@ -1,6 +1,6 @@
 """The parameters of swarm runs of ordered delivery."""
 
-from thinconsumer_testing.simulation.order_knobs import OrderKnobs
+from lab.order_knobs import OrderKnobs
 
 
 def test_a_seed_draws_the_same_parameters_again_and_another_one_others():

@@ -1,11 +1,10 @@
 """The swarm of topics with changing partition counts: it passes, repeats itself, and finds wrong orders."""
 
 import pytest
-
-from thinconsumer_testing.simulation.__main__ import main
-from thinconsumer_testing.simulation.checkers.key_order import OutOfOrder
-from thinconsumer_testing.simulation.order_knobs import OrderKnobs
-from thinconsumer_testing.simulation.order_swarm import CHANGES_MIN, OrderSwarm
+from lab.__main__ import main
+from lab.checkers.key_order import OutOfOrder
+from lab.order_knobs import OrderKnobs
+from lab.order_swarm import CHANGES_MIN, OrderSwarm
 
 
 @pytest.mark.parametrize("seed", [3, 58, 66, 113, 138])

@@ -1,10 +1,11 @@
 """The swarm of readers builds the world of its knobs, and every reader must reach the end."""
 
 import pytest
+from lab import ReaderSwarm, reader_swarm, swarm
+from lab.faults import FAULTS
+from lab.knobs import Knobs
 
-from thinconsumer_testing.simulation import ReaderSwarm, Violation, reader_swarm, swarm
-from thinconsumer_testing.simulation.faults import FAULTS
-from thinconsumer_testing.simulation.knobs import Knobs
+from thinconsumer_testing.simulation import Violation
 
 
 def test_run_without_faults_reads_all_records(calm_knobs):

@@ -4,6 +4,8 @@ from collections import Counter
 from types import SimpleNamespace
 
 import pytest
+from lab.knobs import Knobs
+from lab.request_faults import ERRORS, GROUP_ERRORS, GroupErrors, RequestFaults
 
 from thinconsumer.wire.api_versions import ApiVersionsRequest
 from thinconsumer.wire.apis import REQUESTS
@@ -16,8 +18,6 @@ from thinconsumer.wire.metadata import MetadataRequest
 from thinconsumer.wire.offset_fetch import OffsetFetchRequest
 from thinconsumer_testing.broker.faults import Delay, Disconnect, Reply, Silence
 from thinconsumer_testing.simulation import Simulation, World
-from thinconsumer_testing.simulation.knobs import Knobs
-from thinconsumer_testing.simulation.request_faults import ERRORS, GROUP_ERRORS, GroupErrors, RequestFaults
 
 KINDS = {"error_rate": Reply, "delay_rate": Delay, "silence_rate": Silence, "disconnect_rate": Disconnect}
 

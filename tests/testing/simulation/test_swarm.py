@@ -3,9 +3,10 @@
 import logging
 
 import pytest
+from lab import ReaderSwarm
+from lab.swarm import log_lines_dropped
 
-from thinconsumer_testing.simulation import ReaderSwarm, Violation
-from thinconsumer_testing.simulation.swarm import log_lines_dropped
+from thinconsumer_testing.simulation import Violation
 
 
 def test_equal_seeds_give_equal_runs_and_other_seeds_do_not(calm_knobs):
@@ -38,5 +39,5 @@ def test_failures_show_seed_knobs_trace_and_the_command_that_repeats_them(calm_k
         run.run()
     words = str(caught.value)
     assert words.startswith(f"seed 77\n{calm_knobs}\n\nat 1002.000000: pigs flew\n")
-    assert "python -m thinconsumer_testing.simulation --seed 77" in words and "all of the trace: " in words
+    assert "PYTHONPATH=testing:tests/swarm python -m lab --seed 77" in words and "all of the trace: " in words
     assert logging.root.manager.disable == before

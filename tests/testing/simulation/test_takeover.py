@@ -3,13 +3,14 @@
 from random import Random
 from types import SimpleNamespace
 
+from lab.chaos import Chaos
+from lab.knobs import Knobs
+from lab.request_faults import GROUP_ERRORS
+from lab.takeover import Takeover
+
 from thinconsumer.types import TopicPartition
 from thinconsumer_testing.broker.controller import CONTROLLER
 from thinconsumer_testing.simulation import Simulation
-from thinconsumer_testing.simulation.chaos import Chaos
-from thinconsumer_testing.simulation.knobs import Knobs
-from thinconsumer_testing.simulation.request_faults import GROUP_ERRORS
-from thinconsumer_testing.simulation.takeover import Takeover
 
 TP = TopicPartition("a", 0)
 #: The random draws of a takeover, fixed by the test.

@@ -2,11 +2,12 @@
 
 from types import SimpleNamespace
 
+from lab.tally import Tally
+
 from thinconsumer.wire.error_codes import Code
 from thinconsumer.wire.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
 from thinconsumer.wire.metadata import MetadataRequest, MetadataResponse
 from thinconsumer.wire.offset_for_leader_epoch import OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse
-from thinconsumer_testing.simulation.tally import Tally
 
 
 def tally():

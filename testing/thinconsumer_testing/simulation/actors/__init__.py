@@ -1,1 +1,1 @@
-"""The simulated processes (actors): consumers, group members, producers, the log writer, and tests' own code."""
+"""The simulated processes (actors): consumers, producers, and tests' own code."""

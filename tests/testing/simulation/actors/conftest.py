@@ -1,10 +1,10 @@
 """Applications in small simulations: a reader of ten records, and members of a group."""
 
 import pytest
+from lab.checkers.rebalances import LogVolumeChecker
 
 from thinconsumer.types import TopicPartition
 from thinconsumer_testing.simulation import Behaviour, Simulation
-from thinconsumer_testing.simulation.checkers.rebalances import LogVolumeChecker
 
 
 @pytest.fixture

@@ -3,11 +3,11 @@
 from dataclasses import replace
 
 import pytest
+from lab.actors.log_writer import OPEN_MAX, LogWriter
+from lab.knobs import Knobs
 
 from thinconsumer.types import TopicPartition
 from thinconsumer_testing.simulation import Simulation
-from thinconsumer_testing.simulation.actors.log_writer import OPEN_MAX, LogWriter
-from thinconsumer_testing.simulation.knobs import Knobs
 
 TPS = [TopicPartition("t", 0), TopicPartition("t", 1)]
 SECONDS = 5.0

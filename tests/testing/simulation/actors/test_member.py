@@ -1,11 +1,12 @@
 """Applications in a group process, commit, handle errors and callbacks, and close."""
 
 import pytest
+from lab import MemberActor
 
 from thinconsumer.errors import IllegalStateError
 from thinconsumer.types import TopicPartition
 from thinconsumer.wire.error_codes import Code, to_error
-from thinconsumer_testing.simulation import Checker, MemberActor, Simulation, Violation
+from thinconsumer_testing.simulation import Checker, Simulation, Violation
 from thinconsumer_testing.simulation.checkers.base import Member
 from thinconsumer_testing.simulation.client_tap import GROUP_APIS
 

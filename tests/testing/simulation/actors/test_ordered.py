@@ -3,13 +3,13 @@
 from dataclasses import replace
 
 import pytest
+from lab.actors.ordered import TOPIC, SimulatedMember, SimulatedWriter
+from lab.checkers.key_order import KeyOrderChecker, WrittenRecord
+from lab.order_knobs import OrderKnobs
+from lab.order_swarm import OrderCluster
 
 from thinconsumer.types import TopicPartition
 from thinconsumer.wire.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
-from thinconsumer_testing.simulation.actors.ordered import TOPIC, SimulatedMember, SimulatedWriter
-from thinconsumer_testing.simulation.checkers.key_order import KeyOrderChecker, WrittenRecord
-from thinconsumer_testing.simulation.order_knobs import OrderKnobs
-from thinconsumer_testing.simulation.order_swarm import OrderCluster
 
 KNOBS = replace(
     OrderKnobs.draw(1), initial=1, keys=4, protocol="classic", strategy="range", auto_commits=True,

@@ -1,10 +1,11 @@
 """Workers share shards by GroupMember: each shard has one owner, also after a crash, a close and a rejoin."""
 
 import pytest
+from lab import WorkerActor
+from lab.actors.worker import SHARD
 
 from thinconsumer.types import TopicPartition
-from thinconsumer_testing.simulation import Simulation, WorkerActor
-from thinconsumer_testing.simulation.actors.worker import SHARD
+from thinconsumer_testing.simulation import Simulation
 
 
 @pytest.fixture

@@ -1,6 +1,7 @@
 """Fixtures for tests of checkers: a partition with known committed records, readers, members and violations."""
 
 import pytest
+from lab.checkers.views import Views
 
 from thinconsumer.records.builder import NewRecord, build_batch
 from thinconsumer.types import TopicPartition
@@ -37,7 +38,6 @@ from thinconsumer.wire.offset_for_leader_epoch import (
 from thinconsumer.wire.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
 from thinconsumer_testing.broker.config import TopicConfig
 from thinconsumer_testing.simulation.checkers.base import Jury, Member, SimReader
-from thinconsumer_testing.simulation.checkers.views import Views
 from thinconsumer_testing.simulation.client_tap import SentRequest
 from thinconsumer_testing.simulation.truth import ObservedLog, Truth
 

@@ -1,10 +1,10 @@
 """Callbacks name changes of the owned partitions, in the order of the protocol (KIP-429)."""
 
 import pytest
+from lab.checkers.callbacks import CallbackChecker
 
 from thinconsumer.types import TopicPartition
 from thinconsumer.wire.error_codes import Code
-from thinconsumer_testing.simulation.checkers.callbacks import CallbackChecker
 
 A, B, C = (TopicPartition("t", n) for n in range(3))
 

@@ -3,13 +3,13 @@
 from types import SimpleNamespace
 
 import pytest
+from lab.checkers.commits import PLANS_MAX, ClassicPlans, CommitChecker, Plans
+from lab.ledger import Ledger
 
 from thinconsumer.types import TopicPartition
 from thinconsumer.wire.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from thinconsumer.wire.error_codes import Code
 from thinconsumer.wire.join_group import JoinGroupRequest, JoinGroupResponse
-from thinconsumer_testing.simulation.checkers.commits import PLANS_MAX, ClassicPlans, CommitChecker, Plans
-from thinconsumer_testing.simulation.ledger import Ledger
 
 A, B = TopicPartition("t", 0), TopicPartition("t", 1)
 

@@ -1,6 +1,7 @@
 """The epoch and assignment of a member, by the heartbeat responses that it has read."""
 
 import pytest
+from lab.checkers.consumer_views import FENCINGS, ConsumerViews, named
 
 from thinconsumer.types import TopicPartition
 from thinconsumer.wire.consumer_group_heartbeat import (
@@ -11,7 +12,6 @@ from thinconsumer.wire.consumer_group_heartbeat import (
 )
 from thinconsumer.wire.error_codes import Code
 from thinconsumer.wire.offset_commit import OffsetCommitRequest, OffsetCommitResponse
-from thinconsumer_testing.simulation.checkers.consumer_views import FENCINGS, ConsumerViews, named
 
 ID = b"t" * 16
 A = TopicPartition("t", 0)

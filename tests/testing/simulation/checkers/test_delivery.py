@@ -1,10 +1,10 @@
 """Members get records of owned partitions only."""
 
 import pytest
+from lab.checkers.delivery import DeliveryChecker
 
 from thinconsumer.types import TopicPartition
 from thinconsumer.wire.error_codes import Code
-from thinconsumer_testing.simulation.checkers.delivery import DeliveryChecker
 
 A, B = TopicPartition("t", 0), TopicPartition("t", 1)
 

@@ -3,6 +3,7 @@
 from types import SimpleNamespace
 
 import pytest
+from lab.checkers.group_log import GroupLogChecker
 
 from thinconsumer.records.builder import NewRecord
 from thinconsumer.types import TopicPartition
@@ -10,7 +11,6 @@ from thinconsumer_testing.broker.group import log_format
 from thinconsumer_testing.broker.group.consumer import records
 from thinconsumer_testing.broker.group.consumer.member import ConsumerGroupMember
 from thinconsumer_testing.broker.group.consumer.states import AssignmentState
-from thinconsumer_testing.simulation.checkers.group_log import GroupLogChecker
 
 ID = b"t" * 16
 

@@ -1,6 +1,9 @@
 """A member's heartbeats: one at a time, with its epoch and what it owns, and all fields after a loss."""
 
 import pytest
+from lab.checkers.callbacks import CallbackChecker
+from lab.checkers.consumer_views import ConsumerViews
+from lab.checkers.heartbeats import BEATS_MAX, HeartbeatChecker
 
 from thinconsumer.types import TopicPartition
 from thinconsumer.wire.consumer_group_heartbeat import (
@@ -10,9 +13,6 @@ from thinconsumer.wire.consumer_group_heartbeat import (
     TopicPartitions,
 )
 from thinconsumer.wire.error_codes import Code
-from thinconsumer_testing.simulation.checkers.callbacks import CallbackChecker
-from thinconsumer_testing.simulation.checkers.consumer_views import ConsumerViews
-from thinconsumer_testing.simulation.checkers.heartbeats import BEATS_MAX, HeartbeatChecker
 
 A, B = TopicPartition("t", 0), TopicPartition("t", 1)
 

@@ -1,6 +1,7 @@
 """Requests carry the member's identity by its last responses; none follows a parked join or sync."""
 
 import pytest
+from lab.checkers.identity import IdentityChecker
 
 from thinconsumer.types import TopicPartition
 from thinconsumer.wire.error_codes import Code
@@ -8,7 +9,6 @@ from thinconsumer.wire.fetch import FetchRequest
 from thinconsumer.wire.heartbeat import HeartbeatRequest
 from thinconsumer.wire.join_group import JoinGroupRequest
 from thinconsumer.wire.sync_group import SyncGroupRequest
-from thinconsumer_testing.simulation.checkers.identity import IdentityChecker
 
 A = TopicPartition("t", 0)
 

@@ -1,11 +1,11 @@
 """The order of each key's records: what the checker finds, and what it allows."""
 
 import pytest
+from lab.checkers.key_order import KeyOrderChecker, ReportingLog, WrittenRecord
 
 from thinconsumer.records.builder import NewRecord
 from thinconsumer.types import ConsumerRecord, TopicPartition
 from thinconsumer_testing.cluster import MemoryCluster
-from thinconsumer_testing.simulation.checkers.key_order import KeyOrderChecker, ReportingLog, WrittenRecord
 
 PARENT, CHILD = TopicPartition("t", 0), TopicPartition("t", 1)
 

@@ -3,16 +3,16 @@
 from types import SimpleNamespace
 
 import pytest
+from lab.checkers.logins import EXPIRED, POLLS_MAX, LoginChecker
+from lab.knobs import LoginKnobs
+from lab.logins import SimulatedTokenProvider
 
 from thinconsumer import SaslAuthenticationFailedError
 from thinconsumer.wire.api_versions import ApiVersionsRequest
 from thinconsumer.wire.heartbeat import HeartbeatRequest
 from thinconsumer.wire.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from thinconsumer.wire.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
-from thinconsumer_testing.simulation.checkers.logins import EXPIRED, POLLS_MAX, LoginChecker
 from thinconsumer_testing.simulation.client_tap import SentRequest
-from thinconsumer_testing.simulation.knobs import LoginKnobs
-from thinconsumer_testing.simulation.logins import SimulatedTokenProvider
 
 SECRET = b"\0alice\0secret"
 FAILED = SaslAuthenticationFailedError("rejected", code=58, name="SASL_AUTHENTICATION_FAILED")

@@ -3,12 +3,8 @@
 import logging
 
 import pytest
-
-from thinconsumer.types import TopicPartition
-from thinconsumer.wire.heartbeat import HeartbeatRequest
-from thinconsumer.wire.join_group import JoinGroupRequest, JoinGroupResponse
-from thinconsumer_testing.simulation.checkers.commits import Plans
-from thinconsumer_testing.simulation.checkers.rebalances import (
+from lab.checkers.commits import Plans
+from lab.checkers.rebalances import (
     AT_ONCE_MAX,
     BEATS_MAX,
     EARLY_MAX,
@@ -21,6 +17,10 @@ from thinconsumer_testing.simulation.checkers.rebalances import (
     LogVolumeChecker,
     RebalanceChecker,
 )
+
+from thinconsumer.types import TopicPartition
+from thinconsumer.wire.heartbeat import HeartbeatRequest
+from thinconsumer.wire.join_group import JoinGroupRequest, JoinGroupResponse
 from thinconsumer_testing.simulation.client_tap import SentRequest
 
 A = TopicPartition("t", 0)

@@ -1,6 +1,7 @@
 """A partition moves only after its former owner has given it up, and commits come from the owner."""
 
 import pytest
+from lab.checkers.reconciliation import ReconciliationChecker
 
 from thinconsumer.types import TopicPartition
 from thinconsumer.wire.consumer_group_heartbeat import (
@@ -19,7 +20,6 @@ from thinconsumer.wire.offset_commit import (
     OffsetCommitResponseTopic,
 )
 from thinconsumer.wire.sync_group import SyncGroupRequest, SyncGroupResponse
-from thinconsumer_testing.simulation.checkers.reconciliation import ReconciliationChecker
 
 ID = b"t" * 16
 

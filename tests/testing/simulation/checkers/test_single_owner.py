@@ -1,12 +1,12 @@
 """Two owners of one partition are a violation if both are in the generation."""
 
 import pytest
+from lab.checkers.callbacks import CallbackChecker
+from lab.checkers.commits import Plans
+from lab.checkers.single_owner import SingleOwnerChecker
 
 from thinconsumer.types import TopicPartition
 from thinconsumer.wire.error_codes import Code
-from thinconsumer_testing.simulation.checkers.callbacks import CallbackChecker
-from thinconsumer_testing.simulation.checkers.commits import Plans
-from thinconsumer_testing.simulation.checkers.single_owner import SingleOwnerChecker
 
 A, B = TopicPartition("t", 0), TopicPartition("t", 1)
 WORDS = "t-0 is assigned to bob in generation 2, but ann still owns it"

@@ -1,0 +1,78 @@
+"""The ledger of a group: the records that its members have processed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from thinconsumer.types import ConsumerRecord, TopicPartition
+from thinconsumer_testing.simulation.truth import Truth
+
+if TYPE_CHECKING:
+    from .actors.member import MemberActor
+    from .knobs import GroupKnobs
+
+
+class Ledger:
+    """The processed records of one group, by partition."""
+
+    def __init__(self, truth: Callable[[TopicPartition], Truth | None], read_committed: bool) -> None:
+        self.read_committed = read_committed
+        self.count = 0
+        self.doubles = 0
+        #: The time since which processing a record twice is a violation; None while repetitions are allowed.
+        self.strict_since: float | None = None
+        self._truth = truth
+        #: By partition: the leader epochs of the processed records, by offset.
+        self._done: dict[TopicPartition, dict[int, int]] = {}
+        self._up_to: dict[TopicPartition, int] = {}  #: By partition: all records below this offset are processed.
+
+    def process(self, records: Iterable[ConsumerRecord[Any, Any]]) -> list[ConsumerRecord[Any, Any]]:
+        """Add processed records; return those that were processed before, but none while repetitions are allowed."""
+        twice = []
+        for record in records:
+            tp = TopicPartition(record.topic, record.partition)
+            done = self._done.setdefault(tp, {})
+            self.count += 1
+            if done.get(record.offset) == record.leader_epoch:
+                self.doubles += 1
+                if self.strict_since is not None:
+                    twice.append(record)
+            done[record.offset] = record.leader_epoch
+        return twice
+
+    def first_missing(self, tp: TopicPartition, before: int | None = None) -> int | None:
+        """Return the first unprocessed offset below ``before`` (None: the committed records' end); None if none."""
+        truth = self._truth(tp)
+        if truth is None:
+            return None
+        high = truth.end if before is None else before
+        low = self._up_to.get(tp, 0)
+        done = self._done.get(tp, {})
+        missing = truth.first_from(low, high, committed=self.read_committed, but=done)
+        # Under read_committed, ``_up_to`` is not raised: once an open transaction commits, its records below the limit
+        # have to be processed, too.
+        if not self.read_committed:
+            self._up_to[tp] = max(low, min(high, truth.end) if missing is None else missing)
+        return missing
+
+    def next_from(self, tp: TopicPartition, offset: int) -> int | None:
+        """Return the first offset from ``offset`` on with a record that members must process, None if there is none."""
+        truth = self._truth(tp)
+        return None if truth is None else truth.first_from(offset, truth.end, committed=self.read_committed)
+
+
+@dataclass
+class SimulatedGroup:
+    """One group: its members, and the records that they have processed together."""
+
+    name: str
+    knobs: GroupKnobs
+    ledger: Ledger
+    members: list[MemberActor] = field(default_factory=list)
+    shards: frozenset[TopicPartition] = frozenset()  #: All shards of a group of workers; empty: a group of consumers.
+
+    def running(self) -> list[MemberActor]:
+        """Return the running members."""
+        return [member for member in self.members if member.is_running]
