@@ -10,7 +10,7 @@ from thinconsumer.errors import KafkaError, TopicAuthorizationFailedError
 from thinconsumer.linear_hashing import PartitionCounts
 from thinconsumer.metadata import Metadata
 from thinconsumer.ordered.leader_epochs import LeaderEpochRequests
-from thinconsumer.ordered.topics import OrderedTopic, Shape
+from thinconsumer.ordered.topics import GatedTopic, Shape
 from thinconsumer.timers import NEVER
 from thinconsumer.wire.error_codes import Code
 from thinconsumer.wire.partition_leader_epochs import (
@@ -28,7 +28,7 @@ class World:
         config = ConsumerConfig.from_options(group_id="g")
         self.metadata = Metadata(config, random.Random(1))
         self.epochs = LeaderEpochRequests("ordered", config, self.metadata, random.Random(1))
-        self.topic = OrderedTopic("t", Shape(ID, PartitionCounts(1, 3), frozenset(range(3)), 4))
+        self.topic = GatedTopic("t", Shape(ID, PartitionCounts(1, 3), frozenset(range(3)), 4))
         self.now = 10.0
 
     def send(self, *numbers):

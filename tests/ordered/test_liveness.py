@@ -8,8 +8,8 @@ from planting import Edit, planted
 
 from thinconsumer import TopicPartition
 from thinconsumer.ordered.delivery import STALLED_INTERVALS, OrderedDelivery
-from thinconsumer.ordered.group_positions import GroupPositions
-from thinconsumer.ordered.positions import PositionExchange
+from thinconsumer.ordered.known_positions import KnownPositions
+from thinconsumer.ordered.position_exchange import PositionExchange
 from thinconsumer.records.builder import NewRecord
 from thinconsumer.wire.consumer_group_positions import ConsumerGroupPositionsRequest
 from thinconsumer.wire.metadata import MetadataRequest
@@ -391,7 +391,7 @@ def emptied(world):
         ),
         pytest.param(
             rarely_polled,
-            Edit(GroupPositions, "step", "self._waits_since is not None and not self._has_polled", "False"),
+            Edit(KnownPositions, "step", "self._waits_since is not None and not self._has_polled", "False"),
             id="a poll after a request that could not wait for it adds no positions",
         ),
         pytest.param(

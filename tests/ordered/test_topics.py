@@ -9,7 +9,7 @@ from thinconsumer.linear_hashing import PartitionCounts
 from thinconsumer.metadata import Metadata, TopicMetadata
 from thinconsumer.ordered.gates import START, Gate, Requirement
 from thinconsumer.ordered.holds import Hold, HoldState
-from thinconsumer.ordered.topics import OrderedTopic, Shape, Threshold, shapes
+from thinconsumer.ordered.topics import GatedTopic, Shape, Threshold, shapes
 from thinconsumer.partitions import Partition
 from thinconsumer.position_states import PositionState
 from thinconsumer.types import PartitionInfo, TopicPartition
@@ -50,7 +50,7 @@ def epochs(number, created=(), deleted=(), error=0):
 
 
 def test_gates_follow_from_the_leader_epochs():
-    topic = OrderedTopic("t", shape(1, 2, 2))
+    topic = GatedTopic("t", shape(1, 2, 2))
     assert (topic.missing_epochs(0), topic.missing_epochs(1)) == (frozenset(), {1})
     assert topic.take_epochs([epochs(1, [5])])
     assert topic.missing_epochs(1) == frozenset()
@@ -59,7 +59,7 @@ def test_gates_follow_from_the_leader_epochs():
 
 
 def test_only_usable_leader_epochs_are_taken():
-    topic = OrderedTopic("t", shape(1, 2, 2))
+    topic = GatedTopic("t", shape(1, 2, 2))
     assert not topic.take_epochs([epochs(1, [5], error=3), epochs(7, [5])])
     assert topic.missing_epochs(1) == {1}
     # Numbers beyond the partition's own are of no use, and a broker could send any number of them.
@@ -70,7 +70,7 @@ def test_only_usable_leader_epochs_are_taken():
 
 
 def test_a_change_makes_everything_known_outdated():
-    topic = OrderedTopic("t", shape(1, 2, 2))
+    topic = GatedTopic("t", shape(1, 2, 2))
     topic.take_epochs([epochs(1, [5])])
     topic.thresholds[Requirement(0, 5)] = Threshold(8, 6)
     topic.asked[Requirement(1, 5)] = object()

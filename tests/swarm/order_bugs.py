@@ -5,8 +5,8 @@ from planting import PlantedBug, bug
 
 from thinconsumer.ordered import gates
 from thinconsumer.ordered.delivery import OrderedDelivery
-from thinconsumer.ordered.group_positions import GroupPositions
 from thinconsumer.ordered.holds import Hold
+from thinconsumer.ordered.known_positions import KnownPositions
 from thinconsumer.produce.accumulator import Accumulator
 from thinconsumer_testing.broker.group import positions
 from thinconsumer_testing.broker.ordered import changes
@@ -45,7 +45,7 @@ ORDER_ROWS = (
     ),
     ordered(
         "records that are fetched count as processed",
-        (GroupPositions, "_own", "return partition.cursor.offset", "return partition.cursor.fetch_offset"),
+        (KnownPositions, "_own", "return partition.cursor.offset", "return partition.cursor.fetch_offset"),
     ),
     ordered(
         "a change holds nothing",
@@ -88,7 +88,7 @@ ORDER_ROWS = (
     ordered(
         "a held empty partition has a position, and its gates are forgotten",
         FORGOTTEN_GATES,
-        (GroupPositions, "_own", " or partition.delivery_end == NOTHING", ""),
+        (KnownPositions, "_own", " or partition.delivery_end == NOTHING", ""),
     ),
     ordered(
         "leaders accept records with any partition count",

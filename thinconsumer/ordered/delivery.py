@@ -26,12 +26,12 @@ from ..types import TopicPartition
 from ..wire.consumer_group_positions import ConsumerGroupPositionsRequest
 from ..wire.partition_leader_epochs import PartitionLeaderEpochsForPartitionsRequest
 from .gates import Requirement
-from .group_positions import GroupPositions
 from .holds import Hold, HoldState
 from .key_gatekeeper import KeyGatekeeper
+from .known_positions import KnownPositions
 from .leader_epochs import LeaderEpochRequests
-from .positions import Place, Report
-from .topics import OrderedTopic, Shape, shapes
+from .position_exchange import Place, Report
+from .topics import GatedTopic, Shape, shapes
 
 if TYPE_CHECKING:
     from ..group.group import Group
@@ -52,7 +52,7 @@ class LogStart:
         self.offset: int | None = None  #: None until the leader has answered.
 
 
-class OrderedDelivery(KeyGatekeeper[OrderedTopic]):
+class OrderedDelivery(KeyGatekeeper[GatedTopic]):
     """Holds the assigned partitions of changed topics, and opens their gates."""
 
     REASONS: ClassVar = {
@@ -75,7 +75,7 @@ class OrderedDelivery(KeyGatekeeper[OrderedTopic]):
         super().__init__(ASKER, config, partitions, metadata, random, group)
         self._lookups = lookups
         self._epochs = LeaderEpochRequests(ASKER, config, metadata, random)
-        self.positions = GroupPositions(config, partitions, random, group)
+        self.positions = KnownPositions(config, partitions, random, group)
         #: The topics with ordered delivery that were read before their first change, which created this manager.
         self._read_before = frozenset(partitions.counts)
         self._log_starts: dict[Partition, LogStart] = {}  #: The log starts that are looked up, or wait to be used.
@@ -140,7 +140,7 @@ class OrderedDelivery(KeyGatekeeper[OrderedTopic]):
         self._has_moved = True
         return True
 
-    def _awaited_progress(self, topic: OrderedTopic, hold: Hold) -> Iterator[str]:
+    def _awaited_progress(self, topic: GatedTopic, hold: Hold) -> Iterator[str]:
         for one in hold.gate.requires if hold.gates else ():
             threshold, position = topic.thresholds.get(one), self.positions.of(topic, one.partition)
             if threshold is not None and (position is None or position < threshold.offset):
@@ -164,7 +164,7 @@ class OrderedDelivery(KeyGatekeeper[OrderedTopic]):
             if topic is not None:
                 self._forget(name)
             is_read = topic is None and name in self._read_before
-            topic = self._topics[name] = OrderedTopic(name, shape)
+            topic = self._topics[name] = GatedTopic(name, shape)
             if is_read:
                 topic.holds = {p: Hold.free(p) for p in self._partitions if p.tp.topic == name}
                 topic.changed(shape)
@@ -175,7 +175,7 @@ class OrderedDelivery(KeyGatekeeper[OrderedTopic]):
             self._log_starts.clear()
             self.positions.topic_changed()
 
-    def _adopt(self, topic: OrderedTopic) -> None:
+    def _adopt(self, topic: GatedTopic) -> None:
         """Let Fetch requests carry the topic's count from now on, and begin new partitions with all records held."""
         self._partitions.set_count(topic.name, topic.shape.counts.undeleted)
         if topic.shape.has_changed:
@@ -194,12 +194,12 @@ class OrderedDelivery(KeyGatekeeper[OrderedTopic]):
 
     # --- holds ---
 
-    def _find_gates(self, topic: OrderedTopic, hold: Hold, now: float) -> None:
+    def _find_gates(self, topic: GatedTopic, hold: Hold, now: float) -> None:
         number = hold.partition.tp.partition
         if not topic.missing_epochs(number):
             hold.epochs_found(topic.gates(number), topic.creation(number))
 
-    def _decide_start(self, topic: OrderedTopic, hold: Hold, now: float) -> None:
+    def _decide_start(self, topic: GatedTopic, hold: Hold, now: float) -> None:
         partition = hold.partition
         if partition.topic_id != topic.shape.topic_id:
             return  # the position may still be that of a topic of the same name, which was deleted
@@ -229,7 +229,7 @@ class OrderedDelivery(KeyGatekeeper[OrderedTopic]):
 
         self._lookups.add(LeaderQuery(partition.tp, Reset.EARLIEST, wanted, found, failed))
 
-    def _find_thresholds(self, topic: OrderedTopic, hold: Hold, now: float) -> None:
+    def _find_thresholds(self, topic: GatedTopic, hold: Hold, now: float) -> None:
         hold.hold_unfetched()
         missing = [one for one in hold.thresholds if not self._thresholds.is_current(topic, one)]
         for one in missing:
@@ -239,7 +239,7 @@ class OrderedDelivery(KeyGatekeeper[OrderedTopic]):
             hold.thresholds_found(-1 if own is None else own.offset)
             hold.ask_again_at = now + STALLED_INTERVALS * self.positions.interval
 
-    def _compare_positions(self, topic: OrderedTopic, hold: Hold, now: float) -> None:
+    def _compare_positions(self, topic: GatedTopic, hold: Hold, now: float) -> None:
         outdated = [one for one in hold.thresholds if not self._thresholds.is_current(topic, one)]
         if now >= hold.ask_again_at:
             outdated = hold.thresholds
@@ -252,7 +252,7 @@ class OrderedDelivery(KeyGatekeeper[OrderedTopic]):
         if self._is_read(topic, hold):
             hold.passed()
 
-    def _await_callback(self, topic: OrderedTopic, hold: Hold, now: float) -> None:
+    def _await_callback(self, topic: GatedTopic, hold: Hold, now: float) -> None:
         """Open the gate at once without a listener. Otherwise wait for its call, which a later poll makes: a rebalance
         that ends before this poll may have given an awaited partition to a member that reads from the last commit on.
         """
@@ -260,7 +260,7 @@ class OrderedDelivery(KeyGatekeeper[OrderedTopic]):
         if hold.state is HoldState.AWAITING_CALLBACK and hold.gates and not self._is_read(topic, hold):
             hold.positions_lost()
 
-    def _is_read(self, topic: OrderedTopic, hold: Hold) -> bool:
+    def _is_read(self, topic: GatedTopic, hold: Hold) -> bool:
         """Return whether the group has read all that the gate requires; False if a threshold is not known."""
         for one in hold.gate.requires:
             threshold = topic.thresholds.get(one)
@@ -269,7 +269,7 @@ class OrderedDelivery(KeyGatekeeper[OrderedTopic]):
                 return False
         return True
 
-    def _look_up_stalled(self, topic: OrderedTopic, hold: Hold, now: float) -> None:
+    def _look_up_stalled(self, topic: GatedTopic, hold: Hold, now: float) -> None:
         """Look up the log starts of awaited partitions in which the group makes no progress, with ``assign()``.
 
         No member owns such a partition. If retention has emptied it, it may never be read, as there is nothing to read.
@@ -286,7 +286,7 @@ class OrderedDelivery(KeyGatekeeper[OrderedTopic]):
             elif now >= seen[1] + STALLED_INTERVALS * self.positions.interval:
                 self._look_up_first_offset(topic, tp)
 
-    def _look_up_first_offset(self, topic: OrderedTopic, tp: TopicPartition) -> None:
+    def _look_up_first_offset(self, topic: GatedTopic, tp: TopicPartition) -> None:
         def wanted() -> bool:
             return self._topics.get(tp.topic) is topic and tp.partition in topic.stalled
 

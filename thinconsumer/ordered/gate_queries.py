@@ -18,7 +18,7 @@ from ..wire.partition_leader_epochs import PartitionLeaderEpochsForPartitionsReq
 from .gates import START, Requirement
 from .leader_epochs import LeaderEpochRequests
 from .thresholds import Thresholds
-from .topics import OrderedTopic, Shape, shapes
+from .topics import GatedTopic, Shape, shapes
 
 ASKER = "gate queries"
 
@@ -45,7 +45,7 @@ class GateQueries:
         self._thresholds = Thresholds(config, metadata, random, ASKER)
         self._names: tuple[str, ...] = ()
         self._call: Call[TopicGates] | None = None
-        self._topics: dict[str, OrderedTopic] = {}
+        self._topics: dict[str, GatedTopic] = {}
         self.version = 0  #: Incremented when :meth:`topics` changes.
 
     def ask(self, names: Collection[str]) -> Call[TopicGates]:
@@ -131,12 +131,12 @@ class GateQueries:
             if topic is None or topic.shape != shape:
                 if topic is not None:
                     topic.clear()
-                self._topics[name] = OrderedTopic(name, shape)
+                self._topics[name] = GatedTopic(name, shape)
 
     def _changed(self, names: Collection[str]) -> dict[str, Shape]:
         return {n: shape for n, shape in shapes(self._metadata).items() if n in names and shape.has_changed}
 
-    def _missing_epochs(self) -> Iterator[tuple[OrderedTopic, frozenset[int]]]:
+    def _missing_epochs(self) -> Iterator[tuple[GatedTopic, frozenset[int]]]:
         for topic in self._topics.values():
             missing = frozenset[int]().union(*map(topic.missing_epochs, topic.shape.existing))
             if missing:
@@ -156,7 +156,7 @@ class GateQueries:
             self._thresholds.ask(topic, one)
         return not missing
 
-    def _offset_gates(self, topic: OrderedTopic) -> dict[int, list[OffsetGate]]:
+    def _offset_gates(self, topic: GatedTopic) -> dict[int, list[OffsetGate]]:
         def offset(one: Requirement) -> int:
             return topic.thresholds[one].offset
 

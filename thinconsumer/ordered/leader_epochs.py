@@ -19,7 +19,7 @@ from ..wire.partition_leader_epochs import (
     PartitionLeaderEpochsTopic,
     PartitionLeaderEpochsTopicResult,
 )
-from .topics import OrderedTopic
+from .topics import GatedTopic
 
 log = logging.getLogger(__name__)
 
@@ -69,7 +69,7 @@ class LeaderEpochRequests:
         self._in_flight = None
         self._retry.succeeded()
 
-    def handle(self, answer: Answer, topics: Mapping[bytes, OrderedTopic], now: float) -> None:
+    def handle(self, answer: Answer, topics: Mapping[bytes, GatedTopic], now: float) -> None:
         """Take the response to the request of :meth:`step`, for these topics by id."""
         if answer.request is not self._in_flight:
             log.debug("dropped a late %s response", API)
@@ -94,7 +94,7 @@ class LeaderEpochRequests:
         self._outages.recovered(None, now, "brokers answer with leader epochs again")
 
     def _take(
-        self, topic: OrderedTopic, row: PartitionLeaderEpochsTopicResult, node_id: int
+        self, topic: GatedTopic, row: PartitionLeaderEpochsTopicResult, node_id: int
     ) -> tuple[KafkaError, bool] | None:
         """Take one topic's leader epochs; return the error, and whether it is final, if there is any."""
         codes = [(row.error_code, Scope.TOPIC), *((one.error_code, Scope.PARTITION) for one in row.partitions)]

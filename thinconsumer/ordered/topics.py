@@ -92,7 +92,7 @@ class HeldTopic:
         raise NotImplementedError
 
 
-class OrderedTopic(EpochEnds, HeldTopic):
+class GatedTopic(EpochEnds, HeldTopic):
     """One topic with its changes, as far as brokers have reported them, and the holds of its assigned partitions."""
 
     def __init__(self, name: str, shape: Shape) -> None:
@@ -108,7 +108,7 @@ class OrderedTopic(EpochEnds, HeldTopic):
         self._answered: set[int] = set()  #: The partitions with known leader epochs.
 
     def __repr__(self) -> str:
-        return f"<OrderedTopic {self.name} {self.shape.counts}>"
+        return f"<GatedTopic {self.name} {self.shape.counts}>"
 
     def ends(self) -> tuple[EpochEnds, ...]:
         return (self,)

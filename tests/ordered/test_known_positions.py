@@ -12,9 +12,9 @@ from thinconsumer.group.coordinator import Coordinator
 from thinconsumer.group.identity import Identity
 from thinconsumer.linear_hashing import PartitionCounts
 from thinconsumer.metadata import Metadata
-from thinconsumer.ordered.group_positions import QUIET_PACE, QUIET_RESPONSES, READ, SILENT_RESPONSES, GroupPositions
 from thinconsumer.ordered.holds import NOTHING, Hold
-from thinconsumer.ordered.topics import OrderedTopic, Shape
+from thinconsumer.ordered.known_positions import QUIET_PACE, QUIET_RESPONSES, READ, SILENT_RESPONSES, KnownPositions
+from thinconsumer.ordered.topics import GatedTopic, Shape
 from thinconsumer.partitions import Partitions
 from thinconsumer.position_states import PositionEvent
 from thinconsumer.types import Node, OffsetAndMetadata, TopicPartition
@@ -62,8 +62,8 @@ class World:
         self.partitions.assign([P1])
         self.own = self.partitions.require(P1)
         self.own.place(PositionEvent.SEEK, 7)
-        self.positions = GroupPositions(config, self.partitions, source, self.group)
-        self.topic = OrderedTopic("t", Shape(ID, PartitionCounts(1, 2), frozenset(range(2))))
+        self.positions = KnownPositions(config, self.partitions, source, self.group)
+        self.topic = GatedTopic("t", Shape(ID, PartitionCounts(1, 2), frozenset(range(2))))
         self.topic.holds[self.own] = Hold.free(self.own)
         self.topics = {"t": self.topic}
         self.now = 100.0

@@ -1,7 +1,7 @@
 """How far the group has read each partition, from the best source that a consumer has (KIP-253).
 
 For its own partitions a consumer takes its own positions, for other partitions those that their owners send
-(:mod:`.positions`). If there is none, it takes the committed offset, which is never ahead of the position: with
+(:mod:`.position_exchange`). If there is none, it takes the committed offset, which is never ahead of the position: with
 ``assign()``, for owners that send no positions, and for coordinators without ConsumerGroupPositions.
 """
 
@@ -17,8 +17,8 @@ from ..errors import KafkaError
 from ..partitions import NOTHING, Partition, Partitions
 from ..timers import NEVER, Random
 from ..types import OffsetAndMetadata, TopicPartition
-from .positions import Place, PositionExchange, Report
-from .topics import OrderedTopic
+from .position_exchange import Place, PositionExchange, Report
+from .topics import GatedTopic
 
 if TYPE_CHECKING:
     from ..group.group import Group
@@ -35,7 +35,7 @@ QUIET_PACE = 10
 READ = float("inf")
 
 
-class GroupPositions:
+class KnownPositions:
     """Finds the positions of the group, and sends those of this member to the others."""
 
     def __init__(self, config: ConsumerConfig, partitions: Partitions, random: Random, group: Group | None) -> None:
@@ -78,7 +78,7 @@ class GroupPositions:
         self._committed = {}
         self._call = None
 
-    def of(self, topic: OrderedTopic, number: int) -> float | None:
+    def of(self, topic: GatedTopic, number: int) -> float | None:
         """Return the group's position in a partition; None if it is not known."""
         tp = TopicPartition(topic.name, number)
         own = self._partitions.get(tp)
@@ -100,7 +100,7 @@ class GroupPositions:
                 self._committed = {tp: value.offset for tp, value in call.result().items() if value is not None}
 
     def step(
-        self, now: float, topics: Mapping[str, OrderedTopic], awaited: Mapping[Place, TopicPartition]
+        self, now: float, topics: Mapping[str, GatedTopic], awaited: Mapping[Place, TopicPartition]
     ) -> list[Request]:
         """Return the request that is due; ``awaited`` are the partitions of others that this consumer waits for."""
         exchange = self._exchange
@@ -121,7 +121,7 @@ class GroupPositions:
             self._has_polled, self._waits_since = False, None
         return requests
 
-    def _waits_for_poll(self, now: float, exchange: PositionExchange, topics: Mapping[str, OrderedTopic]) -> bool:
+    def _waits_for_poll(self, now: float, exchange: PositionExchange, topics: Mapping[str, GatedTopic]) -> bool:
         """Return whether the request that is due waits for a poll: not for ever, as an application may only call
         ``drive``.
         """
@@ -131,7 +131,7 @@ class GroupPositions:
             self._waits_since = now
         return now < self._waits_since + self.interval / 2
 
-    def _withdraw_outdated(self, exchange: PositionExchange, topics: Mapping[str, OrderedTopic]) -> None:
+    def _withdraw_outdated(self, exchange: PositionExchange, topics: Mapping[str, GatedTopic]) -> None:
         """Withdraw positions that a poll has added and that have moved back since, by a seek."""
         if exchange.ready:
             own = {place: one.cursor.offset for place, one in self._own_requested(topics).items()}
@@ -162,7 +162,7 @@ class GroupPositions:
         if self._exchange is not None:
             self._exchange.quiet_responses = 0
 
-    def due_reports(self, now: float, topics: Mapping[str, OrderedTopic]) -> dict[Place, Report] | None:
+    def due_reports(self, now: float, topics: Mapping[str, GatedTopic]) -> dict[Place, Report] | None:
         """Return the positions that the next request has to contain; None if it does not wait for those of a poll."""
         if self._exchange is None or not (self._awaits_poll or self._owes_positions):
             return None
@@ -193,7 +193,7 @@ class GroupPositions:
             return None
         return partition.cursor.offset
 
-    def _own_requested(self, topics: Mapping[str, OrderedTopic]) -> dict[Place, Partition]:
+    def _own_requested(self, topics: Mapping[str, GatedTopic]) -> dict[Place, Partition]:
         """Return this member's partitions that members wait for, if they have a position."""
         found: dict[Place, Partition] = {}
         requested = self._exchange.requested if self._exchange is not None else {}

@@ -12,7 +12,7 @@ from thinconsumer.group.commit_identity import CommitIdentity
 from thinconsumer.group.coordinator import Coordinator
 from thinconsumer.group.identity import Identity
 from thinconsumer.metadata import Metadata
-from thinconsumer.ordered.positions import PositionExchange, Report, is_worth_sending
+from thinconsumer.ordered.position_exchange import PositionExchange, Report, is_worth_sending
 from thinconsumer.timers import NEVER
 from thinconsumer.types import Node
 from thinconsumer.wire.consumer_group_positions import (
