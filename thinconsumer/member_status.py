@@ -101,8 +101,8 @@ class MemberHealthMonitor:
         if coordinator.target() is None:
             words, error = f"the coordinator of group {coordinator.group_id} is not known", coordinator.last_error
             yield Obstacle(words if error is None else f"{words} (last error: {error})", error, words)
-        if member.held is not None:
-            yield Obstacle(f"the membership is not confirmed: {member.held}", key="held")
+        if member.unconfirmed is not None:
+            yield Obstacle(f"the membership is not confirmed: {member.unconfirmed}", key="held")
         if not member.is_settled:
             yield Obstacle(f"the member is {member.state.value}", key="unsettled")
             return

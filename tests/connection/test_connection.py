@@ -366,7 +366,7 @@ def test_a_request_written_shortly_before_its_deadline_gets_time_for_an_answer(r
 def test_a_long_poll_written_late_gets_the_time_that_the_broker_holds_it_back(ready):
     """On a slow way, connecting took the time that the answer needs: each connection would end before the first one."""
     request = ready.request(allowance=2.2)
-    request.held_back = 1.1
+    request.max_wait = 1.1
     ready.now = 1.2
     ready.connection.send(request, 0.0, request.deadline, ready.now)
     assert ready.connection.wake_at() == pytest.approx(1.2 + LEAST_ANSWER_TIME + 1.1)

@@ -46,9 +46,9 @@ def test_a_frame_counts_whole_and_once_until_its_last_slice_is_released():
     a, b = partition(0), partition(1)
     buffer.add(fetched(a, frame))
     buffer.add(fetched(b, frame))
-    assert buffer.pinned == 1000 and (buffer.held(a), buffer.held(b)) == (10, 10)
+    assert buffer.pinned == 1000 and (buffer.size_of(a), buffer.size_of(b)) == (10, 10)
     drain(buffer, a)
-    assert buffer.pinned == 1000 and buffer.held(a) == 0
+    assert buffer.pinned == 1000 and buffer.size_of(a) == 0
     drain(buffer, b)
     assert buffer.pinned == 0 and not buffer.queues and buffer.records == 0
 
@@ -85,7 +85,7 @@ def test_an_error_pins_no_memory_once_all_records_before_it_are_returned():
     first.chunks, first.chunk = [None], 1
     buffer.break_off(first, error)
     assert buffer.head(a) is first and first.error is error and first.count == 1 and not len(first.batches.source)
-    assert buffer.pinned == 100 and buffer.held(a) == 0 and buffer.broken(a)
+    assert buffer.pinned == 100 and buffer.size_of(a) == 0 and buffer.broken(a)
     drain(buffer, b)
     assert buffer.pinned == 0
     a.place(PositionEvent.SEEK, 6)
@@ -95,7 +95,7 @@ def test_an_error_pins_no_memory_once_all_records_before_it_are_returned():
 
 def test_an_unknown_partition_has_no_entries():
     buffer, a = Buffer(), partition()
-    assert buffer.head(a) is None and buffer.held(a) == 0 and not buffer.queue(a) and not buffer.broken(a)
+    assert buffer.head(a) is None and buffer.size_of(a) == 0 and not buffer.queue(a) and not buffer.broken(a)
     buffer.rotate(a)
     assert buffer.turns() == []
 

@@ -327,8 +327,8 @@ def test_partitions_paused_one_by_one_are_decoded_batch_by_batch(world, kit, cal
         world.receive({partition.tp: b"".join(kit.batch(n * 10, 10) for n in range(400))})
         take(world, 1)
         partition.paused = True
-    assert len(calls) == chunks.HELD_BACK_MAX + 1
-    assert ahead(world) < (chunks.HELD_BACK_MAX + 1) * 4100 + 30 * 10
+    assert len(calls) == chunks.WITHHELD_MAX + 1
+    assert ahead(world) < (chunks.WITHHELD_MAX + 1) * 4100 + 30 * 10
 
 
 def test_a_corrupt_batch_is_raised_after_the_records_before_it(world, kit, calls):

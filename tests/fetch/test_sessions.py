@@ -216,8 +216,8 @@ def test_naming_only_changes_plans_the_same_requests(steps):
             unwanted = [*(before.keys() - wants.keys()), TopicPartition("never held", 0)]
         plan = changes.plan(some, sessions=True, uses_ids=uses_ids, unwanted=unwanted)
         assert plan == whole.plan(wants, sessions=True, uses_ids=uses_ids)
-        assert changes.held.wanted == whole.held.wanted == wants
-        assert changes.held.names == {
+        assert changes.listed.wanted == whole.listed.wanted == wants
+        assert changes.listed.names == {
             want.topic_id: tp.topic for tp, want in wants.items() if want.topic_id.strip(b"\0")
         }
         before = wants
@@ -238,18 +238,18 @@ def partition(tp=A) -> Partition:
 def test_a_partition_that_leaves_the_session_is_no_longer_confirmed_by_it():
     ours, one, other = session(), partition(A), partition(B)
     say(ours, {A: wanted(), B: wanted()})
-    held = ours.held
+    listed = ours.listed
     for each in (one, other):
-        held.expect(each)
-        each.confirmation = held.confirmation
-    assert held.unconfirmed == {A: one, B: other}
-    held.confirmation.at = 5.0
+        listed.expect(each)
+        each.confirmation = listed.confirmation
+    assert listed.unconfirmed == {A: one, B: other}
+    listed.confirmation.at = 5.0
     ours.answered(9)
     say(ours, {B: wanted()})
-    held.confirmation.at = 8.0
+    listed.confirmation.at = 8.0
     assert (one.confirmed_at, other.confirmed_at) == (5.0, 8.0)
     assert not one.confirmation.is_current and other.confirmation.is_current
     ours.reset()
     assert not other.confirmation.is_current and other.confirmed_at == 8.0
-    ours.held.confirmation.at = 9.0
+    ours.listed.confirmation.at = 9.0
     assert other.confirmed_at == 8.0

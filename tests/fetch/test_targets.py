@@ -24,7 +24,7 @@ def expected(world):
     share = world.config.max_buffered_bytes // max(1, len(fetchable))
     by_node, left_out, leaderless = {}, set(), set()
     for p in fetchable:
-        if world.buffer.head(p) is not None and (world.buffer.held(p) >= share or world.buffer.broken(p)):
+        if world.buffer.head(p) is not None and (world.buffer.size_of(p) >= share or world.buffer.broken(p)):
             left_out.add(p)
             continue
         preferred = p.preferred_replica
@@ -94,7 +94,7 @@ class Changes:
         self.sent.update({-node: second for node, second in self.world.seconds.items()})
         planner = self.world.planner
         for node, one in sent.items():
-            held = one.request.context.held
+            held = one.request.context.listed
             for partition in planner.targets.wanted(node):
                 want = planner._want(partition, held.wanted[partition.tp].max_bytes)
                 assert held.wanted[partition.tp] == want, "the session differs from what is to be fetched"

@@ -59,7 +59,7 @@ def test_the_identity_to_commit_under(now, who):
 
 
 @pytest.mark.parametrize(
-    ("now", "is_held"),
+    ("now", "awaits_sync"),
     [
         (member(FIVE), False),
         (member(FIVE, is_rebalancing=True), False),  # the coordinator accepts the old generation while others join
@@ -69,9 +69,9 @@ def test_the_identity_to_commit_under(now, who):
         (MANUAL, False),
     ],
 )
-def test_commits_are_held_from_the_join_until_the_sync(now, is_held):
+def test_commits_are_held_from_the_join_until_the_sync(now, awaits_sync):
     """Meanwhile the coordinator rejects commits of every generation."""
-    assert now.is_held is is_held
+    assert now.awaits_sync is awaits_sync
 
 
 @pytest.mark.parametrize(

@@ -111,8 +111,8 @@ def test_each_request_has_its_deadline_and_connection(requests):
     assert (request.asker, request.target, request.deadline) == ("member", Target(1, "group"), 105.0)
     assert (requests.sent_at, requests.is_written) == (100.0, False)
     assert requests.take(Answer(request, 1))
-    again = send(requests, 101.0, deadline=102.0, context="c", min_version=2, max_version=lambda: 3, held_back=1.0)
-    assert (again.deadline, again.context, again.min_version, again.max_version(), again.held_back) == (
+    again = send(requests, 101.0, deadline=102.0, context="c", min_version=2, max_version=lambda: 3, max_wait=1.0)
+    assert (again.deadline, again.context, again.min_version, again.max_version(), again.max_wait) == (
         102.0, "c", 2, 3, 1.0,
     )  # fmt: skip
 

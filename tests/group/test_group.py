@@ -49,7 +49,7 @@ def test_an_unused_group_sends_no_request(make):
     group = make()
     assert step(group, 1.0) == [] and all(manager.wake_at(1.0) == NEVER for manager in group.managers())
     assert group.topics() == frozenset() and not group.wants_all_topics and not group.has_work(1.0)
-    assert list(group.errors()) == [] and group.member.held is None
+    assert list(group.errors()) == [] and group.member.unconfirmed is None
 
 
 def test_subscribing_searches_for_the_coordinator(make):

@@ -223,7 +223,7 @@ class Connection:
         try:
             version = self._version_for(request)
             message = request.build(version)
-            deadline = max(deadline, now + min(LEAST_ANSWER_TIME + request.held_back, deadline - queued_at))
+            deadline = max(deadline, now + min(LEAST_ANSWER_TIME + request.max_wait, deadline - queued_at))
             self._write(message, version, now, deadline, request)
         except KafkaError as error:
             self._answer(Answer(request, self.node_id, error=error))

@@ -52,7 +52,7 @@ class Request:
     max_version: Callable[[], int] | None = None
     #: Seconds for which the broker may hold back the response, as in a long poll. Even a request that has waited long
     #: for its connection gets at least this much time for its answer, or it would time out before the broker answers.
-    held_back: float = 0.0
+    max_wait: float = 0.0
 
 
 @dataclass(slots=True, eq=False)

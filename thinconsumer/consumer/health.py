@@ -142,7 +142,7 @@ class HealthMonitor:
         last known end of the log.
         """
         confirmed_at = partition.confirmed_at
-        return not managers.buffer.held(partition) and (confirmed_at is None or now - confirmed_at > self._patience)
+        return not managers.buffer.size_of(partition) and (confirmed_at is None or now - confirmed_at > self._patience)
 
     def report(self, managers: ConsumerManagers, now: float) -> Health:
         """Return the consumer's health."""
@@ -216,8 +216,8 @@ class HealthMonitor:
                 yield Obstacle(str(error), error)
         if not group.subscription.is_subscribed:
             return
-        if group.member.held is not None:
-            yield Obstacle(f"records are held back: {group.member.held}")
+        if group.member.unconfirmed is not None:
+            yield Obstacle(f"records are held back: {group.member.unconfirmed}")
         if not member.is_settled:
             words = f"the member is {member.state.value}"
             yield Obstacle(f"the member is {group.member.situation}", key=words)
@@ -259,7 +259,7 @@ class HealthMonitor:
             idle = idle or partition.pending_revocation or partition.unsubscribed  # the member's state tells more
             # _held() names what a held partition waits for.
             idle = idle or (partition.is_held and partition.has_position)
-            if idle or managers.buffer.held(partition):
+            if idle or managers.buffer.size_of(partition):
                 self._excused[partition.tp] = now
                 continue
             confirmation = partition.confirmation
@@ -288,20 +288,20 @@ class HealthMonitor:
     def _suspects(self, managers: ConsumerManagers, has_ready: bool, now: float) -> list[Partition]:
         """Return the partitions that may make no progress, in the order of assignment.
 
-        All others are held by a fetch session that a response has confirmed lately, which takes one comparison for
+        All others are in a fetch session that a response has confirmed lately, which takes one comparison for
         each session.
         """
         partitions, planner = managers.partitions, managers.planner
         found = {*partitions.unconfirmed(), *partitions.without_position(), *planner.leaderless()}
         found.update(managers.buffer.turns())
-        for is_asking, held in planner.sessions():
-            confirmation = held.confirmation
+        for is_asking, listed in planner.sessions():
+            confirmation = listed.confirmation
             if has_ready and not is_asking:
                 confirmation.excused_at = now
             elif confirmation.at is not None:
                 since = max(confirmation.at, confirmation.excused_at or 0.0)
                 if now - since > self._silence_limit(managers):
-                    found.update(p for p, _ in held.cursors.values() if p.confirmation is confirmation)
+                    found.update(p for p, _ in listed.cursors.values() if p.confirmation is confirmation)
         return sorted((p for p in found if partitions.get(p.tp) is p), key=lambda p: p.number)
 
     def _silence_limit(self, managers: ConsumerManagers) -> float:

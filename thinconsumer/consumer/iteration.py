@@ -151,4 +151,4 @@ class Iteration:
             self._reader.attend(self.now())
             now = shell.run_due(self.now())
         self.drive_at = self.now() + DRIVE_EVERY
-        return group is not None and (group.has_work(now) or group.member.held is not None)
+        return group is not None and (group.has_work(now) or group.member.unconfirmed is not None)

@@ -196,8 +196,8 @@ class ConsumerCore:
     def wake_at(self) -> float:
         """Return when the application has to call the consumer again at the latest."""
         group = self.managers.group
-        if self.managers.buffer.has_ready() and (group is None or not group.member.held):
-            return self.shell.driver.now()  # now; ``held`` is why the member returns no records
+        if self.managers.buffer.has_ready() and (group is None or not group.member.unconfirmed):
+            return self.shell.driver.now()  # now; ``unconfirmed`` is why the member returns no records
         self._note_room()
         return self.shell.wake_at()
 
@@ -251,8 +251,8 @@ class ConsumerCore:
                 error = self._next_error(may_wait=now < deadline)
             if error is not None and not self._owes_records:
                 self._raise(error)
-            is_held = group is not None and group.member.withholds(may_wait=now < deadline)
-            poll_result = PollResult() if is_held else self._gather(limit, ends, form)
+            is_unconfirmed = group is not None and group.member.withholds(may_wait=now < deadline)
+            poll_result = PollResult() if is_unconfirmed else self._gather(limit, ends, form)
             if poll_result.count:
                 self._owes_records = False
                 return poll_result

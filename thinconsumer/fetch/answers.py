@@ -27,7 +27,7 @@ from ..wire.fetch import FetchResponse, PartitionData
 from .buffer import Buffer, Fetched, Frame
 from .planner import Asked, Planner
 from .second import SecondFetch
-from .sessions import FIRST_INCREMENTAL_EPOCH, FetchSession, HeldPartitions
+from .sessions import FIRST_INCREMENTAL_EPOCH, FetchSession, SessionPartitions
 
 log = logging.getLogger(__name__)
 
@@ -78,7 +78,7 @@ class Answers:
         """
         self._shared_jitter.redraw()
         asked: Asked = answer.request.context
-        session, held, second = asked.session, asked.held, asked.second
+        session, listed, second = asked.session, asked.listed, asked.second
         sent: FetchSession | SecondFetch = second or session
         sent.reserved = 0
         if self._generation != self._partitions.generation:
@@ -102,10 +102,10 @@ class Answers:
         rejected: dict[TopicPartition, Partition] = {}
         is_smooth, has_dropped = True, False
         for topic in response.responses:
-            name = topic.topic or held.names.get(topic.topic_id) or ""
+            name = topic.topic or listed.names.get(topic.topic_id) or ""
             for data in topic.partitions:
                 key: Any = name, data.partition_index  # equal to the TopicPartition, which takes longer to make
-                known = held.cursors.get(key)
+                known = listed.cursors.get(key)
                 if known is None:
                     log.debug("ignoring data of node %s for %s-%s: it was not in the request", asked.node_id, *key)
                     continue
@@ -117,7 +117,7 @@ class Answers:
                 elif data.error_code:
                     rejected[tp] = partition
                     self._partition_error(asked, partition, data, response.node_endpoints, now)
-                elif held.wanted[tp].fetch_offset != cursor.fetch_offset:
+                elif listed.wanted[tp].fetch_offset != cursor.fetch_offset:
                     # While this Fetch was in flight, the response of another node has advanced the partition's fetch
                     # offset. Either node may be a deposed leader with a diverged log, so records of one must never be
                     # appended to those of the other.
@@ -128,29 +128,29 @@ class Answers:
         if second is not None:
             # Also records that are dropped may have filled the response.
             if not any(data.records for topic in response.responses for data in topic.partitions):
-                second.got_nothing(held)
+                second.got_nothing(listed)
             return is_smooth and not rejected
-        if rejected or held.unconfirmed:
-            self._confirm(held, rejected)
-        held.confirmation.at = now  # those rejected keep the time of the response before
+        if rejected or listed.unconfirmed:
+            self._confirm(listed, rejected)
+        listed.confirmation.at = now  # those rejected keep the time of the response before
         if not frame.users and not has_dropped:
             # Records that came too late for a seek do not count: a program that reads at random offsets would otherwise
             # get its records at the pace of this backoff.
             session.pace(now, self._pause_s)
         return is_smooth and not rejected
 
-    def _confirm(self, held: HeldPartitions, rejected: dict[TopicPartition, Partition]) -> None:
+    def _confirm(self, listed: SessionPartitions, rejected: dict[TopicPartition, Partition]) -> None:
         """Let the response confirm the log ends of all partitions of the request, except those rejected.
 
         An incremental response leaves out partitions without new data (KIP-227), which confirms their log ends, too.
         """
         for tp, partition in rejected.items():
-            held.end_confirmation(partition)
-            held.unconfirmed[tp] = partition
-        if held.unconfirmed:
-            confirmed = [partition for tp, partition in held.unconfirmed.items() if tp not in rejected]
-            self._partitions.confirm(confirmed, held.confirmation)
-            held.unconfirmed = rejected
+            listed.end_confirmation(partition)
+            listed.unconfirmed[tp] = partition
+        if listed.unconfirmed:
+            confirmed = [partition for tp, partition in listed.unconfirmed.items() if tp not in rejected]
+            self._partitions.confirm(confirmed, listed.confirmation)
+            listed.unconfirmed = rejected
 
     def _failed(self, asked: Asked, error: KafkaError | None, response: FetchResponse | None, now: float) -> None:
         if asked.second is not None:
@@ -401,15 +401,15 @@ class Answers:
         count, records = len(batches.counts), sum(batches.counts)
         size, start = batches.starts[-1] - batches.starts[0], cursor.fetch_offset
         fetched = Fetched(partition, batches, frame, count, size, records, cursor, start, broken, aborted)
-        held = self._buffer.add(fetched)
+        size = self._buffer.add(fetched)
         if broken is not None:
             partition.report_change()
         if batches:
             self.records += records
-            self._planner.targets.fetched(partition, held)
+            self._planner.targets.fetched(partition, size)
             cursor.fetch_offset = batches.next_offset
             cursor.fetch_epoch = batches.leader_epoch
-            sent = asked.held.wanted[partition.tp].leader_epoch
+            sent = asked.listed.wanted[partition.tp].leader_epoch
             if 0 <= sent < partition.leader_epoch and partition.state is PositionState.FETCHING:
                 # This response of the previous leader came after the leader change was detected. A validation that the
                 # new leader has answered meanwhile did not cover these records: validate again.

@@ -120,7 +120,7 @@ class Buffer:
         if fetched.frame.users == 0:
             self.pinned += fetched.frame.size
         fetched.frame.users += 1
-        return fetched.size if len(queue) == 1 else self.held(fetched.partition)
+        return fetched.size if len(queue) == 1 else self.size_of(fetched.partition)
 
     def head(self, partition: Partition) -> Fetched | None:
         """Drop stale and fully returned entries from the front of the partition's queue; return the first one left."""
@@ -156,12 +156,12 @@ class Buffer:
             self._turns.remove(partition)
             self._turns.append(partition)
 
-    def held(self, partition: Partition) -> int:
+    def size_of(self, partition: Partition) -> int:
         """Return the size in bytes of the partition's buffered batches."""
-        held = 0
+        size = 0
         for fetched in self.queues.get(partition, ()):
-            held += fetched.size
-        return held
+            size += fetched.size
+        return size
 
     def decoded(self, partition: Partition) -> int:
         """Return the number of the partition's records that are decoded, but not yet returned."""
@@ -177,7 +177,7 @@ class Buffer:
             for fetched in self.queues.get(partition, ())
         )
 
-    def held_back(self) -> int:
+    def withheld(self) -> int:
         """Return the number of partitions, such as paused ones, with decoded records that may not be returned now."""
         return sum(not p.may_hand_out and self.decoded(p) > 0 for p in self._turns)
 

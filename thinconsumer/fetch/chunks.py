@@ -58,7 +58,7 @@ TOGETHER_MIN = 80
 DESERIALIZED_MAX = 500
 #: If more partitions than this hold decoded records back, since they were paused in between, batches are decoded one
 #: at a time. Otherwise the decoded records could take much more memory than the buffered batches.
-HELD_BACK_MAX = 8
+WITHHELD_MAX = 8
 
 _offset = attrgetter("offset")
 
@@ -182,7 +182,7 @@ class ChunkDecoder:
                 if records < self.together_min and some < source.count:
                     records += sum(counts[some : source.count])  # compaction has left batches without records
                 if records >= self.together_min:
-                    return self._load_numpy() and self._buffer.held_back() <= HELD_BACK_MAX
+                    return self._load_numpy() and self._buffer.withheld() <= WITHHELD_MAX
         return False
 
     def _load_numpy(self) -> bool:

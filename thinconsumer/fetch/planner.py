@@ -27,8 +27,8 @@ from ..wire import Message
 from ..wire.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
 from .buffer import Buffer
 from .second import CHANNEL as CHANNEL_2
-from .second import LOOK_AFTER_S, SecondFetch, held_since
-from .sessions import FINAL_EPOCH, NO_SESSION, FetchSession, HeldPartitions, Plan, WantedPartition
+from .second import LOOK_AFTER_S, SecondFetch, long_poll_since
+from .sessions import FINAL_EPOCH, NO_SESSION, FetchSession, Plan, SessionPartitions, WantedPartition
 from .targets import FetchTargets
 
 T = TypeVar("T")
@@ -61,7 +61,7 @@ class Asked:
     session: FetchSession
     #: The partitions of the broker's session, with their cursors when the request was written; before that, those of
     #: the request before. For a second Fetch, the partitions in the request.
-    held: HeldPartitions
+    listed: SessionPartitions
     #: Of a second Fetch (:mod:`.second`): its state. Then ``session`` is that of the first one.
     second: SecondFetch | None = None
     epoch: int = 0  #: The session epoch sent.
@@ -72,7 +72,7 @@ class Asked:
     @property
     def cursors(self) -> dict[TopicPartition, tuple[Partition, Cursor]]:
         """The partitions of the request with their cursors, also those that it left out as unchanged."""
-        return self.held.cursors
+        return self.listed.cursors
 
 
 class Planner:
@@ -158,7 +158,7 @@ class Planner:
             session.written_at = NEVER
             retry.sent()
             self._turn += 1
-            asked = Asked(node_id, session, session.held, max_wait_ms=self._max_wait_ms)
+            asked = Asked(node_id, session, session.listed, max_wait_ms=self._max_wait_ms)
             requests.append(self._wrap(self._build, now, asked))
         return requests
 
@@ -203,7 +203,7 @@ class Planner:
         requests = []
         for node_id, session in self._sessions.items():
             if session.session_id:
-                request = self._wrap(build, now, Asked(node_id, session, HeldPartitions()))
+                request = self._wrap(build, now, Asked(node_id, session, SessionPartitions()))
                 if session.retry.in_flight and is_ready(node_id, ""):
                     request.target = Target(node_id, "")
                 requests.append(request)
@@ -231,10 +231,10 @@ class Planner:
         """Return the partitions that could be fetched if their leader was known."""
         return list(self.targets.leaderless)
 
-    def sessions(self) -> Iterator[tuple[bool, HeldPartitions]]:
+    def sessions(self) -> Iterator[tuple[bool, SessionPartitions]]:
         """Yield each fetch session: whether it is asking (:meth:`is_asking`), and its partitions."""
         for session in self._sessions.values():
-            yield _is_asking(session), session.held
+            yield _is_asking(session), session.listed
 
     def paced_nodes(self, now: float) -> list[int]:
         """Return the nodes that answer Fetches at once and without records, so that fewer are sent."""
@@ -298,7 +298,7 @@ class Planner:
             # be free for a response, and polls would make room again and again, in a loop without a pause.
             del self._waiting[node_id]
             return []
-        held_from = held_since(first, self._has_more)
+        held_from = long_poll_since(first, self._has_more)
         if now < held_from:
             self._look_at = min(self._look_at, held_from)
             return []
@@ -312,7 +312,7 @@ class Planner:
             return []
         second.reserved = reserved
         second.retry.sent()
-        return [self._wrap(self._build_second, now, Asked(node_id, first, HeldPartitions(), second))]
+        return [self._wrap(self._build_second, now, Asked(node_id, first, SessionPartitions(), second))]
 
     def _limit(self) -> int:
         """Return how many fetched bytes to hold while polls return records."""
@@ -331,8 +331,8 @@ class Planner:
     def _wrap(self, build: Callable[[Asked, int], Message], now: float, asked: Asked) -> Request:
         # Version 4 is the first with isolation levels and v2 batches; brokers support it since 0.11.
         deadline, target = now + self._timeout, (asked.second or asked.session).target
-        held_back = asked.max_wait_ms / 1000
-        return Request(ASKER, FetchRequest, target, partial(build, asked), deadline, asked, 4, self._highest, held_back)
+        max_wait = asked.max_wait_ms / 1000
+        return Request(ASKER, FetchRequest, target, partial(build, asked), deadline, asked, 4, self._highest, max_wait)
 
     def _highest(self) -> int:
         """Return the highest Fetch version to use: one with topic ids, in place of names, only if all ids are known."""
@@ -364,17 +364,17 @@ class Planner:
             partitions = _rotated(partitions, session.turn)
         session.turn += 1
         wanted: dict[TopicPartition, WantedPartition] = {}
-        held = session.held.wanted
+        listed = session.listed.wanted
         for partition in partitions:
             if changed.get(partition):
-                wanted[partition.tp] = WantedPartition(partition.cursor.fetch_offset, *held[partition.tp][1:])
+                wanted[partition.tp] = WantedPartition(partition.cursor.fetch_offset, *listed[partition.tp][1:])
             else:
                 wanted[partition.tp] = self._want(partition, partition_bytes)
         plan = session.plan(wanted, sessions=sessions, uses_ids=uses_ids, unwanted=unwanted)
-        asked.held = session.held
+        asked.listed = session.listed
         for partition in partitions:
             if not changed.get(partition):
-                asked.held.expect(partition)
+                asked.listed.expect(partition)
         asked.epoch = plan.epoch
         asked.by_name = not uses_ids
         session.written_at = self._now
@@ -392,10 +392,10 @@ class Planner:
         # None wait if the request is written late, after the next first one.
         asked.second.drop_others(asked.session, asked.node_id, self.targets.nodes, self._has_more)
         for one in asked.second.next_in_turn():
-            asked.held.set(one.tp, self._want(one, partition_bytes))
-            asked.held.cursors[one.tp] = one, one.cursor
+            asked.listed.set(one.tp, self._want(one, partition_bytes))
+            asked.listed.cursors[one.tp] = one, one.cursor
         asked.by_name = version <= NAMES_UNTIL
-        return self._message(asked, Plan(NO_SESSION, FINAL_EPOCH, asked.held.wanted, {}))
+        return self._message(asked, Plan(NO_SESSION, FINAL_EPOCH, asked.listed.wanted, {}))
 
     def _want(self, partition: Partition, max_bytes: int) -> WantedPartition:
         info = self._metadata.leader(partition.tp)

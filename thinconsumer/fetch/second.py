@@ -17,17 +17,17 @@ from ..connection.request import Target
 from ..lazy_dataclass import dataclass, field
 from ..partitions import Cursor, Partition
 from ..timers import Retry
-from .sessions import FetchSession, HeldPartitions
+from .sessions import FetchSession, SessionPartitions
 
-__all__ = ["CHANNEL", "LOOK_AFTER_S", "SecondFetch", "held_since"]
+__all__ = ["CHANNEL", "LOOK_AFTER_S", "SecondFetch", "long_poll_since"]
 
 CHANNEL = "fetch-2"
-#: A Fetch of partitions with unknown log ends counts as held if it was not answered for so long.
+#: A Fetch of partitions with unknown log ends counts as a long poll if it was not answered for so long.
 LOOK_AFTER_S = 0.02
 #: The same holds for a Fetch of more partitions than this: to look at all of them would take too long.
 LOOK_AT_MAX = 200
-#: After so long, a Fetch counts as held although a partition has records: the broker may wait for ``fetch_min_bytes``,
-#: or be a follower that does not have them yet.
+#: After so long, a Fetch counts as a long poll although a partition has records: the broker may wait for
+#: ``fetch_min_bytes``, or be a follower that does not have them yet.
 AWAITED_S = 0.1
 
 #: Whether the broker has records of a partition that were not fetched yet; None if its log end is unknown.
@@ -54,7 +54,7 @@ class SecondFetch:
             position = partition.cursor, partition.cursor.fetch_offset
             if (
                 nodes.get(partition) != node_id
-                or first.held.has_position_of(partition)
+                or first.listed.has_position_of(partition)
                 or self.tried.get(partition) == position
                 or has_more(partition) is False
             ):
@@ -67,13 +67,13 @@ class SecondFetch:
             self.waiting[first] = self.waiting.pop(first)
         return partitions
 
-    def got_nothing(self, held: HeldPartitions) -> None:
+    def got_nothing(self, listed: SessionPartitions) -> None:
         """Note that the response has no records of the partitions in the request.
 
         If it has records of some, it may be full: then the others are asked for again.
         """
-        for partition, cursor in held.cursors.values():
-            if held.has_position_of(partition):
+        for partition, cursor in listed.cursors.values():
+            if listed.has_position_of(partition):
                 self.tried[partition] = cursor, cursor.fetch_offset
 
     def clear(self) -> None:
@@ -82,13 +82,13 @@ class SecondFetch:
         self.tried.clear()
 
 
-def held_since(first: FetchSession, has_more: HasMore) -> float:
-    """Return when the Fetch in flight counts as held by the broker."""
+def long_poll_since(first: FetchSession, has_more: HasMore) -> float:
+    """Return when the Fetch in flight counts as a long poll."""
     since = first.written_at
-    if len(first.held.cursors) > LOOK_AT_MAX:
+    if len(first.listed.cursors) > LOOK_AT_MAX:
         return since + LOOK_AFTER_S
-    for partition, _ in first.held.cursors.values():
-        if first.held.has_position_of(partition):
+    for partition, _ in first.listed.cursors.values():
+        if first.listed.has_position_of(partition):
             more = has_more(partition)
             if more:
                 return first.written_at + AWAITED_S

@@ -46,7 +46,7 @@ class Plan(NamedTuple):
     forget: Mapping[TopicPartition, WantedPartition]
 
 
-class HeldPartitions:
+class SessionPartitions:
     """The partitions that a broker's session holds after the request that was built last.
 
     A request and the session share this object: no other request is built before the response. If the session is
@@ -134,7 +134,7 @@ class FetchSession:
     turn: int = 0  #: Number of requests built so far; selects the first partition of the next one.
     written_at: float = NEVER  #: When the request in flight was written; NEVER if it was not yet.
     partition_bytes: int = 0  #: ``partition_max_bytes`` of the last request.
-    held: HeldPartitions = field(default_factory=HeldPartitions)
+    listed: SessionPartitions = field(default_factory=SessionPartitions)
 
     def is_incremental(self, *, sessions: bool, uses_ids: bool) -> bool:
         """Return whether the next request contains only the partitions that have changed since the last one."""
@@ -155,32 +155,32 @@ class FetchSession:
         """
         if unwanted is None and not self.is_incremental(sessions=sessions, uses_ids=uses_ids):
             return self._full(wanted, sessions=sessions, uses_ids=uses_ids)
-        held = self.held.wanted
+        listed = self.listed.wanted
         if unwanted is None:
-            unwanted = [tp for tp in held if tp not in wanted]
-        forget = {tp: held[tp] for tp in unwanted if tp in held} if unwanted else {}
+            unwanted = [tp for tp in listed if tp not in wanted]
+        forget = {tp: listed[tp] for tp in unwanted if tp in listed} if unwanted else {}
         for tp in forget:
-            self.held.remove(tp)
+            self.listed.remove(tp)
         send: dict[TopicPartition, WantedPartition] = {}
         for tp, new in wanted.items():
-            old = held.get(tp)
+            old = listed.get(tp)
             if old == new:
                 continue
             send[tp] = new
             if old is not None and old.topic_id == new.topic_id:
-                held[tp] = new
+                listed[tp] = new
                 continue
             # A recreated topic has a new id, and the deleted topic is forgotten by its old id. Brokers add partitions,
             # then forget others, so forgetting by name would remove the new topic.
             if uses_ids and old is not None:
                 forget[tp] = old
-            self.held.set(tp, new)
+            self.listed.set(tp, new)
         return Plan(self.session_id, self.epoch, send, forget)
 
     def _full(self, wanted: Mapping[TopicPartition, WantedPartition], *, sessions: bool, uses_ids: bool) -> Plan:
         self._drop_held()
         for tp, new in wanted.items():
-            self.held.set(tp, new)
+            self.listed.set(tp, new)
         if not (sessions and self.incremental):
             return Plan(NO_SESSION, FINAL_EPOCH, wanted, {})
         # A session uses either topic names or topic ids. Epoch 0 with the old session id closes it and opens another.
@@ -217,5 +217,5 @@ class FetchSession:
             self.session_id = NO_SESSION
 
     def _drop_held(self) -> None:
-        self.held.end()
-        self.held = HeldPartitions()
+        self.listed.end()
+        self.listed = SessionPartitions()

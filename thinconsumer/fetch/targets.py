@@ -106,14 +106,14 @@ class FetchTargets:
             self._place(partition, now)
         return bool(self.left_out)
 
-    def fetched(self, partition: Partition, held: int) -> None:
+    def fetched(self, partition: Partition, size: int) -> None:
         """Note that batches of the partition were buffered, and that its fetch offset is about to move past them.
 
         The next request names the new offset. Nothing else has changed, and the partition need not be looked at, unless
-        its buffered batches, which have ``held`` bytes, fill its share of the buffer.
+        its buffered batches, which have ``size`` bytes, fill its share of the buffer.
         """
         node_id = self.nodes.get(partition)
-        if node_id is None or partition.delivery_end is not None or held >= self._share:
+        if node_id is None or partition.delivery_end is not None or size >= self._share:
             partition.report_change()
         else:
             self._changed.setdefault(node_id, {}).setdefault(partition, True)
@@ -181,7 +181,7 @@ class FetchTargets:
     def _node(self, partition: Partition, now: float) -> int | None:
         # head() drops batches fetched before a seek, which would use up the partition's share of the buffer.
         is_buffered = partition in self._buffer.queues and self._buffer.head(partition) is not None
-        if is_buffered and (self._buffer.held(partition) >= self._share or self._buffer.broken(partition)):
+        if is_buffered and (self._buffer.size_of(partition) >= self._share or self._buffer.broken(partition)):
             self.left_out[partition] = None
             return None
         node_id = self.node_for(partition, now)

@@ -1,7 +1,7 @@
 """The member id and generation for commits, and whether offsets queued under an earlier one may still be committed.
 
 In a rebalance the coordinator accepts commits of the old generation until all members have joined. After that it
-rejects them, and until SyncGroup completes it rejects those of the new generation too. Commits are held during that
+rejects them, and until SyncGroup completes it rejects those of the new generation too. Commits wait during that
 time. Afterwards they get the new generation, if the partition is still assigned to this member.
 """
 
@@ -55,7 +55,7 @@ class CommitIdentity(NamedTuple):
         return before if who.generation_id > before.generation_id + 1 else who
 
     @property
-    def is_held(self) -> bool:
+    def awaits_sync(self) -> bool:
         """Whether commits wait.
 
         Once all members have joined, and until SyncGroup succeeds, the coordinator would reject them.

@@ -209,7 +209,7 @@ class Commits:
         if self.queue.idle:
             return due
         due = min(due, self.queue.due_at())
-        if not self._requests.is_open or self._commit_identity().is_held:
+        if not self._requests.is_open or self._commit_identity().awaits_sync:
             return max(now, due)
         if self.queue.ready:
             due = min(due, self._requests.wake_at())
@@ -244,7 +244,7 @@ class Commits:
         """Fail offsets that the current member may not commit, and give the others its member id and generation."""
         current = self._commit_identity()
         who, version = current.who, self._metadata.version
-        if who is not None and ((who, version) == self._judged or current.is_held):
+        if who is not None and ((who, version) == self._judged or current.awaits_sync):
             return  # checked already, or a rebalance may still change the assignment
         for tp, entry in self.queue.waiting():
             if self._is_of_deleted_topic(tp, entry):
@@ -295,7 +295,7 @@ class Commits:
 
     def _timeout(self, pending: Pending, now: float) -> Failure:
         last, why = pending.call.last_error, "the call timed out"
-        if self._commit_identity().is_held:
+        if self._commit_identity().awaits_sync:
             return self._failure("rebalance_in_progress", "the group was still rebalancing at the timeout", now, last)
         reason = "rebalance_in_progress" if getattr(last, "code", None) == Code.REBALANCE_IN_PROGRESS else "timeout"
         if self._coordinator.target(GENERAL) is None:
@@ -319,7 +319,7 @@ class Commits:
                 self.queue.drop(tp, failure)
 
     def _may_send(self, now: float) -> bool:
-        if self._commit_identity().is_held or not self._requests.may_send(now):
+        if self._commit_identity().awaits_sync or not self._requests.may_send(now):
             return False
         if self.queue.delayed and self._stragglers.may_send(now):
             self.queue.release()
@@ -359,7 +359,7 @@ class Commits:
         who = flight.stamp = current.who
         flight.sent = set()
         topics: dict[str, OffsetCommitRequestTopic] = {}
-        entries = {} if who is None or current.is_held else flight.entries
+        entries = {} if who is None or current.awaits_sync else flight.entries
         for tp, entry in entries.items():
             if current.objection(entry.identity, is_assigned=self._is_kept(tp, entry.identity)) is not None:
                 continue

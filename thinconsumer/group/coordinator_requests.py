@@ -74,7 +74,7 @@ class CoordinatorRequests:
         context: Any = None,
         min_version: int = 0,
         max_version: Callable[[], int] | None = None,
-        held_back: float = 0.0,
+        max_wait: float = 0.0,
     ) -> Request:
         """Return a request, which is in flight from now on. ``message`` returns its content when it is written.
 
@@ -93,7 +93,7 @@ class CoordinatorRequests:
 
         deadline = now + self._request_timeout if deadline is None else deadline
         request = Request(
-            self._asker, api, target, build, deadline, context, min_version, max_version, held_back=held_back
+            self._asker, api, target, build, deadline, context, min_version, max_version, max_wait=max_wait
         )
         self.in_flight, self.sent_at, self.is_written = request, now, False
         return request

@@ -242,7 +242,7 @@ class Group:
         self._polled_at = now
         if self._marked_version != self.subscription.version:  # Ctrl-C has struck in subscribe()
             self._mark_unsubscribed()
-        is_back = self.member.called(now)  # first: after a long gap it sets ``held``, which stops auto-commits
+        is_back = self.member.called(now)  # first: after a long gap it sets ``unconfirmed``, which stops auto-commits
         is_back = self.member.polled(now) or is_back
         if self.auto_commit is None or self.member.withholds(may_wait=False):
             return is_back

@@ -58,7 +58,7 @@ class Membership(ABC):
         self.identity = identity
         #: The reason for polls to return no records: the membership may have ended, so other members may own the
         #: partitions by now. None if polls may return records.
-        self.held: str | None = None
+        self.unconfirmed: str | None = None
         self.heartbeat_interval = settings.heartbeat_interval_ms / 1000  #: Seconds between two heartbeats.
         self.stats = MemberStats()
         #: Closes a connection on which the coordinator holds back a response that the member no longer needs.
@@ -172,12 +172,12 @@ class Membership(ABC):
         """Note a call of the application. Return whether the gap since the previous call makes a step due."""
 
     def withholds(self, *, may_wait: bool) -> bool:
-        """Return whether polls return no records now, see :attr:`held`.
+        """Return whether polls return no records now, see :attr:`unconfirmed`.
 
         ``may_wait`` tells whether the poll can wait for a response. The last step of a poll cannot, so that a member
         may conclude from less there.
         """
-        return self.held is not None
+        return self.unconfirmed is not None
 
     @abstractmethod
     def expelled(self, error: KafkaError, identity: Identity, now: float) -> None:
@@ -277,13 +277,13 @@ class Membership(ABC):
         """
         self.stats.answered_at = now
         if sent_at >= self._unconfirmed_since:
-            self.held = None
+            self.unconfirmed = None
 
     def _note_expulsion(self, error: KafkaError, *, is_final: bool, is_expected: bool = False) -> None:
         """Count and log an expulsion: at INFO if a long gap has made it likely. A final error is logged already."""
         self.stats.expulsions += 1
         if not is_final:
-            is_expected = is_expected or self.held is not None or not self.identity.is_member
+            is_expected = is_expected or self.unconfirmed is not None or not self.identity.is_member
             level = logging.INFO if is_expected else logging.WARNING
             self._failures.log_limited(level, "group %s: expelled: %s", self.identity.group_id, error)
 

@@ -74,7 +74,7 @@ def test_the_fields_of_a_join_request(make_world):
     assert [(p.name, bytes(p.metadata)) for p in join.protocols] == [("a", b"a"), ("b", b"b")]
     assert join.reason == "x" * 255, "KIP-800, as Java cuts it"
     [request] = [r for _, r, m in world.said if m is join]
-    assert request.deadline == world.now + 77.0 + JOIN_GRACE and request.held_back == 77.0
+    assert request.deadline == world.now + 77.0 + JOIN_GRACE and request.max_wait == 77.0
     assert request.target == (1, MEMBERSHIP)
 
 

@@ -98,7 +98,7 @@ def test_driving_without_polling_keeps_the_membership(world):
     for _ in range(19):
         world.now += 3.0
         world.turn()
-        assert world.member.held is None
+        assert world.member.unconfirmed is None
     assert world.member.state is S.STABLE and world.member.identity == identity
     assert len(world.sent(HeartbeatRequest)) == 19
 
@@ -112,10 +112,10 @@ def test_after_a_gap_beyond_the_session_an_expelled_member_loses_its_partitions_
     world.script.lines[HeartbeatRequest].append(Code.UNKNOWN_MEMBER_ID)
     world.now += 12.0
     world.member.called(world.now)
-    assert "12.0 s between polls, session_timeout_ms=10000" in world.member.held
+    assert "12.0 s between polls, session_timeout_ms=10000" in world.member.unconfirmed
     world.turn()
     assert world.role.calls == ["lose", *WHOLE]
-    assert world.member.held is None and world.member.identity == Identity("g", 2, "m2")
+    assert world.member.unconfirmed is None and world.member.identity == Identity("g", 2, "m2")
     assert world.sent(JoinGroupRequest)[2].member_id == ""
     [warning] = warnings(caplog)
     assert "12.0 s between polls, session_timeout_ms=10000" in warning
@@ -126,9 +126,9 @@ def test_after_a_gap_a_successful_heartbeat_confirms_the_membership(world):
     world.now += 12.0
     world.member.called(world.now)
     world.step()
-    assert world.member.held is not None, "until a heartbeat succeeds"
+    assert world.member.unconfirmed is not None, "until a heartbeat succeeds"
     world.serve()
-    assert world.member.held is None and world.member.state is S.STABLE
+    assert world.member.unconfirmed is None and world.member.state is S.STABLE
 
 
 def test_a_response_to_a_heartbeat_sent_before_the_gap_confirms_nothing(world):
@@ -142,10 +142,10 @@ def test_a_response_to_a_heartbeat_sent_before_the_gap_confirms_nothing(world):
     world.open.clear()
     world.open.append(old)
     world.reply(old, world.write(old))
-    assert world.member.held is not None
+    assert world.member.unconfirmed is not None
     world.step()
     world.serve()
-    assert world.member.held is None
+    assert world.member.unconfirmed is None
 
 
 def test_a_sync_sent_after_the_gap_confirms_the_membership(world):
@@ -154,23 +154,23 @@ def test_a_sync_sent_after_the_gap_confirms_the_membership(world):
     world.now += 11.0
     world.member.called(world.now)
     world.respond_late(parked)
-    assert world.member.held is not None, "the join was sent before the gap"
+    assert world.member.unconfirmed is not None, "the join was sent before the gap"
     world.turn()
-    assert world.member.held is None and world.member.state is S.STABLE
+    assert world.member.unconfirmed is None and world.member.state is S.STABLE
 
 
 def test_a_gap_within_the_session_needs_no_confirmation(world, caplog):
     world.join()
     world.now += 9.9
     world.turn()
-    assert world.member.held is None and warnings(caplog) == []
+    assert world.member.unconfirmed is None and warnings(caplog) == []
 
 
 def test_a_gap_before_the_first_join_needs_no_confirmation(world, caplog):
     world.member.subscribe("x")
     world.member.called(world.now)
     world.member.called(world.now + 100.0)
-    assert world.member.held is None and warnings(caplog) == []
+    assert world.member.unconfirmed is None and warnings(caplog) == []
 
 
 def test_polls_return_no_records_until_the_membership_is_confirmed(world):
@@ -178,12 +178,12 @@ def test_polls_return_no_records_until_the_membership_is_confirmed(world):
     world.script.always[HeartbeatRequest] = SILENCE
     world.now += 12.0
     world.turn()
-    assert world.member.held is not None
+    assert world.member.unconfirmed is not None
     world.run(9.0)
-    assert world.member.held is not None
+    assert world.member.unconfirmed is not None
     world.heal()
     world.run(5.0)
-    assert world.member.held is None
+    assert world.member.unconfirmed is None
 
 
 # -- drive without poll (KIP-62)
@@ -194,7 +194,7 @@ def test_without_polls_the_member_leaves_and_rejoins_with_the_next_poll(world, c
     world.role.take_calls()
     world.working = False
     world.run(70.0)
-    assert world.member.state is S.LOSING and world.member.identity == Identity("g") and world.member.held
+    assert world.member.state is S.LOSING and world.member.identity == Identity("g") and world.member.unconfirmed
     [leave_request] = world.sent(LeaveGroupRequest)
     assert world.times(LeaveGroupRequest) == [1060.0]
     assert leave_request.members[0].member_id == "m1"
@@ -356,5 +356,5 @@ def test_the_member_recovers_from_any_clock_jump(make_world, state, jump):
     world.run(10.0)
     expected = {S.UNSUBSCRIBED: S.UNSUBSCRIBED, S.LEAVING: S.UNSUBSCRIBED, S.FATAL: S.FATAL}
     assert world.member.state is expected.get(state, S.STABLE)
-    assert world.member.held is None
+    assert world.member.unconfirmed is None
     assert len(world.said) < 40

@@ -83,7 +83,7 @@ class Watch:
         if member.state in (S.STABLE, S.ASSIGNING, S.REVOKING_AFTER_SYNC, S.COMPLETING_REBALANCE):
             assert member.identity.is_member
         if member.state is S.UNSUBSCRIBED:
-            assert member.held is None and member.error is None
+            assert member.unconfirmed is None and member.error is None
 
     def order(self):
         """Check the order of role methods."""
@@ -189,7 +189,7 @@ def test_random_events_break_no_rule_and_end_stable_or_fatal(make_world, events,
     world.member.subscribe("the end")
     world.run(40.0)
     assert world.member.state is (S.FATAL if fatal and world.member.error is not None else S.STABLE)
-    assert (world.member.held is None and world.coordinator.node_id is not None) or world.member.state is S.FATAL
+    assert (world.member.unconfirmed is None and world.coordinator.node_id is not None) or world.member.state is S.FATAL
     watch.look()
     watch.order()
     assert world.member.wake_at(world.now) < NEVER or world.member.state is S.FATAL

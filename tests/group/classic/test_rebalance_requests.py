@@ -92,16 +92,16 @@ def test_without_a_coordinator_no_request_is_sent(member, coordinator, what):
 
 def test_deadline_and_held_back_time_of_each_request(member):
     join = say(member, "join")
-    assert (join.api, join.deadline, join.held_back) == (JoinGroupRequest, 165.0, 60.0)
+    assert (join.api, join.deadline, join.max_wait) == (JoinGroupRequest, 165.0, 60.0)
     member._rebalances.in_flight = None
     sync = say(member, "sync")
-    assert (sync.api, sync.deadline, sync.held_back) == (SyncGroupRequest, 130.0, 30.0)
+    assert (sync.api, sync.deadline, sync.max_wait) == (SyncGroupRequest, 130.0, 30.0)
     member._rebalances.in_flight = None
     leader = member._rebalances.sync("pool", RebalanceAttempt("", 0.0, leads=True, plan={}), 100.0)
-    assert leader.held_back == 0.0, "the coordinator does not hold back a leader's response"
+    assert leader.max_wait == 0.0, "the coordinator does not hold back a leader's response"
     member._rebalances.in_flight = None
     heartbeat = say(member, "beat")
-    assert (heartbeat.api, heartbeat.deadline, heartbeat.held_back) == (HeartbeatRequest, 110.0, 0.0)
+    assert (heartbeat.api, heartbeat.deadline, heartbeat.max_wait) == (HeartbeatRequest, 110.0, 0.0)
 
 
 def test_an_abandoned_request_is_not_written(member):

@@ -186,17 +186,17 @@ def test_after_a_lost_response_all_fields_are_sent(world):
 @pytest.mark.parametrize("code", [Code.UNKNOWN_MEMBER_ID, Code.FENCED_MEMBER_EPOCH, Code.GROUP_ID_NOT_FOUND])
 def test_an_expelled_member_loses_its_partitions_and_joins_with_the_same_id(world, code):
     world.settle()
-    before = world.member.identity
+    member, before = world.member, world.member.identity
     world.now += 5
     request, _ = world.heartbeat()
     world.respond(request, code=code)
-    assert world.member.state is S.FENCED and world.member.held is not None and not world.member.identity.is_member
+    assert member.state is S.FENCED and member.unconfirmed is not None and not member.identity.is_member
     assert world.member.step(world.now) == []
     world.work()
     assert world.revocation.calls[-1] == ("lost", [0, 1]) and world.member.state is S.JOINING
     message = world.beat(epoch=9, partitions=[0])
     assert (message.member_epoch, message.member_id, owned(message)) == (0, before.member_id, [])
-    assert world.member.identity.incarnation == before.incarnation + 1 and world.member.held is None
+    assert world.member.identity.incarnation == before.incarnation + 1 and world.member.unconfirmed is None
 
 
 @pytest.mark.parametrize(
@@ -268,7 +268,7 @@ def test_after_the_poll_timeout_the_member_leaves_and_the_next_poll_joins_again(
     world.settle()
     world.now += 60
     request, message = world.heartbeat()
-    assert message.member_epoch == -1 and world.member.held is not None
+    assert message.member_epoch == -1 and world.member.unconfirmed is not None
     world.respond(request, epoch=-1)
     world.member.step(world.now)
     assert world.member.state is S.STALE and world.revocation.calls[-1] == ("assigned", [0, 1])
@@ -283,9 +283,9 @@ def test_after_a_gap_longer_than_the_interval_a_heartbeat_has_to_confirm_the_mem
     world.settle()
     world.member.called(world.now)
     world.now += 5.5
-    assert world.member.called(world.now) and world.member.held is not None
+    assert world.member.called(world.now) and world.member.unconfirmed is not None
     world.beat()
-    assert world.member.held is None
+    assert world.member.unconfirmed is None
 
 
 def sleep(world, seconds, request=None):
@@ -320,7 +320,7 @@ def test_a_survived_gap_proves_nothing_to_a_program_that_reads_each_response(wor
     world.settle()
     world.member.called(world.now)
     world.respond(sleep(world, 8))
-    assert world.member.held is None
+    assert world.member.unconfirmed is None
     sleep(world, 8)
     assert world.member.withholds(may_wait=False)
 
@@ -384,7 +384,7 @@ def test_a_gap_in_which_a_heartbeat_failed_does_not_count_as_survived(world):
     world.now += 1
     world.member.called(world.now)
     world.beat()
-    assert world.member.held is None
+    assert world.member.unconfirmed is None
     sleep(world, 6)
     world.now += 10
     world.member.called(world.now)

@@ -137,7 +137,7 @@ def test_reader_may_keep_its_buffer_until_the_end():
     (reader,) = stage.readers
     managers = reader.consumer.raw._reader.managers
     held = []
-    stage.sim.world.call_later(0.5, lambda: held.append(managers.buffer.held(managers.partitions.get(TP))))
+    stage.sim.world.call_later(0.5, lambda: held.append(managers.buffer.size_of(managers.partitions.get(TP))))
     assert stage.story.begin()
     stage.sim.run_until(lambda: stage.row.leader == stage.new, 10)
     count = len(reader.records)

@@ -124,7 +124,7 @@ class ClassicMember(Membership):
         self._rebalances.in_flight = self._heartbeats.in_flight = None
         self.identity = self.identity.lost()
         self._move(_E.LEAVE)
-        self._expulsion = self._rejoin = self.held = None
+        self._expulsion = self._rejoin = self.unconfirmed = None
         self._failures.recovered(now)
         self._finish_leave()
 
@@ -161,9 +161,11 @@ class ClassicMember(Membership):
         self._attempt.ready_by += gap
         if gap <= self._heartbeats.session or not self.identity.is_member:
             return True
-        self.held = f"{gap:.1f} s between polls, session_timeout_ms={self._settings.session_timeout_ms}"
+        self.unconfirmed = f"{gap:.1f} s between polls, session_timeout_ms={self._settings.session_timeout_ms}"
         self._unconfirmed_since = now
-        log.warning("group %s: %s: polls get no records until a heartbeat succeeds", self.identity.group_id, self.held)
+        log.warning(
+            "group %s: %s: polls get no records until a heartbeat succeeds", self.identity.group_id, self.unconfirmed
+        )
         return True
 
     def expelled(self, error: KafkaError, identity: Identity, now: float) -> None:
@@ -303,7 +305,7 @@ class ClassicMember(Membership):
         self._heartbeats.in_flight = None
         if not self._rebalances.is_written:
             self._rebalances.in_flight = None  # a queued request of the membership that has ended
-        self._expulsion = self.held = str(error)
+        self._expulsion = self.unconfirmed = str(error)
         self._settle()
 
     def _settle(self) -> bool:
@@ -473,7 +475,7 @@ class ClassicMember(Membership):
         elif event is _E.REJOIN:
             self._begin_anew(event, "its assignment could not be decoded", now)
         elif event is _E.LOST:
-            self.held = None
+            self.unconfirmed = None
             if self._failures.is_final:
                 self._move(_E.GIVE_UP)
                 self._coordinator.unwant(self.asker)

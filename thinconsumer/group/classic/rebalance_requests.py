@@ -64,16 +64,16 @@ class RebalanceRequests(CoordinatorRequests):
         def message(version: int) -> Message:
             return requests.sync(self._current_identity(), protocol_type, attempt.protocol, attempt.plan or {})
 
-        held_back = 0.0 if attempt.leads else self._request_timeout
-        return self._send(SyncGroupRequest, message, now, self._request_timeout, held_back)
+        max_wait = 0.0 if attempt.leads else self._request_timeout
+        return self._send(SyncGroupRequest, message, now, self._request_timeout, max_wait)
 
     def _send(
-        self, api: type[Message], message: Callable[[int], Message], now: float, timeout: float, held_back: float
+        self, api: type[Message], message: Callable[[int], Message], now: float, timeout: float, max_wait: float
     ) -> Request | None:
         if not self.is_open:
             return None
         lowest = requests.lowest_version(api, self._current_identity())
-        return self.send(api, message, now, deadline=now + timeout, min_version=lowest, held_back=held_back)
+        return self.send(api, message, now, deadline=now + timeout, min_version=lowest, max_wait=max_wait)
 
 
 def unusable_join(answer: Answer, protocol_type: str, offered: Collection[str]) -> KafkaError | None:

@@ -42,7 +42,7 @@ class MemberAssignment:
         self._ids: dict[TopicPartition, bytes] = {}  #: The topic ids of owned partitions, and of some revoked ones.
         self._since: dict[TopicPartition, int] = {}  #: The member epoch in which each of them was assigned.
         self._revoking: frozenset[TopicPartition] | None = None  #: The partitions of a revocation that is not complete.
-        self._held_back: frozenset[TopicPartition] = frozenset()  #: The partitions that :meth:`receive` has held back.
+        self._withheld: frozenset[TopicPartition] = frozenset()  #: The partitions that :meth:`receive` has withheld.
         self._owes_callback = False  #: Whether ``on_partitions_assigned`` is due even if nothing is added.
         self._owned: tuple[int, PartitionIds] = (-1, frozenset())
         self._difference: tuple[tuple[object, ...], Difference] = ((), Difference())
@@ -62,9 +62,9 @@ class MemberAssignment:
         for partition in self._partitions:
             if partition.tp in revoke:
                 partition.pending_revocation = True
-            elif partition.tp in self._held_back and not self._revocation.covers(partition.tp):
+            elif partition.tp in self._withheld and not self._revocation.covers(partition.tp):
                 partition.pending_revocation = False
-        self._held_back = revoke
+        self._withheld = revoke
 
     def owned(self) -> PartitionIds:
         """Return the owned partitions by topic id, as heartbeats name them; the same object until they change."""
@@ -158,7 +158,7 @@ class MemberAssignment:
     def forget(self) -> None:
         """Forget the membership: the assignment, and the epochs of partitions."""
         self.target, self._revoking, self._owes_callback = None, None, False
-        self._held_back = frozenset()
+        self._withheld = frozenset()
         self._ids.clear()
         self._since.clear()
         self._owned = (-1, frozenset())

@@ -86,7 +86,7 @@ class ConsumerMember(Membership):
         self._is_late = False  #: Whether the member leaves because of the poll timeout.
         #: The longest time between two heartbeats that this membership has survived: the session lasts at least that.
         self._survived = 0.0
-        self._gap = 0.0  #: The longest gap between calls that is not confirmed yet: the reason for :attr:`held`.
+        self._gap = 0.0  #: The longest gap between calls that is not confirmed yet: the reason for :attr:`unconfirmed`.
         #: Whether the last gap began before the response to a heartbeat after the gap before it was read.
         self._is_outpaced = False
         self._expulsion: ConsumerMemberEvent | None = (
@@ -170,7 +170,7 @@ class ConsumerMember(Membership):
 
     def _end_membership(self, now: float) -> None:
         self._fail_reconciliation()
-        self._heartbeats.in_flight = self._known = self._expulsion = self.held = None
+        self._heartbeats.in_flight = self._known = self._expulsion = self.unconfirmed = None
         self._loss_due = self._may_be_known = False
         self.identity = self.identity.outside()
         self.assignment.forget()
@@ -189,12 +189,12 @@ class ConsumerMember(Membership):
         gap = self._poll_timer.called(now)
         if gap <= self.heartbeat_interval or not self.identity.is_member:
             return False
-        self._is_outpaced = self.held is not None
+        self._is_outpaced = self.unconfirmed is not None
         self._gap = max(gap, self._gap) if self._is_outpaced else gap
         interval = f"the broker's heartbeat interval is {self.heartbeat_interval:g} s"
-        self.held = f"{gap:.1f} s between calls, {interval}: a heartbeat has to confirm the membership first"
+        self.unconfirmed = f"{gap:.1f} s between calls, {interval}: a heartbeat has to confirm the membership first"
         self._unconfirmed_since = now
-        log.debug("group %s: polls get no records: %s", self.identity.group_id, self.held)
+        log.debug("group %s: polls get no records: %s", self.identity.group_id, self.unconfirmed)
         return True
 
     def withholds(self, *, may_wait: bool) -> bool:
@@ -205,7 +205,7 @@ class ConsumerMember(Membership):
         poll therefore returns records if the membership has survived a gap of that length before. If the last heartbeat
         has failed, it has renewed no session, and the next one has to succeed first.
         """
-        if self.held is None:
+        if self.unconfirmed is None:
             return False
         is_uncertain = self._known is None or not self.identity.is_member
         return may_wait or not self._is_outpaced or is_uncertain or self._gap > self._survived
@@ -225,7 +225,7 @@ class ConsumerMember(Membership):
                 self.stats.expulsions += 1
                 self._is_late = True
                 self._start_leave(leave_epoch(self.identity, None) if self._may_be_known else None, now)
-                self.held = why
+                self.unconfirmed = why
         if self.state is _S.LEAVING:
             request = self._leave_request(now)
             self._finish_leave()
@@ -426,7 +426,7 @@ class ConsumerMember(Membership):
         """Drop the epoch at once; the state changes when the listener, if it runs, has returned."""
         self._note_expulsion(error, is_final=event is _E.REFUSED)
         self.identity = self.identity.outside()
-        self.held = str(error)
+        self.unconfirmed = str(error)
         self._may_be_known = False
         self._expulsion = event
         self._settle()
@@ -449,7 +449,7 @@ class ConsumerMember(Membership):
 
     def _join_anew(self) -> None:
         self._known, self._due = None, -NEVER
-        self.held = None
+        self.unconfirmed = None
 
     def restart(self, now: float) -> None:
         """Send a full heartbeat: the engine restart closed all connections, so no response can arrive."""
