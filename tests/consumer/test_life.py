@@ -173,6 +173,15 @@ def test_close_is_bounded(reading, fault, timeout_ms):
     assert w.network.connections == []
 
 
+@pytest.mark.parametrize("timeout_ms", [1000, 0, 2.5, None])
+def test_the_first_argument_of_close_is_not_the_timeout(reading, timeout_ms):
+    """It is ``autocommit``, as in kafka-python: close(0) would have committed nothing, and waited for 30 s."""
+    _, consumer = reading()
+    with pytest.raises(IllegalArgumentError, match="autocommit is a bool"):
+        consumer.close(timeout_ms)
+    assert consumer.assignment()
+
+
 def test_close_with_nonsense_for_a_timeout_leaves_the_consumer_open(reading):
     _, consumer = reading()
     consumer.poll(100)

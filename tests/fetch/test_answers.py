@@ -379,8 +379,10 @@ def test_immediate_responses_without_records_are_paced(world, kit):
     world.fetch()  # the next Fetch after records is sent at once
 
 
-def test_immediate_responses_are_paced_by_the_wait_of_the_broker_if_that_is_shorter(make):
-    world = make(fetch_max_wait_ms=10)
+@pytest.mark.parametrize("fetch_max_wait_ms", [10, 0])
+def test_immediate_responses_are_paced_by_the_wait_of_the_broker_if_that_is_shorter(make, fetch_max_wait_ms):
+    """Without a wait, a hundred are sent in a second: the pace is the client's."""
+    world = make(fetch_max_wait_ms=fetch_max_wait_ms)
     world.simple(0)
     began = world.now
     for _ in range(100):

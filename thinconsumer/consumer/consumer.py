@@ -476,7 +476,12 @@ class Consumer(GroupCalls, Generic[K, V]):
         are ready, and no response is awaited. ``autocommit=False`` disables the automatic commit.
         ``leave_group`` (KIP-1092) says whether to send LeaveGroup; by default every member sends it except a static
         one, which may rejoin. A second call does nothing.
+
+        Raises:
+            IllegalArgumentError: ``autocommit`` is no bool: the first argument is not the timeout, as in kafka-python.
         """
+        if not isinstance(autocommit, bool):
+            raise IllegalArgumentError(f"autocommit is a bool, not {autocommit!r}: is timeout_ms={autocommit!r} meant?")
         if not self._shell.closed:
             self._reader.close(timeout_ms, commit=autocommit, leave_group=leave_group)
 

@@ -18,7 +18,7 @@ from ..records.aborted import AbortedTransactions
 from ..records.batch import OFFSET_MAX
 from ..records.batches import Batches, claimed_end, split
 from ..records.disorder import usable
-from ..timers import Backoff, Random, SharedJitter
+from ..timers import LEAST_PAUSE, Backoff, Random, SharedJitter
 from ..types import Node, TopicPartition
 from ..wire import ZERO_UUID
 from ..wire.current_leader import NodeEndpoint
@@ -61,7 +61,7 @@ class Answers:
         self._backoff = Backoff.from_settings(settings)
         #: Seconds for each Fetch that follows from a response without records: see ``FetchSession.pace``. Twice the
         #: backoff, since five may follow at once: of all together, at most ten are sent in a second.
-        self._pause_s = min(2 * self._backoff.initial, settings.fetch_max_wait_ms / 1000)
+        self._pause_s = max(LEAST_PAUSE, min(2 * self._backoff.initial, settings.fetch_max_wait_ms / 1000))
         self._read_committed = settings.isolation_level == "read_committed"
         self.outages = OutageLog(log)
         #: The assignment's version (``Partitions.generation``) when outages of unassigned partitions were last dropped.

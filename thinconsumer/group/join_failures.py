@@ -77,6 +77,11 @@ class JoinFailurePolicy:
         self._lines += self._retry.attempts > 0
         log.log(level if self._lines <= LINES_MAX else logging.DEBUG, text, *args)
 
+    def gap(self, text: str, now: float) -> None:
+        """Log a long time between two polls, ever more rarely if a slow program has one before each poll."""
+        self._outages.failed("gap", now, text, subject="gap")
+        self._outages.forget("gap")
+
     def note(self, action: Action, error: KafkaError, api: type[Message], now: float) -> None:
         """Log a member's failed request; if the error lasts until the application acts, store it in :attr:`error`."""
         if action is Action.GIVE_UP:

@@ -121,6 +121,16 @@ def test_after_a_gap_beyond_the_session_an_expelled_member_loses_its_partitions_
     assert "12.0 s between polls, session_timeout_ms=10000" in warning
 
 
+def test_a_program_that_is_slow_before_each_poll_is_warned_ever_more_rarely(world, caplog):
+    world.join()
+    for _ in range(20):
+        world.now += 12.0
+        world.member.called(world.now)
+        world.turn()
+        assert world.member.unconfirmed is None
+    assert len(warnings(caplog)) == 4
+
+
 def test_after_a_gap_a_successful_heartbeat_confirms_the_membership(world):
     world.join()
     world.now += 12.0

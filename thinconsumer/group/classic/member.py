@@ -163,9 +163,8 @@ class ClassicMember(Membership):
             return True
         self.unconfirmed = f"{gap:.1f} s between polls, session_timeout_ms={self._settings.session_timeout_ms}"
         self._unconfirmed_since = now
-        log.warning(
-            "group %s: %s: polls get no records until a heartbeat succeeds", self.identity.group_id, self.unconfirmed
-        )
+        text = f"group {self.identity.group_id}: {self.unconfirmed}: polls get no records until a heartbeat succeeds"
+        self._failures.gap(text, now)
         return True
 
     def expelled(self, error: KafkaError, identity: Identity, now: float) -> None:
