@@ -15,8 +15,6 @@ from __future__ import annotations
 
 import argparse
 import ast
-import importlib
-import inspect
 import json
 import os
 import random
@@ -27,7 +25,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import textwrap
 import time
 import traceback
 from collections.abc import Callable, Collection, Iterable, Iterator
@@ -44,7 +41,7 @@ ROOT = Path(__file__).resolve().parents[2]
 #: Fixed before the first run, as the operators were.
 SEED = 20261127
 PER_ROOM = 30
-#: The tests that may kill a mutant. Deliberate bugs of the tests are left out: they fail when their words are changed.
+#: The tests that may kill a mutant. Deliberate bugs of the tests are left out.
 SUITES = ("connection", "fetch", "group", "ordered", "consumer", "behaviour", "network_client", "testing")
 NO_PLANTED_BUGS = (
     "--deselect", "tests/ordered/test_liveness.py::test_a_bug_that_holds_a_partition_is_noticed",
@@ -125,31 +122,6 @@ def forked(tree: Path, work: Callable[[], int]) -> tuple[int, str]:
 # --- the draw ---
 
 
-def planted_functions(tree: Path) -> set[tuple[str, str]]:
-    """Return (name, syntax tree) of each function as a deliberate bug of the tests has it."""
-    code, printed = forked(tree, _print_planted_functions)
-    if code:
-        raise SystemExit(printed)
-    return {(name, syntax) for name, syntax in json.loads(printed)}
-
-
-def _print_planted_functions() -> int:
-    sys.path[:0] = [os.path.abspath("tests/swarm"), os.path.abspath("tests/ordered")]
-    seed_search, liveness = map(importlib.import_module, ("seed_search", "test_liveness"))
-    edits = [edit for bug in seed_search.BUGS.values() for edit in bug.edits]
-    [mark] = liveness.test_a_bug_that_holds_a_partition_is_noticed.pytestmark
-    edits += [param.values[1] for param in mark.args[1]]
-    found = set()
-    for edit in edits:
-        one = inspect.getattr_static(edit.owner, edit.method, None)
-        if one is None:
-            continue  # the swarm reports a bug that has become outdated
-        source = textwrap.dedent(inspect.getsource(one.fget if isinstance(one, property) else one))
-        found.add((edit.method, ast.dump(ast.parse(source.replace(edit.old, edit.new)).body[0])))
-    print(json.dumps(sorted(found)))
-    return 0
-
-
 def function_in(source: str, name: str) -> ast.AST | None:
     """Return the function of this qualified name; None if there is none."""
     body: list[ast.stmt] = ast.parse(source).body
@@ -170,8 +142,8 @@ def mutants_in(package: Path, paths: Collection[Path]) -> Iterator[Mutant]:
         yield from mutants_of(path.relative_to(package).as_posix(), texts[path], common)
 
 
-def drawn(tree: Path, room: str, planted: set[tuple[str, str]], seed: int, count: int) -> list[Mutant]:
-    """Return the mutants of a room, without those that do not compile and those that tests plant themselves."""
+def drawn(tree: Path, room: str, seed: int, count: int) -> list[Mutant]:
+    """Return the mutants of a room, without those that do not compile."""
     package = tree / "thinconsumer"
     every = list(mutants_in(package, sorted((package / room).rglob("*.py"))))
     found: list[Mutant] = []
@@ -180,9 +152,6 @@ def drawn(tree: Path, room: str, planted: set[tuple[str, str]], seed: int, count
         try:
             compile(source, mutant.path, "exec")
         except SyntaxError:
-            continue
-        changed = function_in(source, mutant.function)
-        if changed is not None and (mutant.function.split(".")[-1], ast.dump(changed)) in planted:
             continue
         found.append(mutant)
         if len(found) == count:
@@ -371,12 +340,12 @@ def run(work: Path, rooms: Iterable[str], seed: int, count: int) -> None:
     """Run the drawn mutants that have no outcome yet, and print the table."""
     tree = copy_of_head(work / "tree")
     coverage = Coverage(work / "coverage.jsonl", work / "covered" / "thinconsumer", tree)
-    runner, planted = MutantRun(tree, coverage), planted_functions(tree)
+    runner = MutantRun(tree, coverage)
     if failure := runner.failure_without_mutant():
         raise SystemExit(f"without any mutant: {failure}")
     file = work / "outcomes.json"
     outcomes = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
-    draws = {room: drawn(tree, room, planted, seed, count) for room in rooms}
+    draws = {room: drawn(tree, room, seed, count) for room in rooms}
     for index in range(count):  # room by room in turns, so that an interrupted run has some of each
         for mutant in (draws[room][index] for room in rooms):
             if mutant.name in outcomes:

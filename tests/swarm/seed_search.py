@@ -17,17 +17,21 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
-from consumer_group_mutations import CONSUMER_GROUP_ROWS
+from consumer_group_bugs import CONSUMER_GROUP_BUGS
+from group_bugs import GROUP_BUGS
 from lab import ConsumerGroupSwarm, GroupSwarm, ReaderSwarm
 from lab.__main__ import limit
 from lab.checkers.key_order import OutOfOrder
-from mutations import ROWS
-from order_bugs import ORDER_ROWS
+from login_bugs import LOGIN_BUGS
+from order_bugs import ORDER_BUGS
 from planting import AnySwarm, PlantedBug, planted
+from reader_bugs import READER_BUGS
 
 from thinconsumer_testing.simulation import Violation
 
-BUGS: dict[str, PlantedBug] = {bug.name: bug for bug in (*ROWS, *CONSUMER_GROUP_ROWS, *ORDER_ROWS)}
+BUGS: dict[str, PlantedBug] = {
+    bug.name: bug for bug in (*READER_BUGS, *LOGIN_BUGS, *GROUP_BUGS, *CONSUMER_GROUP_BUGS, *ORDER_BUGS)
+}
 HINTS = Path(__file__).with_name("hints.json")
 #: The number of worlds, among those that meet a bug's ``needs``, of which at least one has to show the bug.
 WORLDS_MAX = 300
@@ -57,9 +61,10 @@ def hints() -> dict[str, int]:
 def search(bug: PlantedBug, hint: int | None = None) -> Catch:
     """Return the first seed that shows the bug. Without the bug the run of this seed has no violation.
 
-    Raises: AssertionError.
+    Raises: AssertionError, and AttributeError if the bug replaces what is no longer there.
     """
-    crash: Exception | None = None
+    with planted(*bug.plants):
+        crash: Exception | None = None
     for seed in _seeds(bug, hint):
         try:
             violation = run(bug.swarm, seed, bug)
@@ -78,7 +83,7 @@ def run(swarm: AnySwarm, seed: int, bug: PlantedBug | None = None) -> str:
 
     Raises: whatever the client or the planted code raises, and AssertionError for an exception inside of a broker.
     """
-    with planted(*bug.edits if bug is not None else ()):
+    with planted(*bug.plants if bug is not None else ()):
         world = swarm(seed)
         limit(CPU_S)
         try:

@@ -1,11 +1,12 @@
 """The swarms notice planted bugs: each is shown by one of the worlds that are searched for it."""
 
 import contextlib
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 from lab.swarm import Swarm
-from planting import Edit, PlantedBug, planted
+from planting import Plant, PlantedBug, planted, returns
 from seed_search import BUGS, WORLDS_MAX, hints, search
 
 from thinconsumer_testing.simulation import Violation
@@ -52,8 +53,8 @@ def shown():
 
     def make(outcomes):
         world = type("World", (SmallWorld,), {"outcomes": outcomes, "tried": []})
-        edits = (Edit(SmallWorld, "is_broken", "False", "True"),)
-        return PlantedBug(world, "small", "It is wrong.", edits, lambda knobs: knobs % 10 == 0), world.tried
+        plants = (returns(SmallWorld, "is_broken", True),)
+        return PlantedBug(world, "small", "It is wrong.", plants, lambda knobs: knobs % 10 == 0), world.tried
 
     return make
 
@@ -96,25 +97,50 @@ def test_an_exception_that_no_checker_reports_shows_nothing(shown, outcome):
 
 
 @pytest.mark.parametrize("name", BUGS)
-def test_every_bug_can_still_be_planted(name):
-    """Words that are gone from the client would make a mutation that changes nothing."""
-    with planted(*BUGS[name].edits):
-        pass
-
-
-@pytest.mark.parametrize("name", ["max_poll_records ignored", "gates of awaited partitions forgotten"])
-def test_a_bug_is_taken_back(name):
+def test_every_bug_can_be_planted_and_is_taken_back(name):
     """The tests after it must run the real client, even if a run raised."""
-    edits = BUGS[name].edits
-    before = [vars(edit.owner)[edit.method] for edit in edits]
-    with contextlib.suppress(ZeroDivisionError), planted(*edits):
-        assert all(vars(edit.owner)[edit.method] is not known for edit, known in zip(edits, before, strict=True))
+    plants = BUGS[name].plants
+    before = [plant.original for plant in plants]
+    with contextlib.suppress(ZeroDivisionError), planted(*plants):
+        assert all(plant.original is not known for plant, known in zip(plants, before, strict=True))
         raise ZeroDivisionError
-    assert [vars(edit.owner)[edit.method] for edit in edits] == before
+    assert [plant.original for plant in plants] == before
 
 
-def test_words_that_are_gone_are_an_error():
-    """A mutation that changes nothing would never be caught, without a hint why."""
-    edit = Edit(Swarm, "run", "no such words", "")
-    with pytest.raises(LookupError, match="no such words"):
-        edit.rewritten()
+def test_a_name_that_is_gone_is_an_error(shown):
+    """A bug that changes nothing would never be noticed, without a hint why."""
+    bug, tried = shown({(0, True): "wrong"})
+    with pytest.raises(AttributeError, match="no_such_name"):
+        search(replace(bug, plants=(returns(Swarm, "no_such_name"),)))
+    assert not tried
+
+
+class Owner:
+    constant = 1
+
+    def method(self, value):
+        return value
+
+    @property
+    def named(self):
+        return "name"
+
+
+class Heir(Owner):
+    pass
+
+
+@pytest.mark.parametrize("owner", [Owner, Heir])
+def test_methods_properties_and_constants_are_replaced(owner):
+    """Also inherited ones, of which only those of the heir are replaced."""
+    plants = (
+        Plant(owner, "method", lambda method, self, value: method(self, value) + 1),
+        Plant(owner, "named", lambda named, self: named(self).upper()),
+        Plant(owner, "constant", lambda value: value + 2),
+    )
+    one, attributes = owner(), set(vars(owner))
+    with planted(*plants):
+        assert (one.method(1), one.named, one.constant) == (2, "NAME", 3)
+        assert Owner().method(1) == (2 if owner is Owner else 1)
+    assert (one.method(1), one.named, one.constant) == (1, "name", 1)
+    assert set(vars(owner)) == attributes

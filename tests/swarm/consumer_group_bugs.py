@@ -1,19 +1,27 @@
 """Deliberate bugs in the consumer group protocol (KIP-848), of the client and of the broker; see ``planting.py``."""
 
+import copy
 import functools
 
 from lab import ConsumerGroupSwarm
 from lab.knobs import Knobs
-from planting import bug
+from planting import Plant, bug, meanwhile, returns, returns_itself, within
 
 from thinconsumer.group.consumer import member as client_member
 from thinconsumer.group.consumer.assignment import MemberAssignment
+from thinconsumer.group.consumer.heartbeat import FIRST_INTERVAL
 from thinconsumer.group.consumer.member import ConsumerMember
+from thinconsumer.group.identity import Identity
 from thinconsumer_testing.broker.group import committing, shard
 from thinconsumer_testing.broker.group.consumer import fencing, heartbeat, reconciliation, regex_refresh
 from thinconsumer_testing.broker.group.consumer.draft import Draft
+from thinconsumer_testing.broker.group.consumer.member import LEAVE_EPOCH
+from thinconsumer_testing.broker.group.consumer.states import AssignmentState
+from thinconsumer_testing.broker.group.consumer.timers import TimerKind
 
 coordinated = functools.partial(bug, ConsumerGroupSwarm)
+
+# -- the worlds that a bug needs: in others it does nothing, and they need not be searched
 
 
 def static(knobs: Knobs) -> object:
@@ -46,167 +54,248 @@ def broker_patterns_of_new_topics(knobs: Knobs) -> object:
     return broker_patterns(knobs) and knobs.appearances
 
 
-CONSUMER_GROUP_ROWS = (
-    # == the coordinator
+# -- the coordinator
+
+
+def may_own_if_said(may_own, owned, partitions):
+    return owned is not None and may_own(owned, partitions)
+
+
+def next_in_the_same_epoch(next_step, member, epoch, goal):
+    return next_step(member, epoch, goal._replace(epoch=max(1, epoch)))
+
+
+def next_without_revoking(next_step, member, epoch, goal):
+    after = next_step(member, epoch, goal)
+    if after.state is not AssignmentState.UNREVOKED_PARTITIONS:
+        return after
+    return member.moved(goal.epoch, AssignmentState.STABLE, after.assigned, {})
+
+
+def schedule_session_once(schedule_session, shard, group_id, member_id):
+    if not shard.member_timers.is_set(group_id, member_id, TimerKind.SESSION):
+        schedule_session(shard, group_id, member_id)
+
+
+def update_epoch_if_told(update_epoch, self, *, must_bump):
+    if must_bump:
+        update_epoch(self, must_bump=True)
+
+
+def leave_for_good(leave, shard, request):
+    final = copy.copy(request)  # checkers see the request
+    final.member_epoch = LEAVE_EPOCH
+    return leave(shard, final)
+
+
+def is_due_without_new_topics(is_due, shard, group, change):
+    group.regex_version = shard.image.created_version
+    return is_due(shard, group, change)
+
+
+COORDINATOR = (
     coordinated(
         "assigned before it was released",
         "A partition is assigned while its former owner has not acknowledged the revocation.",
-        (reconciliation, "_is_free", "return own or goal.partition_epoch(topic_id, index) == NO_EPOCH", "return True"),
+        returns(reconciliation, "_is_free", True),
     ),
     coordinated(
         "silence taken as an acknowledgement",
         "A heartbeat that does not say what its member owns counts as if it owned nothing.",
-        (reconciliation, "_may_own", "if owned is None:\n        return True",
-         "if owned is None:\n        return False"),
+        Plant(reconciliation, "_may_own", may_own_if_said),
     ),
     coordinated(
         "member epoch not bumped",
         "A member that has reconciled stays in its epoch.",
-        (reconciliation, "_next", "return member.moved(goal.epoch, state, kept, {})",
-         "return member.moved(max(1, epoch), state, kept, {})"),
+        Plant(reconciliation, "_next", next_in_the_same_epoch),
     ),
     coordinated(
         "unrevoked partitions in the next epoch",
         "A member gets the epoch of the target assignment before it has revoked what is not in it.",
-        (reconciliation, "_next", "return member.moved(epoch, AssignmentState.UNREVOKED_PARTITIONS, kept, revoked)",
-         "return member.moved(goal.epoch, AssignmentState.STABLE, kept, {})"),
+        Plant(reconciliation, "_next", next_without_revoking),
     ),
     coordinated(
         "session timer not restarted",
         "A heartbeat does not restart the session timeout, so the coordinator fences members that are alive.",
-        (heartbeat, "_heartbeat", "schedule_session(shard, group_id, member_id)",
-         "request.member_epoch or schedule_session(shard, group_id, member_id)"),
+        Plant(heartbeat, "schedule_session", schedule_session_once),
     ),
     coordinated(
         "no epoch after a departure",
         "A member that leaves does not begin an epoch, so nobody gets its partitions.",
-        (fencing, "remove_members", "draft.update_epoch(must_bump=True)", "pass"),
+        within(fencing, "remove_members", returns(Draft, "update_epoch")),
     ),
     coordinated(
         "target from before a metadata change",
         "The coordinator does not notice that topics have changed since it computed the target assignment.",
-        (Draft, "update_epoch", "group.metadata_version == image.version", "group.metadata_version >= 0"),
+        Plant(Draft, "update_epoch", update_epoch_if_told),
         needs=new_partitions,
     ),
     coordinated(
         "stale commit accepted",
         "Commits in an older epoch are accepted for partitions that the member no longer owns.",
-        (committing, "_check_consumer_commit", "if member is not None and not all(",
-         "if False and member is not None and not all("),
+        returns(committing, "_owned_since", ()),
     ),
     coordinated(
         "static leave taken for a final one",
         "A static member that leaves for a while is removed, so its partitions move at once.",
-        (heartbeat, "leave", "if request.instance_id is not None and request.member_epoch == LEAVE_STATIC_EPOCH:",
-         "if False:"),
+        Plant(heartbeat, "leave", leave_for_good),
         needs=static,
     ),
     coordinated(
         "no session timers after a failover",
         "A coordinator that has loaded a group waits for ever for its members, also for those that died meanwhile.",
-        (shard, "schedule_all", "for member in group.members.values():", "for member in ():"),
+        returns(shard, "schedule_all"),
         needs=lambda knobs: knobs.coordinator_kills or knobs.coordinator_moves or knobs.coordinator_pauses,
     ),
     coordinated(
         "regular expressions resolved once",
         "The coordinator does not match regular expressions with topics that are created later.",
-        (regex_refresh, "is_due", "or group.regex_version < shard.image.created_version", ""),
+        Plant(regex_refresh, "is_due", is_due_without_new_topics),
         needs=broker_patterns_of_new_topics,
     ),
-    # == the member
+)
+
+
+# -- the member
+
+
+def owned_without_revoked(owned, self):
+    return owned(self) if self.target is None else owned(self) & self.target
+
+
+def fields_as_assigned(fields, self):
+    found = fields(self)
+    return found and found._replace(owned=self.assignment.target or frozenset())
+
+
+def difference_without_revoked(difference, self):
+    return difference(self)._replace(revoke=frozenset())
+
+
+def fail_as_known(failed, self, *args):
+    known = self._known
+    failed(self, *args)
+    self._known = self._known or known
+
+
+def heartbeat_without_regex(heartbeat, who, rack, fields, sent, **options):
+    request = heartbeat(who, rack, fields, sent, **options)
+    if (sent is None or not who.is_member) and (who.is_member or who.incarnation):
+        request.subscribed_topic_regex = None
+    return request
+
+
+def accept_without_interval(accept, self, response, now):
+    response.heartbeat_interval_ms = int(FIRST_INTERVAL * 1000)
+    return accept(self, response, now)
+
+
+def receive_known(receive, self, target):
+    known = {topic.topic_id for topic in self._metadata.topics.values()}
+    receive(self, frozenset(one for one in target if one[0] in known))
+
+
+def may_send_another(may_send, self):
+    self._heartbeats.in_flight = None
+    return may_send(self)
+
+
+def step_and_heartbeat(step, self, now):
+    leaves = self.is_outside
+    requests = step(self, now)
+    request = self._heartbeat(now) if leaves else None
+    return requests if request is None else [*requests, request]
+
+
+def withholds_if_lost(withholds, self, *, may_wait):
+    return meanwhile(_is_outpaced=True)(withholds, self, may_wait=False)
+
+
+MEMBER = (
     coordinated(
         "acknowledged before the callback",
         "A heartbeat leaves out partitions before on_partitions_revoked has returned.",
-        (MemberAssignment, "owned",
-         ("if self._owned[0] != generation:\n"
-          "        ids = {tp: topic_id for tp, topic_id in self._ids.items() if tp in self._partitions}"),
-         ("if True:\n"
-          "        ids = {tp: i for tp, i in self._ids.items() if tp in self._partitions"
-          " and tp not in (self._revoking or ())}")),
+        Plant(MemberAssignment, "owned", owned_without_revoked),
     ),
     coordinated(
         "acknowledged before it was assigned",
         "A heartbeat reports the assignment, and not what the member owns.",
-        (ConsumerMember, "_fields", "self.assignment.owned()", "(self.assignment.target or frozenset())"),
+        Plant(ConsumerMember, "_fields", fields_as_assigned),
     ),
     coordinated(
         "assigned before it has revoked",
         "A member adds partitions first, and never revokes.",
-        (MemberAssignment, "advance", "self._revoking is not None or self.difference().revoke:", "False:"),
+        within(MemberAssignment, "advance", Plant(MemberAssignment, "difference", difference_without_revoked)),
     ),
     coordinated(
         "partitions kept when fenced",
         "A member that was fenced joins again with its partitions, which others own by now.",
-        (MemberAssignment, "lose", "self._revocation.lose(now)", "pass"),
+        Plant(MemberAssignment, "lose", lambda lose, self, now: self.forget()),
         needs=errors,
     ),
     coordinated(
         "epoch kept when fenced",
         "A member that was fenced goes on with its old epoch.",
-        (ConsumerMember, "_expel", "self.identity = self.identity.outside()", "pass"),
+        within(ConsumerMember, "_expel", returns_itself(Identity, "outside")),
         needs=errors,
     ),
     coordinated(
         "delta heartbeat after a loss",
         "After an error, a heartbeat leaves out what the coordinator may not have seen.",
-        (ConsumerMember, "_failed", "self._known = None", "pass"),
+        Plant(ConsumerMember, "_failed", fail_as_known),
     ),
     coordinated(
         "regular expression forgotten",
         "A member that joins again, or repeats all fields after an error, leaves out its regular expression.",
-        (client_member, "heartbeat", "(had_regex or fields.regex is not None) if sent is None",
-         "not (who.is_member or who.incarnation) if sent is None"),
+        Plant(client_member, "heartbeat", heartbeat_without_regex),
         needs=broker_patterns,
     ),
     coordinated(
         "static member leaves for good",
         "A static member that closes leaves with epoch -1, so its partitions move at once.",
-        (client_member, "leave_epoch", "if leave_group is True or (", "if True or ("),
+        Plant(client_member, "leave_epoch", lambda leave_epoch, who, leave_group: leave_epoch(who, True)),
         needs=static,
     ),
     coordinated(
         "two heartbeats at once",
         "A heartbeat is sent while another is unanswered; both change the same state of the coordinator.",
-        (ConsumerMember, "_may_send", "return is_allowed and self._heartbeats.is_open",
-         ("self._heartbeats.in_flight = None\n"
-          "    return is_allowed and self._heartbeats.is_open")),
+        Plant(ConsumerMember, "_may_send", may_send_another),
     ),
     coordinated(
         "own heartbeat interval",
         "The member ignores the broker's heartbeat interval, so its session ends between two heartbeats.",
-        (ConsumerMember, "_accept", "max(INTERVAL_MIN, response.heartbeat_interval_ms / 1000)", "FIRST_INTERVAL"),
+        Plant(ConsumerMember, "_accept", accept_without_interval),
     ),
     coordinated(
         "unknown topic ids dropped",
         "Assigned partitions of a topic that no metadata has named yet are left out, and not waited for.",
-        (ConsumerMember, "_receive", "self.assignment.receive(target)",
-         ("known = {topic.topic_id for topic in self.assignment._metadata.topics.values()}\n"
-          "    self.assignment.receive(frozenset(one for one in target if one[0] in known))")),
+        Plant(MemberAssignment, "receive", receive_known),
         needs=new_partitions,
     ),
     coordinated(
         "heartbeat after leaving",
         "A member that leaves goes on with its heartbeats, so it joins again at once.",
-        (ConsumerMember, "step", "self._finish_leave()\n        return",
-         "self._finish_leave()\n        request = request or self._heartbeat(now)\n        return"),
-        (ConsumerMember, "_may_send", "and self.state in ACTIVE ", ""),
+        Plant(ConsumerMember, "step", step_and_heartbeat),
+        Plant(ConsumerMember, "_may_send", lambda may_send, self: self._heartbeats.is_open),
     ),
     coordinated(
         "long absence ignored",
         "After an absence longer than the session records are handed out; they may be another member's by now.",
-        (ConsumerMember, "called", "if gap <= self.heartbeat_interval or", "if True or"),
+        returns(ConsumerMember, "called", False),
         needs=absences,
     ),
     coordinated(
         "session of another coordinator trusted",
         "A gap counts as survived by its length alone; the coordinator may have changed in the gap that was survived.",
-        (ConsumerMember, "withholds", "may_wait or not self._is_outpaced or", ""),
+        Plant(ConsumerMember, "withholds", withholds_if_lost),
         needs=lambda knobs: knobs.double_absences,
     ),
     coordinated(
         "gap trusted that nothing has survived",
         "A program whose polls never wait gets records after each gap, also after one longer than any survived.",
-        (ConsumerMember, "withholds", "self._gap > self._survived", "False"),
+        Plant(ConsumerMember, "withholds", meanwhile(_gap=0.0)),
         needs=lambda knobs: knobs.naps,
     ),
-)  # fmt: skip
+)
+
+CONSUMER_GROUP_BUGS = (*COORDINATOR, *MEMBER)
