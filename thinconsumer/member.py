@@ -190,7 +190,7 @@ class GroupMember(BaseClient):
             member_id: [unit for unit in units if holders.get(unit, {member_id}) == {member_id}]
             for member_id, units in wanted.items()
         }
-        self._role.withholds |= found != wanted
+        self._role.awaits_revocations |= found != wanted
         return found
 
     def poll(self, timeout_ms: float = 0) -> None:
@@ -319,7 +319,8 @@ class _Role:
         self._share = ("", b"")
         self.held_generation = NO_GENERATION
         self.reason: str | None = None  #: The result of ``rejoin_reason()`` in the last poll.
-        self.withholds = False  #: Whether the assignment that this leader computes lacks work which has to be given up.
+        #: Whether the assignment that this leader computes lacks work that other members have to give up first.
+        self.awaits_revocations = False
         self._rejoin_due: str | None = None
         self._rejoin_by = NEVER
 
@@ -330,7 +331,7 @@ class _Role:
             self._user.on_join_prepare()
 
     def protocols(self) -> list[tuple[str, bytes]]:
-        self._rejoin_due, self._rejoin_by, self.withholds = None, NEVER, False
+        self._rejoin_due, self._rejoin_by, self.awaits_revocations = None, NEVER, False
         return [(name, self._user.metadata(name)) for name in self._user.protocols]
 
     def prepare(self, identity: Identity, now: float) -> bool:
@@ -357,11 +358,11 @@ class _Role:
 
     def accept(self, identity: Identity, protocol: str, assignment: bytes, now: float, *, missed: bool) -> None:
         self._share = protocol, bytes(assignment)
-        self._rejoin_by = now + self._patience if self.withholds else NEVER
+        self._rejoin_by = now + self._patience if self.awaits_revocations else NEVER
         if missed:  # the group had a generation without this member, and may have assigned its work to others
             self.lose("missed a generation", now)
 
-    def revoke(self, identity: Identity, now: float) -> bool:
+    def revoke_unassigned(self, identity: Identity, now: float) -> bool:
         """Let the subclass give up what the new assignment lacks, under an eager protocol everything."""
         if not self._works:
             return True

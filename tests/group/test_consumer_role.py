@@ -107,7 +107,7 @@ class World:
         self.do(self.role.prepare, identity, 0.0)
         self.role.protocols()
         self.role.accept(identity, protocol or self.assignors[0].name, encode_assignment(tps), 0.0)
-        self.do(self.role.revoke, identity, 0.0)
+        self.do(self.role.revoke_unassigned, identity, 0.0)
         self.do(self.role.install, identity, 0.0)
         return self.heard
 
@@ -398,7 +398,7 @@ def test_after_a_missed_generation_kept_partitions_are_lost_not_revoked(share):
     world.role.protocols()
     world.role.accept(ME.joined(5, "me"), "cooperative-sticky", encode_assignment(share), 0.0, missed=True)
     assert world.heard == [("lost", [A, B])] and world.partitions.tps() == set()
-    world.do(world.role.revoke, ME, 0.0)
+    world.do(world.role.revoke_unassigned, ME, 0.0)
     world.do(world.role.install, ME, 0.0)
     assert world.heard == [("lost", [A, B]), ("assigned", share)]
     assert not share or world.partitions.require(A) is not kept, "it starts at the committed offset"

@@ -101,8 +101,8 @@ def test_positions_leave_out_partitions_whose_callback_for_the_revocation_has_re
     group.assign_by_hand([A, B], 0.0)
     for tp in (A, B):
         group._partitions.require(tp).place(PositionEvent.SEEK_VALIDATED, 7)
-    assert not group.revocation.revoke({A}, 1.0) and set(group.positions()) == {B}
-    assert group.revocation.revoke({A}, 1.1) and set(group.positions()) == {B}
+    assert not group.revocation.advance({A}, 1.0) and set(group.positions()) == {B}
+    assert group.revocation.advance({A}, 1.1) and set(group.positions()) == {B}
 
 
 def test_seconds_since_the_last_poll(make):

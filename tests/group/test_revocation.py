@@ -91,7 +91,7 @@ def revocation(make):
 def revoke(revocation, tps, now=0.0, **more):
     """Revoke until it is done; return the number of calls."""
     for calls in range(1, 10):
-        if revocation.revoke(tps, now, **more):
+        if revocation.advance(tps, now, **more):
             return calls
     raise AssertionError("the revocation never ends")
 
@@ -100,7 +100,7 @@ def test_revocation_holds_records_back_then_commits_then_calls_the_listener_then
     revocation, story, partitions, commits
 ):
     commits.done = False
-    assert not revocation.revoke({A, B}, 1.0)
+    assert not revocation.advance({A, B}, 1.0)
     assert story == [("commit", {A, B}, 1.0 + COMMIT_TIMEOUT)]
     assert [p.tp for p in partitions if p.may_hand_out] == [C], (
         "polls return no record while its last commit is in flight"
@@ -108,10 +108,10 @@ def test_revocation_holds_records_back_then_commits_then_calls_the_listener_then
     assert revocation.waiting_until(1.0) == 1.0 + COMMIT_TIMEOUT
     commits.done = True
     assert revocation.waiting_until(1.0) == NEVER
-    assert not revocation.revoke({A, B}, 1.5)
+    assert not revocation.advance({A, B}, 1.5)
     assert story[1:] == [("revoked", {A, B})]
     assert A in partitions, "the callback may still use the partition"
-    assert revocation.revoke({A, B}, 1.6)
+    assert revocation.advance({A, B}, 1.6)
     assert partitions.tps() == {C} and revocation.state is RevocationStep.IDLE
 
 
@@ -123,11 +123,11 @@ def test_partitions_count_as_revoked_once_the_callback_has_returned(partitions, 
             seen.append(revocation.revoked)
 
     revocation = PartitionRevocation(partitions, commits, None, NotingListener)
-    assert not revocation.revoke({A, B}, 1.0)
+    assert not revocation.advance({A, B}, 1.0)
     assert seen == [frozenset()], "the callback commits the positions of these partitions"
     assert revocation.revoked == {A, B} and A in partitions
-    assert revocation.revoke({A, B}, 1.1) and revocation.revoked == frozenset()
-    assert not revocation.revoke({C}, 1.2) and revocation.revoked == {C}
+    assert revocation.advance({A, B}, 1.1) and revocation.revoked == frozenset()
+    assert not revocation.advance({C}, 1.2) and revocation.revoked == {C}
     revocation.cancel()
     assert revocation.revoked == frozenset()
 
@@ -135,38 +135,38 @@ def test_partitions_count_as_revoked_once_the_callback_has_returned(partitions, 
 def test_an_earlier_deadline_shortens_a_wait_in_progress(revocation, partitions, commits):
     """close() may find a revocation in progress, and must not exceed its own timeout."""
     commits.done = False
-    assert not revocation.revoke({A}, 1.0)
-    assert not revocation.revoke({A}, 1.1, by=1.2), "still waiting"
+    assert not revocation.advance({A}, 1.0)
+    assert not revocation.advance({A}, 1.1, by=1.2), "still waiting"
     assert revocation.waiting_until(1.1) == 1.2
-    assert not revocation.revoke({A}, 1.2, by=1.2), "the listener is called now"
-    assert revocation.revoke({A}, 1.2, by=1.2)
+    assert not revocation.advance({A}, 1.2, by=1.2), "the listener is called now"
+    assert revocation.advance({A}, 1.2, by=1.2)
     assert A not in partitions
 
 
 def test_a_wait_that_is_over_is_no_wake_up(revocation, partitions, commits):
     """A commit() within a callback would otherwise wake up in a loop."""
     commits.done = False
-    assert not revocation.revoke({A}, 1.0)
+    assert not revocation.advance({A}, 1.0)
     assert revocation.waiting_until(1.0 + COMMIT_TIMEOUT) == NEVER
-    assert not revocation.revoke({A}, 1.0 + COMMIT_TIMEOUT), "told now"
+    assert not revocation.advance({A}, 1.0 + COMMIT_TIMEOUT), "told now"
     assert revocation.waiting_until(100.0) == NEVER, "also while the callback runs"
 
 
 def test_the_wait_for_commits_of_a_callback_starts_after_it(make, partitions, commits):
     revocation = make(auto_commit=False)
-    assert not revocation.revoke({A}, 1.0)
+    assert not revocation.advance({A}, 1.0)
     commits.done = False
-    assert not revocation.revoke({A}, 1.0 + 3 * COMMIT_TIMEOUT) and A in partitions
+    assert not revocation.advance({A}, 1.0 + 3 * COMMIT_TIMEOUT) and A in partitions
     assert revocation.waiting_until(1.0 + 3 * COMMIT_TIMEOUT) == 1.0 + 4 * COMMIT_TIMEOUT
-    assert revocation.revoke({A}, 1.0 + 4 * COMMIT_TIMEOUT)
+    assert revocation.advance({A}, 1.0 + 4 * COMMIT_TIMEOUT)
 
 
 def test_commits_that_never_settle_do_not_block_the_rebalance(revocation, partitions, commits):
     commits.done = False
-    assert not revocation.revoke({A}, 1.0)
-    assert not revocation.revoke({A}, 1.0 + COMMIT_TIMEOUT), "told now"
-    assert not revocation.revoke({A}, 1.0 + COMMIT_TIMEOUT)
-    assert revocation.revoke({A}, 1.0 + 2 * COMMIT_TIMEOUT)
+    assert not revocation.advance({A}, 1.0)
+    assert not revocation.advance({A}, 1.0 + COMMIT_TIMEOUT), "told now"
+    assert not revocation.advance({A}, 1.0 + COMMIT_TIMEOUT)
+    assert revocation.advance({A}, 1.0 + 2 * COMMIT_TIMEOUT)
     assert A not in partitions
 
 
@@ -178,7 +178,7 @@ def test_after_the_deadline_no_commit_is_awaited(revocation, story, partitions, 
 
 
 def test_an_empty_revocation_calls_the_listener_only_with_always_call(revocation, story):
-    assert revocation.revoke((), 1.0)
+    assert revocation.advance((), 1.0)
     assert story == []
     assert revoke(revocation, (), 1.0, always_call=True) == 2
     assert ("revoked", set()) in story
@@ -258,7 +258,7 @@ def test_lost_drops_all_partitions_and_commits_nothing(revocation, story, partit
 
 def test_partitions_already_revoked_are_not_reported_lost(make, story, partitions):
     revocation = make(auto_commit=False)
-    assert not revocation.revoke({A}, 1.0)
+    assert not revocation.advance({A}, 1.0)
     assert revocation.lose(1.1)
     assert story == [("revoked", {A}), ("lost", {B, C})] and not partitions
 

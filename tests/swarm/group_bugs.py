@@ -281,7 +281,7 @@ COMMITS = (
     grouped(
         "no commit before giving up",
         "What was read since the last auto-commit is not committed before partitions go, and is read twice (D4).",
-        Plant(PartitionRevocation, "revoke", meanwhile(auto_commits=False)),
+        Plant(PartitionRevocation, "advance", meanwhile(auto_commits=False)),
         needs=commits("auto"),
     ),
     grouped(

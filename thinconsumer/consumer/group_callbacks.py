@@ -130,7 +130,7 @@ class GroupCallbacks:
                 return group.revocation.lose(now)
             # ``revoke`` may only complete a revocation of some partitions that was already in progress. False is then
             # returned, and the caller repeats the call until no partition is left.
-            return group.revocation.revoke(partitions.tps(), now, by=deadline) and not partitions
+            return group.revocation.advance(partitions.tps(), now, by=deadline) and not partitions
 
     def _step(self, now: float, deadline: float) -> float:
         """Step once while giving up the partitions; if this member leads the group, first run its assignor when due.

@@ -70,9 +70,9 @@ class ConsumerRole:
         self._group_topics: frozenset[str] = frozenset()
         #: The topic metadata from which this member, as group leader, computed the last assignment; None on a follower.
         self._assigned_with: dict[str, TopicShape] | None = None
-        #: The leader only: whether the assignment withholds partitions that their owners must revoke first
+        #: The leader only: whether the assignment leaves out partitions that their owners must revoke first
         #: (cooperative), and whether the group keeps an assignment that this leader did not compute (KIP-814).
-        self._withholds_partitions = self._keeps_unknown_assignment = False
+        self._awaits_revocations = self._keeps_unknown_assignment = False
         #: The leader only: whether :meth:`compare_assignments` is still to be called for that kept assignment.
         self.awaits_assignments = False
         #: When the leader rejoins to have withheld partitions assigned, even if their owners have not rejoined.
@@ -101,7 +101,7 @@ class ConsumerRole:
         """Return, for each assignor, the subscription with owned partitions, encoded with the assignor's user data."""
         self._joined_with = self.own_topics()
         self._rejoin_due = None
-        self._withholds_partitions = self._keeps_unknown_assignment = self.awaits_assignments = False
+        self._awaits_revocations = self._keeps_unknown_assignment = self.awaits_assignments = False
         topics = tuple(sorted(self._joined_with))
         owned = tuple(sorted(self._partitions.tps())) if self.is_cooperative else ()
         return [
@@ -123,9 +123,9 @@ class ConsumerRole:
         self._forget_leading()
         owned = self._partitions.tps()
         if not self.is_cooperative:
-            return self.revocation.revoke(owned, now, always_call=identity.is_member)
+            return self.revocation.advance(owned, now, always_call=identity.is_member)
         wanted = self.own_topics()
-        return self.revocation.revoke([tp for tp in owned if tp.topic not in wanted], now)
+        return self.revocation.advance([tp for tp in owned if tp.topic not in wanted], now)
 
     def ready_to_assign(self, protocol: str, members: Sequence[JoinedMember], now: float) -> bool:
         """Return whether metadata of all members' topics is known; without it a topic would stay unassigned."""
@@ -137,8 +137,8 @@ class ConsumerRole:
     ) -> Mapping[str, bytes]:
         """Return the encoded assignment of every member.
 
-        Also store the topics' partition counts (to detect later changes), and whether the assignment withholds
-        partitions until their owners have revoked them (KIP-429).
+        Also store the topics' partition counts (to detect later changes), and whether the assignment leaves
+        out partitions until their owners have revoked them (KIP-429).
         """
         subscriptions = self._subscriptions(members)
         self._group_topics = frozenset(topic for s in subscriptions.values() for topic in s.topics)
@@ -157,7 +157,7 @@ class ConsumerRole:
         if self.is_cooperative:
             given = {tp for share in plan.values() for tp in share.partitions}
             had = {tp for subscription in subscriptions.values() for tp in subscription.owned_partitions} - given
-            self._withholds_partitions = not had.isdisjoint(_existing(view))
+            self._awaits_revocations = not had.isdisjoint(_existing(view))
         return {member: encode_assignment(share.partitions, share.user_data) for member, share in plan.items()}
 
     def _subscriptions(self, members: Sequence[JoinedMember]) -> dict[str, Subscription]:
@@ -186,7 +186,7 @@ class ConsumerRole:
     def _forget_leading(self) -> None:
         self._group_topics = frozenset()
         self._assigned_with = None
-        self._withholds_partitions = self._keeps_unknown_assignment = self.awaits_assignments = False
+        self._awaits_revocations = self._keeps_unknown_assignment = self.awaits_assignments = False
         self._rejoin_by = NEVER
 
     def accept(self, identity: Identity, protocol: str, assignment: bytes, now: float, *, missed: bool = False) -> None:
@@ -209,7 +209,7 @@ class ConsumerRole:
         share = set(self._assignment.partitions)
         for tp in self._partitions.tps() - share:
             self._partitions.require(tp).pending_revocation = True
-        self._rejoin_by = now + self._config.session_timeout_ms / 1000 if self._withholds_partitions else NEVER
+        self._rejoin_by = now + self._config.session_timeout_ms / 1000 if self._awaits_revocations else NEVER
         self._rejoin_due = None
         if owned - share:
             self._rejoin_due = "revoked partitions can now be assigned"
@@ -246,9 +246,9 @@ class ConsumerRole:
                 assigned.update(_partitions(decode_assignment(share)))
         self._rejoin_due = reassign_reason(assigned, _existing(self._metadata.view(self._group_topics)))
 
-    def revoke(self, identity: Identity, now: float) -> bool:
+    def revoke_unassigned(self, identity: Identity, now: float) -> bool:
         going = self._partitions.tps() - set(self._assignment.partitions)
-        return self.revocation.revoke(going, now)
+        return self.revocation.advance(going, now)
 
     def install(self, identity: Identity, now: float) -> bool:
         """Apply the new assignment: call the assignor's ``on_assignment``, then the listener."""

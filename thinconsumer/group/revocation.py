@@ -61,7 +61,7 @@ class PartitionRevocation:
         #: Whether ``on_partitions_assigned`` was called since the subscription: the consumer has had an assignment.
         self.has_assigned = False
 
-    def revoke(
+    def advance(
         self, tps: Collection[TopicPartition], now: float, *, always_call: bool = False, by: float = NEVER
     ) -> bool:
         """Advance the revocation of ``tps``; call it again, with steps in between, until it returns True.

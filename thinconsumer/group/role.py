@@ -27,9 +27,9 @@ class JoinedMember(NamedTuple):
 class Role(Protocol):
     """Define the callbacks of one member. Any of them may call user code; ``work`` raises its exceptions.
 
-    A ``prepare``, ``revoke`` or ``lose`` that raises counts as done and is not repeated, because the rebalance waits
-    for it. After a failed ``perform_assignment``, or an ``accept`` that cannot decode the assignment, the member joins
-    again. A method that Ctrl-C interrupts is called again.
+    A ``prepare``, ``revoke_unassigned`` or ``lose`` that raises counts as done and is not repeated, because the
+    rebalance waits for it. After a failed ``perform_assignment``, or an ``accept`` that cannot decode the assignment,
+    the member joins again. A method that Ctrl-C interrupts is called again.
     """
 
     @property
@@ -65,7 +65,7 @@ class Role(Protocol):
         ``missed`` says that a generation passed without this member: others may have owned its kept partitions.
         """
 
-    def revoke(self, identity: Identity, now: float) -> bool:
+    def revoke_unassigned(self, identity: Identity, now: float) -> bool:
         """Revoke the partitions that the new assignment lacks (KIP-429); return whether this is complete."""
 
     def install(self, identity: Identity, now: float) -> bool:

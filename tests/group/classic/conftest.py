@@ -94,7 +94,7 @@ class FakeRole:
         self.missed.append(missed)
         self.taken.append((identity, protocol, assignment))
 
-    def revoke(self, identity: Identity, now: float) -> bool:
+    def revoke_unassigned(self, identity: Identity, now: float) -> bool:
         return bool(self._do("revoke"))
 
     def install(self, identity: Identity, now: float) -> bool:

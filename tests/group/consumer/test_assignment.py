@@ -29,7 +29,7 @@ class FakeRevocation:
     def covers(self, tp):
         return tp in self.covered
 
-    def revoke(self, tps, now):
+    def advance(self, tps, now):
         self.calls.append(("revoke", sorted(tps)))
         if self.delay:
             self.delay -= 1

@@ -30,7 +30,7 @@ class FakeRevocation:
     def __init__(self, partitions):
         self.partitions, self.calls = partitions, []
 
-    def revoke(self, tps, now):
+    def advance(self, tps, now):
         self.calls.append(("revoked", sorted(tp.partition for tp in tps)))
         self.partitions.assign([p.tp for p in self.partitions if p.tp not in tps])
         return True

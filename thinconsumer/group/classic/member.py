@@ -39,7 +39,7 @@ _E = ClassicMemberEvent
 class ClassicMember(Membership):
     """Take part in a classic group: send its requests as a manager of the engine; call role methods in :meth:`work`.
 
-    A prepare, revoke or lose that raises counts as done, so that the rebalance goes on. After a failed
+    A prepare, revoke_unassigned or lose that raises counts as done, so that the rebalance goes on. After a failed
     perform_assignment the member joins again, after a backoff. A failed install is repeated.
     """
 
@@ -59,7 +59,7 @@ class ClassicMember(Membership):
         #: The role method that is due in each state, for those methods that may call the rebalance listener.
         self._tasks: dict[ClassicMemberState, Task] = {
             _S.REVOKING_BEFORE_JOIN: lambda now: self._unless_done(role.prepare(self.identity, now), _E.PREPARED, now),
-            _S.REVOKING_AFTER_SYNC: self._revoke,
+            _S.REVOKING_AFTER_SYNC: self._decode_and_revoke,
             _S.ASSIGNING: self._install,
             _S.LOSING: lambda now: self._unless_done(role.lose(self._attempt.reason, now), _E.LOST, now),
         }
@@ -443,13 +443,13 @@ class ClassicMember(Membership):
         plan.plan = {} if plan.skips else {member: bytes(share) for member, share in shares.items()}
         return None
 
-    def _revoke(self, now: float) -> ClassicMemberEvent | None:
+    def _decode_and_revoke(self, now: float) -> ClassicMemberEvent | None:
         attempt = self._attempt
         if not attempt.is_decoded:
             self._role.accept(self.identity, attempt.protocol, attempt.assignment, now, missed=attempt.missed)
             attempt.is_decoded = True
             return None
-        return self._unless_done(self._role.revoke(self.identity, now), _E.REVOKED, now)
+        return self._unless_done(self._role.revoke_unassigned(self.identity, now), _E.REVOKED, now)
 
     def _install(self, now: float) -> ClassicMemberEvent | None:
         self._attempt.install_called = True

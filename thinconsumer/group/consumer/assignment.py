@@ -131,7 +131,7 @@ class MemberAssignment:
         has_revoked = False
         while self._revoking is not None or self.difference().revoke:
             self._revoking = self._revoking or self.difference().revoke
-            if not self._revocation.revoke(self._revoking, now):
+            if not self._revocation.advance(self._revoking, now):
                 return Progress.WAITING
             for tp in self._revoking:
                 self._forget(tp)
