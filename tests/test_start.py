@@ -30,7 +30,8 @@ IMPORT, CONSUMER, GROUP = range(3)
 ROOMS = {
     "_version", "calls", "client", "config", "connection", "consumer", "driver", "errors", "failures", "fetch",
     "garbage_collection", "imports", "lazy_dataclass", "linear_hashing", "metadata", "metrics", "net",
-    "network_client", "partitions", "position_states", "records", "timers", "topic_metadata", "types", "wire",
+    "network_client", "partitions", "position_states", "records", "state_machine", "timers", "topic_metadata",
+    "types", "wire",
 }  # fmt: skip
 #: Modules of the standard library that take long to import, and that a consumer needs later or never.
 LARGE = {

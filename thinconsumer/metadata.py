@@ -46,13 +46,6 @@ class Inquiry:
 class Metadata:
     """Caches cluster metadata and requests its refreshes."""
 
-    __slots__ = (
-        "_backoff", "_demanded", "_everything", "_expires_at", "_failing", "_failing_since", "_inquiries", "_listing",
-        "_random", "_refreshes_sent", "_retry", "_settings", "_wanted", "cluster_id", "controller_id",
-        "has_brokers", "has_listed", "nodes", "outages", "rebootstrap_reason", "refresh_error", "refresh_reason",
-        "refreshed", "rejection", "topics", "version",
-    )  # fmt: skip
-
     asker = ASKER
 
     def __init__(self, settings: CommonOptions, random: Random) -> None:

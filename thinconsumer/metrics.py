@@ -113,8 +113,6 @@ class EventSensors:
     would cost a tenth of a poll that returns one record.
     """
 
-    __slots__ = ("_add_at", "_pending", "_sensors", "record")
-
     def __init__(self, *sensors: Sensor) -> None:
         self._sensors = sensors
         self._pending: list[tuple[Any, ...]] = []  #: The time and the values of each event that is not added yet.
@@ -155,8 +153,6 @@ class ReturnedRecords(EventSensors):
     An event has the time, then lag and lead (the distances of the position after the records from the partition's end
     and start), then the bytes and the number of the records, and last their topic.
     """
-
-    __slots__ = ("topics",)
 
     def __init__(self, lag: Sensor, lead: Sensor, size: Sensor, records: Sensor) -> None:
         super().__init__(lag, lead, size, records)
@@ -299,10 +295,6 @@ _SENSORS = tuple(dict.fromkeys(metric.sensor for metric in METRICS if metric.sen
 
 class ConsumerMetrics:
     """The sensors of one consumer, fed by the ``record_...`` methods and by :meth:`EventSensors.record`."""
-
-    __slots__ = (
-        "_counts", "_poll_began", "_polls", "_polls_kept", "_sensors", "exchanges", "fetches", "poll_ended", "returned",
-    )  # fmt: skip
 
     def __init__(self) -> None:
         self._sensors = {name: Sensor() for name in _SENSORS}

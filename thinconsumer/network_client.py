@@ -49,13 +49,6 @@ UNWANTED = 5.0
 class NetworkClient:
     """The connections of one client: takes requests, and returns answers and commands for the driver."""
 
-    __slots__ = (
-        "_any", "_any_wake", "_bootstrap", "_closed", "_connections", "_due", "_due_at", "_has_queued", "_horizon",
-        "_leaving", "_logins", "_nodes", "_only_bootstrap_answers", "_polls", "_quiet_until", "_random",
-        "_rebootstraps", "_routes", "_servers", "_shared", "_stepped_at", "_wanted_at", "commands", "lookups",
-        "needs_step", "outage_since", "unsent",
-    )  # fmt: skip
-
     def __init__(self, options: CommonOptions, random: Random, logins: Logins | None = None) -> None:
         self._logins = logins or NoLogins()
         settings = ConnectionSettings(

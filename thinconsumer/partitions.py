@@ -110,28 +110,11 @@ class Partition:
     """
 
     __slots__ = (
-        *(f"_{name}" for name in WATCHED),
-        "_changed",
-        "committed",
-        "failures",
-        "fruitless_ranges",
-        "high_watermark",
-        "indexed_end",
-        "indexed_state",
-        "is_new",
-        "last_error",
-        "last_stable_offset",
-        "leader_epoch",
-        "least_refresh",
-        "log_start_offset",
-        "number",
-        "out_of_range",
-        "placed_by",
-        "preferred_until",
-        "reset",
-        "topic_id",
-        "tp",
-    )
+        *(f"_{name}" for name in WATCHED), "_changed", "committed", "failures", "fruitless_ranges",
+        "high_watermark", "indexed_end", "indexed_state", "is_new", "last_error", "last_stable_offset",
+        "leader_epoch", "least_refresh", "log_start_offset", "number", "out_of_range", "placed_by", "preferred_until",
+        "reset", "topic_id", "tp",
+    )  # fmt: skip
 
     state: PositionState = _watched("_state")
     #: The position; replaced by each assignment, seek and reset, see the module's docstring.
@@ -354,11 +337,6 @@ class Partitions:
     Partitions are also listed by state, and by other properties that only few of them have at a time. These lists
     follow the changes that partitions report, so that finding what there is to do takes time for those alone.
     """
-
-    __slots__ = (
-        "_by_state", "_changes", "_ends", "_serial", "_topics", "_unconfirmed", "_with_error", "assigned", "changed",
-        "counts", "generation", "has_topic", "held_topics", "in_hand", "unplanned",
-    )  # fmt: skip
 
     def __init__(self) -> None:
         self.assigned: dict[TopicPartition, Partition] = {}  #: Replaced by each assignment, and not changed in place.

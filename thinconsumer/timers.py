@@ -44,8 +44,6 @@ class SharedJitter:
     partition, thousands of partitions would be retried at different times, each in a request of its own.
     """
 
-    __slots__ = ("_random", "_value")
-
     def __init__(self, random: Random) -> None:
         self._random = random
         self._value: float | None = None

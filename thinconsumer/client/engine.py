@@ -68,12 +68,6 @@ class Engine:
         wall_time: returns seconds since the epoch, for the expiry of a login's credentials.
     """
 
-    __slots__ = (
-        "_by_name", "_closing", "_due", "_due_times", "_first_due_time", "_managers", "_metadata_seen", "_now",
-        "_options", "_order", "_outdated", "_random", "_touched", "_unanswered", "full_steps", "has_postponed",
-        "logins", "metadata", "network", "record_exchange", "steps", "unsent",
-    )  # fmt: skip
-
     def __init__(
         self,
         options: CommonOptions,

@@ -49,8 +49,6 @@ class CallEntry:
     the first thread's call, before the guard rejects it.
     """
 
-    __slots__ = ("_begin", "_calls", "_end")
-
     def __init__(
         self, calls: Calls, begin: Callable[[], None] | None = None, end: Callable[[], None] | None = None
     ) -> None:
@@ -106,8 +104,6 @@ class CallEntry:
 
 class Guard(CallEntry):
     """Entered by every public method. Rejects a call during another one, except from user code that may make calls."""
-
-    __slots__ = ()
 
     def __init__(self) -> None:
         super().__init__({})

@@ -61,11 +61,6 @@ class Shell:
             than poll: then it returns only callbacks that block the group's rebalance.
     """
 
-    __slots__ = (
-        "_attend", "_before_restart", "_changed", "_entry", "_name", "_next_callback", "_settle", "_stepped", "closed",
-        "driver", "engine", "guard", "in_callback", "quiet_entry", "step_interrupted",
-    )  # fmt: skip
-
     def __init__(
         self,
         name: str,

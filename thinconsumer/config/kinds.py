@@ -34,7 +34,6 @@ STRING_BYTES_MAX = 2**15 - 1
 class Kind(ABC):
     """The type of an option: how its value is checked, parsed from text, and described in the docs."""
 
-    __slots__ = ()
     is_secret: ClassVar[bool] = False  #: Whether no error, warning or ``repr`` may contain the value.
 
     @abstractmethod

@@ -46,7 +46,6 @@ class Secret(str):
 class SecretText(Kind):
     """A password or another secret; becomes a :class:`Secret`. ``what`` is a word for the docs."""
 
-    __slots__ = ("what",)
     is_secret = True
     one_line = True
 
@@ -84,7 +83,6 @@ class SecretText(Kind):
 class JaasText(SecretText):
     """One entry of a JAAS file, see :mod:`.jaas`; becomes a :class:`Secret`."""
 
-    __slots__ = ()
     one_line = False
 
     def __init__(self) -> None:
@@ -110,7 +108,6 @@ class PemText(Kind):
     Blocks that are written in a single line, as in a properties file, get the line breaks that OpenSSL needs.
     """
 
-    __slots__ = ("label",)
     is_secret = True
 
     def __init__(self, label: str) -> None:
@@ -159,8 +156,6 @@ class ExistingFile(Kind):
     The file is read again whenever it changes, so a pipe cannot be used, and reading one would block here.
     """
 
-    __slots__ = ()
-
     def parse(self, value: object) -> str:
         from pathlib import Path  # on demand, since only clients with TLS or Kerberos need it
 
@@ -191,8 +186,6 @@ class ExistingFile(Kind):
 
 class HttpUrl(Kind):
     """An http or https URL with a host, and without user info. Its query is never shown."""
-
-    __slots__ = ()
 
     def parse(self, value: object) -> str:
         from urllib.parse import urlsplit  # on demand, since only the OIDC exchange needs it
@@ -227,8 +220,6 @@ class HttpUrl(Kind):
 class SslContext(Kind):
     """An ``ssl.SSLContext`` for clients."""
 
-    __slots__ = ()
-
     def parse(self, value: object) -> Any:
         ssl = sys.modules.get("ssl")  # Imported already if a context exists.
         if ssl is None or not isinstance(value, ssl.SSLContext):
@@ -249,7 +240,6 @@ class SslContext(Kind):
 class TlsProtocols(Kind):
     """Versions of TLS in a list, or separated by commas; becomes a tuple."""
 
-    __slots__ = ()
     words = ("TLSv1.2", "TLSv1.3")
 
     def parse(self, value: object) -> tuple[str, ...]:
@@ -267,8 +257,6 @@ class TlsProtocols(Kind):
 
 class CipherSuites(Kind):
     """Names of cipher suites in a list, or separated by commas or colons; becomes a tuple."""
-
-    __slots__ = ()
 
     def parse(self, value: object) -> tuple[str, ...]:
         names = _names(value, ",:")
@@ -294,8 +282,6 @@ def _names(value: object, separators: str) -> tuple[str, ...]:
 class HostNameCheck(Kind):
     """The algorithm that checks the host name: https, or an empty text (librdkafka: none), which switches it off."""
 
-    __slots__ = ()
-
     def parse(self, value: object) -> str:
         if not isinstance(value, str):
             raise type_error("'https' or ''", value)
@@ -310,8 +296,6 @@ class HostNameCheck(Kind):
 
 class Fraction(Kind):
     """A number within bounds, as int or float."""
-
-    __slots__ = ("at_least", "at_most")
 
     def __init__(self, at_least: float, at_most: float) -> None:
         self.at_least = at_least
@@ -335,8 +319,6 @@ class Fraction(Kind):
 
 class TokenProvider(Kind):
     """An object with a method ``token()``, or a callable that takes nothing or one argument."""
-
-    __slots__ = ()
 
     def parse(self, value: object) -> Any:
         method = getattr(value, "token", None)
@@ -362,8 +344,6 @@ class TokenProvider(Kind):
 class KerberosName(Kind):
     """A ``gssapi.Name``, or the text of a host-based service name."""
 
-    __slots__ = ()
-
     def parse(self, value: object) -> Any:
         if isinstance(value, str):
             if not re.fullmatch(r"[^\s@\0]{1,255}(@[^\s@\0]{1,255})?", value):
@@ -387,8 +367,6 @@ class Extensions(Kind):
 
     Values are not shown: some providers use them for credentials.
     """
-
-    __slots__ = ()
 
     is_secret = True
 

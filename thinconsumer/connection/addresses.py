@@ -20,8 +20,6 @@ AF_INET = 2  # The value of ``socket.AF_INET``, which is 2 on every system; this
 class NameLookup:
     """One lookup of one name, shared by all routes that wait for it."""
 
-    __slots__ = ("addresses", "done", "error")
-
     def __init__(self, addresses: tuple[Address, ...] = ()) -> None:
         self.addresses = addresses
         self.done = bool(addresses)

@@ -76,8 +76,6 @@ class ConnectionSettings:
 class IoPolls:
     """When the driver of one client has last polled I/O; shared by its connections."""
 
-    __slots__ = ("at",)
-
     def __init__(self) -> None:
         self.at = -NEVER  #: Bytes that are received now have arrived after this time.
 

@@ -53,17 +53,9 @@ class Frames:
     """The frames that one connection receives: the driver fills :meth:`buffer`, :meth:`received` returns the frames."""
 
     __slots__ = (
-        "_bodies",
-        "_body",
-        "_filled",
-        "_first",
-        "_limit",
-        "_shared",
-        "_shared_view",
-        "_size",
-        "_trusted_bytes",
+        "_bodies", "_body", "_filled", "_first", "_limit", "_shared", "_shared_view", "_size", "_trusted_bytes",
         "_view",
-    )
+    )  # fmt: skip
 
     def __init__(self, limit: int) -> None:
         self._limit = limit

@@ -39,16 +39,12 @@ class ApiVersionsCache:
     same version, so usually only one connection loses a round trip to a rejection.
     """
 
-    __slots__ = ("version",)
-
     def __init__(self) -> None:
         self.version = ApiVersionsRequest.VERSIONS[1]
 
 
 class Negotiation:
     """One ApiVersions exchange: send :meth:`request` in :attr:`version`, and pass the response to :meth:`take`."""
-
-    __slots__ = ("_cache", "version")
 
     def __init__(self, cache: ApiVersionsCache | None = None) -> None:
         self._cache = cache or ApiVersionsCache()

@@ -91,11 +91,6 @@ class HealthMonitor:
     are paused or have buffered records are not fetched, so no progress is expected of them.
     """
 
-    __slots__ = (
-        "_completed", "_excused", "_fetched_at", "_outages", "_patience", "_record", "_record_at", "_record_errors",
-        "_reported", "_since", "look_at", "polled_at",
-    )  # fmt: skip
-
     def __init__(self, patience: float) -> None:
         self._patience = patience  #: Seconds without progress after which the consumer counts as stuck.
         self._outages = OutageLog(log)

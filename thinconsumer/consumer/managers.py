@@ -38,12 +38,6 @@ if TYPE_CHECKING:
 class ConsumerManagers:
     """The engine, managers and shared state of one consumer, without clock or socket."""
 
-    __slots__ = (
-        "_counts_seen", "_generation", "_missing", "_random", "_wall_time", "_wanted", "answers", "buffer", "collector",
-        "config", "engine", "gatekeepers", "gates", "group", "lookups", "metadata", "metrics", "partitions", "planner",
-        "resets", "validation",
-    )  # fmt: skip
-
     def __init__(
         self,
         config: ConsumerConfig,

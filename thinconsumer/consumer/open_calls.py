@@ -34,8 +34,6 @@ class OpenCall(NamedTuple):
 class OpenCalls:
     """The timed-out calls of one consumer. The key of a call is made of the method and its arguments."""
 
-    __slots__ = ("_open", "has_calls")
-
     def __init__(self) -> None:
         self._open: dict[Hashable, OpenCall] = {}
         self.has_calls = False  #: Whether a call is kept.

@@ -69,12 +69,6 @@ GOODBYE = 0.2
 class ConsumerCore:
     """Implements the polls and waiting calls of the public Consumer on top of its :attr:`shell`."""
 
-    __slots__ = (
-        "_error_free_at", "_expected_gap", "_is_prompt", "_owes_records", "_raised", "_returned_at", "_skipped_steps",
-        "_stepped_at", "_unrecorded", "callbacks", "config", "managers", "open_calls", "partitions", "poll_result",
-        "shell", "watch",
-    )  # fmt: skip
-
     def __init__(self, config: ConsumerConfig, driver: Driver | None) -> None:
         guard = Guard()
         driver = driver if driver is not None else _driver(config, guard)

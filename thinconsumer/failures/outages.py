@@ -83,8 +83,6 @@ class OutageLog:
     are monotonic seconds.
     """
 
-    __slots__ = ("_ended", "_logger", "under_way")
-
     def __init__(self, logger: logging.Logger) -> None:
         self._logger = logger
         self.under_way: dict[Hashable, _Outage] = {}  #: By kind: the outages that have not ended.

@@ -38,11 +38,6 @@ USELESS_MAX = 3
 class Answers:
     """Handles every Fetch response."""
 
-    __slots__ = (
-        "_backoff", "_buffer", "_generation", "_metadata", "_partitions", "_pause_s", "_planner",
-        "_read_committed", "_settings", "_shared_jitter", "completed", "outages", "records",
-    )  # fmt: skip
-
     def __init__(
         self,
         settings: ConsumerConfig,

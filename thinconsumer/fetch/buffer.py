@@ -84,8 +84,6 @@ class Fetched:
 class Buffer:
     """Queues of fetched batches, one per partition, with a round-robin order of the partitions."""
 
-    __slots__ = ("_turns", "freed", "may_fill", "pinned", "queues", "records", "shrunk", "starving")
-
     def __init__(self) -> None:
         #: By partition: its entries, oldest first. No queue is empty.
         self.queues: dict[Partition, deque[Fetched]] = {}

@@ -83,8 +83,6 @@ class PollResult:
 class Collector:
     """Returns buffered records to polls."""
 
-    __slots__ = ("_buffer", "_check_crcs", "_overdue", "_partitions", "aborted_batches", "chunk_decoder")
-
     def __init__(
         self, settings: ConsumerConfig, partitions: Partitions, buffer: Buffer, deserialize: Deserialize | None
     ) -> None:

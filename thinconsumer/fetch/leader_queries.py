@@ -42,15 +42,8 @@ class PartitionQuery(ABC):
     """
 
     __slots__ = (
-        "argument",
-        "attempts",
-        "leaderless_in",
-        "least_epoch",
-        "least_refresh",
-        "not_before",
-        "outdated_until",
-        "tp",
-    )
+        "argument", "attempts", "leaderless_in", "least_epoch", "least_refresh", "not_before", "outdated_until", "tp",
+    )  # fmt: skip
 
     def __init__(self, tp: TopicPartition, argument: int, least_epoch: int = -1, outdated_until: float = 0.0) -> None:
         self.tp = tp

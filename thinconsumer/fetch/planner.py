@@ -78,12 +78,6 @@ class Asked:
 class Planner:
     """Builds the Fetch requests. ``answers.Answers`` handles the responses and updates the sessions."""
 
-    __slots__ = (
-        "_backoff", "_buffer", "_has_topic_ids", "_isolation_level", "_look_at", "_max_buffered_bytes",
-        "_max_wait_ms", "_metadata", "_node_bytes", "_now", "_partitions", "_random", "_seconds", "_sessions",
-        "_settings", "_timeout", "_turn", "_waiting", "batches", "has_left_out", "has_numpy", "replicas", "targets",
-    )  # fmt: skip
-
     def __init__(
         self, settings: ConsumerConfig, partitions: Partitions, metadata: Metadata, buffer: Buffer, random: Random
     ) -> None:
@@ -475,8 +469,6 @@ class Replicas:
     failure (9 s by default), and sends no records meanwhile. While any follower is avoided, Fetches carry an empty rack
     id, and leaders send the records themselves.
     """
-
-    __slots__ = ("_random", "failures", "until")
 
     def __init__(self, random: Random) -> None:
         self._random = random

@@ -23,11 +23,6 @@ _by_number = attrgetter("number")
 class FetchTargets:
     """The partitions to fetch, by the node to fetch them from."""
 
-    __slots__ = (
-        "_buffer", "_changed", "_due", "_due_at", "_fetchable", "_has_new_limit", "_metadata", "_partitions", "_seen",
-        "_serial", "_share", "by_node", "leaderless", "left_out", "limit", "nodes", "ready",
-    )  # fmt: skip
-
     def __init__(self, settings: ConsumerConfig, partitions: Partitions, metadata: Metadata, buffer: Buffer) -> None:
         self.limit = settings.max_buffered_bytes  #: How many bytes of the buffer all partitions may fill together.
         self._has_new_limit = False

@@ -56,13 +56,6 @@ class SelectorDriver:
         name_servers: ``address:port`` of each, for c-ares; None for those of /etc/resolv.conf.
     """
 
-    __slots__ = (
-        "_blocking_lookups", "_commands", "_commands_left", "_connections", "_endpoint", "_has_called", "_has_partial",
-        "_has_rung", "_is_closed", "_is_obeying", "_is_polled_outside", "_lookup", "_name_servers", "_pid", "_resolver",
-        "_selector", "_slow_resolve_warning_s", "_socket_options", "_sockets", "_transports", "_uses_cares",
-        "_waiting_lookups", "_waker", "expecting_large", "random", "waiting",
-    )  # fmt: skip
-
     def __init__(
         self,
         *,

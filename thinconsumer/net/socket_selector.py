@@ -61,8 +61,6 @@ class Sockets(Protocol):
 class EpollSockets:
     """Implements :class:`Sockets` over ``select.epoll``."""
 
-    __slots__ = ("_epoll", "_masks", "_owners")
-
     def __init__(self) -> None:
         self._epoll = select.epoll()
         self._masks: dict[int, int] = {}

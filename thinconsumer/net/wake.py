@@ -13,8 +13,6 @@ import socket
 class Waker:
     """A descriptor that :meth:`wake` makes readable, which ends a wait for I/O. It exists after :meth:`open`."""
 
-    __slots__ = ("_pid", "_reader", "_writer", "asked")
-
     def __init__(self) -> None:
         self.asked = False  #: Whether :meth:`wake` was called since :meth:`take`.
         self._pid = -1

@@ -344,8 +344,6 @@ class StickyPartitioner:
     without its adaptation to slow brokers.
     """
 
-    __slots__ = ("_chosen", "_left", "_random", "_stick_bytes")
-
     def __init__(self, stick_bytes: int, random: Random) -> None:
         self._stick_bytes = stick_bytes
         self._random = random

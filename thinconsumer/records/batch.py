@@ -59,20 +59,9 @@ class RecordBatch:
     """
 
     __slots__ = (
-        "attributes",
-        "base_offset",
-        "base_timestamp",
-        "count",
-        "crc",
-        "leader_epoch",
-        "magic",
-        "max_timestamp",
-        "next_offset",
-        "producer_epoch",
-        "producer_id",
-        "size",
-        "view",
-    )
+        "attributes", "base_offset", "base_timestamp", "count", "crc", "leader_epoch", "magic", "max_timestamp",
+        "next_offset", "producer_epoch", "producer_id", "size", "view",
+    )  # fmt: skip
 
     base_offset: int  #: The offset of the first record when written; compaction may have removed that record.
     next_offset: int  #: The offset after the batch's last one, also if compaction has removed all its records.

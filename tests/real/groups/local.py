@@ -104,7 +104,7 @@ class Local:
         network = self.consumer._shell.engine.network
         send = network.send
 
-        def watching(_: object, request: Any, now: float) -> None:
+        def watching(request: Any, now: float) -> None:
             build = request.build
 
             def building(version: int) -> Message:
@@ -118,8 +118,7 @@ class Local:
             request.build = building
             send(request, now)
 
-        # The network client has no attributes of its own beside its slots, so it gets another class.
-        network.__class__ = type("WatchedNetworkClient", (type(network),), {"__slots__": (), "send": watching})
+        network.send = watching
 
 
 class Locals:
