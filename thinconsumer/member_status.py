@@ -9,7 +9,7 @@ from .consumer.health import GRACE, HealthState, Obstacle
 from .consumer.metrics_recorder import read_connections, read_member
 from .group.classic.member import ClassicMember
 from .group.coordinator import Coordinator
-from .group.stats import MemberStats
+from .group.membership import MemberStats
 from .lazy_dataclass import dataclass
 from .metrics import CONSUMER, COORDINATOR, METRICS, ConsumerMetrics, MetricValues
 

@@ -11,7 +11,7 @@ from ..metrics import MetricValues
 
 if TYPE_CHECKING:
     from ..fetch.collector import PollResult
-    from ..group.stats import MemberStats, Timing
+    from ..group.membership import MemberStats, Timing
     from ..metrics import ConsumerMetrics
     from ..network_client import NetworkClient
     from .managers import ConsumerManagers

@@ -15,6 +15,7 @@ from typing import Any
 from ..connection.request import Answer, Request, Target
 from ..errors import KafkaError
 from ..failures import Action
+from ..lazy_dataclass import dataclass, field
 from ..state_machine import next_state
 from ..timers import NEVER, Random
 from ..types import TopicPartition
@@ -23,9 +24,7 @@ from .coordinator import Coordinator
 from .identity import NO_GENERATION, Identity
 from .join_failures import JoinFailurePolicy
 from .leave_attempt import LeaveAttempt
-from .poll_timer import PollTimer
 from .settings import GroupSettings
-from .stats import MemberStats
 
 log = logging.getLogger(__name__)
 
@@ -308,3 +307,64 @@ class Membership(ABC):
         attempt.answered(now, again=action in (Action.FIND_COORDINATOR, Action.WAIT_FOR_COORDINATOR, Action.RETRY))
         if attempt.is_over:
             self._leave_attempt = None
+
+
+class PollTimer:
+    """Record when the application last called any method of the client, and when it last called ``poll`` (KIP-62).
+
+    There is no heartbeat thread: the client sends heartbeats only while the application calls it.
+    """
+
+    def __init__(self, settings: GroupSettings) -> None:
+        self._poll_interval = settings.max_poll_interval_ms / 1000
+        self._called_at: float | None = None
+        self.polled_at: float | None = None
+
+    def called(self, now: float) -> float:
+        """Note a call; return the seconds since the previous call, 0 for the first."""
+        before, self._called_at = self._called_at, now
+        return 0.0 if before is None else now - before
+
+    def polled(self, now: float) -> None:
+        self.polled_at = now
+
+    def seconds_since_poll(self, now: float) -> float:
+        """Return the seconds since the last ``poll``; 0 before the first."""
+        return 0.0 if self.polled_at is None else now - self.polled_at
+
+    def overdue_at(self) -> float:
+        """Return when ``max_poll_interval_ms`` ends; NEVER before the first ``poll``."""
+        return NEVER if self.polled_at is None else self.polled_at + self._poll_interval
+
+
+@dataclass(slots=True)
+class Timing:
+    """Count how often an operation was done, and how long it took in seconds."""
+
+    count: int = 0
+    last: float = 0.0
+    total: float = 0.0
+    highest: float = 0.0
+
+    def add(self, seconds: float) -> None:
+        self.count += 1
+        self.last = seconds
+        self.total += seconds
+        self.highest = max(self.highest, seconds)
+
+
+@dataclass(slots=True)
+class MemberStats:
+    """Hold a member's counters since it was created; times are monotonic seconds, None before the first event."""
+
+    heartbeats: int = 0  #: Heartbeats sent.
+    heartbeat_at: float | None = None  #: When the last heartbeat was sent.
+    answered_at: float | None = None  #: When the last Heartbeat, JoinGroup or SyncGroup succeeded.
+    heartbeat: Timing = field(default_factory=Timing)  #: From each Heartbeat request to its response.
+    joins: Timing = field(default_factory=Timing)
+    syncs: Timing = field(default_factory=Timing)
+    rebalances: Timing = field(default_factory=Timing)  #: From the start of a rebalance to the end of its callbacks.
+    #: Requests to join or to sync that failed, and reconciliations (KIP-848) that the end of the membership cut off.
+    failed: int = 0
+    rebalanced_at: float | None = None
+    expulsions: int = 0

@@ -1,9 +1,9 @@
-"""The time between two polls, and when a poll is overdue."""
+"""What both kinds of members use: the time between two polls, and counters with timings."""
 
 import pytest
 
 from thinconsumer.config import ConsumerConfig
-from thinconsumer.group.poll_timer import PollTimer
+from thinconsumer.group.membership import PollTimer, Timing
 from thinconsumer.timers import NEVER
 
 
@@ -19,3 +19,10 @@ def test_the_poll_timer_measures_gaps_between_calls_and_between_polls(options):
     poll_timer.polled(20.0)
     assert poll_timer.polled_at == 20.0 and poll_timer.overdue_at() == 80.0
     assert poll_timer.seconds_since_poll(23.5) == 3.5
+
+
+def test_a_timing_keeps_count_last_total_and_highest():
+    timing = Timing()
+    for seconds in (1.0, 3.0, 2.0):
+        timing.add(seconds)
+    assert (timing.count, timing.last, timing.total, timing.highest) == (3, 2.0, 6.0, 3.0)
