@@ -5,7 +5,7 @@ from collections.abc import Container, Iterable
 
 import pytest
 
-from thinconsumer.linear_hashing import PartitionCounts, ancestors_of, keeper_of, parent_of, partition_of
+from thinconsumer.linear_hashing import PartitionCounts, ancestors_of, parent_of, partition_of
 
 pytestmark = pytest.mark.once
 
@@ -27,6 +27,18 @@ def hashes(initial: int) -> range:
     while size < COUNT_MAX:
         size *= 2
     return range(size)
+
+
+def keeper_of(partition: int, initial: int, count: int) -> int:
+    """Return the partition to which keys of ``partition`` belong while there are ``count`` partitions: ``partition``
+    itself if it exists then, else its nearest ancestor that does.
+
+    With the count before an expansion, this is the one partition that a new partition has to wait for. With the count
+    after a shrinking, it is the one partition that inherits the keys of a deleted one.
+    """
+    if partition < count:
+        return partition
+    return next(one for one in ancestors_of(partition, initial) if one < count)
 
 
 def heirs_of(deleted: int, initial: int, undeleted: Container[int]) -> tuple[int, ...]:

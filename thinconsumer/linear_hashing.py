@@ -52,18 +52,6 @@ def ancestors_of(partition: int, initial: int) -> tuple[int, ...]:
     return tuple(found)
 
 
-def keeper_of(partition: int, initial: int, count: int) -> int:
-    """Return the partition to which keys of ``partition`` belong while there are ``count`` partitions: ``partition``
-    itself if it exists then, else its nearest ancestor that does.
-
-    With the count before an expansion, this is the one partition that a new partition has to wait for. With the count
-    after a shrinking, it is the one partition that inherits the keys of a deleted one.
-    """
-    if partition < count:
-        return partition
-    return next(one for one in ancestors_of(partition, initial) if one < count)
-
-
 def _round_size(initial: int, count: int) -> int:
     """Return ``N * 2**L``, the number of partitions when the current round of splits began."""
     return initial << ((count // initial).bit_length() - 1)

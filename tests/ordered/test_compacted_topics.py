@@ -9,7 +9,7 @@ import random
 import pytest
 
 from thinconsumer import TopicPartition
-from thinconsumer.linear_hashing import keeper_of, partition_of
+from thinconsumer.linear_hashing import ancestors_of, partition_of
 from thinconsumer.records.builder import NewRecord
 
 COMPACTED = {
@@ -48,7 +48,7 @@ def log_of(w, number):
 def threshold(w, child):
     """Return the partition that ``child`` was split off from, and the end of the leader epoch before."""
     epochs = w.cluster.controller.image.partition("t", child).leader_epochs_after_creation
-    parent = keeper_of(child, w.initial, len(epochs))
+    parent = next(one for one in ancestors_of(child, w.initial) if one < len(epochs))
     log = log_of(w, parent)
     return parent, log.epochs.end_of(epochs[parent], log.end_offset)[1]
 

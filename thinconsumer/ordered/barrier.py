@@ -68,9 +68,6 @@ class BarrierTopic(HeldTopic):
         """The partitions that the group has started."""
         return self.existing - self.new
 
-    def ends(self) -> tuple[EpochEnds, ...]:
-        return self.ends_before, self.ends_after
-
     def ends_at(self, gate: Gate) -> EpochEnds:
         """Return the ends up to which other partitions must be read before the gate opens."""
         return self.ends_after if gate.after == START else self.ends_before

@@ -88,9 +88,6 @@ class KeyGatekeeper(Generic[T]):
         """Forget the requests in flight, as their connections are closed."""
         self._seen = (-1, -1)
         self._thresholds.restart(now)
-        for topic in self._topics.values():
-            for ends in topic.ends():
-                ends.asked.clear()
 
     def next_callback(self, now: float) -> Callable[[], bool] | None:
         """Return the call of ``on_partition_keys_assigned`` that is due, after which gates open."""
@@ -138,17 +135,14 @@ class KeyGatekeeper(Generic[T]):
             topic_of = self._topics.get(partition.tp.topic)
             if topic_of is not None and partition not in topic_of.holds:
                 topic_of.holds[partition] = Hold(partition)
-        self._waiting = [(topic, hold) for topic in self._topics.values() for hold in topic.holds.values()]
-        self._forget_free()
-
-    def _forget_free(self) -> None:
-        self._waiting = [one for one in self._waiting if one[1].state is not HoldState.FREE]
+        every = [(topic, hold) for topic in self._topics.values() for hold in topic.holds.values()]
+        self._waiting = [one for one in every if one[1].state is not HoldState.FREE]
 
     def _advance_all(self, now: float) -> None:
         """Move each hold as far as it goes without another response."""
         for topic, hold in self._waiting:
             self._advance(topic, hold, now)
-        self._forget_free()
+        self._waiting = [one for one in self._waiting if one[1].state is not HoldState.FREE]
 
     def _advance(self, topic: T, hold: Hold, now: float) -> None:
         hold.follow_position()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from weakref import WeakSet
+
 from ..config import ConsumerConfig
 from ..errors import KafkaError
 from ..fetch.leader_queries import EpochEndQueries, LeaderQuery, PartitionQuery
@@ -21,6 +23,7 @@ class Thresholds(EpochEndQueries):
     def __init__(self, settings: ConsumerConfig, metadata: Metadata, random: Random, asker: str) -> None:
         self.asker = asker
         super().__init__(settings, metadata, random)
+        self._asked: WeakSet[EpochEnds] = WeakSet()  #: The topics with queries, and more.
         self.last_error: KafkaError | None = None  #: The error of the last failed query, until one succeeds.
 
     def is_current(self, topic: EpochEnds, one: Requirement) -> bool:
@@ -40,6 +43,7 @@ class Thresholds(EpochEndQueries):
             return
         epoch, least = (current, current) if one.epoch == END else (one.epoch, one.epoch + 1)
         token = topic.asked[one] = object()
+        self._asked.add(topic)
 
         def found(data: EpochEndOffset, now: float) -> None:
             del topic.asked[one]
@@ -55,6 +59,12 @@ class Thresholds(EpochEndQueries):
 
         tp = TopicPartition(topic.name, one.partition)
         self.add(LeaderQuery(tp, epoch, lambda: topic.asked.get(one) is token, found, failed, least, NEVER))
+
+    def restart(self, now: float) -> None:
+        """Drop all queries: the next step asks again."""
+        super().restart(now)
+        for topic in self._asked:
+            topic.asked.clear()
 
     def _newest_epoch(self, topic: EpochEnds, one: Requirement) -> int:
         return self._metadata.newest_epoch(TopicPartition(topic.name, one.partition))

@@ -87,10 +87,6 @@ class HeldTopic:
         self.name = name
         self.holds: dict[Partition, Hold] = {}
 
-    def ends(self) -> tuple[EpochEnds, ...]:
-        """Return the ends of leader epochs that leaders are asked for."""
-        raise NotImplementedError
-
 
 class GatedTopic(EpochEnds, HeldTopic):
     """One topic with its changes, as far as brokers have reported them, and the holds of its assigned partitions."""
@@ -109,9 +105,6 @@ class GatedTopic(EpochEnds, HeldTopic):
 
     def __repr__(self) -> str:
         return f"<GatedTopic {self.name} {self.shape.counts}>"
-
-    def ends(self) -> tuple[EpochEnds, ...]:
-        return (self,)
 
     def changed(self, shape: Shape) -> None:
         """Take another shape of the same topic: all that was known about earlier changes may be outdated."""

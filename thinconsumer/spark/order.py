@@ -12,7 +12,7 @@ them. What a barrier waits for cannot be computed again later, so its state is p
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Container, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..config import ConsumerConfig
@@ -58,13 +58,8 @@ class TopicOrder(NamedTuple):
         offset in ``begin`` is new and begins at its log start in ``earliest``, which must also have those with gates.
         Partitions that are not in ``latest`` are not read, and not awaited.
         """
-        found = dict(latest)
-        for topic, by_partition in self.gates.items():
-            for number, its_gates in by_partition.items():
-                tp = TopicPartition(topic, number)
-                if tp in latest:
-                    found[tp] = min(latest[tp], _open_end(tp, its_gates, begin, latest, earliest))
-        return found
+        open_ends = {tp: _open_end(tp, gates, begin, latest, earliest) for tp, gates in self._gates_in(latest)}
+        return {**latest, **{tp: min(latest[tp], end) for tp, end in open_ends.items()}}
 
     def open_ends_of_batch(self, begin: Offsets, ends: Offsets, earliest: Mapping[TopicPartition, int]) -> Offsets:
         """Return the offset of each partition up to which a batch read from ``begin`` to ``ends`` returns records.
@@ -78,14 +73,16 @@ class TopicOrder(NamedTuple):
             # Each round may close gates, as a partition that is held is not read as far as another gate requires.
             reached = {tp: max(offset, begin[tp]) for tp, offset in before.items()}
             found = dict(ends)
-            for topic, by_partition in self.gates.items():
-                for number, its_gates in by_partition.items():
-                    tp = TopicPartition(topic, number)
-                    if tp in ends:
-                        start = {**reached, tp: begin[tp]}
-                        found[tp] = min(ends[tp], _open_end(tp, its_gates, start, ends, earliest))
+            for tp, gates in self._gates_in(ends):
+                found[tp] = min(ends[tp], _open_end(tp, gates, {**reached, tp: begin[tp]}, ends, earliest))
             if found == before:
                 return found
+
+    def _gates_in(self, tps: Container[TopicPartition]) -> Iterator[tuple[TopicPartition, Sequence[OffsetGate]]]:
+        for topic, by_partition in self.gates.items():
+            for number, gates in by_partition.items():
+                if (tp := TopicPartition(topic, number)) in tps:
+                    yield tp, gates
 
 
 class OrderOptions(NamedTuple):
@@ -116,27 +113,17 @@ def _open_end(
     read: Mapping[TopicPartition, int],
     earliest: Mapping[TopicPartition, int],
 ) -> int:
+    def is_read(number: int, offset: int) -> bool:
+        one = TopicPartition(tp.topic, number)
+        return one not in read or begin.get(one, earliest.get(one, 0)) >= offset
+
     start = begin.get(tp, earliest.get(tp, 0))
     for gate in gates:
         # An offset behind the log start was reached by reading through this gate, or the user has chosen it.
         is_passed = gate.offset == START and start > earliest.get(tp, 0)
-        if not is_passed and not all(
-            _is_read(tp.topic, one, begin, read, earliest, to) for one, to in gate.requires.items()
-        ):
+        if not is_passed and not all(is_read(*one) for one in gate.requires.items()):
             return start if gate.offset == START else max(start, gate.offset)
     return read[tp]
-
-
-def _is_read(
-    topic: str,
-    number: int,
-    begin: Offsets,
-    read: Mapping[TopicPartition, int],
-    earliest: Mapping[TopicPartition, int],
-    offset: int,
-) -> bool:
-    tp = TopicPartition(topic, number)
-    return tp not in read or begin.get(tp, earliest.get(tp, 0)) >= offset
 
 
 class TopicBarrier(NamedTuple):

@@ -17,7 +17,7 @@ from thinconsumer.cli.consume_in_group import BytesConsumer
 from thinconsumer.cli.parsing import CommandError
 from thinconsumer.consumer import Consumer
 from thinconsumer.group import PartitionKeyRebalanceListener
-from thinconsumer.linear_hashing import keeper_of
+from thinconsumer.linear_hashing import parent_of
 from thinconsumer.net.secured import open_driver
 from thinconsumer.produce import Producer, ProducerSettings
 from thinconsumer.types import TopicPartition
@@ -245,7 +245,7 @@ class ExpansionDemo:
     def _origin(self, number: int) -> str:
         if number < FEW:
             return ""
-        other = keeper_of(number, FEW, FEW)
+        other = parent_of(number, FEW)
         return f"from {other}" if self.counts[-1] == MANY else f"to {other}"
 
 
