@@ -43,7 +43,7 @@ class _Outage:
     subjects: set[Hashable] = field(default_factory=set)
     text: str | Callable[[], str] = ""  #: Of the last failed attempt.
     failed_at: float = -NEVER
-    has_come_back: bool = False  #: Whether it has begun again within ``RECURS_S``: its first line is not the first.
+    returns: int = 0  #: How often it has begun again within ``RECURS_S``. The first time is logged at once.
     recurs_since: float = 0.0  #: When the first of the last outages began that have followed each other soon.
     recurrences: int = 1  #: How many have.
 
@@ -52,7 +52,8 @@ class _Outage:
         if now - self.failed_at > RECURS_SOON_S:
             self.recurs_since, self.recurrences = now, 0
         self.began_at, self.attempts = now, 0
-        self.has_come_back = True
+        self.returns += 1
+        self.lines = min(self.lines, self.returns)
         self.recurrences += 1
 
     def is_recurring(self, now: float) -> bool:
@@ -62,10 +63,10 @@ class _Outage:
     def next_line_at(self, grace: float) -> float:
         """Return when the next failed attempt is logged."""
         due = grace + (self.recurs_since if self.recurrences >= RECURRENCES_MIN else self.began_at)
-        doublings = self.lines - 1 - self.has_come_back
-        if self.logged_at is None or doublings < 0:
+        if self.logged_at is None:
             return due
-        return max(due, self.logged_at + EVERY * (1 << min(doublings, DOUBLINGS)))
+        doublings = self.lines - 1 if self.logged_at >= self.began_at else self.lines - 2
+        return due if doublings < 0 else max(due, self.logged_at + EVERY * (1 << min(doublings, DOUBLINGS)))
 
     def history(self, now: float) -> str:
         """Return the failed attempts, to append to the text of a repeated line."""
