@@ -48,13 +48,9 @@ class AssignmentCheck:
         self._read_identity = read_identity
         self._requests = CoordinatorRequests(self.asker, settings, coordinator, random)
 
-    @property
-    def _is_needed(self) -> bool:
-        return self._role.awaits_assignments and self._read_identity().is_member
-
     def step(self, now: float) -> list[Request]:
         """Return the DescribeGroups request, if the role needs the assignments of all members."""
-        if not self._is_needed:
+        if not self._role.awaits_assignments or not self._read_identity().is_member:
             self._requests.in_flight = None
             return []
         self._requests.abandon_if_moved()
@@ -65,7 +61,8 @@ class AssignmentCheck:
 
     def wake_at(self, now: float) -> float:
         """Return when :meth:`step` is due next if no response arrives before."""
-        return max(now, self._requests.wake_at()) if self._is_needed else NEVER
+        is_needed = self._role.awaits_assignments and self._read_identity().is_member
+        return max(now, self._requests.wake_at()) if is_needed else NEVER
 
     def handle(self, answer: Answer, now: float) -> None:
         """Process the response: pass the assignments to the role, or ask again after a backoff."""

@@ -249,7 +249,8 @@ class CommitQueue:
         for pending in entry.calls:
             pending.outstanding.discard(tp)
             self._settle_if_complete(pending)
-        self._settle_empty()
+        if self._empty:
+            self._settle_empty()
 
     def failed(self, tp: TopicPartition, entry: Entry, failure: Failure) -> None:
         for pending in entry.calls:

@@ -183,8 +183,10 @@ class Commits:
         current = self._read_identity()
         if not current.is_rebalancing:
             self._settled, self._refused = current.who, None
-        self._expire(now)
-        self._fail_without_coordinator(now)
+        for pending in self.queue.expired(now):
+            self.queue.fail_call(pending, self._timeout(pending, now))
+        if self._coordinator.error is not None:
+            self._fail_without_coordinator(now)
         if self.queue.idle:
             self.queue.clear()
             self._coordinator.unwant(self.asker)
@@ -193,14 +195,12 @@ class Commits:
         self._judge(now)
         abandoned = self._requests.abandon_if_moved()
         if abandoned is not None:
-            # The group has moved. Its former coordinator writes no more commits, so the new one gets these offsets
-            # again, or newer ones of the same partitions.
-            log.debug("group %s: repeating OffsetCommit to the new coordinator", self._group_id)
-            self._judged = None
-            for tp, entry in abandoned.context.entries.items():
-                self.queue.put_back(tp, entry)
-            self._judge(now)
-        return self._send(now) if self._may_send(now) else []
+            self._queue_again(abandoned.context.entries, now)
+        if not self._requests.may_send(now) or self._commit_identity().awaits_sync:
+            return []
+        if self.queue.delayed and self._stragglers.may_send(now):
+            self.queue.release()
+        return self._send(now) if self.queue.ready else []
 
     def wake_at(self, now: float) -> float:
         """Return when :meth:`step` is due next if no response arrives before."""
@@ -269,6 +269,13 @@ class Commits:
         current = self._metadata.topic_id(tp.topic)
         return ZERO_UUID not in (current, entry.topic_id) and current != entry.topic_id
 
+    def _queue_again(self, entries: Entries, now: float) -> None:
+        """Queue offsets again that the former coordinator may not have written: it writes no more commits."""
+        self._judged = None
+        for tp, entry in entries.items():
+            self.queue.put_back(tp, entry)
+        self._judge(now)
+
     def _foreign(self, tp: TopicPartition) -> Objection | None:
         """Return why the offset of a partition cannot be committed now if this member does not own it; else None.
 
@@ -288,10 +295,6 @@ class Commits:
 
     def _failure(self, reason: str, why: str, now: float, cause: KafkaError | None = None) -> Failure:
         return Failure(reason, why, cause, self._seconds_since_poll(now), self._read_identity().has_epochs)
-
-    def _expire(self, now: float) -> None:
-        for pending in self.queue.expired(now):
-            self.queue.fail_call(pending, self._timeout(pending, now))
 
     def _timeout(self, pending: Pending, now: float) -> Failure:
         last, why = pending.call.last_error, "the call timed out"
@@ -318,15 +321,14 @@ class Commits:
             for tp, _ in self.queue.waiting():
                 self.queue.drop(tp, failure)
 
-    def _may_send(self, now: float) -> bool:
-        if self._commit_identity().awaits_sync or not self._requests.may_send(now):
-            return False
-        if self.queue.delayed and self._stragglers.may_send(now):
-            self.queue.release()
-        return bool(self.queue.ready)
-
     def _send(self, now: float) -> list[Request]:
-        entries = self._without_foreign(self.queue.take(self._group_id), now)
+        entries: Entries = {}
+        for tp, entry in self.queue.take(self._group_id).items():
+            objection = self._foreign(tp)
+            if objection is None:
+                entries[tp] = entry
+            else:
+                self.queue.failed(tp, entry, self._failure(*objection, now))
         if not entries:
             return []
         flight = OffsetCommitInFlight(entries)
@@ -342,17 +344,6 @@ class Commits:
                 max_version=lambda: IDS_SINCE if metadata.has_topic_ids(topics) else NAMES_UNTIL,
             )
         ]
-
-    def _without_foreign(self, entries: Entries, now: float) -> Entries:
-        """Fail the offsets of partitions that this member does not own, and return the others."""
-        found: Entries = {}
-        for tp, entry in entries.items():
-            objection = self._foreign(tp)
-            if objection is None:
-                found[tp] = entry
-            else:
-                self.queue.failed(tp, entry, self._failure(*objection, now))
-        return found
 
     def _build(self, flight: OffsetCommitInFlight, version: int) -> Message:
         current = self._commit_identity()
@@ -420,7 +411,7 @@ class Commits:
                         self.on_written(tp, entry.value)
                 else:
                     refused.setdefault(row.error_code, {})[tp] = entry
-        if not any(rule(API, code, Scope.PARTITION).action in _OF_COORDINATOR for code in refused):
+        if not refused or not any(rule(API, code, Scope.PARTITION).action in _OF_COORDINATOR for code in refused):
             self._requests.retry.succeeded()
             self._coordinator.answered(answer.node_id)
         if not refused:

@@ -159,6 +159,8 @@ class Committed:
         if not self._requests.is_open:
             return NEVER
         waiting = self._partitions.in_state(PositionState.AWAITING_COMMITTED, NEVER)
+        if not waiting and not self._questions:
+            return NEVER
         due = min(
             min((partition.blocked_until for partition in waiting), default=NEVER),
             min((q.retry.wake_at() for q in self._questions if not q.call.over), default=NEVER),

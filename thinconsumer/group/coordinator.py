@@ -164,7 +164,8 @@ class Coordinator:
         """
         if node_id == self.node_id:
             self._retry.succeeded()
-            self._announce(node_id)
+            if node_id != self._announced:
+                self._announce(node_id)
 
     def loading(self, now: float) -> None:
         """Note COORDINATOR_LOAD_IN_PROGRESS: the node stays the coordinator, and gets no requests during a backoff."""
@@ -187,7 +188,8 @@ class Coordinator:
     def step(self, now: float) -> list[Request]:
         """Return the FindCoordinator request that is due, if any."""
         self._is_loading = now < self._loading.not_before
-        self._drop_needless_search()
+        if self._in_flight:
+            self._drop_needless_search()
         if now < self._due(now):
             return []
         if self.state is CoordinatorState.UNKNOWN:
@@ -243,7 +245,7 @@ class Coordinator:
 
     def _drop_needless_search(self) -> None:
         """End a search for another coordinator once the known one has responded to what was pending at its start."""
-        if self.state is CoordinatorState.KNOWN and self._in_flight and self._sent_at < self._pending_since():
+        if self.state is CoordinatorState.KNOWN and self._sent_at < self._pending_since():
             self._in_flight.clear()
 
     def _ask(self, target: Target, now: float) -> Request:
@@ -305,12 +307,10 @@ class Coordinator:
         self._move(CoordinatorEvent.FOUND)
 
     def _announce(self, node_id: int) -> None:
-        """Log the coordinator, unless the last log line named the same node."""
-        if node_id != self._announced:
-            self._announced = node_id
-            node = self._metadata.nodes.get(node_id)
-            where = "" if node is None else f" ({node.host}:{node.port})"
-            log.info("group %s: the coordinator is node %d%s", self.group_id, node_id, where)
+        self._announced = node_id
+        node = self._metadata.nodes.get(node_id)
+        where = "" if node is None else f" ({node.host}:{node.port})"
+        log.info("group %s: the coordinator is node %d%s", self.group_id, node_id, where)
 
     def _note(self, error: KafkaError | None, now: float) -> None:
         """Log the error of a failed search, and store it in :attr:`error` if it lasts until the application acts."""

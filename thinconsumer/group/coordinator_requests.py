@@ -65,17 +65,9 @@ class CoordinatorRequests:
         return self.retry.not_before if self.is_open else NEVER
 
     def send(
-        self,
-        api: type[Message],
-        message: Callable[[int], Message],
-        now: float,
-        *,
-        deadline: float | None = None,
-        context: Any = None,
-        min_version: int = 0,
-        max_version: Callable[[], int] | None = None,
-        max_wait: float = 0.0,
-    ) -> Request:
+        self, api: type[Message], message: Callable[[int], Message], now: float, *, deadline: float | None = None,
+        context: Any = None, min_version: int = 0, max_version: Callable[[], int] | None = None, max_wait: float = 0.0,
+    ) -> Request:  # fmt: skip
         """Return a request, which is in flight from now on. ``message`` returns its content when it is written.
 
         Without a ``deadline``, the response has to arrive within ``request_timeout_ms``.
@@ -92,9 +84,7 @@ class CoordinatorRequests:
             return message(version)
 
         deadline = now + self._request_timeout if deadline is None else deadline
-        request = Request(
-            self._asker, api, target, build, deadline, context, min_version, max_version, max_wait=max_wait
-        )
+        request = Request(self._asker, api, target, build, deadline, context, min_version, max_version, max_wait)
         self.in_flight, self.sent_at, self.is_written = request, now, False
         return request
 

@@ -89,8 +89,7 @@ class Group:
             self.member = self._new_classic_member()
         if config.group_protocol == "auto" and config.classic_options:
             self._log_protocol("classic", f"{' and '.join(config.classic_options)} given")
-        self.commits.on_membership_error = lambda error, who, now: self.member.expelled(error, who, now)
-        self.commits.owned_since = lambda tp: self.member.owned_since(tp)
+        self._connect_member()
         self.commits.is_coming = self._is_coming
         self.commits.on_written = partitions.note_committed
         self.committed.read_identity = self._checked_identity
@@ -98,6 +97,10 @@ class Group:
         self._polled_at: float | None = None
         #: While a ``poll`` runs: the seconds from the start of the previous poll to the start of this one; else None.
         self._away: float | None = None
+
+    def _connect_member(self) -> None:
+        self.commits.on_membership_error = self.member.expelled
+        self.commits.owned_since = self.member.owned_since
 
     def _identity(self) -> Identity:
         return Identity(self.coordinator.group_id, group_instance_id=self._config.group_instance_id)
@@ -175,6 +178,7 @@ class Group:
         member.subscribe("the consumer subscribed")
         before.restart(now)  # the response is to its only request
         self.member = member
+        self._connect_member()
         self._is_undecided = False
         self._log_protocol("classic", str(why))
 

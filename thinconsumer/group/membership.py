@@ -254,20 +254,17 @@ class Membership(ABC):
         self._moves += 1
         self.state = after
 
-    def _missed_polls(self, now: float) -> str | None:
-        """Return why the member has to leave the group, if ``max_poll_interval_ms`` has passed without a poll."""
-        if now < self._poll_timer.overdue_at():
-            return None
+    def _missed_polls(self, now: float) -> str:
+        """Log and return that the member leaves, as ``max_poll_interval_ms`` has passed without a poll."""
         limit = f"max_poll_interval_ms={self._settings.max_poll_interval_ms}"
         why = f"{self._poll_timer.seconds_since_poll(now):.1f} s between polls, {limit}"
         log.warning("group %s: %s: left the group; the next poll joins again", self.identity.group_id, why)
         return why
 
     def _note_listener(self, now: float) -> None:
-        """Count a listener that has run as a poll: max_poll_interval_ms does not limit a listener."""
-        if self._listener_may_have_run and not self._is_working:
-            self._listener_may_have_run = False
-            self._poll_timer.polled(now)
+        """Count a listener that has returned as a poll: max_poll_interval_ms does not limit a listener."""
+        self._listener_may_have_run = False
+        self._poll_timer.polled(now)
 
     def _note_accepted(self, sent_at: float, now: float) -> None:
         """Note that the coordinator accepted the member in a request sent at ``sent_at``.

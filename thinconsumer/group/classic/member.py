@@ -70,7 +70,8 @@ class ClassicMember(Membership):
     @property
     def rebalancing(self) -> bool:
         """Whether a JoinGroup or SyncGroup is due or in flight: commits of the old generation may be rejected."""
-        return self.state in JOINING or self._attempt.drops_kept_partitions
+        # A member that has missed a generation is still to drop the partitions that it owned before.
+        return self.state in JOINING or (self._attempt.missed and not self._attempt.is_decoded)
 
     @property
     def awaits_rebalance_response(self) -> bool:
@@ -184,14 +185,21 @@ class ClassicMember(Membership):
             self._expel(action, error)
 
     def step(self, now: float) -> list[Request]:
-        self._settle()
-        leave_request = self._leave_request(now)  # may end the leave attempt, which _finish_leave() checks
+        if self._expulsion is not None:
+            self._settle()
+        found = [self._leave_request(now)] if self._leave_attempt is not None else []
         if self.state is _S.LEAVING:
             self._finish_leave()
         if not self._is_working:
             self._advance(now)
-        self._abandon_if_moved(now)
-        found = (leave_request or self._leave_request(now), self._join_or_sync(now), self._heartbeat(now))
+        if self._rebalances.in_flight is not None or self._heartbeats.in_flight is not None:
+            self._abandon_if_moved(now)
+        if self._leave_attempt is not None:
+            found.append(self._leave_request(now))
+        if self.state in JOINING and not self._is_working and now >= self._failures.not_before:
+            found.append(self._join_or_sync(now))
+        if self.identity.is_member:
+            found.append(self._heartbeat(now))
         return [request for request in found if request is not None]
 
     def _leave_request(self, now: float) -> Request | None:
@@ -215,23 +223,20 @@ class ClassicMember(Membership):
             due.append(self._leave_attempt.wake_at())
         if self._rebalances.in_flight is None and self.identity.is_member and not self._is_working:
             due.append(self._poll_timer.overdue_at())
-        if self._rebalances.is_open:
-            due += self._wakes(now)
-        return max(now, min(due))
-
-    def _wakes(self, now: float) -> list[float]:
-        """Return when the next requests and transitions are due, if no JoinGroup or SyncGroup is in flight."""
-        due = [self._heartbeats.due_at() if self.identity.is_member else NEVER]
+        if not self._rebalances.is_open:
+            return max(now, min(due))
+        due.append(self._heartbeats.due_at() if self.identity.is_member else NEVER)
         if self.state is _S.UNJOINED and not self._awaits_poll and not self._is_working:
             due.append(now)
         if self._rejoin is not None and self._may_rejoin():
             due.append(now)
-        attempt, not_before = self._attempt, self._failures.not_before
-        if self.state is _S.PREPARING_REBALANCE and (attempt.protocols is not None or now < not_before):
-            due.append(not_before)
+        attempt = self._attempt
+        if self.state is _S.PREPARING_REBALANCE:
+            not_before = self._failures.not_before
+            due.append(not_before if attempt.protocols is not None or now < not_before else NEVER)
         if self.state is _S.COMPLETING_REBALANCE and (attempt.plan is not None or now < attempt.ready_by):
             due.append(now if attempt.plan is not None else attempt.ready_by)
-        return due
+        return max(now, min(due))
 
     def handle(self, answer: Answer, now: float) -> None:
         attempt, api = self._leave_attempt, answer.request.api
@@ -264,14 +269,11 @@ class ClassicMember(Membership):
 
     def _advance(self, now: float) -> None:
         """Make the state transitions that need neither a response nor a role method, such as the poll timeout."""
-        self._note_listener(now)
-        if self.identity.is_member and self._rebalances.in_flight is None:
-            why = self._missed_polls(now)
-            if why is not None:
-                if self.identity.group_instance_id is None:
-                    self._start_leave(why, now)
-                self._awaits_poll = True
-                self._expel(Action.RESET_MEMBER_ID, KafkaError(why), is_expected=True)
+        if self._listener_may_have_run:
+            self._note_listener(now)
+        is_idle = self.identity.is_member and self._rebalances.in_flight is None
+        if is_idle and now >= self._poll_timer.overdue_at():
+            self._leave_after_poll_timeout(now)
         if self._may_rejoin():
             reason = self._rejoin
             if reason is None and self.state is _S.STABLE:
@@ -281,6 +283,13 @@ class ClassicMember(Membership):
         if self.state is _S.UNJOINED and not self._awaits_poll and self._coordinator.target() is not None:
             self._attempt.started_at = now
             self._move(_E.BEGIN)
+
+    def _leave_after_poll_timeout(self, now: float) -> None:
+        why = self._missed_polls(now)
+        if self.identity.group_instance_id is None:
+            self._start_leave(why, now)
+        self._awaits_poll = True
+        self._expel(Action.RESET_MEMBER_ID, KafkaError(why), is_expected=True)
 
     def _may_rejoin(self) -> bool:
         """Return whether another rebalance may begin: the last is over, or its on_partitions_assigned has failed."""
@@ -315,8 +324,6 @@ class ClassicMember(Membership):
         return True
 
     def _join_or_sync(self, now: float) -> Request | None:
-        if self._is_working or now < self._failures.not_before:
-            return None
         if self.state is _S.PREPARING_REBALANCE and self._attempt.protocols is not None:
             return self._rebalances.join(self._role.protocol_type, self._attempt, now)
         if self.state is _S.COMPLETING_REBALANCE and self._attempt.plan is not None:
@@ -324,7 +331,7 @@ class ClassicMember(Membership):
         return None
 
     def _heartbeat(self, now: float) -> Request | None:
-        if not self.identity.is_member or not self._rebalances.is_open or now < self._heartbeats.due_at():
+        if not self._rebalances.is_open or now < self._heartbeats.due_at():
             return None
         self.stats.heartbeats += 1
         self.stats.heartbeat_at = now

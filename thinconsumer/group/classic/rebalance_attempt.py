@@ -37,11 +37,6 @@ class RebalanceAttempt:
     is_confirmed: bool = False  #: Whether a heartbeat of the new generation has succeeded.
     install_called: bool = False  #: Whether ``Role.install`` has been called.
 
-    @property
-    def drops_kept_partitions(self) -> bool:
-        """Whether the member has missed a generation, and is still to drop the partitions that it owned before."""
-        return self.missed and not self.is_decoded
-
     def restart_join(self) -> None:
         """Restart at JoinGroup, and ask the role for its metadata again: the owned partitions may have changed."""
         self.protocols = None

@@ -218,14 +218,14 @@ class ConsumerMember(Membership):
 
     def step(self, now: float) -> list[Request]:
         self._settle()
-        self._note_listener(now)
-        if self.state in ACTIVE and not self._is_working:
+        if self._listener_may_have_run and not self._is_working:
+            self._note_listener(now)
+        if self.state in ACTIVE and not self._is_working and now >= self._poll_timer.overdue_at():
             why = self._missed_polls(now)
-            if why is not None:
-                self.stats.expulsions += 1
-                self._is_late = True
-                self._start_leave(leave_epoch(self.identity, None) if self._may_be_known else None, now)
-                self.unconfirmed = why
+            self.stats.expulsions += 1
+            self._is_late = True
+            self._start_leave(leave_epoch(self.identity, None) if self._may_be_known else None, now)
+            self.unconfirmed = why
         if self.state is _S.LEAVING:
             request = self._leave_request(now)
             self._finish_leave()
