@@ -148,14 +148,14 @@ POSITIONS = (
 
 
 def handle_stale(handle, self, answer, now):
-    held = answer.request.context.held
-    sent = dict(held.wanted)
-    for tp, (partition, cursor) in list(held.cursors.items()):
+    listed = answer.request.context.listed
+    sent = dict(listed.wanted)
+    for tp, (partition, cursor) in list(listed.cursors.items()):
         if partition.cursor is not cursor and partition.state is PositionState.FETCHING:
-            held.cursors[tp] = partition, partition.cursor
-            held.wanted[tp] = sent[tp]._replace(fetch_offset=partition.cursor.fetch_offset)
+            listed.cursors[tp] = partition, partition.cursor
+            listed.wanted[tp] = sent[tp]._replace(fetch_offset=partition.cursor.fetch_offset)
     is_smooth = handle(self, answer, now)
-    held.wanted.update(sent)
+    listed.wanted.update(sent)
     return is_smooth
 
 
@@ -341,10 +341,10 @@ TRANSACTIONS = (
 
 
 def plan_without_changes(plan, self, wanted, **options):
-    held = set(self.held.wanted)
+    listed = set(self.listed.wanted)
     found = plan(self, wanted, **options)
     is_incremental = found.epoch > 0
-    return found._replace(send={tp: one for tp, one in found.send.items() if not is_incremental or tp not in held})
+    return found._replace(send={tp: one for tp, one in found.send.items() if not is_incremental or tp not in listed})
 
 
 def reset_without_a_new_session(reset, self, **options):

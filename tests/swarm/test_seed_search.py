@@ -96,6 +96,14 @@ def test_an_exception_that_no_checker_reports_shows_nothing(shown, outcome):
     assert "planted code" in repr(caught.value.__cause__) or "inside of a broker" in repr(caught.value.__cause__)
 
 
+def test_an_exception_of_planted_code_is_raised(shown):
+    """A bug that uses what is no longer there would be searched for in all worlds."""
+    bug, tried = shown({(10, True): "wrong"})
+    with pytest.raises(TypeError, match="missing"):
+        search(replace(bug, plants=(Plant(SmallWorld, "is_broken", lambda is_broken, self, missing: True),)))
+    assert tried == [0]
+
+
 @pytest.mark.parametrize("name", BUGS)
 def test_every_bug_can_be_planted_and_is_taken_back(name):
     """The tests after it must run the real client, even if a run raised."""
