@@ -59,9 +59,8 @@ MAY_IMPORT["thinconsumer_testing.broker"] = {
 }  # fmt: skip
 MAY_IMPORT["thinconsumer_testing"] = {*chain(*LADDER), "thinconsumer_testing.broker"}
 #: All other rooms reach the gatekeepers through the port, ``fetch/gatekeeper.py``.
-for _room in chain(*LADDER):
-    if _room not in ("consumer", "spark"):
-        MAY_IMPORT[_room].discard("ordered")
+for _room in MAY_IMPORT.keys() - {"consumer", "spark"}:
+    MAY_IMPORT[_room].discard("ordered")
 
 #: What mentions ordered delivery, and the files of the client outside ``ordered`` that may: options, wiring, Spark's
 #: planner, the page of the protocol's extensions, and the partitioner for other clients.
