@@ -91,6 +91,8 @@ def complaints(wheel: Path) -> Iterator[str]:
         yield f"not in {wheel.name}: {sorted(missing)}"
     if not any(name.endswith(".dist-info/licenses/LICENSE") for name in names):
         yield f"{wheel.name} has no license"
+    if any(name.endswith("entry_points.txt") for name in names):
+        yield f"{wheel.name} has an entry point: pytest would load a plugin in every project"
     lines = metadata.split("\n\n")[0].splitlines()
     needed = [line.split(": ")[1] for line in lines if line.startswith("Requires-Dist: ")]
     required = {re.split("[>=]", line)[0].strip() for line in needed if "extra ==" not in line}
