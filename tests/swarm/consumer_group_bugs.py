@@ -101,7 +101,7 @@ COORDINATOR = (
     ),
     coordinated(
         "silence taken as an acknowledgement",
-        "A heartbeat that does not say what its member owns counts as if it owned nothing.",
+        "A heartbeat without owned partitions counts as one of a member that owns nothing.",
         Plant(reconciliation, "_may_own", may_own_if_said),
     ),
     coordinated(
@@ -121,7 +121,7 @@ COORDINATOR = (
     ),
     coordinated(
         "no epoch after a departure",
-        "A member that leaves does not begin an epoch, so nobody gets its partitions.",
+        "A member that leaves does not begin an epoch, so that no member gets its partitions.",
         within(fencing, "remove_members", returns(Draft, "update_epoch")),
     ),
     coordinated(

@@ -65,13 +65,13 @@ def is_open_anyhow(is_open, self):
 IDENTITY = (
     grouped(
         "identity kept after UNKNOWN_MEMBER_ID",
-        "Who is expelled goes on under its old id, which is refused for ever; it must come back as nobody.",
+        "An expelled member keeps its old member id, which is rejected for ever; it must join again without one.",
         returns_itself(Identity, "lost"),
         needs=errors_or_absences,
     ),
     grouped(
         "id dropped on ILLEGAL_GENERATION",
-        "Who has missed a generation comes back as nobody, and the group waits for its ghost; the id must stay.",
+        "A member that has missed a generation drops its member id, so that the group waits for the old one.",
         Plant(Identity, "behind", lambda behind, self: self.lost()),
         needs=errors_or_absences,
     ),
@@ -87,7 +87,7 @@ IDENTITY = (
     ),
     grouped(
         "absence ignored",
-        "After an absence longer than the session records are handed out; they may be somebody else's by now.",
+        "After an absence longer than the session records are returned; another member may own the partitions by now.",
         returns(ClassicMember, "withholds", False),
         needs=lambda knobs: knobs.absences or knobs.stalls,
     ),
@@ -99,7 +99,7 @@ IDENTITY = (
     ),
     grouped(
         "coordinator never lost",
-        "NOT_COORDINATOR and broken connections are not believed, so nobody looks for the new coordinator.",
+        "NOT_COORDINATOR and broken connections are ignored, so that no FindCoordinator is sent.",
         returns(Coordinator, "lost"),
         needs=lambda knobs: knobs.coordinator_moves or knobs.coordinator_kills,
     ),
@@ -162,13 +162,13 @@ OWNERSHIP = (
     ),
     grouped(
         "lost called revoked",
-        "Users hear that lost partitions are revoked, and commit what they may not.",
+        "Lost partitions are reported as revoked, so that listeners commit what they may not.",
         Plant(revocation, "call_listener", call_listener_with_another_name),
         needs=errors_or_absences,
     ),
     grouped(
         "pending revocation delivered",
-        "Records come of partitions whose last offsets are being committed; they will come again elsewhere (D4).",
+        "Records of partitions whose last offsets are being committed are returned; the next owner reads them again.",
         Plant(Partition, "may_hand_out", meanwhile(_pending_revocation=False)),
     ),
     grouped(
@@ -191,7 +191,7 @@ OWNERSHIP = (
     ),
     grouped(
         "given up without rejoining",
-        "Who has given partitions up for others does not join again, so nobody gets them (KIP-429).",
+        "A member that has revoked partitions does not join again, so that no member gets them (KIP-429).",
         Plant(ConsumerRole, "accept", accept_without_rejoining),
         needs=cooperative,
     ),
@@ -203,7 +203,7 @@ OWNERSHIP = (
     ),
     grouped(
         "assigned tells of all",
-        "on_partitions_assigned hears of what is kept, too; users must hear what is new.",
+        "on_partitions_assigned gets kept partitions, too; it must get only new ones.",
         Plant(PartitionRevocation, "call_assigned", call_assigned_with_all),
         needs=cooperative,
     ),
@@ -227,18 +227,18 @@ def rejoin_with_each_version(rejoin_reason, self, now):
 REJOINING = (
     grouped(
         "rejoin with every refresh",
-        "Every metadata refresh is a reason to join, so the group never comes to rest (E5).",
+        "Every metadata refresh is a reason to join, so that the group never comes to rest.",
         Plant(ConsumerRole, "rejoin_reason", rejoin_with_each_version),
     ),
     grouped(
         "growth ignored",
-        "The leader does not notice that a topic has new partitions, so nobody reads them.",
+        "The leader does not notice that a topic has new partitions, so that no member reads them.",
         returns(consumer_role, "shapes_changed"),
         needs=lambda knobs: knobs.growths,
     ),
     grouped(
         "vanished topics kept",
-        "A pattern's topic that is gone stays matched, and is asked about for ever.",
+        "A pattern's topic that is gone stays matched, and Metadata requests name it for ever.",
         Plant(Metadata, "_take_listing", lambda take, self, names: take(self, {*names, *self._wanted})),
         needs=lambda knobs: knobs.vanishings and any(group.pattern for group in knobs.group_knobs),
     ),
@@ -280,18 +280,18 @@ def place_behind(place, self, event, offset, epoch=-1):
 COMMITS = (
     grouped(
         "no commit before giving up",
-        "What was read since the last auto-commit is not committed before partitions go, and is read twice (D4).",
+        "What was read since the last auto-commit is not committed before a revocation, and is read twice.",
         Plant(PartitionRevocation, "advance", meanwhile(auto_commits=False)),
         needs=commits("auto"),
     ),
     grouped(
         "commit stamped when asked for",
-        "A commit goes out as who we were when it was asked for; it must be stamped when it is sent.",
+        "A commit has the member id and generation of the call; it must have those of the time when it is written.",
         Plant(Commits, "_build", build_as_asked),
     ),
     grouped(
         "auto-commit ahead of the user",
-        "Auto-commit covers what this very poll returns; a crash before it is processed loses it (D2).",
+        "Auto-commit covers what this very poll returns; a crash before these records are processed loses them.",
         Plant(ConsumerCore, "_poll", poll_and_commit),
         needs=commits("auto"),
     ),

@@ -110,7 +110,7 @@ POSITIONS = (
     ),
     reading(
         "fetch offset stays at control batches",
-        "What ends in a control batch is asked for again from there, for ever; reading must get past it.",
+        "Records before a control batch are fetched again and again; the fetch offset must get past that batch.",
         Plant(Answers, "_keep", keep_with_end(end_of_records)),
         needs=transactions,
     ),
@@ -183,21 +183,21 @@ STALE = (
     ),
     reading(
         "stale reset accepted",
-        "The answer to an earlier lookup sets the position that a later one was asked for; the last wish counts.",
+        "The answer to an earlier lookup sets the position that a later reset determines; the last reset counts.",
         Plant(Resets, "is_waiting", lambda waits, self, partition, cursor: waits(self, partition, partition.cursor)),
         Plant(_ResetQuery, "wanted", wants_any),
         needs=oddities,
     ),
     reading(
         "unassigned data handed out",
-        "What is buffered of a partition is handed out after it was unassigned; it belongs to somebody else then.",
+        "Buffered records of a partition are returned after it was unassigned; another consumer may read it by then.",
         Plant(Collector, "_may_gather", lambda may_gather, self, partition: partition.may_hand_out),
         returns(Buffer, "sweep"),
         needs=oddities,
     ),
     reading(
         "pause ignored",
-        "Paused partitions are read on; nobody wants their records until they are resumed.",
+        "Records of paused partitions are returned before the partitions are resumed.",
         Plant(Partition, "may_hand_out", meanwhile(_paused=False)),
         needs=oddities,
     ),
@@ -253,7 +253,7 @@ LEADERS = (
     ),
     reading(
         "leader change not validated",
-        "A new leader is believed to have all that was read; after a truncation records are skipped (KIP-320).",
+        "Positions are not validated after a leader change, so that records are skipped after a truncation (KIP-320).",
         Plant(Validation, "_compare", compare_without_doubt),
         needs=truncation,
     ),
@@ -284,12 +284,12 @@ LEADERS = (
     ),
     reading(
         "read twice after a leader change",
-        "A new leader is asked from the position on, and what is buffered is kept: records come twice.",
+        "After a leader change fetching begins at the position, and what is buffered is kept: records come twice.",
         Plant(Validation, "_found", found_from_the_position),
     ),
     reading(
         "leader errors ask for nothing",
-        "A broker that is not the leader any more is asked on; the new leader has to be found.",
+        "Fetches go on to a broker that is no longer the leader; the new leader has to be found.",
         within(Answers, "_partition_error", returns(Metadata, "request_update")),
         returns(Metadata, "hint_leader", False),
         needs=old_metadata,
@@ -301,7 +301,7 @@ LEADERS = (
     ),
     reading(
         "checksum not compared",
-        "Records are believed whatever their batch's checksum says; flipped bits must be an error (check_crcs).",
+        "Records of batches with a wrong checksum are returned; flipped bits must be an error (check_crcs).",
         returns(RecordBatch, "check_crc"),
         needs=corruption,
     ),
@@ -330,7 +330,7 @@ TRANSACTIONS = (
     ),
     reading(
         "isolation level not sent",
-        "read_committed does not say so to the broker, and is given records of open transactions.",
+        "Fetches under read_committed lack the isolation level, and the broker returns records of open transactions.",
         sending(FetchRequest, isolation_level=0),
         needs=transactions,
     ),
@@ -400,7 +400,7 @@ REQUESTS = (
     ),
     reading(
         "refusals without backoff",
-        "What a broker refuses is asked again as fast as it refuses; it must get time to recover (KIP-580).",
+        "A rejected request is repeated as fast as the broker rejects it; it must get time to recover (KIP-580).",
         Plant(Retry, "failed", fail_without_backoff),
         within(Answers, "handle", returns(Backoff, "delay", 0.0)),
     ),
