@@ -1,7 +1,7 @@
 """Build what would be published, and check it as a user would get it: ``python .ci/package.py FOLDER``.
 
 Builds both distributions, and checks their metadata and contents. Installs the client alone first: it has no broker,
-and says what installs one. Then both: the demo, the README's pytest example, tests and mypy, in folders that have
+and says what installs one. Then both: the demo, testing/README's pytest example, tests and mypy, in folders that have
 nothing of the checkout but the tests. Runs in an environment of its own: tox's ``package``.
 """
 
@@ -49,7 +49,7 @@ DISTRIBUTIONS = {
 #: A part of the tests: every tox environment tests the installed wheels, this one that they need no checkout.
 TESTS = ("conftest.py", "test_exports.py", "records", "typing")
 ADVICE = "pip install thinconsumer-testing\n"
-#: The function of README's example that stands for the user's program.
+#: The function of testing/README's example that stands for the user's program.
 BILL = """
 from thinconsumer import Consumer
 
@@ -119,8 +119,8 @@ def complaints_about_the_client_alone(python: Path, folder: Path) -> Iterator[st
 
 
 def write_example(folder: Path) -> None:
-    """Write the README's pytest example as a project of its own."""
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    """Write the pytest example of testing/README.md as a project of its own."""
+    text = (ROOT / "testing" / "README.md").read_text(encoding="utf-8")
     (example,) = re.findall(r"^```python\n(pytest_plugins.*?)^```", text, re.DOTALL | re.MULTILINE)
     plugins, _, test = example.partition("\n")
     folder.mkdir()
