@@ -147,6 +147,19 @@ def test_a_broker_that_returns_no_records_at_once_is_named(reading):
     assert found.poll(2000) == {} and found.health().state is HealthState.OK
 
 
+def test_a_broker_that_rejects_every_fetch_is_not_said_to_answer_none(reading):
+    w, found = reading(3)
+    assert len(found.poll(1000)[TP]) == 3
+    w.cluster.on("Fetch", EntryError(Code.KAFKA_STORAGE_ERROR))
+    for _ in range(60):
+        assert found.poll(500) == {}
+    reason = found.health().reason
+    assert "broker 1 (" in reason and ") rejects each Fetch (last error: " in reason and "no Fetch" not in reason
+    assert "KAFKA_STORAGE_ERROR" in reason
+    w.cluster.rules.clear()
+    assert found.poll(2000) == {} and found.health().state is HealthState.OK
+
+
 def prefer_an_unknown_replica(call, response):
     """Answer as a leader that names a replica that no Metadata response has."""
     for topic in response.responses:

@@ -45,3 +45,15 @@ def test_messages_of_old_formats_are_compared_by_their_own_offsets():
     data = b"".join(build_legacy([NewRecord(b"v")], magic=1, base_offset=base) for base in (0, 1, 9, 3, 4))
     found, fault = usable(split(memoryview(data))[0], 0, check_crcs=True)
     assert bases(found) == [0, 1] and (fault.offset, fault.next_offset) == (2, 3)
+
+
+@pytest.mark.parametrize("below", [(3, 1), (0, 9)])
+def test_a_batch_below_the_position_before_a_hole_that_compaction_left_is_left_out(below):
+    found, fault = usable(batches(below, (15, 1)), 10, check_crcs=True)
+    assert (bases(found), fault) == ([15], None)
+
+
+def test_a_batch_below_the_position_that_fits_exactly_before_the_next_one_is_a_fault():
+    """Its base offset has been lowered; without an error its records would be lost."""
+    found, fault = usable(batches((2, 5), (15, 1)), 10, check_crcs=True)
+    assert bases(found) == [] and (fault.offset, fault.next_offset) == (10, 15)

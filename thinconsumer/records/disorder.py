@@ -48,12 +48,12 @@ def usable(batches: Batches, start: int, check_crcs: bool) -> tuple[Batches, Fau
 
 
 def _gap(batches: Batches, index: int, start: int) -> Fault | None:
-    """Return the fault of the batch before ``index`` if it ends below ``start``, but would fit before this one.
+    """Return the fault of the batch before ``index`` if it ends below ``start``, but fits exactly before this one.
 
-    Then its base offset has probably been lowered: brokers send no batch that ends before the requested offset.
+    Then its base offset has probably been lowered. Offsets that it does not fill are a hole that compaction left.
     """
     below, first = batches[index - 1], batches[index].base_offset
-    if below.magic != 2 or first - start < _size(below):
+    if below.magic != 2 or first - start != _size(below):
         return None
     return Fault(f"a batch of {_size(below)} offsets begins at {below.base_offset}, below this position", start, first)
 
