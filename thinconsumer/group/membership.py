@@ -48,6 +48,8 @@ class Membership(ABC):
     #: Whether the member uses the consumer group protocol (KIP-848), so that its generation is a member epoch.
     has_epochs = False
     _TRANSITIONS: Mapping[Any, Mapping[Any, Any]]
+    #: The callback that may run in a state, by its name in the metrics; states without one are left out.
+    _CALLBACKS: Mapping[Any, str]
 
     def __init__(
         self, settings: GroupSettings, identity: Identity, state: enum.Enum, coordinator: Coordinator, random: Random
@@ -121,9 +123,9 @@ class Membership(ABC):
         return False
 
     @property
-    @abstractmethod
     def callback(self) -> str | None:
         """The listener's callback that :meth:`work` calls next: revoked, assigned or lost; None if it calls none."""
+        return self._CALLBACKS.get(self.state)
 
     @property
     def delays_group(self) -> bool:

@@ -43,7 +43,7 @@ class ClassicMember(Membership):
     perform_assignment the member joins again, after a backoff. A failed install is repeated.
     """
 
-    _TRANSITIONS = TRANSITIONS
+    _TRANSITIONS, _CALLBACKS = TRANSITIONS, CALLBACKS
 
     def __init__(
         self, settings: GroupSettings, identity: Identity, role: Role, coordinator: Coordinator, random: Random
@@ -81,11 +81,6 @@ class ClassicMember(Membership):
         tells whether this consumer is still a member.
         """
         return self._rebalances.in_flight is not None and self._rebalances.is_written
-
-    @property
-    def callback(self) -> str | None:
-        """The listener's callback that :meth:`work` calls next: revoked, assigned or lost; None if it calls none."""
-        return CALLBACKS.get(self.state)
 
     @property
     def delays_group(self) -> bool:

@@ -56,7 +56,7 @@ class ConsumerMember(Membership):
     """
 
     has_epochs = True
-    _TRANSITIONS = TRANSITIONS
+    _TRANSITIONS, _CALLBACKS = TRANSITIONS, CALLBACKS
 
     def __init__(
         self,
@@ -89,9 +89,8 @@ class ConsumerMember(Membership):
         self._gap = 0.0  #: The longest gap between calls that is not confirmed yet: the reason for :attr:`unconfirmed`.
         #: Whether the last gap began before the response to a heartbeat after the gap before it was read.
         self._is_outpaced = False
-        self._expulsion: ConsumerMemberEvent | None = (
-            None  #: The state change that follows when :meth:`work` has returned.
-        )
+        #: The state change that follows when :meth:`work` has returned.
+        self._expulsion: ConsumerMemberEvent | None = None
         self._loss_due = False
         self._began_at: float | None = None  #: When the reconciliation in progress has begun.
 
@@ -116,13 +115,11 @@ class ConsumerMember(Membership):
 
     @property
     def callback(self) -> str | None:
-        """The listener's callback that :meth:`work` calls next: revoked, assigned or lost; None if it calls none."""
         if self.state is _S.RECONCILING:
             return "revoked" if self.assignment.revokes else "assigned"
-        return CALLBACKS.get(self.state)
+        return super().callback
 
     def owned_since(self, tp: TopicPartition) -> int:
-        """Return the member epoch in which the partition was assigned; -1 if it is not owned."""
         return self.assignment.owned_since(tp)
 
     def subscribe(self, reason: str) -> None:
@@ -213,8 +210,7 @@ class ConsumerMember(Membership):
     def expelled(self, error: KafkaError, identity: Identity, now: float) -> None:
         """Send a heartbeat at once after a membership error of a commit: its response tells what has changed."""
         if identity == self.identity and identity.is_member:
-            self._known = None
-            self._due = now
+            self._known, self._due = None, now
 
     def step(self, now: float) -> list[Request]:
         self._settle()
@@ -236,8 +232,7 @@ class ConsumerMember(Membership):
         abandoned = self._heartbeats.abandon_if_moved()
         if abandoned is not None:
             self.drop_connection(abandoned.target)
-            self._known = None
-            self._due = now
+            self._known, self._due = None, now
         request = self._heartbeat(now)
         return [] if request is None else [request]
 
