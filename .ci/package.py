@@ -43,7 +43,7 @@ DISTRIBUTIONS = {
         800_000,
     ),
     "thinconsumer_testing": Distribution(
-        ROOT / "testing", frozenset(("thinconsumer_testing",)), frozenset(("thinconsumer",)), frozenset(), 600_000
+        ROOT / "testing", frozenset(("thinconsumer_testing",)), frozenset(("thinconsumer",)), frozenset(), 500_000
     ),
 }  # fmt: skip
 #: A part of the tests: every tox environment tests the installed wheels, this one that they need no checkout.
