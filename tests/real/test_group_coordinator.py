@@ -108,9 +108,9 @@ def fail_coordinator(crew: Locals, protocol: str, step: str, failure: Coordinato
 
 
 def is_parked(member: Local) -> bool:
-    channel = member.group.member._channel
-    is_old = time.monotonic() - channel.sent_at > 0.2
-    return channel.in_flight is not None and bool(member.group.member.identity.member_id) and is_old
+    requests = member.group.member._rebalances
+    is_old = time.monotonic() - requests.sent_at > 0.2
+    return requests.in_flight is not None and bool(member.group.member.identity.member_id) and is_old
 
 
 @pytest.mark.timeout(240)
