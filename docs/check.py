@@ -22,7 +22,7 @@ LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
 FENCE = re.compile(r"^(?P<indent> *)```(?P<language>\w*)[^\n]*\n(?P<body>.*?)^(?P=indent)```", re.DOTALL | re.MULTILINE)
 #: A test in a code span, as pytest names it.
 TEST = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`")
-#: A file or folder of the package in a code span of the design page: ``fetch/answers.py``, ``wire/``.
+#: A file or folder of the package in a code span of the design pages: ``fetch/answers.py``, ``wire/``.
 PACKAGE_FILE = re.compile(r"`((?:\w+/)*\w+(?:\.py|/))`")
 HEADING = re.compile(r"^#+ +(.*?)\s*$", re.MULTILINE)
 
@@ -83,8 +83,8 @@ def test_errors(page: Path, text: str) -> Iterator[str]:
 
 
 def file_errors(page: Path, text: str) -> Iterator[str]:
-    """Yield files and folders that the design page names and none of the packages and the broker has."""
-    if page.name != "design.md":
+    """Yield files and folders that the design pages name and none of the packages and the broker has."""
+    if page.name not in ("design.md", "invariants.md"):
         return
     testing = ROOT / "testing" / "thinconsumer_testing"
     folders = (ROOT / "thinconsumer", testing.parent, testing, testing / "broker", ROOT)

@@ -83,12 +83,26 @@ def test_links_between_pages_lead_somewhere(page):
         assert "://" in target or (page.parent / target).exists(), f"{page.name} links to {target}"
 
 
-def test_the_design_page_names_existing_tests_and_files():
-    """Each invariant names the test that holds it. Rename a test or file there, too."""
-    module, page = load("check"), ROOT / "docs" / "design.md"
-    text = page.read_text(encoding="utf-8")
-    assert len(module.TEST.findall(text)) > 80
-    assert [*module.test_errors(page, text), *module.file_errors(page, text)] == []
+def test_the_design_pages_name_existing_tests_and_files():
+    """Rename a test or file there, too."""
+    module = load("check")
+    for page in (ROOT / "docs" / "design.md", ROOT / "docs" / "invariants.md"):
+        text = page.read_text(encoding="utf-8")
+        assert [*module.test_errors(page, text), *module.file_errors(page, text)] == []
+
+
+def test_an_invariant_is_one_line_or_two_and_names_the_tests_that_hold_it():
+    module, text = load("check"), (ROOT / "docs" / "invariants.md").read_text(encoding="utf-8")
+    invariants = [part.split("\n\n")[0] for part in re.split(r"^\* ", text, flags=re.MULTILINE)[1:]]
+    assert len(invariants) > 80
+    for invariant in invariants:
+        assert module.TEST.search(invariant)
+        assert len([line for line in invariant.splitlines() if not line.startswith("  `tests/")]) <= 2, invariant
+
+
+@pytest.mark.parametrize(("name", "most"), [("README.md", 100), ("docs/design.md", 300)])
+def test_introductions_stay_short(name, most):
+    assert (ROOT / name).read_text(encoding="utf-8").count("\n") <= most
 
 
 def test_a_missing_test_or_file_is_an_error():

@@ -26,7 +26,8 @@ FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 #: Rooms in which each module with code has a test file of its own: formats, and pure functions over tables.
 MIRRORED = {"wire", "records", "assignors", "config"}
 
-#: Imports go one way: a room may import from the rungs above its own, and from itself.
+#: Imports go one way: a room may import from the rungs above its own, and from itself. Errors name partitions, so
+#: ``types`` comes before them; metadata uses the requests and answers of ``connection``.
 LADDER = (
     {"lazy_dataclass", "imports", "garbage_collection"},
     {"types", "timers", "metrics", "linear_hashing", "position_states", "_version"},
@@ -290,6 +291,12 @@ def test_no_room_can_import_itself_through_others():
             reached.add(found := todo.pop())
             todo |= MAY_IMPORT[found] - reached
         assert room not in reached
+
+
+def test_the_design_page_shows_the_ladder():
+    page = (ROOT / "docs" / "design.md").read_text(encoding="utf-8")
+    (block,) = re.findall(r"^```\n(lazy_dataclass.*?)^```", page, re.DOTALL | re.MULTILINE)
+    assert tuple(set(re.findall(r"\w+", rung)) for rung in block.split("→")) == LADDER
 
 
 def test_sizes_are_measured_at_their_limits():

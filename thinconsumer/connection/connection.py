@@ -74,7 +74,11 @@ class ConnectionSettings:
 
 
 class IoPolls:
-    """When the driver of one client has last polled I/O; shared by its connections."""
+    """When the driver of one client has last polled I/O; shared by its connections.
+
+    A load balancer counts a connection's idle time from the arrival of the bytes. A program that pauses reads them much
+    later: if that counted as use, the next request could be written to a connection that was dropped meanwhile.
+    """
 
     def __init__(self) -> None:
         self.at = -NEVER  #: Bytes that are received now have arrived after this time.
