@@ -1,4 +1,7 @@
-"""The outage of all brokers of a client: its start, its causes, and its log lines."""
+"""The outage of all brokers of a client: its start, its causes, and its log lines.
+
+Each line names all brokers. Lines about single connections and automatic commits are not repeated meanwhile.
+"""
 
 from __future__ import annotations
 

@@ -33,7 +33,12 @@ BARRIER_KEY = "@barrier"
 
 
 class TopicOrder(NamedTuple):
-    """What holds partitions of some topics, looked up after their log ends."""
+    """What holds partitions of some topics, looked up after their log ends, with the same consumer.
+
+    ListOffsets carries the leader epoch of the consumer's metadata, and a leader with a newer one rejects the request.
+    The metadata therefore have each change of the partition count before the log ends. Gates of older metadata would
+    lack a change, and records behind its gate would be offered.
+    """
 
     counted: frozenset[str]  #: The topics with ordered delivery: they may lose partitions.
     gates: TopicGates  #: Those of topics whose partition count has changed; they cover all records up to the log ends.
