@@ -288,7 +288,7 @@ class GroupMember(BaseClient):
                 try:
                     if not shell.step_interrupted:
                         member.leave("the member is closing", shell.driver.now(), leave_group=leave_group)
-                        shell.wait_until(lambda: member.has_left, to_seconds(timeout_ms, CLOSING_MS), may_wake=False)
+                        shell.wait_to_leave(lambda: member.has_left, to_seconds(timeout_ms, CLOSING_MS))
                 finally:
                     shell.close()
 

@@ -3,6 +3,7 @@
 import base64
 import contextlib
 import dataclasses
+import itertools
 import json
 
 import pytest
@@ -58,6 +59,16 @@ class Tokens:
         claims = {"sub": "alice", "iat": wall, "exp": wall + self.seconds}
         parts = ({"alg": "none"}, claims)
         return ".".join(base64.urlsafe_b64encode(json.dumps(p).encode()).rstrip(b"=").decode() for p in parts) + "."
+
+
+class Worker(GroupMember):
+    """A member with an assignment of its own."""
+
+    def perform_assignment(self, leader_id, protocol, members):
+        return dict.fromkeys(members, b"all")
+
+    def on_join_complete(self, protocol, share):
+        pass
 
 
 def logins(w):
@@ -192,13 +203,6 @@ def test_sessions_that_cannot_be_renewed_are_raised_and_in_health(world, read, f
 
 
 def test_a_group_member_whose_sessions_cannot_be_renewed_says_so(world):
-    class Worker(GroupMember):
-        def perform_assignment(self, leader_id, protocol, members):
-            return dict.fromkeys(members, b"all")
-
-        def on_join_complete(self, protocol, share):
-            pass
-
     w = world(security=dataclasses.replace(SECURITY, connections_max_reauth_ms=4000))
     tokens = Tokens(w, 8)
     options = {"bootstrap_servers": w.cluster.bootstrap_servers, "sasl_oauth_token_provider": tokens, **BEARER}
@@ -217,6 +221,40 @@ def test_a_group_member_whose_sessions_cannot_be_renewed_says_so(world):
                 member.poll(1000)
         metrics = member.metrics()
         assert metrics["member-metrics"]["connection-count"] >= 1
+    w.cluster.requests.clear()
+
+
+CONSUMERS = itertools.product(["classic", "consumer"], ["close", "unsubscribe"], [False, True])
+
+
+@pytest.mark.parametrize(("protocol", "call", "has_read"), [*CONSUMERS, ("member", "close", False)])
+def test_a_member_without_valid_credentials_ends_at_once(world, read, protocol, call, has_read):
+    """No request could be written before the timeout: neither a commit nor the one to leave."""
+    w = world(security=dataclasses.replace(SECURITY, connections_max_reauth_ms=4000))
+    tokens = Tokens(w, 8)
+    options = {"bootstrap_servers": w.cluster.bootstrap_servers, "sasl_oauth_token_provider": tokens, **BEARER}
+    options |= {"group_id": "g", "driver": w.cluster.driver()}
+    if protocol == "member":
+        member = Worker("work", **options)
+        member.poll(10_000)
+    else:
+        member = Consumer("t", **options, group_protocol=protocol, auto_offset_reset="earliest")
+        w.append(1)
+        read(member, 1)
+        if not has_read:
+            member.commit()
+    tokens.error = RuntimeError("vault is sealed")
+    w.clock.advance(10)
+    for _ in range(3):
+        with contextlib.suppress(SaslAuthenticationFailedError):
+            member.poll(1000)
+    assert "vault is sealed" in member.health().reason
+    began = w.clock.now()
+    getattr(member, call)()
+    assert w.clock.now() - began < 0.5
+    if call == "unsubscribe":
+        member.close()
+        assert w.clock.now() - began < 0.5
     w.cluster.requests.clear()
 
 

@@ -245,6 +245,15 @@ class Shell:
             now = self.run_once(deadline, may_wake=may_wake)
         return True
 
+    @property
+    def lacks_credentials(self) -> bool:
+        """Whether requests wait for credentials: a program that ends would wait for a member's last ones in vain."""
+        return self.engine.login_error() is not None
+
+    def wait_to_leave(self, done: Callable[[], bool], seconds: float) -> None:
+        """Wait as :meth:`wait_until`, but not without credentials for the request to leave."""
+        self.wait_until(lambda: done() or self.lacks_credentials, seconds, may_wake=False)
+
     def run_callbacks(self, now: float, *, every: bool = True) -> float:
         """Run all user code that is due, with steps in between; return the time. User code's exceptions propagate."""
         while not self.in_callback:

@@ -99,10 +99,12 @@ class GroupCallbacks:
         while not self._gave_up(now, deadline):
             # Wait for I/O only while a commit is pending: otherwise the step would last until the next heartbeat.
             now = self._step(now, now if group.commits.queue.idle else deadline)
+            deadline = now if self._shell.lacks_credentials else deadline
             self._connect(leave_group)
         group.revocation.auto_commits = group.auto_commit is not None
         while not group.commits.queue.idle and now < deadline:
             now = self._step(now, deadline)
+            deadline = now if self._shell.lacks_credentials else deadline
             self._connect(leave_group)
         self.end_commits()
 
@@ -161,7 +163,7 @@ class GroupCallbacks:
             group.member.leave("the consumer unsubscribed", shell.driver.now())
             group.subscription.clear()
         # Send LeaveGroup now: until the application's next call sends it, no other member would get the partitions.
-        shell.wait_until(lambda: group.member.has_sent_leave, (1 - COMMIT_SHARE) * seconds, may_wake=False)
+        shell.wait_to_leave(lambda: group.member.has_sent_leave, (1 - COMMIT_SHARE) * seconds)
         self._raise_error()
 
     def close(self, deadline: float, *, commit: bool, leave_group: bool | None) -> None:
@@ -183,5 +185,5 @@ class GroupCallbacks:
             rest = max(deadline - shell.driver.now(), (1 - COMMIT_SHARE) * seconds)
             if not group.member.has_left:
                 # Even if no time is left, one step is made, which writes the request if its connection is ready.
-                shell.wait_until(lambda: group.member.has_left, rest, may_wake=False)
+                shell.wait_to_leave(lambda: group.member.has_left, rest)
         self._raise_error()
