@@ -38,12 +38,12 @@ WINDOW_S = 5
 JAVA = f"{os.environ.get('JAVA_TOOL_OPTIONS', '')} -XX:TieredStopAtLevel=1".strip()
 #: Least time between the kill of the job and its restart; seconds.
 PAUSE_S = 2.0
-#: How long Python workers of the killed job may take to end; seconds.
-WORKERS_END_S = 5.0
+#: How long Python workers of the killed job may take to end; seconds. On a busy machine they take long.
+WORKERS_END_S = 60.0
 #: The run fails if the job makes no progress for so long; seconds.
 PROGRESS_TIMEOUT_S = 240.0
-#: How often a job that ended unexpectedly is restarted.
-RESTARTS_MAX = 3
+#: How often a job that ended unexpectedly is restarted. On a busy machine Spark's workers start too slowly.
+RESTARTS_MAX = 10
 #: Time between two lines of output; seconds.
 PRINT_EVERY_S = 2.0
 

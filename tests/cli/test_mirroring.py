@@ -17,7 +17,7 @@ from thinconsumer.records.compression import Codec
 from thinconsumer.testing import MemoryCluster
 from thinconsumer.wire.error_codes import Code
 from thinconsumer.wire.produce import PartitionProduceResponse, ProduceResponse, TopicProduceResponse
-from thinconsumer_testing.broker.faults import Reply
+from thinconsumer_testing.broker.faults import Reply, Silence
 
 T0 = TopicPartition("t", 0)
 CODECS = [Codec.NONE, Codec.GZIP, Codec.LZ4, Codec.ZSTD]
@@ -57,6 +57,13 @@ class Clusters:
                 return
             mirror.copy(100)
         raise AssertionError(f"not at {ends}")
+
+    def committed(self):
+        """Return the offset that another consumer finds committed."""
+        with Consumer(
+            driver=self.cluster.driver(), bootstrap_servers=self.cluster.bootstrap_servers, group_id="g"
+        ) as c:
+            return c.committed(T0)
 
     def kill(self):
         """End all clients as ``kill -9`` does: connections break, and no last word is written."""
@@ -136,6 +143,49 @@ def test_offsets_behind_aborted_batches_and_markers_are_committed(clusters):
     assert consumer.committed(T0) == 7
 
 
+def test_the_position_behind_nothing_but_aborted_batches_is_committed(clusters):
+    world = clusters(partitions=2)
+    world.append(build_batch(some(10), producer_id=7, producer_epoch=0, base_sequence=0, transactional=True))
+    world.append(build_marker(ControlType.ABORT, producer_id=7))
+    mirror, consumer, _ = world.mirror()
+    world.copy_all(mirror, {T0: 4})
+    mirror.finish()
+    assert consumer.committed(T0) == 4
+    assert (dict(mirror.counts), mirror.records) == ({"aborted": 1}, 0)
+
+
+def test_a_target_that_does_not_answer_delays_the_end_by_three_seconds_and_the_error_names_what_is_in_doubt(clusters):
+    world = clusters()
+    world.append(build_batch(some(0)))
+    mirror, consumer, producer = world.mirror()
+    world.copy_all(mirror, {T0: 3})
+    world.cluster.on("Produce", Silence())
+    world.append(build_batch(some(3)))
+    world.append(build_batch(some(6)))
+    for _ in range(10):
+        mirror.copy(100)
+    began = world.clock.now()
+    with pytest.raises(CommandError, match="2 batches before offset 9 of t-0.*may be written twice"):
+        mirror.finish()
+    producer.close(timeout_ms=0)
+    consumer.close(timeout_ms=0)
+    assert world.clock.now() - began < 3.5
+    assert world.committed() == 3
+
+
+def test_a_source_that_does_not_commit_delays_the_end_by_two_seconds(clusters):
+    world = clusters()
+    world.append(build_batch(some(0)))
+    mirror, *_ = world.mirror()
+    world.cluster.on("OffsetCommit", Silence())
+    world.copy_all(mirror, {T0: 3})
+    began = world.clock.now()
+    with pytest.raises(CommandError, match="since the last commit may be written twice"):
+        mirror.finish()
+    assert world.clock.now() - began < 2.5
+    world.kill()
+
+
 def refuse(code):
     def answer(call):
         response = ProduceResponse()
@@ -163,8 +213,7 @@ def test_a_batch_that_cannot_be_written_ends_the_mirror_and_is_not_committed(clu
     with pytest.raises(CommandError):
         mirror.finish()
     assert consumer.committed(T0) == 3
-    with pytest.raises(CommandError):
-        consumer.close()
+    consumer.close()  # does not raise the error again
 
 
 def test_batches_that_were_polled_but_not_sent_are_not_committed(clusters):

@@ -91,6 +91,7 @@ def run(options: argparse.Namespace) -> int:
             try:
                 mirror.finish()
             finally:
+                producer.close(timeout_ms=0)  # finish() has waited
                 consumer.close(timeout_ms=CLOSE_TIMEOUT_MS)
                 seconds = max(time.monotonic() - started, 0.001)
                 progress.say(f"{_how_far(mirror)}, {mirror.records / seconds:,.0f} records/s")

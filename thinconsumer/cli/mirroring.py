@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import NamedTuple
 
 from ..consumer import Consumer
-from ..consumer.bulk_queries import aborted_batches
+from ..consumer.bulk_queries import aborted_batches, known_positions
 from ..errors import KafkaError
 from ..group import RebalanceListener
 from ..produce import BufferFullError, Producer
@@ -26,8 +26,13 @@ from .parsing import CommandError
 COMMIT_S = 0.2
 #: Timeout in milliseconds of the last commit before partitions are given up, and of the acknowledgements before it.
 HANDOVER_MS = 20_000
+#: The same two timeouts when the command ends: after Ctrl-C the user waits for both.
+END_ACKNOWLEDGE_MS, END_COMMIT_MS = 3000, 2000
 #: Milliseconds to wait for acknowledgements before the source is polled again.
 ACKNOWLEDGE_MS = 20
+
+#: How many partitions an error names.
+NAMED_MAX = 5
 
 #: The count of batches that are copied as they are, and of aborted ones, in :attr:`Mirror.counts`.
 UNCHANGED, ABORTED, TRANSACTIONAL = "unchanged", "aborted", "transactional"
@@ -111,7 +116,23 @@ class Mirror(RebalanceListener):
         Does not use the consumer's positions: if a call of :meth:`copy` was interrupted, they are behind batches that
         were polled and not sent.
         """
-        self._hand_over([*self._sent, *self._acknowledged])
+        try:
+            self._hand_over([*self._sent, *self._acknowledged], END_ACKNOWLEDGE_MS, END_COMMIT_MS)
+        except KafkaError as error:
+            raise CommandError(
+                f"{self._in_doubt()} may be written twice, once more by the next run: {error}"
+            ) from error
+        finally:
+            self._sent.clear()  # or the consumer would wait for them once more when it closes
+
+    def _in_doubt(self) -> str:
+        """Return which batches the target may have, but are not committed."""
+        unknown = []
+        for (topic, number), sent in self._sent.items():
+            count = "1 batch" if len(sent) == 1 else f"{len(sent)} batches"
+            unknown.append(f"{count} before offset {sent[-1].position.offset} of {topic}-{number}")
+        more = [f"those of {len(unknown) - NAMED_MAX} more partitions"] if len(unknown) > NAMED_MAX else []
+        return ", ".join(unknown[:NAMED_MAX] + more) or "the batches since the last commit"
 
     def has_reached(self, ends: Mapping[TopicPartition, int]) -> bool:
         """Whether partitions are assigned, these have reached the given ends, and every batch is acknowledged."""
@@ -127,7 +148,8 @@ class Mirror(RebalanceListener):
     def on_partitions_revoked(self, revoked: Collection[TopicPartition]) -> None:
         """Commit the acknowledged positions, so that other members do not write these batches again."""
         self._is_assigned = False
-        self._hand_over(revoked)
+        if not self._sent.keys().isdisjoint(revoked) or not self._acknowledged.keys().isdisjoint(revoked):
+            self._hand_over(revoked, HANDOVER_MS, HANDOVER_MS)
 
     def on_partitions_lost(self, lost: Collection[TopicPartition]) -> None:
         """Forget the partitions: another member writes the batches that are not committed again."""
@@ -186,17 +208,16 @@ class Mirror(RebalanceListener):
 
         Only valid if every polled batch was sent. Otherwise the batches before the position would never be written.
         """
-        assigned = self._consumer.assignment()
-        for tp, acknowledged in list(self._acknowledged.items()):
-            if tp not in self._sent and tp in assigned:
-                offset = self._consumer.position(tp)
-                if offset > acknowledged.offset:
-                    self._acknowledged[tp] = acknowledged._replace(offset=offset)
+        for tp, position in known_positions(self._consumer).items():
+            if tp not in self._sent and tp not in self._acknowledged:
+                self._acknowledged[tp] = position  # all batches were left out, or nothing was read yet
+            elif tp not in self._sent and position.offset > self._acknowledged[tp].offset:
+                self._acknowledged[tp] = self._acknowledged[tp]._replace(offset=position.offset)
 
-    def _hand_over(self, tps: Collection[TopicPartition]) -> None:
+    def _hand_over(self, tps: Collection[TopicPartition], acknowledge_ms: float, commit_ms: float) -> None:
         """Commit these partitions as far as they are acknowledged, also if a batch could not be written."""
         try:
-            self._producer.flush(HANDOVER_MS)
+            self._producer.flush(acknowledge_ms)
         finally:
             try:
                 self._settle()
@@ -206,4 +227,4 @@ class Mirror(RebalanceListener):
                 for tp in tps:
                     self._queued.pop(tp, None)
                 if written:
-                    self._consumer.commit(written, timeout_ms=HANDOVER_MS)
+                    self._consumer.commit(written, timeout_ms=commit_ms)

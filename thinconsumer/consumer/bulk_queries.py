@@ -13,7 +13,7 @@ from ..calls import Call
 from ..client import to_seconds
 from ..errors import UnknownTopicOrPartitionError
 from ..fetch.collector import Form, PollResult
-from ..types import TopicPartition
+from ..types import OffsetAndMetadata, TopicPartition
 from ..wire import ZERO_UUID
 from .consumer import Consumer
 from .managers import ConsumerManagers
@@ -81,6 +81,13 @@ def aborted_batches(consumer: Consumer[Any, Any]) -> int:
     """Return how many batches of aborted transactions the consumer has left out (read_committed)."""
     with consumer._shell.stay():
         return consumer._reader.managers.collector.aborted_batches
+
+
+def known_positions(consumer: Consumer[Any, Any]) -> dict[TopicPartition, OffsetAndMetadata]:
+    """Return the positions of the assigned partitions that have one (no I/O), as an automatic commit has them."""
+    with consumer._shell.stay():
+        partitions = consumer._reader.partitions
+        return {partition.tp: partitions.processed(partition) for partition in partitions if partition.has_position}
 
 
 def ask(

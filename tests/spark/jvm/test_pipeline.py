@@ -79,8 +79,8 @@ def test_a_killed_job_computes_the_same_sums(start, tmp_path, request):
     assert revenue.selectExpr("sum(orders)").first()[0] == orders
     assert revenue.count() == revenue.select("start", "category").distinct().count()
 
-    lags = [json.loads(line) for line in (tmp_path / "run" / "lag.jsonl").read_text().splitlines()]
-    assert {lag["query"] for lag in lags} == {"totals", "windows"}
+    lags = (tmp_path / "run" / "lag.jsonl").read_text()  # the kill may have cut a line short
+    assert '"query": "totals"' in lags and '"query": "windows"' in lags
     assert processes_in(tmp_path) == []
 
 
@@ -90,12 +90,12 @@ def test_ctrl_c_ends_all_processes(start, tmp_path):
     for line in child.stdout:
         if line.startswith("Spark starts"):
             break
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 240
     while not any("java" in line for line in processes_in(tmp_path)):
         assert time.monotonic() < deadline, "no JVM has come up"
         time.sleep(0.1)
     os.killpg(child.pid, signal.SIGINT)  # a terminal sends it to the whole group
-    out, _ = child.communicate(timeout=60)
+    out, _ = child.communicate(timeout=240)
     assert child.returncode == 130, out
     assert "Traceback" not in out
     assert processes_in(tmp_path) == []
