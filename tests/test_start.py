@@ -28,8 +28,8 @@ print(repr(stages))
 IMPORT, CONSUMER, GROUP = range(3)
 #: The rooms of the package that every consumer needs.
 ROOMS = {
-    "_version", "calls", "client", "config", "connection", "consumer", "driver", "errors", "failures", "fetch",
-    "garbage_collection", "imports", "lazy_dataclass", "linear_hashing", "metadata", "metrics", "net",
+    "_version", "agenda", "calls", "client", "config", "connection", "consumer", "driver", "errors", "failures",
+    "fetch", "garbage_collection", "imports", "lazy_dataclass", "linear_hashing", "metadata", "metrics", "net",
     "network_client", "partitions", "position_states", "records", "state_machine", "timers", "topic_metadata",
     "types", "wire",
 }  # fmt: skip

@@ -31,7 +31,7 @@ MIRRORED = {"wire", "records", "assignors", "config"}
 LADDER = (
     {"lazy_dataclass", "imports", "garbage_collection"},
     {"types", "timers", "metrics", "linear_hashing", "position_states", "_version"},
-    {"errors"},
+    {"errors", "agenda"},
     {"calls", "partitioning", "state_machine"},
     {"wire"},
     {"failures"},

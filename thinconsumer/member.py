@@ -223,6 +223,7 @@ class GroupMember(BaseClient):
                     raise error
                 if now >= deadline:
                     return
+                shell.engine.touch()  # ``polled``, above, may have changed what is due
                 now = shell.run_once(deadline)
 
     def drive(self) -> None:

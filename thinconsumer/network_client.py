@@ -22,6 +22,7 @@ import logging
 from collections import deque
 from collections.abc import Collection, Iterable, Sequence
 
+from .agenda import Agenda
 from .config import CommonOptions
 from .connection.authenticate import Logins, NoLogins
 from .connection.connection import Connection, ConnectionSettings
@@ -49,7 +50,12 @@ UNWANTED = 5.0
 class NetworkClient:
     """The connections of one client: takes requests, and returns answers and commands for the driver."""
 
-    def __init__(self, options: CommonOptions, random: Random, logins: Logins | None = None) -> None:
+    def __init__(
+        self, options: CommonOptions, random: Random, logins: Logins | None = None, agenda: Agenda | None = None
+    ) -> None:
+        """``agenda`` says which of the routes :meth:`step` has to step; its key for the requests of no route is this
+        client itself.
+        """
         self._logins = logins or NoLogins()
         settings = ConnectionSettings(
             options.client_id,
@@ -67,9 +73,11 @@ class NetworkClient:
             ),
             random,
             self._logins,
+            agenda=agenda if agenda is not None else Agenda(),
         )
         self.commands = self._shared.commands  #: Dials and hangups that the driver has not taken yet.
         self.lookups = self._shared.book.waiting  #: Hosts to look up; the driver gets one at a time.
+        self.answers: Collection[Answer] = self._shared.answers  #: See :meth:`take_answers`.
         #: The connections with bytes to send that the driver has not got yet.
         self.unsent: Collection[Connection] = self._shared.unsent
         self._random = random
@@ -80,45 +88,30 @@ class NetworkClient:
         self._bootstrap: dict[tuple[str, int], BrokerRoute] = {}
         self._leaving: list[BrokerRoute] = []
         self._any: deque[QueuedRequest] = deque()
-        self._any_wake = NEVER
+        self._agenda = self._shared.agenda
+        self._alarm = self._agenda.alarm(self)  #: When requests for ``ANY_NODE`` are due.
         self._stepped_at = -NEVER
-        #: During an outage, the time at which the next step is due according to the last step. If the next step comes
-        #: later, the application has not polled in between, and the delay does not count as outage.
-        self._due_at = -NEVER
         self._polls = self._shared.polls  #: When the driver last polled I/O.
         self._horizon = -NEVER
-        #: Whether a step has something to do at once: since the last one, :meth:`send` has queued or refused a request,
-        #: or nodes have changed.
-        self.needs_step = False
         self._closed = False
         self.outage_since: float | None = None  #: When the current :class:`Outage` began; None without one.
         self._wanted_at = -NEVER  #: When a request was last waiting for a connection.
         #: Whether a bootstrap server has answered requests, but no node has answered since at its advertised address.
         #: If so, the error of an outage says that the advertised addresses cannot be reached.
         self._only_bootstrap_answers = False
-        self._has_queued = False  #: Whether a request was queued in a route at the end of the last step, or since then.
-        #: Before this time, a step has nothing to do, unless one of ``_connections`` has an event or :attr:`needs_step`
-        #: is True.
-        self._quiet_until = -NEVER
-        self._due = -NEVER  #: When a step is due even if nothing is received; valid while ``_quiet_until`` is later.
-        self._connections: list[Connection] = []  #: The connections of all routes at the end of the last full step.
 
     def send(self, request: Request, now: float) -> None:
         """Write a request if its connection is ready, else queue it for the next :meth:`step`. It gets one answer."""
         target = request.target
         route = self._routes.get(target)
         if route is not None and not self._closed and route.write(request, now):
-            # Earlier than the true times after a few requests, which then cost a step once in a request's timeout.
-            self._quiet_until = min(self._quiet_until, route.quiet_until)
-            self._due = min(self._due, route.due)
             return
-        self.needs_step = True
         if self._closed:
             self._refuse(request, "the client is closed")
         elif target == ANY_NODE:
             self._any.append(QueuedRequest(request, now, request.deadline))
+            self._alarm.touch()
         elif target.node_id in self._nodes:
-            self._has_queued = True
             self._route(target).send(request, now)
         else:
             self._refuse(request, f"node {target.node_id} is not known")
@@ -130,7 +123,6 @@ class NetworkClient:
         route = self._route(target)
         if route.connection is None and not route.is_connecting and now >= route.not_before:
             route.step(now, self._horizon, wanted=True)
-            self.needs_step = self.needs_step or route.is_connecting
 
     def take_answers(self) -> list[Answer]:
         """Return the answers since the last call."""
@@ -138,23 +130,47 @@ class NetworkClient:
         self._shared.answers.clear()
         return answers
 
-    @property
-    def has_answers(self) -> bool:
-        """Whether :meth:`take_answers` would return an answer."""
-        return bool(self._shared.answers)
+    def log_in_waiting(self) -> None:
+        """Step the routes in which requests wait, since there may be credentials now."""
+        for route in self._shared.waiting:
+            self._agenda.touch(route)
 
-    def take_refresh_reasons(self, now: float) -> list[str]:
-        """Return reasons to refresh metadata, as the leaders may have changed.
+    def step(self, now: float, due: Collection[object]) -> list[str]:
+        """Do what is due at ``now``: fail expired requests, close idle connections, connect, and write requests.
+
+        ``due`` has the routes to step, or this client itself: its keys of the agenda. Returns reasons to refresh
+        metadata, as the leaders may have changed.
+        """
+        if self._polls.at > self._horizon:
+            self._horizon = self._polls.at  # deadlines pass up to the last poll of I/O
+        since, self._stepped_at = self._stepped_at, now
+        if not due:
+            return []
+        if self.outage_since is not None:
+            self._shift_outage(self.outage_since, now, since)
+        for route in due:
+            if isinstance(route, BrokerRoute):
+                route.step(now, self._horizon)
+        if self._leaving:
+            self._leaving = [route for route in self._leaving if not route.has_left()]
+        self._alarm.clear()
+        if self._any:
+            self._serve_any(now)
+        reasons = self._doubts(now)
+        self._update_outage(now)
+        if self._any or self._leaving or self._shared.waiting or self.outage_since is not None:
+            self._agenda.join(self)
+        return reasons
+
+    def _doubts(self, now: float) -> list[str]:
+        """Return a reason to refresh metadata for each node that may have moved, or may lead no partition any more.
 
         A reason is a node with a connection that broke, or a node with queued requests if an attempt to connect has
         failed or is slow, or if there are no credentials to log in with. A slow attempt counts before it has failed: it
         may take two connection setup timeouts, for which a client with a dead leader would wait before it looked for
         the new one.
         """
-        lost = self._shared.lost
-        if not lost and not self._has_queued:
-            return []
-        self._shared.lost = []
+        lost, self._shared.lost = self._shared.lost, []
 
         def is_doubtful(route: BrokerRoute) -> bool:
             has_trouble = not route.is_ready and (route.failures > 0 or route.is_slow(now))
@@ -162,78 +178,9 @@ class NetworkClient:
 
         return [f"node {r.node_id}: {r.describe(now)}" for r in self._routes.values() if is_doubtful(r)]
 
-    def step(self, now: float) -> bool:
-        """Do what is due at ``now``: fail expired requests, close idle connections, connect, and write requests.
-
-        Returns False if nothing was due.
-        """
-        if self._polls.at > self._horizon:
-            self._horizon = self._polls.at  # deadlines pass up to the last poll of I/O
-        if now < self._quiet_until and not self.needs_step:
-            for connection in self._connections:
-                if connection.has_event:
-                    break
-            else:
-                self._stepped_at = now
-                return False
-        if self.outage_since is not None:
-            self._shift_outage(self.outage_since, now)
-        horizon = self._horizon
-        has_stepped = False
-        for route in self._all_routes():
-            if route.needs_step(now):
-                route.step(now, horizon)
-                has_stepped = True
-        if self._leaving:
-            self._leaving = [route for route in self._leaving if not route.has_left()]
-        self._any_wake = NEVER
-        if self._any:
-            self._serve_any(now)
-        if has_stepped or self.needs_step or self._any or self.outage_since is not None:
-            self._update_outage(now)
-        self._stepped_at = now
-        self.needs_step = False
-        routes = self._all_routes()
-        if self.outage_since is not None:
-            self._due_at = self._due_of(routes)
-        self._connections = [route.connection for route in routes if route.connection is not None]
-        self._quiet_until = -NEVER
-        if not (self._has_queued or self._any or self._leaving or self._shared.lost or self.outage_since is not None):
-            self._quiet_until = min((route.quiet_until for route in routes), default=-NEVER)
-            self._due = min((route.due for route in routes), default=NEVER)
-        return True
-
     def skip(self, now: float) -> None:
         """Record that the driver has polled I/O at ``now``. Called in place of a :meth:`step` with nothing to do."""
         self._stepped_at = now
-
-    def wake_at(self) -> float:
-        """Return the time at which :meth:`step` or the driver is due even if nothing is received."""
-        if self.needs_step or self._shared.answers or self.unsent:
-            return self._stepped_at
-        if (self.commands or self.lookups) and self.has_commands:
-            return self._stepped_at
-        if self._stepped_at < self._quiet_until:
-            for connection in self._connections:
-                if connection.has_event:
-                    return self._stepped_at
-            return self._due
-        routes = self._all_routes()
-        for route in routes:
-            # A step is due at once if, since the last one, the driver has reported an event to a connection.
-            found = route.connection
-            if found.has_event if found is not None else route.is_connecting and route.has_news:
-                return self._stepped_at
-        return self._due_of(routes)
-
-    def _due_of(self, routes: Iterable[BrokerRoute]) -> float:
-        due = self._any_wake
-        for route in routes:
-            # The due time of a ready connection without queued requests changes only with its events and steps.
-            is_quiet = route.quiet_until > -NEVER and not route.queue
-            if (moment := route.due if is_quiet else route.wake_at()) < due:
-                due = moment
-        return due
 
     def wants_driver(self) -> bool:
         """Return whether there are commands for the driver, or bytes to send, that it has not taken yet."""
@@ -265,7 +212,6 @@ class NetworkClient:
         for route in self._all_routes():
             if route.state is RouteState.RESOLVING:
                 route.step(now, self._horizon)
-        self._due_at = min(self._due_at, self._due_of(self._all_routes()))
 
     def update_nodes(self, nodes: Iterable[Node]) -> None:
         """Replace the nodes with those of the metadata.
@@ -274,10 +220,7 @@ class NetworkClient:
         closed once they have no request in flight.
         """
         self._nodes = {node.node_id: node for node in nodes}
-        self._follow_nodes()
-
-    def _follow_nodes(self) -> None:
-        self.needs_step = True
+        self._alarm.touch()
         for target, route in list(self._routes.items()):
             node = self._nodes.get(target.node_id)
             if node is None:
@@ -303,7 +246,6 @@ class NetworkClient:
         for route in found:
             log.debug("%s: closing the connection: %s", route.name, why)
             route.abort(route.error(why))
-        self.needs_step = True
 
     def rebootstrap(self, now: float) -> None:
         """Forget the cluster and all its connections; start from the bootstrap servers again (KIP-1102)."""
@@ -316,7 +258,7 @@ class NetworkClient:
         self._routes.clear()
         self._bootstrap.clear()
         self._leaving.clear()
-        self.needs_step = True
+        self._alarm.touch()
 
     def _adopt_bootstrap(self) -> None:
         """Use each ready connection to a bootstrap server for the node that has the same address; close the others."""
@@ -331,6 +273,8 @@ class NetworkClient:
             if known is not None:
                 route.queue.extend(known.queue)
                 known.queue.clear()
+                self._shared.waiting[route] = None
+                self._agenda.touch(route)
                 known.close(None)
             self._routes[Target(node.node_id)] = route
         self._bootstrap.clear()
@@ -402,7 +346,7 @@ class NetworkClient:
         for waiting in self._any:
             self._shared.answers.append(Answer(waiting.request, -1, error=error))
         self._any.clear()
-        self._any_wake = NEVER
+        self._alarm.clear()
         self.outage_since = None
 
     def _all_routes(self) -> list[BrokerRoute]:
@@ -416,19 +360,18 @@ class NetworkClient:
         return route
 
     def _refuse(self, request: Request, why: str) -> None:
+        self._alarm.touch()
         error = KafkaConnectionError(why, node_id=request.target.node_id)
         self._shared.answers.append(Answer(request, request.target.node_id, error=error))
 
-    def _shift_outage(self, since: float, now: float) -> None:
+    def _shift_outage(self, outage_since: float, now: float, stepped_at: float) -> None:
         """If this step is late, move the start of the outage forward by the delay.
 
         The application did not poll between the time at which this step was due and ``now``. Moving the start by this
         delay excludes it from the outage.
         """
-        # The delay is measured from the due time that the last step has computed: computed now, it would be later, as
-        # bytes that were received in between extend deadlines.
-        late = now - (self._stepped_at if self.needs_step else max(self._stepped_at, self._due_at))
-        self.outage_since = min(now, since + max(0.0, late))
+        late = now - max(stepped_at, self._agenda.came_up_at)
+        self.outage_since = min(now, outage_since + max(0.0, late))
 
     def _serve_any(self, now: float) -> None:
         self._expire_any()
@@ -437,7 +380,8 @@ class NetworkClient:
             route.step(now, self._horizon)
         if not self._any:
             return
-        self._any_wake = min(waiting.deadline for waiting in self._any)
+        for waiting in self._any:
+            self._alarm.set_earlier(waiting.deadline)
         candidates = self._candidates()
         self._answer_login_errors(candidates, now)
         usable = [route for route in candidates if route.is_ready and not route.lacks_credentials(now)]
@@ -446,9 +390,11 @@ class NetworkClient:
         if throttled:
             # The requests wait until one of these nodes accepts requests again: a step is due when its throttling ends.
             # A node with the maximum of requests in flight needs no such time, as its next response causes a step.
-            self._any_wake = min([self._any_wake, *(until for until in throttled if until > now)])
+            for until in throttled:
+                if until > now:
+                    self._alarm.set_earlier(until)
         else:
-            self._any_wake = min(self._any_wake, self._dial_one_more(candidates, now))
+            self._dial_one_more(candidates, now)
 
     def _least_loaded(self, now: float) -> BrokerRoute | None:
         candidates = self._candidates()
@@ -483,24 +429,20 @@ class NetworkClient:
                     self._bootstrap[host, port] = BrokerRoute(self._shared, host, port)
         return routes + list(self._bootstrap.values())
 
-    def _dial_one_more(self, candidates: list[BrokerRoute], now: float) -> float:
-        """Connect to one more candidate, unless the latest attempt to connect is younger than ``SLOW_ATTEMPT`` seconds.
-
-        Returns the time at which to call this method again; ``NEVER`` if there is no further candidate.
-        """
+    def _dial_one_more(self, candidates: list[BrokerRoute], now: float) -> None:
+        """Connect to one more candidate, unless an attempt to connect is younger than ``SLOW_ATTEMPT`` seconds."""
         begun = max((route.started_at for route in candidates if route.is_connecting), default=-NEVER)
         if now < begun + SLOW_ATTEMPT:
-            idle = any(not route.is_connecting for route in candidates)
-            return begun + SLOW_ATTEMPT if idle else NEVER
+            if any(not route.is_connecting for route in candidates):
+                self._alarm.set_earlier(begun + SLOW_ATTEMPT)
+            return
         free = [route for route in candidates if route.state is RouteState.DISCONNECTED]
         if not free:
-            # step() has stepped all routes before, which puts a route into the state DISCONNECTED when its backoff has
-            # ended. So the routes in BACKING_OFF are those with a backoff that has yet to end.
-            ends = [route.not_before for route in candidates if route.state is RouteState.BACKING_OFF]
-            return min(ends, default=NEVER)
+            return  # at the end of a route's backoff, a step is due
         route = min(free, key=lambda route: (route.node_id < 0, route.started_at, self._random.random()))
         route.step(now, self._horizon, wanted=True)
-        return now + SLOW_ATTEMPT if len(candidates) > 1 else NEVER
+        if len(candidates) > 1:
+            self._alarm.set_earlier(now + SLOW_ATTEMPT)
 
     def _expire_any(self) -> None:
         late = [waiting for waiting in self._any if waiting.deadline <= self._horizon]
@@ -534,7 +476,6 @@ class NetworkClient:
             if route.is_working and not route.lacks_credentials(now):
                 node_answers = node_answers or route.node_id >= 0
                 bootstrap_answers = bootstrap_answers or route.node_id < 0
-        self._has_queued = has_queued
         wanted = has_queued or bool(self._any)
         if wanted:
             self._wanted_at = now

@@ -62,6 +62,7 @@ def made():
 
 def run(driver, engine, seconds=1.0):
     deadline = driver.now() + seconds
+    engine.touch()  # as a public call does
     while driver.now() < deadline:
         driver.step(engine, deadline)
         engine.step(driver.now())
@@ -90,6 +91,7 @@ def test_it_wants_to_be_called_when_a_manager_does(made):
     _, driver, engine, one, _ = made
     engine.step(driver.now())
     one.ask()
+    engine.touch("one")
     assert engine.wake_at() == driver.now()
 
 
@@ -177,9 +179,9 @@ def test_only_touched_managers_step_before_the_first_is_due(untimed):
     _, driver, engine, one, two = untimed
     one.ask()
     two.ask()
-    assert not engine.is_due(driver.now())
+    assert not engine.agenda.is_due(driver.now())
     engine.touch("two")
-    assert engine.is_due(driver.now())
+    assert engine.agenda.is_due(driver.now())
     engine.step(driver.now())
     assert [len(one.todo), len(two.todo)] == [1, 0]
     engine.touch()
@@ -204,13 +206,13 @@ def test_managers_can_be_left_to_the_next_step(untimed):
     engine.touch("one")
     asked = []
     engine.step(driver.now(), lambda touched: asked.append(set(touched)))
-    assert asked == [{"one"}] and not one.todo and not engine.has_postponed
+    assert asked == [{"one"}] and not one.todo and not engine.agenda.touched
     one.ask()
     engine.touch("one")
     engine.step(driver.now(), lambda touched: True)
-    assert engine.has_postponed and one.todo and engine.is_due(driver.now())
-    engine.step(driver.now(), None)
-    assert not engine.has_postponed and not one.todo
+    assert engine.agenda.touched and one.todo and engine.agenda.is_due(driver.now())
+    engine.step_touched(driver.now())
+    assert not engine.agenda.touched and not one.todo
 
 
 def test_nothing_is_left_to_the_next_step_if_all_managers_step(untimed):
@@ -218,7 +220,7 @@ def test_nothing_is_left_to_the_next_step_if_all_managers_step(untimed):
     two.ask()
     engine.touch()
     engine.step(driver.now(), lambda touched: True)
-    assert not engine.has_postponed and not two.todo
+    assert not engine.agenda.touched and not two.todo
 
 
 def test_a_restart_leaves_nothing_to_the_next_step(untimed):
@@ -227,7 +229,7 @@ def test_a_restart_leaves_nothing_to_the_next_step(untimed):
     engine.touch("one")
     engine.step(driver.now(), lambda touched: True)
     engine.restart(driver.now())
-    assert not engine.has_postponed
+    assert not engine.agenda.touched
 
 
 def test_all_managers_step_once_one_is_due(untimed):
@@ -237,17 +239,20 @@ def test_all_managers_step_once_one_is_due(untimed):
     engine.touch("one")
     engine.step(driver.now())
     two.ask()
-    assert engine.wake_at() == at and not engine.is_due(at - 1.0) and engine.is_due(at)
+    assert engine.wake_at() == at and not engine.agenda.is_due(at - 1.0) and engine.agenda.is_due(at)
     engine.step(at)
     assert two.todo == []
 
 
-def test_an_engine_is_due_throughout_an_outage(untimed):
+def test_an_engine_is_due_throughout_an_outage(made):
     """The network client decides in its steps that an outage is over: skipped steps would raise one that is."""
-    _, driver, engine, _, _ = untimed
-    assert not engine.is_due(driver.now())
-    engine.network.outage_since = driver.now()
-    assert engine.is_due(driver.now())
+    cluster, driver, engine, one, _ = made
+    for node in (1, 2):
+        cluster.kill(node)
+    one.ask()
+    run(driver, engine, 3.0)
+    assert engine.network.outage_since is not None
+    assert engine.agenda.is_due(driver.now())
 
 
 def test_a_request_that_waited_for_a_token_is_dialled_for_when_the_token_arrives():

@@ -2,6 +2,7 @@
 
 import pytest
 
+from thinconsumer.agenda import Agenda
 from thinconsumer.connection.connection import Connection, ConnectionSettings, IoPolls
 from thinconsumer.connection.request import Request, Target
 from thinconsumer.connection.route import BrokerRoute, RouteContext
@@ -32,6 +33,7 @@ class ConnectionBench:
         self.answers = []
         self.hangups = []
         self.polls = IoPolls()
+        self.alarm = Agenda().alarm("connection")
         address = Address(2, ("10.0.0.1", 9092))
         self.connection = Connection(
             ConnectionSettings(**settings),
@@ -44,6 +46,7 @@ class ConnectionBench:
             self.hangups.append,
             connect_by,
             polls=self.polls,
+            alarm=self.alarm,
         )
         self.written = []
 
@@ -92,6 +95,12 @@ class ConnectionBench:
         return ApiVersionsResponse(api_keys=keys, **fields)
 
     # -- shortcuts
+
+    def due(self):
+        """Return when the connection has something to do even if nothing is received."""
+        self.alarm.clear()
+        self.connection.schedule()
+        return self.alarm.at
 
     def reach(self, state):
         """Bring the connection into a state."""
@@ -163,6 +172,11 @@ class RouteBench:
     def step(self, seconds=0.0, **more):
         self.now += seconds
         self.route.step(self.now, self.now, **more)
+
+    def due(self):
+        """Return when the route is due even if nothing is received."""
+        self.shared.agenda.take(self.now)  # drops what has come up too early
+        return self.route._alarm.at
 
     def send(self, allowance=30.0, **more):
         request = Request("test", MetadataRequest, Target(1), lambda v: MetadataRequest(), self.now + allowance, **more)

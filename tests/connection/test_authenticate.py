@@ -126,7 +126,7 @@ def test_a_reauthentication_without_an_answer_times_out_after_the_requests_befor
     log_in_if_due(made.connection, 100.0)
     made.now = 119.0
     made.reply(metadata)
-    assert made.connection.wake_at() == 130.0
+    assert made.due() == 130.0
     made.connection.step(130.0, 130.0)
     assert made.connection.has_ended
 
@@ -176,7 +176,7 @@ def test_requests_wait_between_the_end_of_a_short_session_and_the_next_login(mak
     waiting = bench.send()
     bench.step(0.6)
     assert bench.read_requests() == []
-    assert bench.route.wake_at() == LOGIN_INTERVAL
+    assert bench.due() == LOGIN_INTERVAL
     bench.step(0.6)
     bench.reply_to(waiting)
 

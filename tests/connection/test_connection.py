@@ -95,13 +95,13 @@ def test_the_transport_and_apiversions_each_have_the_setup_timeout(bench, state)
     if state is ConnectionState.NEGOTIATING:
         made.connection.connection_made(9.0)
     deadline = 10.0 if state is ConnectionState.CONNECTING else 19.0
-    assert made.connection.wake_at() == deadline
+    assert made.due() == deadline
     made.connection.step(deadline - 0.1, deadline - 0.1)
     assert not made.connection.has_ended
     made.connection.step(deadline, deadline)
     assert made.connection.has_ended
     assert "timed out" in str(made.connection.error)
-    assert made.connection.wake_at() == NEVER
+    assert made.due() == NEVER
 
 
 @pytest.mark.parametrize("state", [ConnectionState.CONNECTING, ConnectionState.NEGOTIATING])
@@ -332,7 +332,7 @@ def test_closing_answers_requests_in_flight(ready):
 def test_a_timeout_of_a_request_ends_the_connection(ready):
     """Were it kept, the answer could come and be taken for another's."""
     slow, other = ready.send(allowance=5.0), ready.send(allowance=30.0)
-    assert ready.connection.wake_at() == 5.0
+    assert ready.due() == 5.0
     ready.connection.step(4.9, 4.9)
     assert ready.answers == []
     ready.connection.step(5.0, 5.0)
@@ -357,10 +357,10 @@ def test_a_request_written_shortly_before_its_deadline_gets_time_for_an_answer(r
     request = ready.request(allowance=30.0)
     ready.now = 29.99
     ready.connection.send(request, 0.0, request.deadline, ready.now)
-    assert ready.connection.wake_at() == pytest.approx(29.99 + LEAST_ANSWER_TIME)
+    assert ready.due() == pytest.approx(29.99 + LEAST_ANSWER_TIME)
     short = ready.request(allowance=0.2)
     ready.connection.send(short, ready.now, short.deadline, ready.now)
-    assert ready.connection.wake_at() == pytest.approx(29.99 + 0.2)
+    assert ready.due() == pytest.approx(29.99 + 0.2)
 
 
 def test_a_long_poll_written_late_gets_the_time_that_the_broker_holds_it_back(ready):
@@ -369,7 +369,7 @@ def test_a_long_poll_written_late_gets_the_time_that_the_broker_holds_it_back(re
     request.max_wait = 1.1
     ready.now = 1.2
     ready.connection.send(request, 0.0, request.deadline, ready.now)
-    assert ready.connection.wake_at() == pytest.approx(1.2 + LEAST_ANSWER_TIME + 1.1)
+    assert ready.due() == pytest.approx(1.2 + LEAST_ANSWER_TIME + 1.1)
 
 
 def test_a_response_that_is_arriving_does_not_time_out(ready, make_frame):
@@ -390,7 +390,7 @@ def test_a_response_that_stops_arriving_times_out(ready):
     ready.send(allowance=5.0)
     ready.now = 4.0
     ready.receive(b"\0\0\1\0abc")
-    assert ready.connection.wake_at() == 4.0 + ARRIVING_GAP
+    assert ready.due() == 4.0 + ARRIVING_GAP
     ready.connection.step(8.9, 8.9)
     assert not ready.connection.has_ended
     ready.connection.step(9.0, 9.0)
@@ -411,7 +411,7 @@ def test_a_response_that_arrives_too_slowly_times_out(ready):
 
 def test_an_idle_connection_closes_without_an_error(bench):
     made = bench(max_idle=540.0).reach(READY)
-    assert made.connection.wake_at() == 540.0
+    assert made.due() == 540.0
     made.connection.step(539.0, 539.0)
     assert not made.connection.has_ended
     made.connection.step(540.0, 540.0)
@@ -426,7 +426,7 @@ def test_a_connection_with_a_request_in_flight_is_not_idle(bench, metadata):
     assert not made.connection.has_ended
     made.now = 50.0
     made.reply(metadata)
-    assert made.connection.wake_at() == 60.0
+    assert made.due() == 60.0
 
 
 def test_bytes_count_as_use_at_the_last_poll_of_io_before_they_were_received(bench, metadata):
@@ -437,13 +437,13 @@ def test_bytes_count_as_use_at_the_last_poll_of_io_before_they_were_received(ben
     made.now = 30.0
     made.reply(metadata, polled_at=6.0)
     assert made.answers[-1].response == metadata
-    assert made.connection.wake_at() == 16.0
+    assert made.due() == 16.0
     made.connection.step(30.0, 6.0)
     assert made.connection.has_ended and made.connection.error is None
 
 
 def test_the_idle_limit_may_be_infinite(bench):
-    assert bench(max_idle=NEVER).reach(READY).connection.wake_at() == NEVER
+    assert bench(max_idle=NEVER).reach(READY).due() == NEVER
 
 
 def test_kip_219_throttling_holds_requests_back_and_extends_deadlines(ready):
@@ -467,7 +467,7 @@ def test_two_throttle_times_that_overlap_extend_deadlines_once(ready):
     ready.now = 1.0
     ready.reply(MetadataResponse(throttle_time_ms=4000))
     assert ready.connection.throttled_until == 5.0
-    assert ready.connection.wake_at() == 15.0
+    assert ready.due() == 15.0
 
 
 @pytest.mark.parametrize(("throttle", "muted"), [(2**31 - 1, THROTTLE_MAX), (-5, None), (0, None)])

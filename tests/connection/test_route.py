@@ -25,7 +25,7 @@ def test_no_address_is_dialled_before_a_request_waits(route_bench):
     route_bench.step(100.0)
     assert route_bench.route.state is RouteState.DISCONNECTED
     assert route_bench.shared.book.take_command() is None
-    assert route_bench.route.wake_at() == NEVER
+    assert route_bench.due() == NEVER
 
 
 def test_every_address_of_a_name_is_tried_before_the_attempt_counts_as_failed(route_bench):
@@ -46,7 +46,7 @@ def test_an_attempt_at_one_address_ends_with_the_setup_timeout(route_bench):
     request = route_bench.dial(V4)
     route_bench.dialled()
     route_bench.step(SLOW_ATTEMPT)
-    assert route_bench.route.wake_at() == 10.0
+    assert route_bench.due() == 10.0
     route_bench.step(9.0)
     assert route_bench.route.state is RouteState.RESOLVING or route_bench.route.state is RouteState.BACKING_OFF
     assert "no connection within 10.0 s" in str(route_bench.answer_to(request).error)
@@ -56,7 +56,7 @@ def test_a_name_whose_first_address_drops_packets_costs_a_quarter_of_a_second(ro
     """RFC 8305: the next address is dialled beside it, and the loser is hung up."""
     route_bench.dial(V6, V4)
     assert route_bench.dialled() == [V6]
-    assert route_bench.route.wake_at() == CONNECT_DELAY
+    assert route_bench.due() == CONNECT_DELAY
     route_bench.step(CONNECT_DELAY)
     assert route_bench.dialled() == [V4]
     first = route_bench.route.connections()[0]
@@ -72,7 +72,7 @@ def test_a_name_whose_first_address_is_mute_costs_a_second(route_bench):
     route_bench.dialled()
     route_bench.step(CONNECT_DELAY)
     assert route_bench.dialled() == []
-    assert route_bench.route.wake_at() == ANSWER_DELAY
+    assert route_bench.due() == ANSWER_DELAY
     route_bench.step(ANSWER_DELAY - CONNECT_DELAY)
     assert route_bench.dialled() == [V4]
     route_bench.reach()
@@ -84,7 +84,7 @@ def test_an_attempt_becomes_slow_after_a_second(route_bench):
     route_bench.send()
     route_bench.step()
     route = route_bench.route
-    assert route.wake_at() == SLOW_ATTEMPT
+    assert route_bench.due() == SLOW_ATTEMPT
     assert not route.is_slow(SLOW_ATTEMPT - 0.001)
     assert route.is_slow(SLOW_ATTEMPT)
     route_bench.resolve(V4)
@@ -92,29 +92,21 @@ def test_an_attempt_becomes_slow_after_a_second(route_bench):
     assert not route.is_slow(50.0)
 
 
-def test_unsent_bytes_are_news_until_the_driver_has_seen_them(route_bench):
-    """The driver does not watch for writability yet, so only wake_at() can cause the step that sends them."""
-    route_bench.dial(V4)
-    route_bench.reach()
-    assert route_bench.route.has_news  # step() has not kept the connection yet
-    route_bench.step()
-    assert route_bench.route.connection.has_unsent and route_bench.route.has_news
-    assert route_bench.route.connection.data_to_send()
-    assert not route_bench.route.has_news  # though nothing of it has been sent
-
-
-def test_a_refused_connection_is_news_until_the_next_step(route_bench):
+def test_a_refused_connection_makes_the_route_due_until_the_next_step(route_bench):
     """On loopback a connection may be refused while it is dialled, in the last thing that a call does: requests that
     waited for it then stood still until the caller's deadline."""
     request = route_bench.dial(V4)
     route_bench.step()
     route_bench.dialled()
     route_bench.newest.data_to_send()
-    assert not route_bench.route.has_news
+    agenda = route_bench.shared.agenda
+    agenda.take(route_bench.now)
+    assert not agenda.is_due(route_bench.now)
     route_bench.newest.connection_lost(KafkaConnectionError("connection refused"), route_bench.now)
-    assert route_bench.route.has_news
+    assert agenda.is_due(route_bench.now)
+    agenda.take(route_bench.now)
     route_bench.step()
-    assert not route_bench.route.has_news
+    assert not agenda.is_due(route_bench.now)
     assert "connection refused" in str(route_bench.answer_to(request).error)
 
 
@@ -123,7 +115,7 @@ def test_the_setup_timeout_grows_with_failures(route_bench):
     seen = []
     for _ in range(4):
         route_bench.dial_unasked(V4)
-        seen.append(route_bench.route.wake_at() - route_bench.now)
+        seen.append(route_bench.due() - route_bench.now)
         route_bench.fail()
         route_bench.step(5.0)
     assert seen == [10.0, 20.0, 30.0, 30.0]
@@ -229,7 +221,7 @@ def test_a_request_sent_during_the_backoff_waits_for_the_next_attempt(route_benc
     second = route_bench.send()
     route_bench.step()
     assert route_bench.route.state is RouteState.BACKING_OFF
-    assert route_bench.route.wake_at() == route_bench.route.not_before
+    assert route_bench.due() == route_bench.route.not_before
     assert len(route_bench.shared.answers) == 1
     route_bench.step(0.05)
     route_bench.resolve(V4)
@@ -304,7 +296,7 @@ def test_a_queued_request_that_expires_fails_alone(route_bench):
     short, long = route_bench.send(allowance=3.0), route_bench.send(allowance=30.0)
     route_bench.step()
     route_bench.step(SLOW_ATTEMPT)
-    assert route_bench.route.wake_at() == 3.0
+    assert route_bench.due() == 3.0
     route_bench.resolve(V4)
     route_bench.step(3.0)
     error = route_bench.answer_to(short).error
@@ -335,11 +327,11 @@ def test_kip_219_requests_queued_during_throttling_get_more_time(route_bench):
     during = route_bench.send(allowance=5.0)
     route_bench.step()
     assert route_bench.read_requests() == []
-    assert route_bench.route.wake_at() == 20.0
+    assert route_bench.due() == 20.0
     route_bench.step(19.0)
     later = route_bench.send(allowance=1.5)
     route_bench.step()
-    assert route_bench.route.wake_at() == 20.0
+    assert route_bench.due() == 20.0
     route_bench.step(1.0)
     assert len(route_bench.read_requests()) == 2
     route_bench.reply(MetadataResponse())

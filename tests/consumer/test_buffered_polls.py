@@ -76,11 +76,10 @@ def test_a_poll_after_a_call_that_changes_something_steps(buffered, offsets):
     assert len(steps) == 1
 
 
-def test_a_poll_steps_if_something_is_due(buffered, monkeypatch):
+def test_a_poll_steps_if_something_is_due(buffered):
     """A heartbeat, for example."""
     w, consumer, steps = buffered()
-    engine = consumer._shell.engine
-    monkeypatch.setattr(engine, "_due", w.clock.now())
+    consumer._shell.engine._alarms["metadata"].set(w.clock.now())
     assert consumer.poll(0)
     assert len(steps) == 1
 

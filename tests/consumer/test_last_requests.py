@@ -92,6 +92,7 @@ def wait_for_sync(group, leader, *others):
         leader.drive()
         for other in others:
             other.poll(20)
+    leader.drive()
     assert leader.health().group_state == "completing rebalance"
 
 

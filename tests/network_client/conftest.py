@@ -3,10 +3,10 @@
 import random
 
 import pytest
+from stepped_client import Stepped
 
 from thinconsumer.config import ConsumerConfig
 from thinconsumer.connection.request import ANY_NODE, Request, Target
-from thinconsumer.network_client import NetworkClient
 from thinconsumer.testing import MemoryCluster, MemoryDriver
 from thinconsumer.types import Node
 from thinconsumer.wire.metadata import MetadataRequest
@@ -21,7 +21,7 @@ class ClientBench:
         self.driver = MemoryDriver(self.network)
         servers = bootstrap or self.cluster.bootstrap_servers
         self.config = ConsumerConfig.from_options(bootstrap_servers=servers, **options)
-        self.client = NetworkClient(self.config, random.Random(seed), logins)
+        self.client = Stepped(self.config, random.Random(seed), logins)
         self.answers = []
         self.reasons = []  #: To refresh metadata.
         self.began = self.now
@@ -37,9 +37,8 @@ class ClientBench:
 
     def turn(self, deadline):
         self.driver.step(self.client, min(deadline, self.client.wake_at()))
-        self.client.step(self.now)
+        self.reasons += self.client.step_due(self.now)[0]
         self.answers += self.client.take_answers()
-        self.reasons += self.client.take_refresh_reasons(self.now)
 
     def run(self, seconds):
         """Step for so many seconds; return the refresh reasons of that time."""
@@ -53,7 +52,7 @@ class ClientBench:
         build = build or (lambda version: api())
         request = Request("test", api, target, build, self.now + allowance, **more)
         self.client.send(request, self.now)
-        self.client.step(self.now)
+        self.reasons += self.client.step_due(self.now)[0]
         return request
 
     def answer_to(self, request, within=120.0):

@@ -10,6 +10,7 @@ from collections import Counter
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from stepped_client import Stepped
 
 from thinconsumer.broker import Delay, Disconnect, Raw, Reply, Silence
 from thinconsumer.config import ConsumerConfig
@@ -42,29 +43,42 @@ def state_of(route, now):
     inside = None if connection is None else (connection.state, connection.in_flight, connection.has_unsent)
     shared = route._shared
     kept = (route.state, connection, inside, list(route.queue), route.failures, route.unreachable, route.cause)
-    times = (route.not_before, route.broken_at, route._success_noted, route.is_working, route.wake_at() >= route.due)
+    times = (route.not_before, route.broken_at, route._success_noted, route.is_working)
     return *kept, *times, len(shared.commands), len(shared.answers), len(shared.lost), len(shared.outages.under_way)
 
 
-def needs_step_checked(route, now):
-    """Step a route that the network client would leave out, too: the step must not change anything."""
-    if needs_step(route, now):
-        return True
-    before = state_of(route, now)
-    route.step(now, now)
-    assert state_of(route, now) == before
-    counts["skipped"] += 1
-    return False
+def step_checked(client, now, due):
+    """Step the routes that the client leaves out, too: that must change nothing, and make nothing due earlier."""
+    stepped.clear()
+    result = step(client, now, due)
+    for route in client._all_routes():
+        if route in stepped or route in client._agenda.touched:
+            continue
+        before, at = state_of(route, now), route._alarm.at
+        step_route(route, now, client._horizon)
+        assert state_of(route, now) == before
+        assert route._alarm.at >= at
+        assert route not in client._agenda.touched
+        route._alarm.at = at  # else the check would set what the client has forgotten
+        counts["skipped"] += 1
+    return result
 
 
-needs_step = BrokerRoute.needs_step
+def step_route_noted(route, *about, **more):
+    stepped.append(route)
+    step_route(route, *about, **more)
+
+
+step, step_route = NetworkClient.step, BrokerRoute.step
+stepped: list[BrokerRoute] = []
 counts = Counter()
 
 
 @pytest.fixture(autouse=True)
 def checked(monkeypatch):
     """Check each time that a route without a step would have changed nothing in one."""
-    monkeypatch.setattr(BrokerRoute, "needs_step", needs_step_checked)
+    monkeypatch.setattr(NetworkClient, "step", step_checked)
+    monkeypatch.setattr(BrokerRoute, "step", step_route_noted)
 
 
 class ChaosConnection:
@@ -94,7 +108,7 @@ class Chaos:
         config = ConsumerConfig.from_options(
             bootstrap_servers="seed1:9092,10.0.0.9:9092", receive_message_max_bytes=60_000_000, fetch_max_bytes=100_000
         )
-        self.client = NetworkClient(config, random.Random(seed))
+        self.client = Stepped(config, random.Random(seed))
         self.now = 0.0
         self.requests = []
         self.answers = []
@@ -133,7 +147,7 @@ class Chaos:
         self.client.send(request, self.now)
 
     def step(self, number):
-        self.client.step(self.now)
+        self.client.step_due(self.now)
 
     def obey(self, number):
         self.take_commands()
@@ -244,7 +258,7 @@ class Chaos:
     def check_wake(self):
         """Once everything due has happened, the next time to wake lies ahead: else a driver would spin."""
         for _ in range(4):
-            self.client.step(self.now)
+            self.client.step_due(self.now)
             self.take_commands()
             for line in self.lines:
                 line.stream.data_to_send()  # a driver looks, even where the line takes nothing

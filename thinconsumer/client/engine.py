@@ -6,9 +6,10 @@ The engine implements :class:`thinconsumer.driver.Endpoint`. It reads no clock a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Hashable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from ..agenda import Agenda, Alarm
 from ..calls import Call
 from ..config import CommonOptions
 from ..connection.connection import MANY_OBJECTS_BYTES
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
 #: Within one engine step, the managers step again while they return requests, but at most this many times.
 ROUNDS_MAX = 100
+#: In the agenda, the key of all managers: most of them act on what others have changed.
+ALL = ""
 
 
 class Manager(Protocol):
@@ -78,85 +81,62 @@ class Engine:
     ) -> None:
         #: Obtains the credentials of logins, and renews them; None if ``security_protocol`` has no SASL.
         self.logins = _logins(options, random, wall_time)
-        self.network = NetworkClient(options, random, self.logins)
+        #: What is due: managers, by their names or :data:`ALL`, routes, and the network client.
+        self.agenda = Agenda()
+        self.network = NetworkClient(options, random, self.logins, self.agenda)
         self.unsent: Collection[Stream] = self.network.unsent  #: See :class:`thinconsumer.driver.Endpoint`.
         self.metadata = metadata
         self.steps = 0  #: Number of steps so far. While it stays the same, no manager has changed its state.
         #: Number of steps so far in which all managers have stepped. While it stays the same, responses may have come,
         #: but each has changed the state of its own manager only (``Manager.handle`` has returned True).
         self.full_steps = 0
-        #: Whether the last step has left a manager out that it should have stepped, see ``postpones`` of :meth:`step`.
-        self.has_postponed = False
         #: Called for each response: with the time, the bytes of request and response, and the latency in ms.
         self.record_exchange: Callable[[tuple[float, ...]], None] = lambda event: None
         self._options = options
         self._random = random
-        self._managers = tuple(managers) if metadata in managers else (metadata, *managers)
-        if self.logins is not None:
-            self._managers = (self.logins, *self._managers)
-        self._by_name = {manager.asker: manager for manager in self._managers}
-        self._order = list(self._by_name).index
+        first = () if self.logins is None else (self.logins,)
+        everyone = (*first, *managers) if metadata in managers else (*first, metadata, *managers)
+        self._by_name: dict[Hashable, Manager] = {manager.asker: manager for manager in everyone}
+        self._alarms: dict[Hashable, Alarm] = {name: self.agenda.alarm(ALL) for name in self._by_name}
         self._metadata_seen = metadata.version
         self._now = 0.0
-        #: Names (``Manager.asker``) of the managers that step next even if they are not due; "" means all managers.
-        #: See :meth:`touch`.
-        self._touched = {""}
-        self._due_times: dict[str, float] = {}  #: By name: when each manager is due.
-        self._outdated = dict(self._by_name)  #: The managers for which this time must be computed anew.
-        self._first_due_time = NEVER  #: The earliest of these times; valid while none is outdated.
-        #: The earliest time at which a manager or connection is due; None if it must be computed anew.
-        self._due: float | None = None
         self._closing = False
         self._unanswered: set[Request] = set()  #: Requests that :meth:`close` has sent and that have no response yet.
+        self.touch()
 
     def add(self, manager: Manager) -> None:
         """Step a manager from now on: in place of the one with its name, or behind all others."""
         self._by_name[manager.asker] = manager
-        self._managers = tuple(self._by_name.values())
-        self._order = list(self._by_name).index
+        self._alarms[manager.asker] = self.agenda.alarm(ALL)
         self.touch()
 
-    def touch(self, asker: str = "") -> None:
+    def touch(self, asker: str = ALL) -> None:
         """Make the next step run one manager, or all of them: a public call has changed the state that they act on."""
-        self._touched.add(asker)
-        self._due = None
         if asker:
-            self._outdated[asker] = self._by_name[asker]
+            self.agenda.touch(asker)
         else:
-            self._outdated = dict(self._by_name)
-
-    def is_due(self, now: float) -> bool:
-        """Return whether a step has something to do even if the driver has received nothing."""
-        if self._touched or self.network.outage_since is not None:
-            return True
-        return now >= (self.wake_at() if self._due is None else self._due)
+            self.agenda.join(ALL)  # most calls change nothing: they alone are no reason to call the client again
 
     def skip(self, now: float) -> None:
         """Record the time of a wait for I/O; called instead of :meth:`step` if nothing is due after the wait."""
         self._now = now
         self.network.skip(now)
 
-    def step(self, now: float, postpones: Callable[[Collection[str]], bool] | None = None) -> bool:
+    def step(self, now: float, holds: Callable[[Collection[Hashable]], bool] | None = None) -> bool:
         """Handle responses and send all requests that are due. Returns whether the driver has to step again at once.
 
-        If some managers have to step, and only because of responses that concern no other manager, ``postpones`` is
-        called with their names. If it returns True, they step in the next step, which must follow before the next wait
-        for I/O (:attr:`has_postponed`).
+        If some managers have to step, and only because of responses that concern no other manager, ``holds`` is called
+        with their names. If it returns True, they are left to :meth:`step_touched`, before the next wait for I/O.
         """
         self._now = now
-        self._due = None
         self.steps += 1
-        self.has_postponed = False
         network = self.network
         if self.logins is not None:
-            # Before the network client: a token that has just arrived lets it dial. Nothing else would make it do so
-            # for requests that were queued before.
+            # Before the network client: a token that has just arrived lets it dial.
             self.logins.step(now)
-        if network.step(now):
-            for why in network.take_refresh_reasons(now):
-                self.metadata.request_update(why)
-                self.touch()
-        everything = "" in self._touched or now >= (self._first_due(now) if self._outdated else self._first_due_time)
+            network.log_in_waiting()
+        due = self._step_network(now, self.agenda.take(now))
+        everything = False
         for _ in range(ROUNDS_MAX):
             is_large = False
             for answer in network.take_answers():
@@ -164,84 +144,79 @@ class Engine:
                 handle = self._by_name[asker].handle
                 if answer.size >= MANY_OBJECTS_BYTES:
                     is_large, handle = True, garbage_collection_paused(handle)
-                self._touched.add(asker if handle(answer, now) else "")
+                due[asker if handle(answer, now) else ALL] = None
                 if answer.response is not None:
                     self.record_exchange((now, answer.sent_size, answer.size, (now - answer.sent_at) * 1000))
-            everything = everything or "" in self._touched
-            if postpones is not None and not everything and self._touched and postpones(self._touched):
-                self.has_postponed = True
+            everything = everything or ALL in due
+            if holds is not None and due and not everything and holds(due):
+                self.agenda.touched.update(due)
                 return network.wants_driver()
-            if everything or is_large:
-                has_sent = self._step_many(now, everything)
-            else:
-                has_sent = self._step_managers(now, everything)
-            if not has_sent or (not everything and not network.has_answers and not self._touched):
+            has_sent = (self._step_many if everything or is_large else self._step_managers)(now, due, everything)
+            if not has_sent or not (everything or self.agenda.touched or network.answers):
                 break  # no manager has anything to do in another round
-        if everything:
-            self.full_steps += 1
+            due = self._step_network(now, self.agenda.take(-NEVER))
+        self._schedule(now, () if everything else due)
+        self.full_steps += everything
         return network.wants_driver()
 
-    def step_postponed(self, now: float) -> None:
-        """Step the managers that the last step has left out. The driver's next step sends their requests.
+    def step_touched(self, now: float) -> None:
+        """Step what was touched since the last step, or left out by it. The driver's next step sends the requests.
 
         Nothing else is done: what has become due since the last step is due in the next one.
         """
-        self.has_postponed = False
         self._now = now
         self.steps += 1
-        if "" in self._touched:  # a call has changed something since the last step
-            self._step_many(now, True)
+        due = self._step_network(now, self.agenda.take(-NEVER))
+        if ALL in due:  # a call has changed something since the last step
+            self._step_many(now, due, True)
+            self._schedule(now, ())
             self.full_steps += 1
-        else:
-            self._step_managers(now, False)
+        elif due:
+            self._step_managers(now, due, False)
+            self._schedule(now, due)
 
-    def _step_managers(self, now: float, everything: bool) -> bool:
-        """Step all managers, or only the touched ones, and send their requests; return whether there were any."""
-        touched, self._touched = self._touched, set()
-        self._due = None
-        managers: Sequence[Manager] = self._managers
-        if not everything:
-            names = sorted(touched, key=self._order) if len(touched) > 1 else touched
-            managers = [*map(self._by_name.__getitem__, names)]
-            # Responses have changed these managers only, so the due times of the others are still valid.
-            self._outdated.update(zip(names, managers))
-        if everything or not touched:
-            self._outdated = dict(self._by_name)
+    def _step_network(self, now: float, due: dict[Hashable, None]) -> dict[Hashable, None]:
+        """Step the routes among what is due; return the names of managers among it."""
+        routes = [key for key in due if not isinstance(key, str)]
+        for route in routes:
+            del due[route]
+        for why in self.network.step(now, routes):
+            self.metadata.request_update(why)
+            due[ALL] = None
+        return due
+
+    def _step_managers(self, now: float, names: Collection[Hashable], everything: bool) -> bool:
+        """Step all managers, or those with these names, and send their requests; return whether there were any."""
         requests: list[Request] = []
-        for manager in managers:
-            requests += manager.step(now)
-        if self.metadata.refresh_reason is not None:
-            self._outdated[self.metadata.asker] = self.metadata  # any manager may request a refresh in its step
+        for name, manager in self._by_name.items():
+            if everything or name in names:
+                requests += manager.step(now)
         if self._metadata_seen != self.metadata.version or self.metadata.rebootstrap_reason is not None:
             self._follow_metadata(now)
         for request in requests:
             self.network.send(request, now)
-        if requests and self.network.needs_step:
-            self.network.step(now)
+        if self.agenda.touched:  # a request could not be written at once
+            self.agenda.touched.update(self._step_network(now, self.agenda.take(-NEVER)))
         return bool(requests)
 
     @garbage_collection_paused  # with thousands of partitions, a step makes as many objects
-    def _step_many(self, now: float, everything: bool) -> bool:
-        return self._step_managers(now, everything)
+    def _step_many(self, now: float, names: Collection[Hashable], everything: bool) -> bool:
+        return self._step_managers(now, names, everything)
 
-    def _first_due(self, now: float) -> float:
-        if self._outdated:
-            for name, manager in self._outdated.items():
-                self._due_times[name] = manager.wake_at(now)
-            self._first_due_time = min(self._due_times.values())
-            self._outdated.clear()
-        return self._first_due_time
+    def _schedule(self, now: float, names: Collection[Hashable]) -> None:
+        """Set the alarms of all managers, or, if only some have stepped, of those with these names."""
+        if not names:
+            names = self._by_name
+        elif self.metadata.refresh_reason is not None:
+            names = [*names, self.metadata.asker]  # any manager may request a refresh in its step
+        for name in names:
+            self._alarms[name].set(self._by_name[name].wake_at(now))
 
     def wake_at(self) -> float:
         """Return when the driver and the engine must step next, even if nothing is received before."""
-        if self._closing:
-            return self.network.wake_at()  # managers do not step while the engine closes: only connections can be due
-        if self._due is not None:
-            return self._due
-        due = min(self.network.wake_at(), self._first_due(self._now))
-        if due > self._now:
-            self._due = due  # only a future time is kept: the driver's step may change a past one
-        return due
+        if ALL in self.agenda.joining and not self._closing:
+            self._schedule(self._now, ())
+        return self._now if self.network.wants_driver() else max(self._now, self.agenda.next())
 
     @property
     def has_commands(self) -> bool:
@@ -254,8 +229,6 @@ class Engine:
         commands = self.network.take_commands()
         if self.logins is not None:
             commands += self.logins.take_commands()
-        if commands:
-            self._due = None
         return commands
 
     def resolved(self, host: str, port: int, addresses: Sequence[Address], error: str, now: float) -> None:
@@ -263,7 +236,6 @@ class Engine:
         if self.logins is not None:
             self.logins.resolved(host, port, addresses, error, now)
         self.network.resolved(host, port, addresses, error, now)
-        self._due = None
 
     def drop(self, target: Target) -> None:
         """Close the connection to a target, because the broker holds back a response that is no longer needed.
@@ -271,12 +243,10 @@ class Engine:
         Responses come in order, so a later request on that connection would wait for the one held back.
         """
         self.network.drop(target, "it waits for the response to a request that is no longer needed")
-        self._due = None
 
     def connect(self, target: Target, now: float) -> None:
         """Begin to connect to a target for a request that follows."""
         self.network.connect(target, now)
-        self._due = None
 
     def restart(self, now: float) -> None:
         """Continue with new connections after an exception interrupted a step.
@@ -284,12 +254,12 @@ class Engine:
         All connections, queues and requests are dropped, since the interrupted step may have left them inconsistent.
         Managers keep only the state that cannot be requested from a broker again.
         """
-        self.network = NetworkClient(self._options, self._random, self.logins)
+        self.network = NetworkClient(self._options, self._random, self.logins, self.agenda)
         self.unsent = self.network.unsent
         self._metadata_seen = -1
-        self.has_postponed = False
-        for manager in self._managers:
+        for manager in self._by_name.values():
             manager.restart(now)
+        self.agenda.rebuild(self._alarms.values())
         self.touch()
 
     def _follow_metadata(self, now: float) -> None:
@@ -328,14 +298,16 @@ class Engine:
         self._closing = True
         sent = [request for request in requests if self.network.is_ready(*request.target)]
         self._unanswered = set(sent)
+        for alarm in self._alarms.values():
+            alarm.clear()  # managers do not step any more
         for request in sent:
             self.network.send(request, now)
-        self.network.step(now)
+        self._step_network(now, self.agenda.take(now))
         return bool(sent)
 
     def closing(self, now: float) -> bool:
         """Step only the connections; return whether a request that :meth:`close` has sent is still unanswered."""
-        self.network.step(now)
+        self._step_network(now, self.agenda.take(now))
         self._unanswered.difference_update(answer.request for answer in self.network.take_answers())
         return bool(self._unanswered)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Hashable, Iterator
 from contextlib import contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
@@ -139,7 +139,7 @@ class Shell:
     def wake_at(self) -> float:
         """Return when to call the client again at the latest, in the driver's monotonic seconds."""
         now = self.driver.now()
-        if self._changed or self.step_interrupted or self.engine.has_postponed:
+        if self._changed or self.step_interrupted:
             return now
         if self._next_callback(now, True) is not None:
             return now
@@ -150,6 +150,8 @@ class Shell:
     def run_once(self, deadline: float, *, may_wake: bool = True) -> float:
         """Wait for I/O until ``deadline``, step all managers once, return the time.
 
+        A caller that has changed what managers act on touches the engine before: else the wait may be too long.
+
         With ``may_wake=False``, as in close() and unsubscribe(), a wakeup does not end this call but the next one.
 
         Raises:
@@ -157,13 +159,12 @@ class Shell:
         """
         if self._attend is not None:
             self._attend(self.driver.now())
-        self.engine.touch()
-        return self.run_due(deadline, may_wake=may_wake)
+        return self._run(deadline, may_wake, everything=True)
 
-    def step_postponed(self) -> None:
+    def step_touched(self) -> None:
         """Step the managers that the last step has left out. The driver's next step sends their requests."""
         self.step_interrupted = True
-        self.engine.step_postponed(self.driver.now())
+        self.engine.step_touched(self.driver.now())
         self.step_interrupted = False
 
     def connect(self, target: Target) -> None:
@@ -173,17 +174,26 @@ class Shell:
         self.step_interrupted = False
 
     def run_due(
-        self, deadline: float, *, may_wake: bool = True, postpones: Callable[[Collection[str]], bool] | None = None
+        self, deadline: float, *, may_wake: bool = True, holds: Callable[[Collection[Hashable]], bool] | None = None
     ) -> float:
         """Do the same as :meth:`run_once`, but step only managers that are due or touched (:meth:`Engine.touch`).
 
-        ``postpones`` is passed to :meth:`Engine.step`.
+        ``holds`` is passed to :meth:`Engine.step`.
         """
+        return self._run(deadline, may_wake, holds=holds)
+
+    def _run(
+        self,
+        deadline: float,
+        may_wake: bool,
+        everything: bool = False,
+        holds: Callable[[Collection[Hashable]], bool] | None = None,
+    ) -> float:
         driver, engine = self.driver, self.engine
         if engine.logins is not None:
             self._get_credentials(engine.logins)
-        if engine.has_postponed:
-            self.step_postponed()
+        if engine.agenda.touched:
+            self.step_touched()
         self.step_interrupted = True
         try:
             is_called = driver.step(engine, deadline)  # waits at most until engine.wake_at()
@@ -191,9 +201,11 @@ class Shell:
             self.step_interrupted = not driver.waiting
             raise
         now = driver.now()
-        if not is_called and not engine.is_due(now):
+        if everything:
+            engine.touch()
+        if not is_called and not engine.agenda.is_due(now):
             engine.skip(now)
-        elif engine.step(now, postpones):
+        elif engine.step(now, holds):
             # Send the new requests now, before the call decodes records: the broker can then process them in the
             # meantime. Nothing is received here: the wait for I/O would cost a system call, and what has arrived since
             # the step above would be handled only by the next one.

@@ -8,6 +8,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 
+from ..agenda import Alarm
 from ..driver import Address
 from ..errors import AuthorizationError, KafkaConnectionError, KafkaError
 from ..timers import NEVER
@@ -89,9 +90,11 @@ class AddressRace:
         while self._next_dial_at() <= horizon or (self._untried and not self.connections):
             self._dial_next(now)
 
-    def wake_at(self) -> float:
-        """Return the time at which :meth:`step` is due even if nothing is received."""
-        return min([self._next_dial_at(), *(connection.wake_at() for connection in self.open)])
+    def schedule(self, alarm: Alarm) -> None:
+        """Move an alarm forward to the time at which :meth:`step` is due even if nothing is received."""
+        alarm.set_earlier(self._next_dial_at())
+        for connection in self.open:
+            connection.schedule()
 
     @property
     def open(self) -> list[Connection]:

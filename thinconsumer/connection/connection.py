@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ..agenda import Agenda, Alarm
 from ..driver import Address
 from ..errors import (
     AuthorizationError,
@@ -101,10 +102,10 @@ class Connection:
     """One connection to one address."""
 
     __slots__ = (
-        "_answer", "_correlation_id", "_frames", "_hang_up", "_in_flight", "_login", "_negotiation", "_out", "_polls",
-        "_settings", "_setup_deadline", "_setup_timeout", "_unsent", "_used_at", "_versions", "address", "error",
-        "has_answered", "has_event", "host", "login_not_before", "node_id", "ranges", "reauthenticate_at",
-        "received_at", "setup_began_at", "state", "throttled_until", "was_ready",
+        "_alarm", "_answer", "_correlation_id", "_frames", "_hang_up", "_in_flight", "_login", "_negotiation", "_out",
+        "_polls", "_settings", "_setup_deadline", "_setup_timeout", "_unsent", "_used_at", "_versions", "address",
+        "error", "has_answered", "host", "login_not_before", "node_id", "ranges", "reauthenticate_at", "received_at",
+        "setup_began_at", "state", "throttled_until", "was_ready",
     )  # fmt: skip
 
     def __init__(
@@ -120,10 +121,12 @@ class Connection:
         connect_by: float = NEVER,
         unsent: set[Connection] | None = None,
         polls: IoPolls | None = None,
+        alarm: Alarm | None = None,
     ) -> None:
         """``answer`` is called once per request, with its result; ``hang_up`` orders the driver to close the socket.
 
         The connection is in ``unsent`` while :attr:`has_unsent` is true; all connections of one client share the set.
+        ``alarm`` is the route's: touched when an event asks for its step, and set to the deadlines of requests.
 
         ``setup_timeout`` (seconds) limits each step of the setup: TCP with TLS, ApiVersions, each response of the login
         (KIP-601). TCP and TLS must also be complete before ``connect_by``.
@@ -134,8 +137,6 @@ class Connection:
         self.error: KafkaError | None = None
         self.was_ready = False
         self.has_answered = False  #: Whether the broker has answered a request other than ApiVersions and the login's.
-        #: Whether the first response was received, or the connection has ended, since the route's last step.
-        self.has_event = False
         self.ranges: Ranges = {}  #: By API key: the lowest and highest version that the broker supports.
         self.throttled_until = -NEVER
         self.host = host
@@ -155,8 +156,8 @@ class Connection:
         self._in_flight: deque[_InFlight] = deque()
         self._correlation_id = -1
         self._polls = IoPolls() if polls is None else polls
-        #: When the connection was last used for certain: bytes were sent, or I/O was polled before some were received.
-        self._used_at = now
+        self._alarm = Agenda().alarm(self) if alarm is None else alarm
+        self._used_at = now  #: When the connection was last used for certain: see :meth:`buffer_updated`.
         #: When bytes were last received; before the first ones, the time at which the address was dialled.
         self.received_at = now
         self._negotiation = Negotiation(settings.api_versions_cache)
@@ -289,17 +290,13 @@ class Connection:
             log.debug("%s: closed, not used for %.0f s", self.where, now - self._used_at)
             self.close(None)
 
-    def quiet_until(self, now: float) -> float:
-        """Return a time before which :meth:`step` does nothing, even if responses are received in the meantime."""
-        due = self.wake_at()
-        # When the last request in flight is answered, the idle time begins.
-        return min(due, now + self._settings.max_idle) if self._in_flight else due
-
-    def wake_at(self) -> float:
-        """Return the time at which :meth:`step` is due even if nothing is received."""
-        if self.state not in _SET_UP:
-            return NEVER if self.has_ended else self._setup_deadline
-        return self._answer_due() if self._in_flight else self._used_at + self._settings.max_idle
+    def schedule(self) -> None:
+        """Move the route's alarm forward to the time at which :meth:`step` is due even if nothing is received."""
+        if self.state in _SET_UP:
+            idle_at = self._used_at + self._settings.max_idle
+            self._alarm.set_earlier(self._answer_due() if self._in_flight else idle_at)
+        elif not self.has_ended:
+            self._alarm.set_earlier(self._setup_deadline)
 
     def close(self, error: KafkaError | None) -> None:
         """Close the connection, and answer the requests in flight with ``error``; None: it is closed on purpose."""
@@ -319,6 +316,7 @@ class Connection:
             self._used_at = now
             self._begin_setup_step(now)
             self._send_api_versions(now)
+            self._alarm.touch()
 
     def get_buffer(self) -> memoryview:
         """Return the buffer to receive into."""
@@ -400,7 +398,7 @@ class Connection:
     def _end(self, error: KafkaError | None) -> None:
         """Answer all requests in flight with an error, and free the buffers."""
         self.error = error
-        self.has_event = True
+        self._alarm.touch()
         lost = error if isinstance(error, KafkaConnectionError) else self._connection_error(error)
         for item in self._in_flight:
             if item.request is not None:
@@ -509,6 +507,7 @@ class Connection:
             return
         log.debug("%s: throttled for %s ms", self.where, throttle_ms)
         self.throttled_until = until
+        self._alarm.touch()
         for item in self._in_flight:
             item.deadline += longer
 
@@ -522,6 +521,7 @@ class Connection:
         self._in_flight.append(_InFlight(type(message), version, correlation_id, now, deadline, request, len(body)))
         self._out.append(len(body).to_bytes(SIZE_BYTES, "big") + body)
         self._unsent.add(self)
+        self._alarm.set_earlier(min(deadline, now + self._settings.max_idle))
 
     def _take_frame(self, frame: Frame, now: float) -> None:
         if not self._in_flight:
@@ -540,9 +540,12 @@ class Connection:
         response = decode(frame, item.version, body)
         if getattr(response, "throttle_time_ms", 0) > 0:
             self._throttle(response, now)
+        if len(self._in_flight) >= self._settings.max_in_flight:
+            self._alarm.touch()  # there is room for a request that waits
         is_refused = self._settings.new_login is not None and is_logged_out(response, item.version)
         if not self.has_answered and not is_refused:
-            self.has_answered = self.has_event = True
+            self.has_answered = True
+            self._alarm.touch()
         # Remove the request from those in flight only after its answer is stored, or a Ctrl-C could lose the answer.
         size, sent_at = len(frame), item.sent_at
         self._answer(Answer(item.request, self.node_id, item.version, response, None, size, sent_at, item.size))
@@ -553,6 +556,7 @@ class Connection:
 
     def _take_setup_response(self, item: _InFlight, frame: Frame, body: int, now: float) -> None:
         self._begin_setup_step(now)
+        self._alarm.touch()
         if self.state is ConnectionState.NEGOTIATING:
             self._in_flight.popleft()
             response, ranges = self._negotiation.take(frame, body)

@@ -13,6 +13,7 @@ import logging
 from collections import deque
 from collections.abc import Sequence
 
+from ..agenda import Agenda
 from ..driver import Address, Command, Dial, Hangup, host_and_port
 from ..errors import AuthorizationError, KafkaConnectionError, KafkaError, KafkaTimeoutError
 from ..failures import OutageLog
@@ -26,7 +27,7 @@ from .authenticate import Logins, NoLogins
 from .connection import Connection, ConnectionSettings, IoPolls
 from .negotiate import ApiVersionsCache, api_name
 from .request import Answer, Request
-from .states import ROUTE_IGNORED, ROUTE_TRANSITIONS, ConnectionState, RouteEvent, RouteState
+from .states import ROUTE_IGNORED, ROUTE_TRANSITIONS, RouteEvent, RouteState
 
 log = logging.getLogger(__name__)
 
@@ -66,7 +67,10 @@ class RouteContext:
     commands: list[Command] = field(default_factory=list)  #: For the driver. This list is never replaced, either.
     unsent: set[Connection] = field(default_factory=set)  #: Connections with bytes that the driver has not got yet.
     polls: IoPolls = field(default_factory=IoPolls)
+    agenda: Agenda = field(default_factory=Agenda)  #: When which route is due; the keys are the routes.
     opened: int = 0  #: Number of connections that have become ready since the client was created.
+    #: Routes with queued requests, and some that had some until their last step.
+    waiting: dict[BrokerRoute, None] = field(default_factory=dict)
     #: Routes that have lost their connection; the network client takes and empties the list.
     lost: list[BrokerRoute] = field(default_factory=list)
 
@@ -79,10 +83,9 @@ class BrokerRoute:
     """The route to one node, for one of its channels."""
 
     __slots__ = (
-        "_connected_at", "_looked_up", "_lookup", "_race", "_shared", "_stepped_at", "_success_noted",
-        "_throttled_until", "_tried", "broken_at", "cause", "channel", "connection", "due", "failures", "host",
-        "is_working", "login_error", "node_id", "not_before", "port", "queue", "quiet_until", "started_at", "state",
-        "unreachable",
+        "_alarm", "_connected_at", "_looked_up", "_lookup", "_race", "_shared", "_stepped_at", "_success_noted",
+        "_throttled_until", "_tried", "broken_at", "cause", "channel", "connection", "failures", "host", "login_error",
+        "node_id", "not_before", "port", "queue", "started_at", "state", "unreachable",
     )  # fmt: skip
 
     def __init__(self, shared: RouteContext, host: str, port: int, node_id: int = -1, channel: str = "") -> None:
@@ -102,18 +105,8 @@ class BrokerRoute:
         self.not_before = -NEVER  #: The next attempt to connect waits until this time (reconnect.backoff.ms).
         self.broken_at = -NEVER  #: When an attempt last failed, or a connection was last lost.
         self.queue: deque[QueuedRequest] = deque()
-        #: Whether the connection is ready and has answered a request other than ApiVersions and the login's.
-        #:
-        #: A connection without an answer may be useless: a listener that requires a login answers ApiVersions even
-        #: without one, and closes the connection at the next request.
-        self.is_working = False
-        #: Before this time, :meth:`step` does nothing while there is neither a queued request nor an event of the
-        #: connection (``Connection.has_event``). See :attr:`needs_step`.
-        self.quiet_until = -NEVER
-        #: When :meth:`step` is due even if nothing is received, as of the last step and without queued requests. After
-        #: a response the true time may be later.
-        self.due = NEVER
         self._shared = shared
+        self._alarm = shared.agenda.alarm(self)
         self._lookup: NameLookup | None = None
         self._race: AddressRace | None = None
         self._tried: set[Address] = set()
@@ -135,6 +128,15 @@ class BrokerRoute:
         """Whether the connection is ready for requests."""
         return self.connection is not None and self.connection.is_ready
 
+    @property
+    def is_working(self) -> bool:
+        """Whether the connection is ready and has answered a request other than ApiVersions and the login's.
+
+        A connection without an answer may be useless: a listener that requires a login answers ApiVersions even
+        without one, and closes the connection at the next request.
+        """
+        return self.connection is not None and self.connection.has_answered and self.connection.is_ready
+
     def lacks_credentials(self, now: float) -> bool:
         """Return whether requests wait for valid credentials: to dial, or to log in again on the connection.
 
@@ -148,11 +150,6 @@ class BrokerRoute:
     def can_send(self, now: float) -> bool:
         """Return whether the connection could write a request now."""
         return self.connection is not None and self.connection.can_send(now) and not self.lacks_credentials(now)
-
-    def needs_step(self, now: float) -> bool:
-        """Return whether :meth:`step` may have something to do; if not, the network client need not call it."""
-        connection = self.connection
-        return now >= self.quiet_until or bool(self.queue) or (connection is not None and connection.has_event)
 
     @property
     def is_connecting(self) -> bool:
@@ -192,13 +189,6 @@ class BrokerRoute:
             return [self.connection]
         return self._race.open if self._race is not None else []
 
-    @property
-    def has_news(self) -> bool:
-        """Whether the route must step: a connection has become ready or has ended, or has bytes for the driver."""
-        if self._race is None and self.connection is not None:
-            return self.connection.has_unsent or self.connection.has_ended
-        return any(c.has_unsent or c.has_ended or c.is_ready for c in self.connections())
-
     def error(self, why: str) -> KafkaConnectionError:
         """Return the error with which the route answers requests."""
         return KafkaConnectionError(f"{self.name}: {why}", host=self.host, port=self.port, node_id=self.node_id)
@@ -214,14 +204,11 @@ class BrokerRoute:
         A queue and another step for each request would cost a tenth of a poll that returns one record.
         """
         connection = self.connection
-        if connection is None or self.queue or connection.has_event or not connection.can_send(now):
+        if connection is None or self.queue or not connection.can_send(now):
             return False
-        if now >= self.quiet_until or now >= connection.reauthenticate_at or request.deadline <= now:
+        if now >= connection.reauthenticate_at or request.deadline <= now:
             return False
         connection.send(request, now, request.deadline, now)
-        # The times of earlier requests, which are answered by now, stay: they cost a step once in a request's timeout.
-        self.due = min(self.due, request.deadline)
-        self.quiet_until = min(self.quiet_until, request.deadline)
         return True
 
     def send(self, request: Request, now: float) -> None:
@@ -232,6 +219,8 @@ class BrokerRoute:
         if self._throttled_until > now:
             deadline += self._throttled_until - now
         self.queue.append(QueuedRequest(request, now, deadline))
+        self._shared.waiting[self] = None
+        self._alarm.touch()
 
     def step(self, now: float, horizon: float, wanted: bool = False) -> None:
         """Connect, write queued requests, and apply timeouts.
@@ -247,7 +236,6 @@ class BrokerRoute:
         if connection is not None:
             if connection.throttled_until > now:
                 self._note_throttle(connection, now)
-            connection.has_event = False  # first: the lines below may close the connection, which is an event
             connection.step(now, horizon)
             self._check_connection(connection, now)
         if self.queue:
@@ -260,47 +248,34 @@ class BrokerRoute:
             self._check_lookup(now, horizon)
         if self.queue and self.connection is not None:
             self._flush(self.connection, now)
-        self._note_state(now)
+        self._schedule(now)
 
-    def _note_state(self, now: float) -> None:
-        """At the end of a step, compute what the network client reads of a route that it does not step."""
-        connection = self.connection
-        if connection is not None:
-            self.is_working = connection.has_answered and connection.is_ready
-            self.due = self.quiet_until = connection.quiet_until(now)
-            if connection.state is not ConnectionState.READY:
-                self.quiet_until = -NEVER
-            elif now < (stable_at := self._connected_at + STABLE_AFTER):
-                self.quiet_until = min(self.due, stable_at)
-        else:
-            self.is_working = False
-            self.due = NEVER
-            is_backing_off = self.state is RouteState.BACKING_OFF
-            self.quiet_until = -NEVER if self.is_connecting else self.not_before if is_backing_off else NEVER
+    def _schedule(self, now: float) -> None:
+        """Set the alarm to the time at which :meth:`step` is due even if nothing is received.
 
-    def wake_at(self) -> float:
-        """Return the time at which :meth:`step` is due even if nothing is received.
-
-        The time is in the past if a deadline has passed since the last poll of I/O: the request times out only after
+        That time is in the past if a deadline has passed since the last poll of I/O: the request times out only after
         the next poll, which may bring its response.
         """
-        due = NEVER
-        connection = self.connection
+        alarm, connection = self._alarm, self.connection
+        alarm.clear()
         if connection is not None:
-            due = connection.wake_at()
-            if self.queue and connection.login_not_before > self._stepped_at:
-                due = min(due, connection.login_not_before)
-            if self.queue and connection.throttled_until > self._stepped_at:
-                due = min(due, connection.throttled_until)
+            connection.schedule()
+            if now < self._connected_at + STABLE_AFTER and self._shared.outages.has(self._outage):
+                alarm.set_earlier(self._connected_at + STABLE_AFTER)
+            if self.queue and connection.login_not_before > now:
+                alarm.set_earlier(connection.login_not_before)
+            if self.queue and connection.throttled_until > now:
+                alarm.set_earlier(connection.throttled_until)
         elif self._race is not None:
-            due = self._race.wake_at()
-        if self.queue:
-            due = min(due, min(waiting.deadline for waiting in self.queue))
-            if self.state is RouteState.BACKING_OFF:
-                due = min(due, self.not_before)
-            elif self.is_connecting and not self.is_slow(self._stepped_at):
-                due = min(due, self.started_at + SLOW_ATTEMPT)
-        return due
+            self._race.schedule(alarm)
+        if self.state is RouteState.BACKING_OFF:
+            alarm.set_earlier(self.not_before)
+        for waiting in self.queue:
+            alarm.set_earlier(waiting.deadline)
+        if not self.queue:
+            self._shared.waiting.pop(self, None)
+        elif self.is_connecting and not self.is_slow(now):
+            alarm.set_earlier(self.started_at + SLOW_ATTEMPT)
 
     def leave(self, why: str) -> None:
         """Begin to close the route: fail the queued requests, and wait for the answers to those in flight.
@@ -345,8 +320,7 @@ class BrokerRoute:
         self.queue.clear()
 
     def _hang_up(self, error: KafkaConnectionError | None) -> None:
-        self.quiet_until = -NEVER
-        self.is_working = False
+        self._alarm.touch()
         if self.connection is not None:
             self.connection.close(error)
             self.connection = None
@@ -409,6 +383,7 @@ class BrokerRoute:
                 deadline,
                 shared.unsent,
                 shared.polls,
+                self._alarm,
             )
             shared.commands.append(Dial(connection, self.host, address, purpose))
             return connection

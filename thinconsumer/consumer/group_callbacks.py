@@ -147,6 +147,7 @@ class GroupCallbacks:
                     group.member.work(now, every=False)
             except Exception as error:  # noqa: BLE001 - from an assignor; raised at the end, like a listener's
                 group.revocation.error = group.revocation.error or error
+        shell.engine.touch()  # the revocation may have gone on
         return shell.run_once(deadline, may_wake=False)
 
     def unsubscribe(self) -> None:

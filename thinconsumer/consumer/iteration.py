@@ -50,6 +50,7 @@ class Iteration:
         deadline = self.now() + seconds
         while group is not None and group.subscription.is_subscribed and not group.is_settled:
             reader.poll(0, 1, {})
+            shell.engine.touch()  # the poll may have changed what is due
             if shell.run_once(deadline) >= deadline and not group.is_settled:
                 call: Call[None] = Call(f"read_to_end, while the group is {group.member.state.value}")
                 raise shell.engine.timeout_error(call, seconds)

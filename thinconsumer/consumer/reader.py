@@ -273,7 +273,7 @@ class ConsumerCore:
             return False
         self._note_room()
         engine, driver = self.managers.engine, self.shell.driver
-        is_due = engine.has_postponed or engine.is_due(now) or now >= self.watch.look_at
+        is_due = engine.agenda.is_due(now) or now >= self.watch.look_at
         if is_due or self._error_free_at != engine.full_steps:
             return False
         if driver.take_wakeup():
@@ -285,24 +285,21 @@ class ConsumerCore:
     def _may_wait_at_once(self, now: float) -> bool:
         """Return whether a poll can begin with waiting for I/O: no record, error, callback or step is due now."""
         engine = self.managers.engine
-        if engine.has_postponed:
-            self.shell.step_postponed()
-            is_due = engine.network.outage_since is not None
-        else:
-            is_due = engine.is_due(now)
-        if is_due or self.managers.buffer.queues or self._error_free_at != engine.full_steps:
+        if engine.agenda.touched:
+            self.shell.step_touched()
+        if engine.agenda.is_due(now) or self.managers.buffer.queues or self._error_free_at != engine.full_steps:
             return False
         return self.callbacks is None or self.callbacks.next(now, every=True) is None
 
     def _run_due(self, deadline: float) -> float:
         self._note_room()
-        now = self.shell.run_due(deadline, postpones=self._returns_first if self._is_prompt else None)
+        now = self.shell.run_due(deadline, holds=self._returns_first if self._is_prompt else None)
         self._stepped_at, self._skipped_steps = self.shell.driver.now(), 0
         return now
 
-    def _returns_first(self, touched: Collection[str]) -> bool:
+    def _returns_first(self, due: Collection[Hashable]) -> bool:
         """Return whether to return records before the next Fetch is sent, see ``PROMPT_S``."""
-        return 0 < self.managers.buffer.pinned <= SMALL_BYTES and touched == _FETCH_ONLY
+        return 0 < self.managers.buffer.pinned <= SMALL_BYTES and set(due) == _FETCH_ONLY
 
     def _note_room(self) -> None:
         """Make the next step run the fetch planner, if returned or dropped records have made room for another Fetch."""

@@ -1,0 +1,135 @@
+"""The schedule of one client: what has to be looked at next, and when.
+
+Owns every time at which something in the engine is due without a response. An owner, a manager or a route, gets an
+:class:`Alarm` of the agenda, and sets it where the deadline becomes known. An entry is due at a time, at once
+(:meth:`Agenda.touch`), with the next step that something else causes, such as a call of the application
+(:meth:`Agenda.join`), or never. What has become due is returned once: an owner that cannot act on it yet, because it
+waits for a call of the application, is asked again then.
+
+To move an alarm to a later time costs nothing: its entry stays in the heap until it comes up, and is moved then. The
+deadline of a response moves with each received chunk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from heapq import heapify, heappop, heappush
+from itertools import count
+
+from .timers import NEVER
+
+
+class Alarm:
+    """A time at which its owner is due."""
+
+    __slots__ = ("_agenda", "at", "key", "listed")
+
+    def __init__(self, agenda: Agenda, key: Hashable) -> None:
+        self.key = key  #: What :meth:`Agenda.take` returns when the time has come.
+        self.at = NEVER  #: When the owner is due; NEVER if the alarm is not set.
+        self.listed = NEVER  #: For the agenda: the first time for which it has an entry; NEVER if it has none.
+        self._agenda = agenda
+
+    def set(self, at: float) -> None:
+        """Make the owner due at a time, in place of the time before. NEVER: at no time."""
+        if at < self.listed:
+            # The entry comes first: if Ctrl-C came between the lines, an entry too many would be noticed when it comes
+            # up, and one too few never.
+            self._agenda.enter(at, self)
+            self.listed = at
+        self.at = at
+
+    def set_earlier(self, at: float) -> None:
+        """Make the owner due at a time, unless it is due before."""
+        if at < self.at:
+            self.set(at)
+
+    def clear(self) -> None:
+        """Make the owner due at no time."""
+        self.at = NEVER
+
+    def touch(self) -> None:
+        """Make the owner due at once; its time stays."""
+        self._agenda.touched[self.key] = None
+
+
+class Agenda:
+    """What is due in one client."""
+
+    def __init__(self) -> None:
+        #: The keys of the owners that are due at once. A dict, which keeps the order in which they were touched.
+        self.touched: dict[Hashable, None] = {}
+        self.joining: dict[Hashable, None] = {}  #: Those of the owners that are due with the next step.
+        self.came_up_at = NEVER  #: The first time that came up in the last :meth:`take`.
+        self._entries: list[tuple[float, int, Alarm]] = []  #: A heap.
+        self._serial = count()  #: Makes entries of the same time comparable, without a comparison of alarms.
+
+    def alarm(self, key: Hashable) -> Alarm:
+        """Return a new alarm, not set, for the owner with this key. An owner may have several."""
+        return Alarm(self, key)
+
+    def touch(self, key: Hashable) -> None:
+        """Make an owner due at once: what it acts on has changed."""
+        self.touched[key] = None
+
+    def join(self, key: Hashable) -> None:
+        """Make an owner due with the next step, but cause none: the application may have changed what it acts on."""
+        self.joining[key] = None
+
+    def enter(self, at: float, alarm: Alarm) -> None:
+        """Add an entry; for :class:`Alarm`."""
+        heappush(self._entries, (at, next(self._serial), alarm))
+
+    def next(self) -> float:
+        """Return when something is due: at once (``-NEVER``), at a time, or never."""
+        if self.touched:
+            return -NEVER
+        entries = self._entries
+        while entries:
+            at, _, alarm = entries[0]
+            if alarm.at == alarm.listed == at:
+                return at
+            self._replace(at, alarm)
+        return NEVER
+
+    def is_due(self, now: float) -> bool:
+        """Return whether a step at ``now`` has something to do."""
+        entries = self._entries
+        return bool(self.touched or self.joining) or (bool(entries) and entries[0][0] <= now and self.next() <= now)
+
+    def take(self, now: float) -> dict[Hashable, None]:
+        """Return the keys of all that is due, which is not due any more after this."""
+        taken, self.touched = self.touched, {}
+        self.came_up_at = NEVER
+        entries = self._entries
+        while entries and entries[0][0] <= now and (at := self.next()) <= now:
+            self.came_up_at = min(at, self.came_up_at)
+            alarm = entries[0][2]
+            taken[alarm.key] = None
+            alarm.listed = NEVER
+            heappop(entries)
+        if self.joining:
+            taken.update(self.joining)
+            self.joining = {}
+        return taken
+
+    def _replace(self, at: float, alarm: Alarm) -> None:
+        """Replace the first entry, of an alarm that has another time now.
+
+        In this order, Ctrl-C between two lines leaves an entry too many, and never one too few.
+        """
+        if alarm.listed == at:  # else the alarm has an earlier entry, which has come up, or a later one
+            if alarm.at < NEVER:
+                self.enter(alarm.at, alarm)
+            alarm.listed = alarm.at
+        heappop(self._entries)
+
+    def rebuild(self, alarms: Iterable[Alarm]) -> None:
+        """Keep only these alarms, and enter them anew: an exception may have come between a change and its entry."""
+        self.touched.clear()
+        self.joining.clear()
+        kept = list(alarms)
+        self._entries = [(alarm.at, next(self._serial), alarm) for alarm in kept if alarm.at < NEVER]
+        heapify(self._entries)
+        for alarm in kept:
+            alarm.listed = alarm.at
