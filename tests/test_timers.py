@@ -30,7 +30,7 @@ MIDDLE = Fixed(0.5)  # exactly between the two ends of the spread
 def test_the_delay_doubles_up_to_the_maximum():
     backoff = Backoff(0.1, 1.0)
     waits = [backoff.delay(attempts, MIDDLE) for attempts in range(7)]
-    assert waits == pytest.approx([0, 0.1, 0.2, 0.4, 0.8, 1.0, 1.0])
+    assert waits == pytest.approx([0, 0.11, 0.2, 0.4, 0.8, 1.0, 1.0])
 
 
 @pytest.mark.parametrize(("first_ms", "longest_ms", "seconds"), [(100, 1000, (0.1, 1.0)), (0, 0, (0.01, 0.01))])
@@ -40,10 +40,10 @@ def test_a_backoff_from_options_is_never_0(first_ms, longest_ms, seconds):
     assert Backoff.from_settings(options) == Backoff(*seconds)
 
 
-def test_jitter_is_20_percent_both_ways():
+def test_jitter_is_20_percent_both_ways_and_never_goes_below_the_initial_delay():
     backoff = Backoff(0.1, 1.0)
-    assert backoff.delay(1, Fixed(0.0)) == pytest.approx(0.08)
-    assert backoff.delay(1, Fixed(1.0)) == pytest.approx(0.12)
+    assert [backoff.delay(1, Fixed(value)) for value in (0.0, 1.0)] == pytest.approx([0.1, 0.12])
+    assert [backoff.delay(2, Fixed(value)) for value in (0.0, 1.0)] == pytest.approx([0.16, 0.24])
 
 
 def test_the_maximum_includes_the_jitter():
@@ -60,7 +60,7 @@ def test_an_initial_delay_above_the_maximum_is_capped():
 @given(attempts=st.integers(-5, 10**9), initial=st.floats(0, 10), maximum=st.floats(0, 100), seed=st.integers())
 def test_any_number_of_failures_gives_a_finite_delay(attempts, initial, maximum, seed):
     delay = Backoff(initial, maximum).delay(attempts, random.Random(seed))
-    assert 0 <= delay <= maximum
+    assert (min(initial, maximum) if attempts > 0 else 0) <= delay <= maximum
     assert math.isfinite(delay)
 
 
@@ -82,7 +82,7 @@ def test_a_retry_may_not_send_while_a_request_is_in_flight():
 
 def test_the_backoff_grows_with_failures_and_a_success_resets_it():
     retry = Retry(Backoff(0.1, 1.0), MIDDLE)
-    for expected in (0.1, 0.2, 0.4):
+    for expected in (0.11, 0.2, 0.4):
         retry.sent()
         retry.failed(100.0)
         assert retry.wake_at() == pytest.approx(100.0 + expected)
@@ -92,7 +92,7 @@ def test_the_backoff_grows_with_failures_and_a_success_resets_it():
     retry.succeeded()
     assert retry.may_send(0.0)
     retry.failed(100.0)
-    assert retry.wake_at() == pytest.approx(100.1)
+    assert retry.wake_at() == pytest.approx(100.11)
 
 
 def test_shared_jitter_returns_one_value_until_it_is_drawn_again():

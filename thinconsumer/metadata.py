@@ -386,8 +386,7 @@ class Metadata:
         attempts = self._retry.attempts + 1 if self._demanded and not changed else 0
         self._retry.succeeded()
         self._retry.attempts = attempts
-        # Without the jitter's lower half: otherwise responses that change each time would be requested too often.
-        self._retry.not_before = now + max(self._backoff.initial, self._backoff.delay(max(1, attempts), self._random))
+        self._retry.not_before = now + self._backoff.delay(max(1, attempts), self._random)
 
     def _note_failure(self, error: KafkaError | None, now: float, *, is_refresh: bool) -> None:
         """Log a request that a broker rejects with an error code; connections log their own failures."""

@@ -79,14 +79,15 @@ class Backoff:
         return cls(max(LEAST_PAUSE, initial), max(LEAST_PAUSE, maximum))
 
     def delay(self, attempts: int, random: Random) -> float:
-        """Return how long to wait after ``attempts`` consecutive failures; 0 before the first."""
+        """Return how long to wait after ``attempts`` consecutive failures, at least ``initial``; 0 before the first."""
         if attempts <= 0:
             return 0.0
         # The exponent is limited, since 2.0 ** 1100 overflows a float; sixty doublings exceed any maximum.
-        grown = self.initial * self.multiplier ** min(attempts - 1, 60)
-        spread = 1.0 + self.jitter * (2.0 * random.random() - 1.0)
+        grown = min(self.initial * self.multiplier ** min(attempts - 1, 60), self.maximum)
+        # A shorter first delay would allow more than one attempt in each ``retry_backoff_ms``.
+        least, most = max(self.initial, grown * (1.0 - self.jitter)), grown * (1.0 + self.jitter)
         # The maximum includes the jitter (KIP-580).
-        return min(min(grown, self.maximum) * spread, self.maximum)
+        return min(least + (most - least) * random.random(), self.maximum)
 
 
 @dataclass(slots=True)

@@ -46,10 +46,10 @@ def test_an_attempt_at_one_address_ends_with_the_setup_timeout(route_bench):
     request = route_bench.dial(V4)
     route_bench.dialled()
     route_bench.step(SLOW_ATTEMPT)
-    assert route_bench.due() == 10.0
-    route_bench.step(9.0)
+    assert route_bench.due() == 11.0
+    route_bench.step(10.0)
     assert route_bench.route.state is RouteState.RESOLVING or route_bench.route.state is RouteState.BACKING_OFF
-    assert "no connection within 10.0 s" in str(route_bench.answer_to(request).error)
+    assert "no connection within 11.0 s" in str(route_bench.answer_to(request).error)
 
 
 def test_a_name_whose_first_address_drops_packets_costs_a_quarter_of_a_second(route_bench):
@@ -118,7 +118,7 @@ def test_the_setup_timeout_grows_with_failures(route_bench):
         seen.append(route_bench.due() - route_bench.now)
         route_bench.fail()
         route_bench.step(5.0)
-    assert seen == [10.0, 20.0, 30.0, 30.0]
+    assert seen == [11.0, 20.0, 30.0, 30.0]
 
 
 def test_numeric_addresses_need_no_lookup(make_route_bench):
@@ -192,23 +192,23 @@ def test_backoff_doubles_to_its_maximum_and_starts_anew_when_a_request_was_answe
         waits.append(round(route_bench.route.not_before - route_bench.now, 6))
         route_bench.step(waits[-1])
         assert route_bench.route.state is RouteState.DISCONNECTED
-    assert waits == [0.05, 0.1, 0.2, 0.4, 0.8, 1.0, 1.0]
+    assert waits == [0.055, 0.1, 0.2, 0.4, 0.8, 1.0, 1.0]
     route_bench.connect()
     assert route_bench.route.failures == 7
     route_bench.answer()
     assert (route_bench.route.failures, route_bench.route.cause) == (0, "")
     route_bench.fail(None)
-    assert route_bench.route.not_before - route_bench.now == pytest.approx(0.05)
+    assert route_bench.route.not_before - route_bench.now == pytest.approx(0.055)
 
 
-def test_backoff_has_jitter_of_a_fifth(make_route_bench):
+def test_jitter_lengthens_the_first_backoff_by_up_to_a_fifth(make_route_bench):
     waits = set()
     for seed in range(200):
         route_bench = make_route_bench(rng=random.Random(seed))
         route_bench.dial_unasked(error="no")
         waits.add(route_bench.route.not_before)
-    assert 0.04 <= min(waits) < 0.042
-    assert 0.058 < max(waits) <= 0.06
+    assert 0.05 <= min(waits) < 0.0502
+    assert 0.0598 < max(waits) <= 0.06
 
 
 def test_a_request_sent_during_the_backoff_waits_for_the_next_attempt(route_bench):
@@ -223,7 +223,7 @@ def test_a_request_sent_during_the_backoff_waits_for_the_next_attempt(route_benc
     assert route_bench.route.state is RouteState.BACKING_OFF
     assert route_bench.due() == route_bench.route.not_before
     assert len(route_bench.shared.answers) == 1
-    route_bench.step(0.05)
+    route_bench.step(0.06)
     route_bench.resolve(V4)
     route_bench.reach()
     route_bench.reply_to(second)
@@ -239,7 +239,7 @@ def test_a_broken_connection_keeps_the_queue_and_dials_after_a_moment(route_benc
     for request in written:
         assert isinstance(route_bench.answer_to(request).error, KafkaConnectionError)
     assert route_bench.route.state is RouteState.BACKING_OFF
-    route_bench.step(0.05)
+    route_bench.step(0.06)
     route_bench.reach()
     route_bench.reply_to(queued)
 
@@ -408,7 +408,7 @@ def test_describe_names_state_and_last_failure(route_bench, make_route_bench):
     assert route_bench.route.describe(2.0) == "connecting for 2.0 s, 1 queued"
     route_bench.fail()
     words = route_bench.route.describe(0.0)
-    assert words.startswith("backing off for 0.05 s, 0 queued, failed 1 times: connection refused")
+    assert words.startswith("backing off for 0.06 s, 0 queued, failed 1 times: connection refused")
     route_bench.step(1.0)
     route_bench.connect()
     route_bench.answer(MetadataResponse(throttle_time_ms=2000))

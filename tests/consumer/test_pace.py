@@ -1,4 +1,5 @@
-"""Whatever brokers answer, the client sets the pace: at most ten requests of a kind in a second, and a word in health.
+"""Whatever brokers answer, the client sets the pace: at most ten requests of a kind in a second, on average one in each
+``retry_backoff_ms`` after the first second, and a word in health.
 
 Hypothesis draws a client, the APIs whose responses are changed, and the changes: error codes, numbers, empty lists,
 batches from other offsets, lost connections. They are repeated for ever. Requests are counted for each partition and
@@ -29,8 +30,8 @@ from thinconsumer.wire.error_codes import Code
 from thinconsumer.wire.fetch import FetchableTopicResponse, FetchResponse, PartitionData
 
 T0 = TopicPartition("t", 0)
-#: Most requests of one kind in any second: one per ``retry_backoff_ms``, from which jitter takes up to a fifth.
-PER_SECOND = 12
+#: Most requests of one kind in any second.
+PER_SECOND = 10
 #: As many within a tenth of a second end the test: a client in a busy loop would never come to an end.
 BUSY = 100
 SECONDS = 6.0
@@ -249,6 +250,7 @@ def stories(draw: Any, clients: tuple[str, ...] = tuple(APIS)) -> tuple[str, dic
         "late": draw(st.booleans()),
         "seek": draw(st.sampled_from([None, "epoch", "far"])),
         "move": draw(st.booleans()),
+        "backoff_ms": draw(st.sampled_from([100, 250])),
     }
     return client, script, begin
 
@@ -256,15 +258,19 @@ def stories(draw: Any, clients: tuple[str, ...] = tuple(APIS)) -> tuple[str, dic
 # -- the client and its requests
 
 
-def keys_of(api: str, call: Any) -> Iterator[tuple[Any, ...]]:
+def keys_of(api: str, call: Any, fetched: set[int]) -> Iterator[tuple[Any, ...]]:
     """Yield what a request is counted for: its partitions and their broker, or the API alone."""
     if api in ("ListOffsets", "OffsetForLeaderEpoch"):
         for topic in call.request.topics:
             for part in topic.partitions:
                 number = part.partition_index if api == "ListOffsets" else part.partition
-                # A reset looks up both ends of the log.
-                yield api, call.node.node_id, number, getattr(part, "timestamp", None)
-    elif api in ("Fetch", "Produce"):
+                # A reset looks up both ends of the log, and gates the ends of other leader epochs than a validation.
+                about = part.timestamp if api == "ListOffsets" else part.leader_epoch
+                yield api, call.node.node_id, number, about
+    elif api == "Fetch":
+        for number in fetched:
+            yield api, call.node.node_id, number
+    elif api == "Produce":
         yield api, call.node.node_id
     elif api == "Metadata":
         names = call.request.topics or ()
@@ -276,7 +282,7 @@ def keys_of(api: str, call: Any) -> Iterator[tuple[Any, ...]]:
 class World:
     """Two brokers, the records 0 to 9 of one partition, a client, and the times of its requests."""
 
-    def __init__(self, client: str, script: dict[str, Any]) -> None:
+    def __init__(self, client: str, script: dict[str, Any], backoff_ms: int) -> None:
         self.cluster = MemoryCluster(2, group_initial_rebalance_delay_ms=0)
         self.clock = self.cluster.clock
         self.client = client
@@ -284,6 +290,7 @@ class World:
         self.is_on = False
         self.turns: Counter[str] = Counter()
         self.times: dict[tuple[Any, ...], list[float]] = defaultdict(list)
+        self.sessions: dict[int, set[int]] = defaultdict(set)  #: By node: the partitions of its fetch session.
         self.expects = False  #: Whether records are left to read.
         self.reasons: list[str] = []  #: What health says in the last two seconds.
         self.returned: list[float] = []  #: When polls have returned records.
@@ -294,7 +301,8 @@ class World:
             self.clock.advance(1.0)
             self.cluster.network.run_due()
         self.cluster.rules.add(FaultRule(None, self.decide))
-        common = {"bootstrap_servers": self.cluster.bootstrap_servers}
+        self.most = PER_SECOND + (SECONDS - 1.0) * 1000 / backoff_ms  #: Most requests of one kind in all.
+        common = {"bootstrap_servers": self.cluster.bootstrap_servers, "retry_backoff_ms": backoff_ms}
         if client == "producer":
             settings = ProducerSettings.from_options(**common, delivery_timeout_ms=60_000)
             self.producer = Producer(settings, driver=self.cluster.driver())
@@ -318,7 +326,7 @@ class World:
     def decide(self, call: Any) -> Any:
         """Count a request, and return what the broker does with it."""
         api, now = type(call.request).__name__.removesuffix("Request"), self.clock.now()
-        for key in keys_of(api, call):
+        for key in keys_of(api, call, self.fetched(call) if api == "Fetch" else set()):
             times = self.times[key]
             times.append(now)
             if len(times) > BUSY and times[-BUSY] > now - 0.1:
@@ -328,6 +336,17 @@ class World:
             return None
         self.turns[api] += 1
         return action_of(answers[(self.turns[api] - 1) % len(answers)], call, self.turns[api])
+
+    def fetched(self, call: Any) -> set[int]:
+        """Return the partitions that a Fetch reads: those of its session, too (KIP-227)."""
+        request = call.request
+        numbers = {part.partition for topic in request.topics for part in topic.partitions}
+        if request.session_epoch > 0:
+            forgotten = {number for topic in request.forgotten_topics_data for number in topic.partitions}
+            numbers |= self.sessions[call.node.node_id] - forgotten
+        if request.session_epoch >= 0:
+            self.sessions[call.node.node_id] = numbers
+        return numbers
 
     def run(self, begin: dict[str, Any]) -> None:
         """Let the program run for some seconds, with wrong answers after the first one or from the beginning on."""
@@ -369,16 +388,16 @@ class World:
         self.clock.advance(0.5)
 
     def crowded(self) -> dict[tuple[Any, ...], int]:
-        """Return the keys with too many requests in a second, and how many there were."""
+        """Return the keys with too many requests, in a second or in all, and how many there were."""
         found: dict[tuple[Any, ...], int] = {}
         for key, times in self.times.items():
             for number, at in enumerate(times):
                 count = sum(at <= other < at + 1.0 for other in times[number : number + 2 * BUSY])
                 free = FREE * sum(at - 0.2 <= other < at + 1.0 for other in self.returned)
-                # Of two partitions; their ends of leader epochs are also looked up for gates.
-                partitions = 2 if self.client == "ordered" and key[0] in ("Fetch", "OffsetForLeaderEpoch") else 1
-                if count > PER_SECOND * partitions + free:
+                if count > PER_SECOND + free:
                     found[key] = max(count, found.get(key, 0))
+            if len(times) > self.most + FREE * len(self.returned):
+                found[(*key, "in all")] = len(times)
         return found
 
     def unexplained(self) -> Health | None:
@@ -399,7 +418,7 @@ class Outcome(NamedTuple):
 def outcome(story: Any) -> Outcome:
     """Run a story, and close the client."""
     client, script, begin = story
-    world, busy = World(client, script), None
+    world, busy = World(client, script, begin["backoff_ms"]), None
     try:
         world.run(begin)
     except BusyLoop as error:
@@ -418,8 +437,8 @@ def flip_assignment(call: Any, response: Any) -> None:
     response.assignment = HeartbeatAssignment(topic_partitions=[] if call.request.topic_partitions else [own])
 
 
-BEGIN = {"late": False, "seek": None, "move": False}
-IN_DOUBT = {"late": True, "seek": "epoch", "move": True}
+BEGIN = {"late": False, "seek": None, "move": False, "backoff_ms": 250}
+IN_DOUBT = {"late": True, "seek": "epoch", "move": True, "backoff_ms": 250}
 NOTHING = ("nothing",)
 
 
@@ -435,6 +454,11 @@ FOUND: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
     "sessions that end": ("assigned", {"Fetch": [NOTHING, change("top", Code.INVALID_FETCH_SESSION_EPOCH)]}, BEGIN),
     "every second Fetch is rejected": ("assigned", {"Fetch": [("codes", Code.KAFKA_STORAGE_ERROR), NOTHING]}, BEGIN),
     "heartbeats without an interval": ("consumer", {"ConsumerGroupHeartbeat": [change("number", 1, "set", 0)]}, BEGIN),
+    "every second commit is rejected": (
+        "consumer",
+        {"OffsetCommit": [change("code", 3, Code.UNKNOWN_LEADER_EPOCH), change("number", 0, "set", 2)]},
+        BEGIN | {"backoff_ms": 100},
+    ),
     "assignments that change": ("consumer", {"ConsumerGroupHeartbeat": [("edit", flip_assignment)]}, BEGIN),
     "no leader epochs": ("ordered", {"PartitionLeaderEpochsForPartitions": [change("empty", 0)]}, BEGIN),
 }
