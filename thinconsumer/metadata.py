@@ -489,16 +489,13 @@ class Metadata:
         known.topic_id = raw.topic_id if raw.topic_id != ZERO_UUID else known.topic_id
         known.internal = raw.is_internal
         self._set_error(known, None)
-        is_outdated = known.counts is not None and any(
-            0 <= p.leader_epoch < known.epochs.get(p.partition_index, -1) for p in raw.partitions
-        )
+        is_outdated = known.has_newer_counts(raw)
         found = {
             p.partition_index: known.newer(partition_info(name, p, version), self.nodes, refresh)
             for p in raw.partitions
         }
         if is_outdated:
-            # A change of the counts raises the leader epoch of every partition, so this broker may lag behind a change.
-            # A producer that took its counts would send records to partitions that their keys have left.
+            # A producer that took these counts would send records to partitions that their keys have left.
             found = known.partitions | found
         else:
             known.counts = PartitionCounts.checked(raw.initial_partition_count, raw.undeleted_partition_count)

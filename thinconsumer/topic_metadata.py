@@ -14,7 +14,7 @@ from .lazy_dataclass import dataclass, field
 from .linear_hashing import PartitionCounts
 from .types import PartitionInfo
 from .wire import ZERO_UUID
-from .wire.metadata import MetadataResponsePartition
+from .wire.metadata import MetadataResponsePartition, MetadataResponseTopic
 
 log = logging.getLogger(__name__)
 
@@ -112,6 +112,21 @@ class TopicMetadata:
         # The named leader gets requests with the newest epoch, which it rejects if it lags behind. Without requests
         # there would be no rejections, and the partition might have no leader for ever.
         return new._replace(leader_epoch=seen)
+
+    def has_newer_counts(self, raw: MetadataResponseTopic) -> bool:
+        """Return whether a response comes from a broker that lags behind a change of the partition count.
+
+        A change raises the leader epoch of every partition. A lower epoch that was proven, see :class:`EpochDoubt`,
+        therefore proves that the cluster has gone back to earlier counts, until the epoch rises again. Epochs of
+        partitions that are not read prove nothing: no leader rejects them.
+        """
+        if self.counts is None or raw.partition_count_epoch >= self.partition_count_epoch:
+            return False
+        epochs = {p.partition_index: p.leader_epoch for p in raw.partitions}
+        has_gone_back = any(
+            self.epochs.get(number) == lowered <= epochs.get(number, -1) for number, lowered in self.lowered.items()
+        )
+        return not has_gone_back and any(0 <= epoch < self.epochs.get(number, -1) for number, epoch in epochs.items())
 
     def refused(
         self, number: int, node_id: int, now: float, next_refresh: int, *, is_epoch_unknown: bool = True
