@@ -60,7 +60,7 @@ class Agenda:
         #: The keys of the owners that are due at once. A dict, which keeps the order in which they were touched.
         self.touched: dict[Hashable, None] = {}
         self.joining: dict[Hashable, None] = {}  #: Those of the owners that are due with the next step.
-        self.came_up_at = NEVER  #: The first time that came up in the last :meth:`take`.
+        self.due_at = NEVER  #: The first time in the agenda before the last :meth:`take`, which may not have come up.
         self._entries: list[tuple[float, int, Alarm]] = []  #: A heap.
         self._serial = count()  #: Makes entries of the same time comparable, without a comparison of alarms.
 
@@ -100,14 +100,14 @@ class Agenda:
     def take(self, now: float) -> dict[Hashable, None]:
         """Return the keys of all that is due, which is not due any more after this."""
         taken, self.touched = self.touched, {}
-        self.came_up_at = NEVER
+        self.due_at = at = self.next()
         entries = self._entries
-        while entries and entries[0][0] <= now and (at := self.next()) <= now:
-            self.came_up_at = min(at, self.came_up_at)
+        while at <= now:
             alarm = entries[0][2]
             taken[alarm.key] = None
             alarm.listed = NEVER
             heappop(entries)
+            at = self.next()
         if self.joining:
             taken.update(self.joining)
             self.joining = {}

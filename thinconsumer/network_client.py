@@ -370,7 +370,7 @@ class NetworkClient:
         The application did not poll between the time at which this step was due and ``now``. Moving the start by this
         delay excludes it from the outage.
         """
-        late = now - max(stepped_at, self._agenda.came_up_at)
+        late = now - max(stepped_at, self._agenda.due_at)
         self.outage_since = min(now, outage_since + max(0.0, late))
 
     def _serve_any(self, now: float) -> None:

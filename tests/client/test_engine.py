@@ -244,6 +244,71 @@ def test_all_managers_step_once_one_is_due(untimed):
     assert two.todo == []
 
 
+def test_a_request_that_cannot_be_sent_between_two_steps_has_its_answer_in_the_next_which_is_due_at_once(untimed):
+    """Otherwise its manager would wait for the answer until something else causes a step: with luck, a heartbeat."""
+    _, driver, engine, one, _ = untimed
+    one.ask(Target(99))
+    engine.touch("one")
+    engine.step_touched(driver.now())
+    assert engine.wake_at() == driver.now() and engine.is_due(driver.now()) and not one.answers
+    engine.step(driver.now())
+    assert one.answers and engine.wake_at() > driver.now() and not engine.is_due(driver.now())
+
+
+def test_managers_are_due_at_their_times_though_others_step_again_in_the_same_step(untimed):
+    _, driver, engine, one, two = untimed
+    at = driver.now() + 5.0
+    one.wake_at = lambda now: at
+    two.concerns_no_other = True
+    two.ask(Target(99))
+    engine.touch("one")
+    engine.touch("two")
+    engine.step(driver.now())
+    assert two.answers and engine.wake_at() == at
+
+
+def reach_node(made):
+    """Have node 2 answer a request."""
+    _, driver, engine, one, _ = made
+    engine.metadata.want(["t"])
+    run(driver, engine)
+    one.ask(Target(2), now=driver.now())
+    run(driver, engine)
+    assert one.answers.pop().response
+
+
+def test_after_a_long_pause_nothing_is_written_to_the_idle_connection(made):
+    """A load balancer has dropped such a connection: the request would wait for its timeout."""
+    cluster, driver, engine, one, _ = made
+    reach_node(made)
+    dials = len(cluster.network.dials)
+    driver.clock.advance(3600.0)
+    one.ask(Target(2), now=driver.now())
+    engine.touch("one")
+    engine.step_touched(driver.now())
+    run(driver, engine)
+    assert one.answers.pop().response and len(cluster.network.dials) > dials
+
+
+def test_an_outage_counts_no_pause_that_ends_with_a_step_of_what_was_touched(made):
+    """Otherwise a consumer that returns buffered records and polls once a minute soon raises NoBrokersAvailable."""
+    cluster, driver, engine, one, _ = made
+    reach_node(made)
+    for node in (1, 2):
+        cluster.kill(node)
+    one.ask(Target(2), timeout=1e6)
+    run(driver, engine, 2.0)
+    one.ask(Target(2), timeout=1e6)
+    run(driver, engine, 1.0)
+    before = driver.now() - engine.network.outage_since
+    driver.clock.advance(3600.0)
+    engine.touch("one")
+    engine.step_touched(driver.now())
+    driver.step(engine, driver.now())
+    engine.step(driver.now())
+    assert driver.now() - engine.network.outage_since < before + 5.0
+
+
 def test_an_engine_is_due_throughout_an_outage(made):
     """The network client decides in its steps that an outage is over: skipped steps would raise one that is."""
     cluster, driver, engine, one, _ = made

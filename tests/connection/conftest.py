@@ -99,7 +99,7 @@ class ConnectionBench:
     def due(self):
         """Return when the connection has something to do even if nothing is received."""
         self.alarm.clear()
-        self.connection.schedule()
+        self.connection.schedule(self.now)
         return self.alarm.at
 
     def reach(self, state):

@@ -49,7 +49,7 @@ class Racetrack:
     def due(self):
         """Return when the race has something to do even if nothing is received."""
         alarm = Agenda().alarm("race")
-        self.race.schedule(alarm)
+        self.race.schedule(alarm, self.now)
         benches = [made for made in [*self.benches.values(), *self.probes] if made.connection in self.race.open]
         return min([alarm.at, *(made.due() for made in benches)])
 

@@ -429,6 +429,14 @@ def test_a_connection_with_a_request_in_flight_is_not_idle(bench, metadata):
     assert made.due() == 60.0
 
 
+def test_a_connection_is_due_when_it_may_be_idle_though_its_request_may_take_longer(bench):
+    """Such as JoinGroup. The answer causes no step, and what is written before one goes to an idle connection."""
+    made = bench(max_idle=10.0).reach(READY)
+    made.now = 5.0
+    made.send(allowance=60.0)
+    assert made.due() == 15.0
+
+
 def test_bytes_count_as_use_at_the_last_poll_of_io_before_they_were_received(bench, metadata):
     """A program that pauses receives them late, and load balancers count from the time at which they have arrived."""
     made = bench(max_idle=10.0).reach(READY)

@@ -154,7 +154,7 @@ class Engine:
             has_sent = (self._step_many if everything or is_large else self._step_managers)(now, due, everything)
             if not has_sent or not (everything or self.agenda.touched or network.answers):
                 break  # no manager has anything to do in another round
-            due = self._step_network(now, self.agenda.take(-NEVER))
+            due.update(self._step_network(now, self.agenda.take(-NEVER)))
         self._schedule(now, () if everything else due)
         self.full_steps += everything
         return network.wants_driver()
@@ -216,7 +216,16 @@ class Engine:
         """Return when the driver and the engine must step next, even if nothing is received before."""
         if ALL in self.agenda.joining and not self._closing:
             self._schedule(self._now, ())
-        return self._now if self.network.wants_driver() else max(self._now, self.agenda.next())
+        if self.network.answers or self.network.wants_driver():
+            return self._now
+        return max(self._now, self.agenda.next())
+
+    def is_due(self, now: float) -> bool:
+        """Return whether :meth:`step` has something to do even if the driver has received nothing.
+
+        Requests that cannot be sent are answered at once, also between two steps.
+        """
+        return bool(self.network.answers) or self.agenda.is_due(now)
 
     @property
     def has_commands(self) -> bool:

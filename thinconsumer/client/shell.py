@@ -203,7 +203,7 @@ class Shell:
         now = driver.now()
         if everything:
             engine.touch()
-        if not is_called and not engine.agenda.is_due(now):
+        if not is_called and not engine.is_due(now):
             engine.skip(now)
         elif engine.step(now, holds):
             # Send the new requests now, before the call decodes records: the broker can then process them in the

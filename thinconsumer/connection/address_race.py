@@ -90,11 +90,11 @@ class AddressRace:
         while self._next_dial_at() <= horizon or (self._untried and not self.connections):
             self._dial_next(now)
 
-    def schedule(self, alarm: Alarm) -> None:
+    def schedule(self, alarm: Alarm, now: float) -> None:
         """Move an alarm forward to the time at which :meth:`step` is due even if nothing is received."""
         alarm.set_earlier(self._next_dial_at())
         for connection in self.open:
-            connection.schedule()
+            connection.schedule(now)
 
     @property
     def open(self) -> list[Connection]:

@@ -290,11 +290,11 @@ class Connection:
             log.debug("%s: closed, not used for %.0f s", self.where, now - self._used_at)
             self.close(None)
 
-    def schedule(self) -> None:
+    def schedule(self, now: float) -> None:
         """Move the route's alarm forward to the time at which :meth:`step` is due even if nothing is received."""
         if self.state in _SET_UP:
-            idle_at = self._used_at + self._settings.max_idle
-            self._alarm.set_earlier(self._answer_due() if self._in_flight else idle_at)
+            due = self._answer_due() if self._in_flight else self._used_at + self._settings.max_idle
+            self._alarm.set_earlier(min(due, now + self._settings.max_idle))  # an answer begins it, but causes no step
         elif not self.has_ended:
             self._alarm.set_earlier(self._setup_deadline)
 

@@ -206,8 +206,8 @@ class BrokerRoute:
         connection = self.connection
         if connection is None or self.queue or not connection.can_send(now):
             return False
-        if now >= connection.reauthenticate_at or request.deadline <= now:
-            return False
+        if now >= connection.reauthenticate_at or now >= self._alarm.at or request.deadline <= now:
+            return False  # a step that is due may close the connection, as idle for too long
         connection.send(request, now, request.deadline, now)
         return True
 
@@ -259,7 +259,7 @@ class BrokerRoute:
         alarm, connection = self._alarm, self.connection
         alarm.clear()
         if connection is not None:
-            connection.schedule()
+            connection.schedule(now)
             if now < self._connected_at + STABLE_AFTER and self._shared.outages.has(self._outage):
                 alarm.set_earlier(self._connected_at + STABLE_AFTER)
             if self.queue and connection.login_not_before > now:
@@ -267,7 +267,7 @@ class BrokerRoute:
             if self.queue and connection.throttled_until > now:
                 alarm.set_earlier(connection.throttled_until)
         elif self._race is not None:
-            self._race.schedule(alarm)
+            self._race.schedule(alarm, now)
         if self.state is RouteState.BACKING_OFF:
             alarm.set_earlier(self.not_before)
         for waiting in self.queue:

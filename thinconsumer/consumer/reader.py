@@ -273,7 +273,7 @@ class ConsumerCore:
             return False
         self._note_room()
         engine, driver = self.managers.engine, self.shell.driver
-        is_due = engine.agenda.is_due(now) or now >= self.watch.look_at
+        is_due = engine.is_due(now) or now >= self.watch.look_at
         if is_due or self._error_free_at != engine.full_steps:
             return False
         if driver.take_wakeup():
@@ -287,7 +287,7 @@ class ConsumerCore:
         engine = self.managers.engine
         if engine.agenda.touched:
             self.shell.step_touched()
-        if engine.agenda.is_due(now) or self.managers.buffer.queues or self._error_free_at != engine.full_steps:
+        if engine.is_due(now) or self.managers.buffer.queues or self._error_free_at != engine.full_steps:
             return False
         return self.callbacks is None or self.callbacks.next(now, every=True) is None
 
