@@ -131,9 +131,11 @@ class NetworkClient:
         return answers
 
     def log_in_waiting(self) -> None:
-        """Step the routes in which requests wait, since there may be credentials now."""
+        """Step what requests wait for, since there may be credentials now."""
         for route in self._shared.waiting:
             self._agenda.touch(route)
+        if self._any:
+            self._alarm.touch()
 
     def step(self, now: float, due: Collection[object]) -> list[str]:
         """Do what is due at ``now``: fail expired requests, close idle connections, connect, and write requests.

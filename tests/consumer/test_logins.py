@@ -168,6 +168,31 @@ def test_a_connection_waits_for_a_new_token_before_it_logs_in_again(world, read)
     assert consumer.metrics()["consumer-metrics"]["connection-creation-total"] == opened
 
 
+@pytest.mark.parametrize("is_connected", [True, False])
+def test_requests_that_wait_for_a_token_leave_once_the_provider_returns_one(world, read, is_connected):
+    """Otherwise they wait for the next refresh or timeout, if the provider is called within the poll that waits."""
+    w = world(security=dataclasses.replace(SECURITY, connections_max_reauth_ms=3_600_000))
+    tokens = Tokens(w, 300)
+    called_at = []
+
+    def provider():
+        called_at.append(w.clock.now())
+        return tokens()
+
+    consumer = w.consumer(T0, **BEARER, sasl_oauth_token_provider=provider)
+    w.append(1)
+    if is_connected:
+        read(consumer, 1)
+        w.clock.advance(310)
+    tokens.error = RuntimeError("vault is sealed")
+    with pytest.raises(SaslAuthenticationFailedError, match="vault is sealed"):
+        consumer.poll(5000)
+    tokens.error = None
+    w.append(1)
+    assert read(consumer, 1)[0]
+    assert w.clock.now() - called_at[-1] < 1.0
+
+
 @pytest.mark.parametrize(("fault", "word"), [("raises", "vault is sealed"), ("expired", "the token has expired")])
 def test_sessions_that_cannot_be_renewed_are_raised_and_in_health(world, read, fault, word):
     """Each connection is open, but its session has ended, and there is no token to log in again with."""

@@ -234,6 +234,7 @@ class Shell:
             else:
                 logins.provided(returned, self.driver.now())
             self.engine.touch()
+            self.engine.network.log_in_waiting()
 
     def wait_until(
         self,
