@@ -94,6 +94,18 @@ def test_later_times_add_no_entries():
     assert len(agenda._entries) == 1
 
 
+def test_an_alarm_that_is_near_and_far_in_turn_keeps_its_far_entry():
+    """As that of a producer, which has a batch to send or the deadline of one in flight: a thousand times a second."""
+    agenda = Agenda()
+    agenda.alarm("other").set(5000.0)  # between the near and the far times
+    alarm = agenda.alarm("a")
+    for now in range(1000):
+        alarm.set(9000.0 + now)
+        alarm.set(float(now))
+        assert agenda.take(now) == {"a": None}
+    assert len(agenda._entries) <= 3
+
+
 @pytest.mark.parametrize("line", range(3))
 def test_an_interrupted_set_leaves_no_time_without_an_entry(line, monkeypatch):
     agenda = Agenda()
@@ -111,7 +123,7 @@ def test_an_interrupted_set_leaves_no_time_without_an_entry(line, monkeypatch):
             alarm.set(5.0)
     else:
         agenda.enter(5.0, alarm)
-        alarm.listed = 5.0  # and Ctrl-C comes before ``at`` is set
+        alarm.listed.append(5.0)  # and Ctrl-C comes before ``at`` is set
     assert agenda.take(5.0) == {}
     assert agenda.take(9.0) == {"a": None}
     agenda.rebuild([alarm])

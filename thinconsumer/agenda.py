@@ -27,16 +27,18 @@ class Alarm:
     def __init__(self, agenda: Agenda, key: Hashable) -> None:
         self.key = key  #: What :meth:`Agenda.take` returns when the time has come.
         self.at = NEVER  #: When the owner is due; NEVER if the alarm is not set.
-        self.listed = NEVER  #: For the agenda: the first time for which it has an entry; NEVER if it has none.
+        #: For the agenda: the times for which it has entries, the first one last, behind NEVER. An alarm that is near
+        #: and far in turn keeps its far entry: a new one each time would fill the heap.
+        self.listed = [NEVER]
         self._agenda = agenda
 
     def set(self, at: float) -> None:
         """Make the owner due at a time, in place of the time before. NEVER: at no time."""
-        if at < self.listed:
+        if at < self.listed[-1]:
             # The entry comes first: if Ctrl-C came between the lines, an entry too many would be noticed when it comes
             # up, and one too few never.
             self._agenda.enter(at, self)
-            self.listed = at
+            self.listed.append(at)
         self.at = at
 
     def set_earlier(self, at: float) -> None:
@@ -87,9 +89,9 @@ class Agenda:
         entries = self._entries
         while entries:
             at, _, alarm = entries[0]
-            if alarm.at == alarm.listed == at:
+            if alarm.at == at:
                 return at
-            self._replace(at, alarm)
+            self._remove_first(alarm)
         return NEVER
 
     def is_due(self, now: float) -> bool:
@@ -105,23 +107,23 @@ class Agenda:
         while at <= now:
             alarm = entries[0][2]
             taken[alarm.key] = None
-            alarm.listed = NEVER
-            heappop(entries)
+            self._remove_first(alarm)
             at = self.next()
         if self.joining:
             taken.update(self.joining)
             self.joining = {}
         return taken
 
-    def _replace(self, at: float, alarm: Alarm) -> None:
-        """Replace the first entry, of an alarm that has another time now.
+    def _remove_first(self, alarm: Alarm) -> None:
+        """Remove the first entry, which is this alarm's. If the alarm was moved to a later time, enter that time.
 
         In this order, Ctrl-C between two lines leaves an entry too many, and never one too few.
         """
-        if alarm.listed == at:  # else the alarm has an earlier entry, which has come up, or a later one
-            if alarm.at < NEVER:
-                self.enter(alarm.at, alarm)
-            alarm.listed = alarm.at
+        at = self._entries[0][0]
+        if alarm.listed[-1] == at:
+            alarm.listed.pop()
+        if alarm.at > at:
+            alarm.set(alarm.at)
         heappop(self._entries)
 
     def rebuild(self, alarms: Iterable[Alarm]) -> None:
@@ -132,4 +134,4 @@ class Agenda:
         self._entries = [(alarm.at, next(self._serial), alarm) for alarm in kept if alarm.at < NEVER]
         heapify(self._entries)
         for alarm in kept:
-            alarm.listed = alarm.at
+            alarm.listed = [NEVER, alarm.at] if alarm.at < NEVER else [NEVER]
