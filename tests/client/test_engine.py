@@ -320,8 +320,9 @@ def test_an_engine_is_due_throughout_an_outage(made):
     assert engine.agenda.is_due(driver.now())
 
 
-def test_a_request_that_waited_for_a_token_is_dialled_for_when_the_token_arrives():
-    """Otherwise the first call of a consumer that gets its token from an endpoint waits until its timeout."""
+@pytest.fixture
+def fetching_token():
+    """Return (driver, engine, manager) of a client that gets its token from an endpoint."""
     options = ClientOptions.from_options(
         bootstrap_servers="localhost:9092",
         security_protocol="SASL_PLAINTEXT",
@@ -332,7 +333,24 @@ def test_a_request_that_waited_for_a_token_is_dialled_for_when_the_token_arrives
     )
     driver = MemoryCluster(1, {"t": 1}).driver()
     asks = Asks()
-    engine = Engine(options, driver.random, Metadata(options, driver.random), (asks,), driver.wall_time)
+    return driver, Engine(options, driver.random, Metadata(options, driver.random), (asks,), driver.wall_time), asks
+
+
+def test_a_fetch_of_a_token_is_due_at_its_time_though_only_another_manager_was_touched(fetching_token):
+    """The driver's calls change that time: once connected, the timeout of the response takes effect."""
+    driver, engine, _ = fetching_token
+    engine.step(driver.now())
+    at = driver.now() + 1.0
+    engine.logins.wake_at = lambda now: at
+    engine.take_commands()
+    engine.touch("asks")
+    engine.step(driver.now())
+    assert engine.wake_at() == at
+
+
+def test_a_request_that_waited_for_a_token_is_dialled_for_when_the_token_arrives(fetching_token):
+    """Otherwise the first call of a consumer that gets its token from an endpoint waits until its timeout."""
+    driver, engine, asks = fetching_token
     now = driver.now()
     asks.ask(now=now)
     engine.step(now)

@@ -209,6 +209,8 @@ class Engine:
             names = self._by_name
         elif self.metadata.refresh_reason is not None:
             names = [*names, self.metadata.asker]  # any manager may request a refresh in its step
+        if self.logins is not None:
+            names = [*names, self.logins.asker]  # the driver's calls change the fetch of a token
         for name in names:
             self._alarms[name].set(self._by_name[name].wake_at(now))
 
