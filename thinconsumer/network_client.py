@@ -146,7 +146,7 @@ class NetworkClient:
         if self._polls.at > self._horizon:
             self._horizon = self._polls.at  # deadlines pass up to the last poll of I/O
         since, self._stepped_at = self._stepped_at, now
-        if not due:
+        if not (due or self._any or self._leaving or self._shared.waiting or self.outage_since is not None):
             return []
         if self.outage_since is not None:
             self._shift_outage(self.outage_since, now, since)
@@ -160,8 +160,6 @@ class NetworkClient:
             self._serve_any(now)
         reasons = self._doubts(now)
         self._update_outage(now)
-        if self._any or self._leaving or self._shared.waiting or self.outage_since is not None:
-            self._agenda.join(self)
         return reasons
 
     def _doubts(self, now: float) -> list[str]:

@@ -277,6 +277,17 @@ def reach_node(made):
     assert one.answers.pop().response
 
 
+def test_a_request_that_waits_for_one_broker_makes_no_step_due(made):
+    """Otherwise each poll that returns a buffered record of another broker would wait for I/O."""
+    cluster, driver, engine, one, _ = made
+    reach_node(made)
+    cluster.network.black_hole("kafka1", 9092)
+    one.ask(Target(1, "group"), now=driver.now())
+    run(driver, engine, 0.1)
+    assert engine.network.in_flight(Target(1, "group")) == 1 and engine.network.outage_since is None
+    assert not engine.is_due(driver.now()) and engine.wake_at() > driver.now()
+
+
 def test_after_a_long_pause_nothing_is_written_to_the_idle_connection(made):
     """A load balancer has dropped such a connection: the request would wait for its timeout."""
     cluster, driver, engine, one, _ = made
@@ -317,7 +328,7 @@ def test_an_engine_is_due_throughout_an_outage(made):
     one.ask()
     run(driver, engine, 3.0)
     assert engine.network.outage_since is not None
-    assert engine.agenda.is_due(driver.now())
+    assert engine.is_due(driver.now())
 
 
 @pytest.fixture

@@ -225,9 +225,10 @@ class Engine:
     def is_due(self, now: float) -> bool:
         """Return whether :meth:`step` has something to do even if the driver has received nothing.
 
-        Requests that cannot be sent are answered at once, also between two steps.
+        Requests that cannot be sent are answered at once, also between two steps. An outage may end in any step.
         """
-        return bool(self.network.answers) or self.agenda.is_due(now)
+        network = self.network
+        return bool(network.answers) or network.outage_since is not None or self.agenda.is_due(now)
 
     @property
     def has_commands(self) -> bool:
