@@ -156,6 +156,7 @@ class Barrier(KeyGatekeeper[BarrierTopic]):
         added, topic.existing = existing - topic.existing, existing
         if added and topic.is_known:
             topic.begin(added, now)
+            topic.is_known = False  # what was committed since the last look is started, and is waited for
 
     # --- holds ---
 
@@ -227,8 +228,8 @@ class Barrier(KeyGatekeeper[BarrierTopic]):
         self._committed = found
         for topic in self._asked_about:
             started = {tp.partition for tp in found if tp.topic == topic.name}
+            topic.new -= started
             if topic.is_known:
-                topic.new -= started
                 continue
             topic.is_known = True
             # Without any commit the group is new, and all partitions are started together.
