@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+from thinconsumer.agenda import Agenda
 from thinconsumer.config import ConsumerConfig
 from thinconsumer.connection.request import ANY_NODE, Request, Target
 from thinconsumer.driver import Driver
@@ -22,7 +23,8 @@ class Asker:
     def __init__(self, driver: Driver, bootstrap: Any) -> None:
         self.driver = driver
         config = ConsumerConfig.from_options(bootstrap_servers=bootstrap, metadata_recovery_strategy="none")
-        self._links = NetworkClient(config, driver.random)
+        self._agenda = Agenda()
+        self._links = NetworkClient(config, driver.random, agenda=self._agenda)
 
     # -- the endpoint that the driver sees
 
@@ -41,7 +43,7 @@ class Asker:
         self._links.resolved(*answer)
 
     def wake_at(self) -> float:
-        return self._links.wake_at()
+        return self.driver.now() if self._links.wants_driver() else self._agenda.next()
 
     # -- asking
 
@@ -58,7 +60,7 @@ class Asker:
         request = Request("asker", type(message), target, lambda version: message, now + PATIENCE, max_version=maximum)
         self._links.send(request, now)
         while True:
-            self._links.step(self.driver.now())
+            self._step()
             for answer in self._links.take_answers():
                 if answer.error is not None:
                     raise answer.error
@@ -77,8 +79,12 @@ class Asker:
         """Let time pass."""
         deadline = self.driver.now() + seconds
         while self.driver.now() < deadline:
-            self._links.step(self.driver.now())
+            self._step()
             self.driver.step(self, deadline)
+
+    def _step(self) -> None:
+        now = self.driver.now()
+        self._links.step(now, list(self._agenda.take(now)))
 
     def metadata(self, topic: str | None = None) -> Any:
         """Return what any broker knows; nodes become known by it."""

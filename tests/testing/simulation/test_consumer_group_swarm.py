@@ -50,7 +50,9 @@ def test_members_subscribe_by_a_regular_expression_of_the_broker():
 def test_a_partition_of_a_topic_that_its_owner_does_not_match_is_wrong():
     swarm = with_broker_patterns()
     group = swarm.groups[0]
-    swarm.sim.run_until(lambda: any(member.assignment() for member in group.running()), 60)
+    swarm.sim.run_until(
+        lambda: any(member.assignment() for member in group.running()) and not swarm.what_is_wrong(), 60
+    )
     owner = next(member for member in group.running() if member.assignment())
     owner.topics = ["another"]
     assert "but subscribes to another" in swarm.what_is_wrong()
