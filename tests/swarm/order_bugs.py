@@ -80,11 +80,6 @@ def decide_with_an_earlier_start(decide_start, self, log_start):
     return decide_start(self, None if log_start is None else log_start - 1)
 
 
-def epochs_found_as_before(epochs_found, self, found, creation=()):
-    self._creation = creation
-    epochs_found(self, found, creation)
-
-
 # -- brokers and producers
 
 
@@ -131,9 +126,6 @@ ORDER_BUGS = (
     ordered("a change holds nothing", returns(Hold, "hold_unfetched")),
     ordered("new partitions begin without a hold", Plant(Hold, "decide_start", decide_without_gates)),
     ordered("the end of a deleted partition is not awaited", Plant(gates, "_awaited", awaited_without_ends)),
-    ordered(
-        "a partition that was added again keeps its gate open", Plant(Hold, "epochs_found", epochs_found_as_before)
-    ),
     ordered("the gate of an heir is one epoch late", Plant(gates, "_awaited", awaited_one_epoch_late)),
     ordered(
         "a deleted partition is awaited up to its first leader epoch only",
