@@ -11,6 +11,7 @@ import pytest
 
 from thinconsumer import Consumer, KafkaError, TopicPartition
 from thinconsumer.client import Engine
+from thinconsumer.client.engine import ALL
 from thinconsumer.testing import MemoryCluster, Network
 from thinconsumer.types import OffsetAndMetadata
 from thinconsumer_testing.broker.controller import ControllerError
@@ -70,10 +71,10 @@ def checked(monkeypatch):
         after = state(owners, {})
         assert before == after, f"managers that were not due at {now} changed {difference(before, after)}"
 
-    def step_managers_and_check(engine, now, names, everything):
-        if not everything:
+    def step_managers_and_check(engine, now, names):
+        if ALL not in names:
             check(engine, names, now)
-        return step_managers(engine, now, names, everything)
+        return step_managers(engine, now, names)
 
     def skip_and_check(engine, now):
         skip(engine, now)

@@ -136,7 +136,6 @@ class Engine:
             self.logins.step(now)
             network.log_in_waiting()
         due = self._step_network(now, self.agenda.take(now))
-        everything = False
         for _ in range(ROUNDS_MAX):
             is_large = False
             for answer in network.take_answers():
@@ -147,16 +146,15 @@ class Engine:
                 due[asker if handle(answer, now) else ALL] = None
                 if answer.response is not None:
                     self.record_exchange((now, answer.sent_size, answer.size, (now - answer.sent_at) * 1000))
-            everything = everything or ALL in due
-            if holds is not None and due and not everything and holds(due):
+            if holds is not None and due and ALL not in due and holds(due):
                 self.agenda.touched.update(due)
                 return network.wants_driver()
-            has_sent = (self._step_many if everything or is_large else self._step_managers)(now, due, everything)
-            if not has_sent or not (everything or self.agenda.touched or network.answers):
+            has_sent = (self._step_many if is_large or ALL in due else self._step_managers)(now, due)
+            if not has_sent or not (ALL in due or self.agenda.touched or network.answers):
                 break  # no manager has anything to do in another round
             due.update(self._step_network(now, self.agenda.take(-NEVER)))
-        self._schedule(now, () if everything else due)
-        self.full_steps += everything
+        self._schedule(now, due)
+        self.full_steps += ALL in due
         return network.wants_driver()
 
     def step_touched(self, now: float) -> None:
@@ -167,13 +165,10 @@ class Engine:
         self._now = now
         self.steps += 1
         due = self._step_network(now, self.agenda.take(-NEVER))
-        if ALL in due:  # a call has changed something since the last step
-            self._step_many(now, due, True)
-            self._schedule(now, ())
-            self.full_steps += 1
-        elif due:
-            self._step_managers(now, due, False)
+        if due:  # ALL, if a call has changed something since the last step
+            (self._step_many if ALL in due else self._step_managers)(now, due)
             self._schedule(now, due)
+            self.full_steps += ALL in due
 
     def _step_network(self, now: float, due: dict[Hashable, None]) -> dict[Hashable, None]:
         """Step the routes among what is due; return the names of managers among it."""
@@ -185,11 +180,11 @@ class Engine:
             due[ALL] = None
         return due
 
-    def _step_managers(self, now: float, names: Collection[Hashable], everything: bool) -> bool:
-        """Step all managers, or those with these names, and send their requests; return whether there were any."""
+    def _step_managers(self, now: float, names: Collection[Hashable]) -> bool:
+        """Step these managers, or for :data:`ALL` every one, and send their requests; return whether there were any."""
         requests: list[Request] = []
         for name, manager in self._by_name.items():
-            if everything or name in names:
+            if name in names or ALL in names:
                 requests += manager.step(now)
         if self._metadata_seen != self.metadata.version or self.metadata.rebootstrap_reason is not None:
             self._follow_metadata(now)
@@ -200,17 +195,18 @@ class Engine:
         return bool(requests)
 
     @garbage_collection_paused  # with thousands of partitions, a step makes as many objects
-    def _step_many(self, now: float, names: Collection[Hashable], everything: bool) -> bool:
-        return self._step_managers(now, names, everything)
+    def _step_many(self, now: float, names: Collection[Hashable]) -> bool:
+        return self._step_managers(now, names)
 
     def _schedule(self, now: float, names: Collection[Hashable]) -> None:
-        """Set the alarms of all managers, or, if only some have stepped, of those with these names."""
-        if not names:
+        """Set the alarms of the managers with these names; of all, if :data:`ALL` or none have stepped."""
+        if not names or ALL in names:
             names = self._by_name
-        elif self.metadata.refresh_reason is not None:
-            names = [*names, self.metadata.asker]  # any manager may request a refresh in its step
-        if self.logins is not None:
-            names = [*names, self.logins.asker]  # the driver's calls change the fetch of a token
+        else:
+            if self.metadata.refresh_reason is not None:
+                names = [*names, self.metadata.asker]  # any manager may request a refresh in its step
+            if self.logins is not None:
+                names = [*names, self.logins.asker]  # the driver's calls change the fetch of a token
         for name in names:
             self._alarms[name].set(self._by_name[name].wake_at(now))
 

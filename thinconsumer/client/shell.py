@@ -159,7 +159,7 @@ class Shell:
         """
         if self._attend is not None:
             self._attend(self.driver.now())
-        return self._run(deadline, may_wake, everything=True)
+        return self.run_due(deadline, may_wake=may_wake, everything=True)
 
     def step_touched(self) -> None:
         """Step the managers that the last step has left out. The driver's next step sends their requests."""
@@ -174,21 +174,17 @@ class Shell:
         self.step_interrupted = False
 
     def run_due(
-        self, deadline: float, *, may_wake: bool = True, holds: Callable[[Collection[Hashable]], bool] | None = None
-    ) -> float:
-        """Do the same as :meth:`run_once`, but step only managers that are due or touched (:meth:`Engine.touch`).
-
-        ``holds`` is passed to :meth:`Engine.step`.
-        """
-        return self._run(deadline, may_wake, holds=holds)
-
-    def _run(
         self,
         deadline: float,
-        may_wake: bool,
+        *,
+        may_wake: bool = True,
         everything: bool = False,
         holds: Callable[[Collection[Hashable]], bool] | None = None,
     ) -> float:
+        """Do the same as :meth:`run_once`, but step only managers that are due or touched (:meth:`Engine.touch`).
+
+        With ``everything``, all managers step after the wait. ``holds`` is passed to :meth:`Engine.step`.
+        """
         driver, engine = self.driver, self.engine
         if engine.logins is not None:
             self._get_credentials(engine.logins)
