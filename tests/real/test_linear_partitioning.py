@@ -11,14 +11,14 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 from proving.java import compile_java, run_java
 from realkafka import Administration
-from realkafka.produce import confluent_producer, kafka_python_producer
+from realkafka.produce import confluent_producer, kafka_python_producer, writing
 
 from thinconsumer import Consumer, TopicPartition
 from thinconsumer.partitioning import ConfluentPartitioner, kafka_python_partitioner, partition
@@ -66,33 +66,17 @@ def with_confluent(bootstrap: str, topic: str, stopping: threading.Event) -> Non
     assert producer.flush(60) == 0
 
 
-@contextmanager
-def producers(kafka: Administration, topic: str, classes: Path) -> Iterator[None]:
+def producers(kafka: Administration, topic: str, classes: Path) -> AbstractContextManager[None]:
     """Let the three producers write while the block runs, and until they are done."""
-    stopping, errors = threading.Event(), []
-
-    def run(write: Callable[..., Any], *arguments: Any, **options: Any) -> None:
-        try:
-            write(*arguments, **options)
-        except Exception as error:  # noqa: BLE001 - raised below
-            errors.append(error)
-
+    stopping = threading.Event()
     options = "partitioner.class=LinearHashingPartitioner", f"linear.hashing.initial={topic}:{INITIAL}"
     java = "ProduceKeys.java", kafka.bootstrap, topic, str(KEYS), str(WRITING_S), str(MAX_AGE_MS), *options
-    threads = [
-        threading.Thread(target=run, args=(with_kafka_python, kafka.bootstrap, topic, stopping)),
-        threading.Thread(target=run, args=(with_confluent, kafka.bootstrap, topic, stopping)),
-        threading.Thread(target=run, args=(run_java, *java), kwargs={"classes": classes}),
-    ]
-    for thread in threads:
-        thread.start()
-    try:
-        yield
-    finally:
-        stopping.set()
-        for thread in threads:
-            thread.join()
-    assert errors == []
+    return writing(
+        stopping,
+        partial(with_kafka_python, kafka.bootstrap, topic, stopping),
+        partial(with_confluent, kafka.bootstrap, topic, stopping),
+        partial(run_java, *java, classes=classes),
+    )
 
 
 class Group:

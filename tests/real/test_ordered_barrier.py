@@ -10,13 +10,14 @@ import itertools
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
+from functools import partial
 from typing import Any
 
 import pytest
 from proving.java import run_java
 from realkafka import Administration
-from realkafka.produce import confluent_producer, kafka_python_producer
+from realkafka.produce import confluent_producer, kafka_python_producer, writing
 
 from thinconsumer import Consumer
 from thinconsumer.linear_hashing import partition_of
@@ -77,33 +78,15 @@ def with_confluent(bootstrap: str, topic: str, choose: Choose, stopping: threadi
     assert producer.flush(60) == 0
 
 
-@contextmanager
-def producers(kafka: Administration, topic: str, choose: Choose) -> Iterator[None]:
+def producers(kafka: Administration, topic: str, choose: Choose) -> AbstractContextManager[None]:
     """Let all producers write while the block runs, and until they are done."""
-    stopping, errors = threading.Event(), []
-
-    def run(write: Callable[..., Any], *args: Any) -> None:
-        try:
-            write(*args)
-        except Exception as error:  # noqa: BLE001 - raised below
-            errors.append(error)
-
-    threads = [
-        threading.Thread(target=run, args=(write, kafka.bootstrap, topic, choose, stopping))
-        for write in (with_kafka_python, with_confluent)
-    ]
+    stopping = threading.Event()
+    about = kafka.bootstrap, topic, choose, stopping
+    writers: list[Callable[[], object]] = [partial(with_kafka_python, *about), partial(with_confluent, *about)]
     if choose is modulo:
         java = "ProduceKeys.java", kafka.bootstrap, topic, str(KEYS), str(WRITING), str(MAX_AGE_MS)
-        threads.append(threading.Thread(target=run, args=(run_java, *java)))
-    for thread in threads:
-        thread.start()
-    try:
-        yield
-    finally:
-        stopping.set()
-        for thread in threads:
-            thread.join()
-    assert errors == []
+        writers.append(partial(run_java, *java))
+    return writing(stopping, *writers)
 
 
 class Group:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 from .admin import quiet_kafka_python
@@ -151,3 +151,29 @@ class SteadyProducer:
             self.errors.append(str(error))
         else:
             self.acknowledged[message.partition()] += 1
+
+
+@contextlib.contextmanager
+def writing(stopping: threading.Event, *writers: Callable[[], object]) -> Iterator[None]:
+    """Run each writer in a thread while the block runs, then set ``stopping`` and wait until all have ended.
+
+    Raises: AssertionError, if a writer has raised.
+    """
+    errors: list[Exception] = []
+
+    def run(write: Callable[[], object]) -> None:
+        try:
+            write()
+        except Exception as error:  # noqa: BLE001 - raised below
+            errors.append(error)
+
+    threads = [threading.Thread(target=run, args=(write,)) for write in writers]
+    for thread in threads:
+        thread.start()
+    try:
+        yield
+    finally:
+        stopping.set()
+        for thread in threads:
+            thread.join()
+    assert errors == []
