@@ -74,7 +74,7 @@ def engine() -> Iterator[dict[str, str]]:
 
 @contextlib.contextmanager
 def own_engine(folder: Path, environment: dict[str, str]) -> Iterator[None]:
-    """Run a Docker engine whose files are all in ``folder``, and which leaves the machine's network alone."""
+    """Run a Docker engine that keeps all its files in ``folder`` and changes nothing of the machine's network."""
     options = [
         "--host", environment["DOCKER_HOST"], "--data-root", folder / "data", "--exec-root", folder / "exec",
         "--pidfile", folder / "pid", "--bridge", "none", "--iptables=false",

@@ -210,7 +210,7 @@ class Metadata:
     def hint_leader(self, tp: TopicPartition, node: Node | None, leader: int, epoch: int) -> bool:
         """Accept a leader named in a Fetch error (KIP-951) if its epoch is newer; return whether it was accepted.
 
-        Of counted topics it is only accepted for one whose partition count has never changed. Otherwise the
+        A counted topic's leader is only accepted if the topic's partition count has never changed. Otherwise the
         epoch may be from after another change, of which the response says nothing: after 2, 4 and 2 partitions, a
         Fetch with the new epoch and the old count would be answered with records that have to be held. A broker that
         knows of a change names no leader.

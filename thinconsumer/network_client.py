@@ -1,6 +1,7 @@
 """All connections of one client: chooses the broker for a request, dials and redials, and reports outages.
 
 Owns the routes: one per target (a node and one of the channels to it: Fetch, say), and one per bootstrap server in use.
+Which of them have to step is in the agenda (``agenda.py``); the engine passes them to :meth:`NetworkClient.step`.
 
 * A request for a node waits for the route to that node. When an attempt to connect fails, the request gets that error
   at once; a request sent during the backoff waits for the next attempt. A request for a node that metadata does not

@@ -1,4 +1,4 @@
-"""What a client says of a time in which no broker can be reached, and how often it is logged."""
+"""The outage of all brokers: its description, and how often it is logged."""
 
 import logging
 import random

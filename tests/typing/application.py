@@ -133,7 +133,7 @@ def subscribing() -> set[str]:
 
 
 def testing() -> list[int]:
-    """What thinconsumer-testing installs has types under its names in thinconsumer."""
+    """Use ``thinconsumer.testing`` and ``thinconsumer.broker`` with the types of thinconsumer-testing."""
     with BrokerProcess(3, {"orders": 6}) as broker:
         process_id: int | None = broker.pid
     cluster = MemoryCluster(2, topics={"orders": 1})

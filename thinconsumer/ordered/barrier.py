@@ -58,7 +58,8 @@ class BarrierTopic(HeldTopic):
         self.topic_id = topic_id
         self.existing: frozenset[int] = frozenset()
         self.new: set[int] = set()  #: Partitions without a committed offset that were added to those of the group.
-        self.is_known = False  #: Whether the committed offsets, which show the started partitions, have arrived.
+        #: Whether the committed offsets, which show the started partitions, have arrived since the topic last grew.
+        self.is_known = False
         self.began_at = 0.0  #: When this consumer has seen the last change.
         self.ends_before = EpochEnds(name, keeps_lowest=True)  #: The ends when the change was seen.
         self.ends_after = EpochEnds(name, keeps_lowest=True)  #: The ends after the grace time.
