@@ -36,56 +36,6 @@ def taken(queue: CommitQueue) -> dict[TopicPartition, int]:
     return {tp: entry.value.offset for tp, entry in queue.take("g").items()}
 
 
-def test_calls_are_merged_and_settled_together(queue):
-    """The last offset wins, and settles earlier calls, too."""
-    first, second = add(queue, (A, 5), (B, 5)), add(queue, (A, 2))
-    entries = queue.take("g")
-    assert {tp: entry.value.offset for tp, entry in entries.items()} == {A: 2, B: 5}
-    queue.written(A, entries[A])
-    assert second.call.done
-    assert not first.call.done
-    queue.written(B, entries[B])
-    assert first.call.done
-    assert queue.idle
-
-
-def test_a_newer_offset_replaces_one_that_is_put_back(queue):
-    """Both calls wait for it."""
-    first = add(queue, (A, 5))
-    entries = queue.take("g")
-    second = add(queue, (A, 2))
-    queue.put_back(A, entries[A])
-    entries = queue.take("g")
-    assert entries[A].value.offset == 2
-    queue.written(A, entries[A])
-    assert first.call.done
-    assert second.call.done
-
-
-def test_delayed_partition_keeps_newer_commits_with_it(queue):
-    add(queue, (A, 5))
-    entries = queue.take("g")
-    add(queue, (A, 6))
-    queue.put_back(A, entries[A], delayed=True)
-    add(queue, (A, 7), (B, 1))
-    assert taken(queue) == {B: 1}
-    queue.release()
-    assert taken(queue) == {A: 7}
-
-
-def test_the_error_of_a_settled_call_names_the_failed_partitions(queue):
-    """The others were written."""
-    call = add(queue, (A, 1), (B, 1), (C, 1)).call
-    entries = queue.take("g")
-    queue.failed(A, entries[A], LATE)
-    queue.written(B, entries[B])
-    assert not call.done
-    queue.failed(C, entries[C], LATE)
-    with pytest.raises(CommitFailedError) as caught:
-        call.result()
-    assert caught.value.partitions == (A, C)
-
-
 def test_deadlines_pass_independently_of_the_call_order(queue):
     slow, quick = add(queue, (A, 1), deadline=60), add(queue, (A, 2), deadline=5)
     assert queue.due_at() == 5
@@ -108,14 +58,6 @@ def test_deadlines_of_settled_calls_do_not_pile_up(queue):
         queue.expired(1.0)
     assert len(queue._deadlines) < 100
     assert queue.due_at() == float("inf") or queue.expired(5000.0) == []
-
-
-def test_offsets_of_settled_or_abandoned_calls_are_not_sent(queue):
-    late, gone = add(queue, (A, 1), deadline=5), add(queue, (B, 1))
-    queue.fail_call(late, LATE)
-    gone.call.abandoned = True
-    assert taken(queue) == {}
-    assert queue.expired(1.0) == [gone]
 
 
 def test_calls_without_offsets_wait_for_the_calls_before_them(queue):

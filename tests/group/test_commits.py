@@ -13,7 +13,7 @@ from thinconsumer.group.identity import Identity
 from thinconsumer.types import OffsetAndMetadata, TopicPartition
 from thinconsumer.wire.error_codes import Code, to_error
 
-A, B, C = (TopicPartition("t", n) for n in range(3))
+A, B = (TopicPartition("t", n) for n in range(2))
 
 
 # -- sending
@@ -325,29 +325,6 @@ def test_a_partition_missing_in_the_response_is_retried(world):
 # -- membership
 
 
-def test_a_commit_rejected_in_a_rebalance_is_retried_in_the_new_generation(world):
-    """REBALANCE_IN_PROGRESS and, during a written join, ILLEGAL_GENERATION end neither member id nor generation."""
-    for code, told in ((Code.REBALANCE_IN_PROGRESS, 1), (Code.ILLEGAL_GENERATION, 0)):
-        world.membership.told.clear()
-        before = world.membership.identity
-        call = world.add((A, 7))
-        sent = world.one()
-        world.membership.rebalancing = True
-        world.answer(sent, code)
-        assert world.membership.told == [(code, before)] * told
-        assert world.membership.identity == before
-        world.now += 10
-        assert world.sent() == []
-        assert not call.done
-        world.membership.identity = before.joined(before.generation_id + 1, "me")
-        assert world.sent() == []
-        world.membership.rebalancing = False
-        sent = world.one()
-        assert sent.stamp == (before.generation_id + 1, "me")
-        world.answer(sent)
-        call.result()
-
-
 def test_rebalance_in_progress_in_a_commit_response_makes_the_member_rejoin(world):
     """The commit is retried meanwhile, with backoff, in the same generation."""
     call = world.add((A, 7))
@@ -434,34 +411,6 @@ def test_after_a_lost_membership_commits_fail_at_once(world):
     assert world.commits.queue.idle
 
 
-def test_commits_before_the_first_join_fail_at_once(world):
-    """A kept offset would become a commit with manual assignment after unsubscribe()."""
-    world.membership.identity = Identity("g")
-    call = world.add((A, 7))
-    assert world.failure(call).reason == "unknown_member"
-    world.membership.rebalancing = True
-    assert isinstance(world.failure(world.add((A, 7))), RebalanceInProgressError)
-    world.membership.is_member = False
-    assert world.sent() == []
-
-
-def test_unsubscribing_fails_the_commits_of_the_membership(world):
-    """Without a generation they could reset the new owner's offsets."""
-    call = world.add((A, 7))
-    world.membership.is_member = False
-    assert world.sent() == []
-    assert world.failure(call).reason == "unknown_member"
-
-
-def test_subscribing_fails_the_commits_of_a_manual_assignment(world):
-    """Other members may own the partitions."""
-    world.membership.is_member = False
-    call = world.add((A, 7))
-    world.membership.is_member = True
-    assert world.sent() == []
-    assert world.failure(call).reason == "refused"
-
-
 @pytest.mark.parametrize(
     ("code", "reason", "told"),
     [
@@ -539,17 +488,3 @@ def test_a_commit_with_manual_assignment_in_a_group_with_members_fails(world):
     world.answer(world.one(), Code.UNKNOWN_MEMBER_ID)
     assert world.failure(call).reason == "unknown_member"
     assert world.membership.told == []
-
-
-def test_a_removed_member_sends_one_failing_commit_and_no_more(world, caplog):
-    """Commits retried before the join would block it for ever."""
-    calls = [world.add((A, 7))]
-    sent = world.one()
-    calls += [world.add((A, n)) for n in range(8, 50)]
-    world.answer(sent, Code.UNKNOWN_MEMBER_ID)
-    for _ in range(20):
-        world.now += 1
-        assert world.sent() == []
-    assert {world.failure(call).reason for call in calls} == {"unknown_member"}
-    assert world.commits.queue.idle
-    assert len([r for r in caplog.records if r.levelname != "DEBUG" and r.name.endswith("commits")]) == 0

@@ -76,9 +76,11 @@ def test_commit_of_partitions_that_are_kept_never_fails_because_of_a_rebalance_c
 ):
     """Unless this member has missed a generation, in which another one may have owned the partition."""
     call = world.add((A, 1))
-    sent = world.one()
+    sent, before = world.one(), world.membership.identity
     world.membership.rebalancing = True
     world.answer(sent, code)
+    assert world.membership.told == [(code, before)] * (code == Code.REBALANCE_IN_PROGRESS)
+    assert world.membership.identity == before
     assert world.sent() == [] and not call.done
     world.membership.identity = world.membership.identity._replace(generation_id=generation)
     world.membership.rebalancing = False

@@ -37,14 +37,16 @@ def test_a_timeout_without_a_coordinator_names_the_last_error(world):
     assert "COORDINATOR_NOT_AVAILABLE" in str(error)
 
 
-def test_a_timeout_in_a_rebalance_is_a_rebalance_error(world):
+@pytest.mark.parametrize("rebalancing", [False, True])
+def test_a_timeout_in_a_rebalance_is_a_rebalance_error(world, rebalancing):
     world.sent()
-    world.membership.rebalancing = True
-    call = world.add((A, 7), seconds=2)
+    world.membership.rebalancing = rebalancing
+    call = world.add((A, 7), seconds=0.1)
     world.answer(world.one(), Code.REBALANCE_IN_PROGRESS)
-    world.now += 2
+    world.now += 0.1
     world.sent()
-    assert isinstance(world.failure(call), RebalanceInProgressError)
+    error = world.failure(call)
+    assert isinstance(error, RebalanceInProgressError) and error.retriable
 
 
 @pytest.mark.parametrize("code", [Code.UNKNOWN_MEMBER_ID, Code.ILLEGAL_GENERATION, Code.FENCED_INSTANCE_ID])
@@ -76,15 +78,6 @@ def test_a_mark_waits_only_for_earlier_calls(world):
     world.answer(second)
     assert mark.done and not world.commits.queue.idle
     mark.result()
-
-
-def test_a_commit_rejected_by_a_rebalance_until_its_deadline_fails_with_a_rebalance_error(world):
-    call = world.add((A, 7), seconds=0.1)
-    world.answer(world.one(), Code.REBALANCE_IN_PROGRESS)
-    world.now += 0.1
-    world.sent()
-    error = world.failure(call)
-    assert isinstance(error, RebalanceInProgressError) and error.retriable
 
 
 def test_a_response_after_one_calls_deadline_settles_the_others(world):
@@ -225,30 +218,3 @@ def test_the_backoff_grows_and_restarts_after_a_success(world, code):
     assert world.commits.queue.idle
     world.add((A, 2))
     assert pause(world, code) < 0.3
-
-
-def test_offsets_in_flight_across_a_rebalance_are_checked_again(world):
-    """The response arrives after the rebalance."""
-    call = world.add((A, 1), (B, 1))
-    sent = world.one()
-    world.membership.identity = world.membership.identity.joined(6, "me")
-    world.membership.owned = {B}
-    world.sent()
-    world.answer(sent, Code.COORDINATOR_LOAD_IN_PROGRESS)
-    sent = world.later()
-    assert sent.offsets == {B: 1}
-    world.answer(sent)
-    assert isinstance(world.failure(call), RebalanceInProgressError)
-
-
-def test_after_all_calls_timed_out_nothing_is_sent(world):
-    """Neither their offsets nor FindCoordinator."""
-    world.coordinator.unwant("test")
-    world.coordinator.lost(1, "gone", world.now)
-    world.add((A, 1), seconds=5)
-    world.sent()
-    world.now += 5
-    world.sent()
-    assert world.commits.queue.idle
-    assert not world.commits.queue.ready
-    assert world.coordinator.step(world.now) == []

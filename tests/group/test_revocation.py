@@ -170,13 +170,6 @@ def test_commits_that_never_settle_do_not_block_the_rebalance(revocation, partit
     assert A not in partitions
 
 
-def test_after_the_deadline_no_commit_is_awaited(revocation, story, partitions, commits):
-    commits.done = False
-    assert revoke(revocation, {A, B, C}, 1.0, by=0.5) == 2
-    assert story == [("commit", {A, B, C}, 1.0 + COMMIT_TIMEOUT), ("revoked", {A, B, C})]
-    assert not partitions
-
-
 def test_an_empty_revocation_calls_the_listener_only_with_always_call(revocation, story):
     assert revocation.advance((), 1.0)
     assert story == []
@@ -250,12 +243,6 @@ def test_without_auto_commit_a_revocation_commits_nothing(make, story):
     assert "commit" not in [what for what, *_ in story]
 
 
-def test_lost_drops_all_partitions_and_commits_nothing(revocation, story, partitions):
-    assert revocation.lose(1.0)
-    assert story == [("lost", {A, B, C})] and not partitions
-    assert revocation.lose(2.0) and len(story) == 1, "no callback without partitions"
-
-
 def test_partitions_already_revoked_are_not_reported_lost(make, story, partitions):
     revocation = make(auto_commit=False)
     assert not revocation.advance({A}, 1.0)
@@ -286,26 +273,9 @@ def test_new_partitions_wait_for_the_assigned_callback_and_kept_ones_do_not(revo
     assert not partitions.require(B).callback_pending
 
 
-def test_an_assigned_callback_that_raises_is_repeated(make, story, partitions):
-    revocation = make({"assigned": RuntimeError()})
-    partitions.assign([A])
-    revocation.assign([A, B])
-    with pytest.raises(RuntimeError):
-        revocation.call_assigned()
-    assert partitions.require(B).callback_pending
-    revocation.call_assigned()
-    assert story == [("assigned", {B}), ("assigned", {B})]
-    assert not partitions.require(B).callback_pending
-
-
 def test_a_seek_before_the_assigned_callback_is_kept(revocation, partitions):
     revocation.assign([A, B, C, TopicPartition("t", 3)])
     new = partitions.require(TopicPartition("t", 3))
     new.place(PositionEvent.SEEK, 77)
     revocation.call_assigned()
     assert (new.state, new.cursor.offset) == (PositionState.FETCHING, 77)
-
-
-def test_the_assigned_callback_is_called_without_new_partitions(make, story):
-    make().call_assigned()
-    assert story == [("assigned", set())]

@@ -78,10 +78,16 @@ def test_the_fields_of_a_join_request(make_world):
     assert request.target == (1, MEMBERSHIP)
 
 
-def test_a_join_may_take_at_least_the_request_timeout(make_world):
-    world = make_world({"max_poll_interval_ms": 1000})
+@pytest.mark.parametrize(("poll_ms", "join_deadline"), [(60_000, 1065.0), (1000, 1030.0)])
+@pytest.mark.parametrize("leads", [False, True])
+def test_the_deadlines_and_held_back_times_of_join_and_sync(make_world, poll_ms, join_deadline, leads):
+    """A join may take at least the request timeout; the coordinator does not hold back a leader's SyncGroup."""
+    world = make_world({"max_poll_interval_ms": poll_ms})
+    world.script.leads = leads
     world.join()
-    assert {r.deadline for _, r, _ in world.said if r.api is JoinGroupRequest} == {1030.0}
+    assert {r.deadline for _, r, _ in world.said if r.api is JoinGroupRequest} == {join_deadline}
+    sync = [(r.deadline, r.max_wait) for _, r, _ in world.said if r.api is SyncGroupRequest]
+    assert sync == [(1030.0, 0.0 if leads else 30.0)]
 
 
 @pytest.mark.parametrize("version", range(10))
@@ -135,6 +141,7 @@ def test_a_leader_waits_for_metadata_then_sends_the_assignments(world):
         "m1": b"share of m1", "other": b"share of other",
     }  # fmt: skip
     assert [(m.member_id, m.metadata) for m in world.role.members] == [("m1", b"x"), ("other", b"y")]
+    assert all(isinstance(m.metadata, bytes) for m in world.role.members)
 
 
 def test_a_leader_assigns_without_metadata_after_a_time_limit(world):

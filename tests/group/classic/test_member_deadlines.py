@@ -62,12 +62,6 @@ def test_successful_heartbeats_do_not_end_the_backoff_of_joins(make_world):
     assert len(world.sent(HeartbeatRequest)) > 100 and len(world.sent(JoinGroupRequest)) < 40
 
 
-def test_one_heartbeat_is_in_flight_at_a_time(world):
-    world.script.always[HeartbeatRequest] = SILENCE
-    world.join().run(9.0)
-    assert len(world.sent(HeartbeatRequest)) == 1
-
-
 def test_no_heartbeat_during_an_unanswered_join_or_sync(world):
     """The coordinator would not read it, and keeps the session meanwhile."""
     for api in (JoinGroupRequest, SyncGroupRequest):
@@ -129,16 +123,6 @@ def test_a_program_that_is_slow_before_each_poll_is_warned_ever_more_rarely(worl
         world.turn()
         assert world.member.unconfirmed is None
     assert len(warnings(caplog)) == 4
-
-
-def test_after_a_gap_a_successful_heartbeat_confirms_the_membership(world):
-    world.join()
-    world.now += 12.0
-    world.member.called(world.now)
-    world.step()
-    assert world.member.unconfirmed is not None, "until a heartbeat succeeds"
-    world.serve()
-    assert world.member.unconfirmed is None and world.member.state is S.STABLE
 
 
 def test_a_response_to_a_heartbeat_sent_before_the_gap_confirms_nothing(world):

@@ -52,6 +52,18 @@ def test_without_a_member_id_no_leave_group_is_sent(world):
     assert world.member.has_left
 
 
+@pytest.mark.parametrize(("request_timeout_ms", "seconds"), [(30_000, 5.0), (1000, 1.0)])
+def test_leaving_ends_at_the_deadline_without_a_coordinator(make_world, request_timeout_ms, seconds):
+    world = make_world({"request_timeout_ms": request_timeout_ms}).join()
+    world.script.always[FindCoordinatorRequest] = SILENCE
+    world.coordinator.lost(1, "gone", world.now)
+    world.member.leave("closing", world.now)
+    world.run(seconds - 0.1)
+    assert not world.member.has_left
+    world.run(0.2)
+    assert world.member.has_left and world.sent(LeaveGroupRequest) == []
+
+
 def test_leave_group_does_not_wait_behind_a_held_back_join(world):
     """It uses another connection; that of the abandoned JoinGroup is closed."""
     world.join()

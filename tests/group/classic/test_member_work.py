@@ -266,13 +266,6 @@ def test_a_heartbeat_in_flight_at_an_expulsion_is_abandoned(world, code):
     assert world.role.calls.count("lose") == 1
 
 
-def test_a_commit_error_that_fences_the_member_is_final(world):
-    world.join()
-    world.member.expelled(to_error(Code.FENCED_INSTANCE_ID), world.member.identity, world.now)
-    world.turn()
-    assert world.member.state is S.FATAL and world.member.error is not None
-
-
 @pytest.mark.parametrize("code", [Code.UNKNOWN_MEMBER_ID, Code.ILLEGAL_GENERATION, Code.FENCED_INSTANCE_ID])
 def test_a_commit_error_about_an_older_identity_is_ignored(world, code):
     """A late response to a commit must not end the new generation."""

@@ -79,14 +79,6 @@ def world():
     return World()
 
 
-def test_a_first_assignment_is_reported_even_if_it_is_empty(world):
-    world.target()
-    assert not world.assignment.is_due
-    world.assignment.joined()
-    assert world.finish() == [Progress.ASSIGNED] and world.revocation.calls == [("assigned", [])]
-    assert world.assignment.is_complete
-
-
 def test_revoking_comes_first_and_is_acknowledged_before_more_is_assigned(world):
     world.target((T, 0))
     world.finish(5)
@@ -150,25 +142,6 @@ def test_topics_without_a_name_wait_for_metadata_and_the_others_do_not(world):
     assert world.finish() == [Progress.ASSIGNED] and world.assignment.is_complete
     assert world.partitions.tps() == {T0, U0} and world.assignment.topics() == {"t", "u"}
     assert world.assignment.look_up_at() == NEVER
-
-
-def test_a_failed_listener_is_called_again_and_the_partitions_are_owned_meanwhile(world):
-    world.revocation.failure = ValueError("mine")
-    world.target((T, 0))
-    with pytest.raises(ValueError, match="mine"):
-        world.assignment.advance(5, 1.0)
-    assert world.assignment.owned() == {(T, 0)} and world.assignment.is_due
-    world.revocation.failure = None
-    assert world.finish() == [Progress.ASSIGNED] and len(world.revocation.calls) == 2
-
-
-def test_a_lost_membership_owns_nothing(world):
-    world.target((T, 0))
-    world.finish()
-    world.assignment.lose(2.0)
-    assert world.assignment.target is None and world.assignment.owned() == frozenset()
-    assert world.assignment.owned_since(T0) == -1 and world.revocation.calls[-1] == ("lost", [T0])
-    assert not world.assignment.is_due
 
 
 def test_partitions_that_the_consumer_has_given_up_are_not_owned(world):
