@@ -8,13 +8,12 @@ from thinconsumer import (
     LogTruncationError,
     NoOffsetForPartitionError,
     OffsetAndMetadata,
-    OffsetAndTimestamp,
     OffsetOutOfRangeError,
     TopicAuthorizationFailedError,
     TopicPartition,
     UnsupportedVersionError,
 )
-from thinconsumer.broker import Delay, EntryError
+from thinconsumer.broker import EntryError
 from thinconsumer.records.builder import NewRecord, build_batch
 from thinconsumer.wire.error_codes import Code
 from thinconsumer.wire.fetch import FetchRequest
@@ -31,36 +30,6 @@ def resets(lines):
 
 
 # -- seek
-
-
-def test_seek_goes_there_and_back(world, read):
-    w = world()
-    for _ in range(4):
-        w.append(5)
-    consumer = w.consumer()
-    assert read(consumer, 3, max_records=3) == {0: [0, 1, 2]}
-    consumer.seek(T0, 17)
-    assert consumer.position(T0) == 17
-    assert read(consumer, 3) == {0: [17, 18, 19]}
-    consumer.seek(T0, OffsetAndMetadata(2, "", -1))
-    assert read(consumer, 4, max_records=4) == {0: [2, 3, 4, 5]}
-
-
-@pytest.mark.parametrize("target", [0, 4, 12])
-def test_answer_to_a_fetch_from_before_a_seek_is_dropped(world, offsets, target):
-    """A fetch is under way when the user seeks: its records belong to the old position and are never shown."""
-    w = world()
-    w.append(8)
-    w.append(8)
-    consumer = w.consumer()
-    w.cluster.on("Fetch", Delay(1.0))
-    assert consumer.poll(100) == {}
-    assert len(w.fetches()) == 1
-    consumer.seek(T0, target)
-    assert consumer.position(T0) == target
-    found = offsets(consumer.poll(5000))[0]
-    assert found[0] == target
-    assert found == list(range(target, 16))[: len(found)]
 
 
 def test_seek_with_an_epoch_is_validated_first(world, offsets):
@@ -110,18 +79,6 @@ def test_pausing_keeps_what_is_buffered(world, offsets):
     assert all(offset == 12 for offset in again[len(fetched_from) :])
 
 
-def test_paused_partition_is_not_fetched(world):
-    w = world(topics={"t": 2})
-    consumer = w.consumer(("t", 0), ("t", 1))
-    consumer.poll(1000)
-    consumer.pause(T0)
-    consumer.poll(1000)
-    w.append(5, 0)
-    assert consumer.poll(3000) == {}
-    w.append(1, 1)
-    assert list(consumer.poll(3000)) == [T1]
-
-
 def test_pause_survives_seek_and_reassignment(world, offsets):
     w = world(topics={"t": 2})
     w.append(3, 0)
@@ -137,26 +94,13 @@ def test_pause_survives_seek_and_reassignment(world, offsets):
 # -- assign
 
 
-def test_reassignment_keeps_positions_of_what_stays(world, read):
-    w = world(topics={"t": 3})
-    for partition in range(3):
-        w.append(6, partition)
-    consumer = w.consumer(("t", 0), ("t", 1))
-    consumer.pause(T1)
-    assert read(consumer, 2, max_records=2) == {0: [0, 1]}
-    consumer.assign([T0, T2])
-    assert consumer.assignment() == {T0, T2}
-    assert read(consumer, 10) == {0: [2, 3, 4, 5], 2: [0, 1, 2, 3, 4, 5]}
-    consumer.assign([T1])
-    assert read(consumer, 6) == {1: [0, 1, 2, 3, 4, 5]}
-
-
 def test_reassigned_after_a_while_starts_anew(world, read):
-    """An unassigned partition loses its position, so auto_offset_reset decides."""
+    """An unassigned partition loses its position, so auto_offset_reset decides, and is no longer paused."""
     w = world(topics={"t": 2})
     w.append(3, 0)
     consumer = w.consumer(("t", 0))
     assert read(consumer, 3) == {0: [0, 1, 2]}
+    consumer.pause(T0)
     consumer.assign([T1])
     consumer.poll(1000)
     consumer.assign([T0])
@@ -179,21 +123,6 @@ def test_dropped_partition_is_forgotten_by_the_session(world):
 # -- asking
 
 
-def test_offsets_and_times(world):
-    w = world(nodes=2, topics={"t": 2})
-    w.cluster.produce("t", [NewRecord(b"0:0", timestamp=1000)] * 2)
-    w.cluster.produce("t", [NewRecord(b"0:2", timestamp=2000)])
-    w.cluster.delete_records(T0, 2)
-    consumer = w.consumer(("t", 0))
-    assert consumer.beginning_offsets([T0, T1]) == {T0: 2, T1: 0}
-    assert consumer.end_offsets([T0, T1]) == {T0: 3, T1: 0}
-    assert consumer.end_offsets([]) == {}
-    found = consumer.offsets_for_times({T0: 1500, T1: 1500})
-    assert found == {T0: OffsetAndTimestamp(2, 2000, 0), T1: None}
-    assert consumer.offsets_for_times({T0: 2001}) == {T0: None}
-    assert consumer.assignment() == {T0}
-
-
 def test_topics_and_their_partitions(world):
     w = world(nodes=2, topics={"t": 3, "u": 1})
     w.cluster.controller.ensure_internal_topic("__consumer_offsets")
@@ -202,12 +131,6 @@ def test_topics_and_their_partitions(world):
     assert consumer.partitions_for_topic("t") == {0, 1, 2}
     assert consumer.partitions_for_topic("nope") is None
     assert w.consumer(exclude_internal_topics=False).topics() == {"t", "u", "__consumer_offsets"}
-
-
-def test_end_offsets_of_what_does_not_exist_times_out_with_the_reason(reading):
-    _, consumer = reading()
-    with pytest.raises(KafkaTimeoutError, match=r"UNKNOWN_TOPIC_OR_PARTITION"):
-        consumer.end_offsets([TopicPartition("nope", 0)], timeout_ms=2000)
 
 
 def test_lag_and_highwater_need_no_io(world):
@@ -435,14 +358,6 @@ def test_refused_arguments_of_skip(world):
     w = world()
     with pytest.raises(IllegalArgumentError):
         w.consumer().skip(ValueError("not one of ours"))
-
-
-def test_lookups_of_many_partitions_take_one_request_per_leader(world):
-    w = world(nodes=3, topics={"t": 30})
-    consumer = w.consumer()
-    consumer.seek(T0, 0)
-    consumer.end_offsets([TopicPartition("t", number) for number in range(30)])
-    assert len(w.requests(ListOffsetsRequest)) == 3
 
 
 @pytest.mark.parametrize(

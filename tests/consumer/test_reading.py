@@ -7,13 +7,11 @@ import sys
 import pytest
 
 from thinconsumer import Consumer, NoBrokersAvailable, TopicPartition
-from thinconsumer.broker import Reply
 from thinconsumer.fetch.chunks import DECODER
 from thinconsumer.testing import MemoryCluster, Network
 from thinconsumer.wire.api_versions import ApiVersionsRequest
 from thinconsumer.wire.apis import REQUESTS
-from thinconsumer.wire.error_codes import Code
-from thinconsumer.wire.fetch import FetchRequest, FetchResponse
+from thinconsumer.wire.fetch import FetchRequest
 from thinconsumer.wire.find_coordinator import FindCoordinatorRequest
 from thinconsumer.wire.list_offsets import ListOffsetsRequest
 from thinconsumer.wire.metadata import MetadataRequest
@@ -191,19 +189,6 @@ def test_without_sessions_everything_is_named_each_time(reader):
     r.run(2)
     assert {len(asked_partitions(fetch)) for fetch in fetches(cluster)} == {3}
     assert {fetch.session_epoch for fetch in fetches(cluster)} == {-1}
-
-
-@pytest.mark.parametrize("code", [Code.FETCH_SESSION_ID_NOT_FOUND, Code.INVALID_FETCH_SESSION_EPOCH])
-def test_session_that_the_broker_forgot_is_opened_anew_without_a_gap(reader, code):
-    cluster, tps = cluster_and_partitions(1, 2)
-    write_each(cluster, tps, 3)
-    r = reader(cluster, tps)
-    r.run(2)
-    cluster.on("Fetch", Reply(FetchResponse(error_code=int(code))), times=1)
-    write_each(cluster, tps, 3)
-    r.run(3)
-    assert r.found == {tp: list(range(6)) for tp in tps}
-    assert [fetch.session_epoch for fetch in fetches(cluster)].count(0) == 2
 
 
 # -- partitions and brokers do not delay each other

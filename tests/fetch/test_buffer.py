@@ -2,13 +2,12 @@
 
 import random
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from thinconsumer.errors import CorruptRecordError
 from thinconsumer.fetch.buffer import Buffer, Fetched, Frame
-from thinconsumer.partitions import Partition, Reset
+from thinconsumer.partitions import Partition
 from thinconsumer.position_states import PositionEvent, PositionState
 from thinconsumer.records.batches import split
 from thinconsumer.records.builder import NewRecord, build_batch
@@ -53,17 +52,6 @@ def test_a_frame_counts_whole_and_once_until_its_last_slice_is_released():
     assert buffer.pinned == 0 and not buffer.queues and buffer.records == 0
 
 
-def test_batches_of_a_replaced_cursor_are_released():
-    buffer = Buffer()
-    a = partition()
-    buffer.add(fetched(a, Frame(100)))
-    a.place(PositionEvent.SEEK, 0)
-    new = fetched(a, Frame(7))
-    buffer.add(new)
-    assert buffer.head(a) is new
-    assert buffer.pinned == 7
-
-
 def test_an_error_after_the_last_batch_keeps_its_entry():
     buffer = Buffer()
     a = partition()
@@ -91,51 +79,6 @@ def test_an_error_pins_no_memory_once_all_records_before_it_are_returned():
     a.place(PositionEvent.SEEK, 6)
     assert buffer.head(a) is None and not buffer.broken(a)
     assert buffer.pinned == 0
-
-
-def test_an_unknown_partition_has_no_entries():
-    buffer, a = Buffer(), partition()
-    assert buffer.head(a) is None and buffer.size_of(a) == 0 and not buffer.queue(a) and not buffer.broken(a)
-    buffer.rotate(a)
-    assert buffer.turns() == []
-
-
-def test_partitions_take_turns():
-    buffer = Buffer()
-    a, b, c = (partition(n) for n in range(3))
-    for each in (a, b, c, a):
-        buffer.add(fetched(each, Frame(1)))
-    assert buffer.turns() == [a, b, c]
-    buffer.rotate(a)
-    assert buffer.turns() == [b, c, a]
-    buffer.rotate(c)
-    assert buffer.turns() == [b, a, c]
-
-
-@pytest.mark.parametrize("state", ["paused", "resetting", "validating", "revoking"])
-def test_only_partitions_that_may_return_records_are_ready(state):
-    buffer, a = Buffer(), partition()
-    buffer.add(fetched(a, Frame(1)))
-    assert buffer.has_ready()
-    if state == "paused":
-        a.paused = True
-    elif state == "resetting":
-        a.ask_reset(Reset(Reset.LATEST, "x"))
-    elif state == "validating":
-        a.move(PositionEvent.LEADER_CHANGED)
-    else:
-        a.pending_revocation = True
-    assert not buffer.has_ready()
-
-
-def test_sweep_drops_unassigned_partitions_and_replaced_cursors():
-    buffer = Buffer()
-    a, b, c = (partition(n) for n in range(3))
-    for each in (a, b, c):
-        buffer.add(fetched(each, Frame(100)))
-    c.place(PositionEvent.SEEK, 9)
-    buffer.sweep({a, c})
-    assert buffer.turns() == [a] and buffer.pinned == 100 and buffer.freed
 
 
 def test_make_room_rewinds_one_partition_paused_ones_first():

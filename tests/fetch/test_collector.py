@@ -6,7 +6,7 @@ import pytest
 
 from thinconsumer.config.values import Deserializer
 from thinconsumer.errors import CorruptRecordError, DeserializationError, RecordError
-from thinconsumer.fetch.collector import Collector, PollResult
+from thinconsumer.fetch.collector import PollResult
 from thinconsumer.partitions import Reset
 from thinconsumer.position_states import PositionEvent
 from thinconsumer.records.batch import ControlType, RecordBatch
@@ -94,36 +94,6 @@ def test_positions_move_past_batches_without_records(world, gather):
     world.collector.settle(poll_result)
     assert found == [0]
     assert (a.cursor.offset, a.cursor.epoch, a.cursor.fetch_offset) == (16, 6, 16)
-
-
-def test_a_poll_of_empty_batches_only_moves_the_position(world, gather):
-    [a] = world.simple(0)
-    world.receive({a.tp: build_marker(ControlType.COMMIT, producer_id=1, base_offset=0)})
-    poll_result, _ = gather()
-    assert poll_result.count == 0 and poll_result.records == poll_result.columns == {} and poll_result.moves
-    world.collector.settle(poll_result)
-    assert a.cursor.offset == 1 and world.buffer.pinned == 0
-
-
-def test_settling_twice_changes_nothing(world, kit):
-    a, b = world.simple(0, 0)
-    world.receive({a.tp: kit.batch(0, 2) + kit.batch(2, 2), b.tp: kit.batch(0, 9)})
-    poll_result = world.collector.gather(3)
-    for _ in range(3):
-        world.collector.settle(poll_result)
-        assert (a.cursor.offset, b.cursor.offset) == (3, 0)
-    assert take(world) == [*range(9), 3]
-
-
-@pytest.mark.parametrize("limit", [1, 2, 3, 4, 7, 100])
-def test_max_records_cuts_inside_batches_and_across_them(world, kit, limit):
-    [a] = world.simple(0)
-    world.receive({a.tp: kit.batch(0, 4) + kit.batch(4, 1) + kit.batch(5, 5)})
-    got = []
-    while more := take(world, limit):
-        assert len(more) <= limit
-        got += more
-    assert got == list(range(10)) and a.cursor.offset == 10 and world.buffer.pinned == 0
 
 
 def test_decoding_is_lazy(world, kit, decoded, way):
@@ -405,14 +375,6 @@ def test_good_records_precede_an_error_and_other_partitions_continue(make, kit, 
     assert take(world) == [] and world.buffer.pinned == 0
 
 
-def test_an_error_does_not_delay_records_of_another_partition(world, kit):
-    a, b = world.simple(0, 0)
-    world.receive({a.tp: kit.batch(0, 2), b.tp: kit.corrupted(kit.batch(0, 5))})
-    assert take(world) == [0, 1]
-    with pytest.raises(CorruptRecordError):
-        world.collector.gather(BIG)
-
-
 def test_a_corrupt_partition_pins_no_memory_while_it_waits_for_a_seek(world, kit):
     a, b = world.simple(0, 0)
     world.receive({a.tp: kit.corrupted(kit.batch(0, 5)) + kit.batch(5, 100), b.tp: kit.batch(0, 1)})
@@ -496,21 +458,6 @@ def test_a_paused_partition_is_rewound_when_others_lack_memory(make, kit):
     assert world.planner.wake_at(world.now) == world.now, "memory was released"
     sent = world.fetch()
     assert sent.forgotten() == {a.tp} and set(sent.request.context.cursors) == {b.tp}
-
-
-def test_a_paused_partition_keeps_its_batches_while_memory_suffices(world, kit):
-    a, _ = world.simple(0, 0)
-    world.receive({a.tp: kit.batch(0, 3)})
-    a.paused = True
-    world.fetches()
-    take(world)
-    a.paused = False
-    assert take(world) == [0, 1, 2]
-
-
-def test_an_empty_buffer_gives_an_empty_poll_result(world):
-    world.simple(0)
-    assert Collector(world.config, world.partitions, world.buffer, None).gather(5) == PollResult()
 
 
 def take_one_by_one(world, found):

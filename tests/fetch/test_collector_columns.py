@@ -11,7 +11,6 @@ pytest.importorskip("numpy")
 
 from thinconsumer.config.values import Deserializer
 from thinconsumer.errors import CorruptRecordError, DeserializationError, RecordError
-from thinconsumer.partitions import Reset
 from thinconsumer.position_states import PositionEvent
 from thinconsumer.records import batches
 from thinconsumer.records.batch import ControlType
@@ -112,24 +111,6 @@ def test_a_broken_partition_does_not_delay_the_others(world, kit, way):
     assert take(world) == [0, 1, 2]
     with pytest.raises(CorruptRecordError):
         take(world)
-
-
-@pytest.mark.parametrize("how", ["pause", "seek", "reset", "unassign"])
-def test_batches_of_paused_moved_or_unassigned_partitions_are_not_returned(world, kit, how):
-    a, b = world.simple(0, 0)
-    world.receive({a.tp: kit.batch(0, 5), b.tp: kit.batch(0, 2)})
-    if how == "pause":
-        a.paused = True
-    elif how == "seek":
-        a.place(PositionEvent.SEEK, 3)
-    elif how == "reset":
-        a.ask_reset(Reset(Reset.LATEST, "seek_to_end"))
-    else:
-        world.partitions.assign([b.tp])
-    assert take(world) == [0, 1]
-    if how == "pause":
-        a.paused = False
-        assert take(world) == [0, 1, 2, 3, 4]
 
 
 def test_aborted_transactions_are_skipped_when_gathered_repeatedly(make, kit):

@@ -22,13 +22,6 @@ def test_versions_and_isolation(make, kit, version, level, asker):
     assert caller.found == [(10, 123, 5 if version >= 4 else -1)]
 
 
-def test_offset_minus_one_is_a_result_for_a_timestamp(world, kit, asker):
-    world.cluster({kit.tp(0): (1, 5)})
-    caller = asker(world, kit.tp(0), 10**12)
-    world.look_ups()[0].offsets({kit.tp(0): {"offset": -1, "timestamp": -1, "leader_epoch": -1}})
-    assert caller.found == [(-1, -1, -1)]
-
-
 @pytest.mark.parametrize("mark", [-1, -2])
 def test_offset_minus_one_is_no_result_for_log_start_or_log_end(world, kit, mark, asker):
     """Otherwise the position would become -1."""

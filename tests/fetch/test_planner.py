@@ -7,7 +7,6 @@ import pytest
 from thinconsumer.connection.request import Answer, Target
 from thinconsumer.errors import KafkaConnectionError
 from thinconsumer.fetch.planner import ASKER, CHANNEL, LEAST_WORTH_ASKING
-from thinconsumer.fetch.sessions import FINAL_EPOCH
 from thinconsumer.position_states import PositionEvent
 from thinconsumer.timers import NEVER
 from thinconsumer.wire import ZERO_UUID
@@ -83,13 +82,6 @@ def test_polls_of_batches_fetch_more_bytes_per_partition(make, kit, partitions, 
         sent.answer({})
 
 
-def test_a_partition_without_a_leader_does_not_stop_the_others(world, kit):
-    world.cluster({kit.tp(0): (1, 5), kit.tp(1): (-1, 6)})
-    world.assign({kit.tp(0): 0, kit.tp(1): 0})
-    assert set(world.fetch().asked()) == {kit.tp(0)}
-    assert world.metadata.wake_at(world.now) < world.now + 1, "metadata is requested for its leader"
-
-
 def test_a_node_that_is_down_does_not_stop_the_others(world, kit):
     world.cluster({kit.tp(0): (1, 5), kit.tp(1): (2, 5)})
     world.assign({kit.tp(0): 0, kit.tp(1): 0})
@@ -130,15 +122,6 @@ def test_partitions_that_may_not_be_fetched_are_left_out(make, kit, state):
     sent = world.fetch()
     assert set(sent.request.context.cursors) == {b.tp}
     assert sent.forgotten() == {a.tp}, "or the broker's session would keep fetching it"
-
-
-def test_a_partition_is_fetched_up_to_its_delivery_end_and_on_once_that_moves(world, kit):
-    [a] = world.simple(0)
-    a.delivery_end = 2
-    world.receive({a.tp: kit.batch(0, 3)})
-    assert world.fetches() == {}, "offset 3 is behind the delivery end"
-    a.delivery_end = 4
-    assert world.fetch().asked()[a.tp].fetch_offset == 3
 
 
 def test_a_new_partition_count_is_sent_again_in_an_incremental_session(world):
@@ -212,16 +195,6 @@ def test_topic_names_are_sent_while_any_topic_id_is_unknown(world, kit):
         "the change from names to ids opens another session"
     )
     assert set(sent.asked()) == {kit.tp(0), other}
-
-
-def test_sessions_can_be_switched_off(make, kit):
-    world = make(enable_incremental_fetch_sessions=False)
-    [a] = world.simple(0)
-    for _ in range(2):
-        sent = world.fetch()
-        assert (sent.message.session_id, sent.message.session_epoch) == (0, FINAL_EPOCH)
-        assert set(sent.asked()) == {a.tp}
-        sent.answer({}, session_id=0)
 
 
 # -- the nearest replica (KIP-392)
@@ -511,31 +484,7 @@ def test_a_seek_fetches_at_once_although_old_batches_fill_the_buffer_or_are_brok
     assert world.fetch().asked()[a.tp].fetch_offset == 500
 
 
-def test_pausing_keeps_batches_and_removes_the_partition_from_the_session(world, kit):
-    a, _ = world.simple(0, 0)
-    world.receive({a.tp: kit.batch(0, 3)})
-    a.paused = True
-    sent = world.fetch()
-    assert sent.forgotten() == {a.tp}
-    sent.answer({})
-    a.paused = False
-    assert take_all(world) == 3
-    assert world.fetch().asked()[a.tp].fetch_offset == 3
-
-
 # -- closing
-
-
-def test_close_ends_open_sessions(world, kit):
-    world.cluster({kit.tp(0): (1, 5), kit.tp(1): (2, 5)})
-    world.assign({kit.tp(0): 0, kit.tp(1): 0})
-    sent = world.fetches()
-    sent[1].answer({}, session_id=41)
-    [goodbye] = world.planner.close(world.now, lambda node_id, channel: True)
-    message = goodbye.build(17)
-    assert goodbye.target == Target(1, CHANNEL)
-    assert (message.session_id, message.session_epoch, message.max_wait_ms) == (41, FINAL_EPOCH, 0)
-    assert message.topics == [] and message.forgotten_topics_data == []
 
 
 @pytest.mark.parametrize("is_ready", [True, False])

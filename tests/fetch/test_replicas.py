@@ -19,12 +19,6 @@ def until_followed(replicas, now):
     return seconds
 
 
-def test_no_follower_is_avoided_at_first():
-    replicas = Replicas(random.Random(1))
-    assert replicas.may_follow(NODE, 0.0)
-    assert not replicas.any_shunned(0.0)
-
-
 def test_a_failed_follower_is_avoided_longer_than_failure_detection_takes():
     replicas = Replicas(random.Random(1))
     replicas.failed(NODE, 100.0)

@@ -5,7 +5,7 @@ import logging
 import pytest
 
 from thinconsumer.config import OffsetResetPolicy, OffsetResetStrategy
-from thinconsumer.errors import NoOffsetForPartitionError, OffsetOutOfRangeError, TopicAuthorizationFailedError
+from thinconsumer.errors import TopicAuthorizationFailedError
 from thinconsumer.fetch.resets import timestamp_of
 from thinconsumer.partitions import Reset
 from thinconsumer.position_states import PositionEvent, PositionState
@@ -54,29 +54,6 @@ def test_a_lookup_in_flight_is_started_again_after_a_restart(make, kit):
         manager.restart(world.now)
     world.reset_all({a.tp: (3, 90)})
     assert (a.state, a.cursor.offset) == (PositionState.FETCHING, 3)
-
-
-def test_policy_none_raises_until_the_user_seeks(make, kit):
-    world, a = start(make, kit, auto_offset_reset="none")
-    for _ in range(3):
-        assert world.look_ups() == []
-        assert isinstance(a.error, NoOffsetForPartitionError) and a.error.partitions == (a.tp,)
-    a.place(PositionEvent.SEEK, 5)
-    world.look_ups()
-    assert a.error is None
-
-
-def test_by_duration_falls_back_to_the_log_end_without_a_later_record(make, kit, caplog):
-    world, a, b = start(make, kit, 2, auto_offset_reset="by_duration:PT1H")
-    [sent] = world.look_ups()
-    assert {t for _, t in sent.timestamps()} == {int((world.wall_time - 3600) * 1000)}
-    sent.offsets({a.tp: 40, b.tp: {"offset": -1, "timestamp": -1, "leader_epoch": -1}})
-    assert a.cursor.offset == 40 and b.state is PositionState.AWAITING_RESET
-    [sent] = world.look_ups()
-    assert sent.timestamps() == [(b.tp, -1)]
-    sent.offsets({b.tp: 90})
-    assert b.cursor.offset == 90
-    assert len(lines(caplog)) == 2 and "no record is at or after that time" in lines(caplog)[1]
 
 
 def test_a_duration_before_1970_means_the_log_start():
@@ -175,17 +152,6 @@ def test_a_partition_created_later_is_read_from_its_start(make, kit, caplog, opt
 # -- out of range
 
 
-def test_expired_records_reset_by_policy_with_one_log_line(make, kit, caplog):
-    world, a = start(make, kit, auto_offset_reset="earliest")
-    a.place(PositionEvent.SEEK, 10)
-    expire(world, a)
-    world.reset_all({a.tp: (50, 90)})
-    assert a.cursor.offset == 50 and a.state is PositionState.FETCHING
-    [line] = lines(caplog)
-    assert "position 10 is out of range" in line and "starts at 50" in line and "auto_offset_reset=earliest" in line
-    assert world.look_ups() == []
-
-
 def test_a_position_past_the_log_end_with_an_epoch_is_validated(make, kit, caplog):
     world, a = start(make, kit, auto_offset_reset="earliest")
     world.cluster({a.tp: (1, 6)})
@@ -199,16 +165,6 @@ def test_a_position_past_the_log_end_with_an_epoch_is_validated(make, kit, caplo
     assert a.cursor.offset == 80 and a.state is PositionState.FETCHING
 
 
-def test_a_position_past_the_log_end_without_an_epoch_resets_by_policy(make, kit, caplog):
-    world, a = start(make, kit, auto_offset_reset="latest")
-    a.place(PositionEvent.SEEK, 100)
-    expire(world, a)
-    world.reset_all({a.tp: (0, 90)})
-    assert a.cursor.offset == 90
-    [line] = lines(caplog)
-    assert "position 100 is out of range" in line and "at 90" in line
-
-
 @pytest.mark.parametrize("position", [50, 70, 90])
 def test_a_position_inside_the_log_is_kept(make, kit, caplog, position):
     world, a = start(make, kit, auto_offset_reset="none")
@@ -217,21 +173,6 @@ def test_a_position_inside_the_log_is_kept(make, kit, caplog, position):
     world.reset_all({a.tp: (50, 90)})
     assert a.cursor.offset == position and a.state is PositionState.FETCHING and a.error is None
     assert "is inside the log, which holds" in lines(caplog)[0]
-
-
-@pytest.mark.parametrize("position", [10, 100])
-def test_policy_none_raises_with_position_log_start_and_log_end(make, kit, position):
-    world, a = start(make, kit, auto_offset_reset="none")
-    a.place(PositionEvent.SEEK, position)
-    expire(world, a)
-    world.reset_all({a.tp: (50, 90)})
-    error = a.error
-    assert isinstance(error, OffsetOutOfRangeError)
-    assert (error.partition, error.position, error.log_start, error.log_end) == (a.tp, position, 50, 90)
-    assert world.look_ups() == [], "no lookup is sent before a seek"
-    assert world.fetches() == {}
-    a.place(PositionEvent.SEEK, 60)
-    assert a.error is None and a.may_fetch(world.now)
 
 
 def test_a_seek_while_log_start_and_end_are_looked_up_wins(make, kit, caplog):

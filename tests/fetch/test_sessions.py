@@ -129,17 +129,6 @@ def opened(**more: bool) -> FetchSession:
     return ours
 
 
-def test_an_incremental_request_contains_only_changes():
-    ours = opened()
-    assert say(ours, {A: wanted(), B: wanted()}) == Plan(9, 1, {B: wanted()}, {})
-    ours.answered(9)
-    assert say(ours, {A: wanted(5), B: wanted()}) == Plan(9, 2, {A: wanted(5)}, {})
-    ours.answered(9)
-    assert say(ours, {A: wanted(5), B: wanted()}) == Plan(9, 3, {}, {})
-    ours.answered(9)
-    assert say(ours, {B: wanted()}) == Plan(9, 4, {}, {A: wanted(5)})
-
-
 CHANGES = {
     "offset": wanted(1), "max bytes": wanted(max_bytes=7), "leader epoch": wanted(epoch=2),
     "topic id": wanted(topic_id=OTHER),
@@ -155,14 +144,6 @@ def test_a_changed_partition_is_sent_again_and_only_an_old_topic_id_is_forgotten
     assert plan == Plan(9, 1, {A: CHANGES[what]}, forgotten)
 
 
-def test_changing_between_names_and_ids_closes_the_session_and_opens_another():
-    ours = session()
-    for uses_ids, expected in ((False, (0, 0)), (True, (9, 0)), (True, (10, 1)), (False, (10, 0))):
-        plan = say(ours, {A: wanted()}, uses_ids=uses_ids)
-        assert (plan.session_id, plan.epoch) == expected
-        ours.answered(9 if expected == (0, 0) else 10)
-
-
 def test_epochs_wrap_to_one():
     ours = opened()
     ours.epoch = 2**31 - 1
@@ -176,29 +157,6 @@ def test_a_broker_without_room_for_sessions_gets_full_requests():
     for _ in range(3):
         assert say(ours, {A: wanted()}) == Plan(NO_SESSION, INITIAL_EPOCH, {A: wanted()}, {})
         ours.answered(NO_SESSION)
-
-
-@pytest.mark.parametrize(("incremental", "sessions"), [(False, True), (True, False)], ids=["off", "old broker"])
-def test_without_sessions_every_request_is_full(incremental, sessions):
-    ours = session(incremental)
-    for _ in range(2):
-        assert say(ours, {A: wanted()}, sessions=sessions) == Plan(NO_SESSION, FINAL_EPOCH, {A: wanted()}, {})
-        ours.answered(NO_SESSION)
-
-
-@pytest.mark.parametrize("keep_id", [True, False])
-def test_a_reset_sends_a_full_request_and_may_close_the_old_session(keep_id):
-    ours = opened()
-    ours.reset(keep_id=keep_id)
-    assert say(ours, {A: wanted()}) == Plan(9 if keep_id else 0, INITIAL_EPOCH, {A: wanted()}, {})
-
-
-def test_a_session_replaced_by_the_broker_continues_at_epoch_one():
-    ours = opened()
-    ours.reset(keep_id=True)
-    say(ours, {A: wanted()})
-    ours.answered(10)
-    assert say(ours, {A: wanted()}) == Plan(10, 1, {}, {})
 
 
 @pytest.mark.once

@@ -8,7 +8,6 @@ from thinconsumer.errors import CorruptRecordError
 from thinconsumer.fetch.targets import FetchTargets
 from thinconsumer.partitions import Reset
 from thinconsumer.position_states import PositionEvent
-from thinconsumer.types import TopicPartition
 
 COUNT = 12
 
@@ -159,22 +158,6 @@ def test_only_changed_partitions_are_looked_at(world, kit, monkeypatch):
     assert looked_at == [parts[9]]
 
 
-def test_a_partition_with_its_share_of_the_buffer_filled_is_looked_at(make, kit, monkeypatch):
-    looked_at = []
-    place = FetchTargets._place
-    monkeypatch.setattr(FetchTargets, "_place", lambda self, p, now: looked_at.append(p) or place(self, p, now))
-    world = make(max_buffered_bytes=400_000)
-    a, b = world.simple(0, 0)
-    world.receive({a.tp: kit.batch(0, 2, size=150_000)})
-    targets = world.planner.targets
-    targets.update(world.now)
-    assert list(targets.left_out) == [a] and list(targets.by_node[1]) == [b]
-    looked_at.clear()
-    settle(world, 10)
-    targets.update(world.now)
-    assert looked_at == [a] and list(targets.by_node[1]) == [b, a]
-
-
 def test_times_of_partitions_are_kept_once(world):
     """A partition with a preferred replica changes with each response, for minutes before the preference ends."""
     [a] = world.simple(0)
@@ -187,18 +170,6 @@ def test_times_of_partitions_are_kept_once(world):
     world.now += 100
     targets.update(world.now)
     assert set(targets.by_node) == {1} and not targets._due and not targets._due_at
-
-
-def test_a_partition_assigned_anew_replaces_the_one_before(world, kit):
-    world.simple(0, 0)
-    world.receive({})
-    world.partitions.assign([])
-    world.partitions.assign([kit.tp(1)])
-    [new] = world.partitions
-    new.place(PositionEvent.SEEK, 3)
-    sent = world.fetch()
-    assert sent.forgotten() == {TopicPartition("t", 0)} and sent.asked()[new.tp].fetch_offset == 3
-    assert sent.request.context.cursors == {new.tp: (new, new.cursor)}
 
 
 @pytest.mark.parametrize("is_in_flight", [False, True])

@@ -56,13 +56,6 @@ def test_positions_without_an_older_epoch_are_not_validated(world, kit, epoch):
     assert world.validations() == [] and a.state is PositionState.FETCHING
 
 
-def test_a_seek_with_an_epoch_is_validated_without_a_leader_change(world):
-    [a] = world.simple(0)
-    a.place(PositionEvent.SEEK_VALIDATED, 50, 4)
-    [sent] = world.validations()
-    assert sent.epochs() == {a.tp: (5, 4)}
-
-
 @pytest.mark.parametrize("lacking", ["position", "leader"])
 def test_a_position_without_epochs_is_accepted(world, kit, lacking):
     [a] = world.simple(0) if lacking == "position" else world.simple(0, version=8)
@@ -147,15 +140,6 @@ def test_the_end_of_a_newer_epoch_says_nothing(in_doubt, epoch, caplog):
     assert [record.levelno for record in caplog.records] == [logging.WARNING]
     world.validations()[0].epoch_ends({a.tp: (5, 80)})
     assert (a.state, a.cursor.offset, a.last_error) == (PositionState.FETCHING, 80, None)
-
-
-def test_truncation_below_the_position_moves_it_to_the_divergent_offset(in_doubt, caplog):
-    caplog.set_level(logging.WARNING)
-    world, a = in_doubt(auto_offset_reset="latest")
-    world.validations()[0].epoch_ends({a.tp: (4, 80)})
-    assert (a.state, a.cursor.offset, a.cursor.epoch) == (PositionState.FETCHING, 80, 4)
-    [record] = caplog.records
-    assert "100 -> 80" in record.getMessage()
 
 
 @pytest.mark.parametrize(("end", "divergent"), [((4, 80), 80), ((-1, -1), None)])
@@ -260,7 +244,7 @@ def test_a_response_of_a_replaced_leader_is_dropped(in_doubt):
     assert a.state is PositionState.VALIDATING
     assert world.validations() == [], "the new request is still in flight"
     new.epoch_ends({a.tp: (5, 60)})
-    assert a.cursor.offset == 60
+    assert (a.cursor.offset, a.cursor.epoch) == (60, 5)
 
 
 # -- topics created again
