@@ -95,12 +95,6 @@ def test_responses_match_requests_in_order(tap, heard, size):
     assert heard == [("read", BEAT, answer)] and tap.inner.got == data
 
 
-def test_other_stream_methods_are_forwarded(tap, heard):
-    tap.connection_made(1.0)
-    tap.connection_lost(None, 2.0)
-    assert tap.inner.made == 1 and tap.inner.ended == [None] and heard == ["closed"]
-
-
 class FakeEndpoint:
     """Returns commands."""
 

@@ -42,23 +42,6 @@ def notes(sim):
     return sim.jury.checkers[0]
 
 
-def test_nodes_have_names_addresses_and_racks(make):
-    sim = make(2, racks=["x", "y"])
-    assert sim.bootstrap_servers == ["kafka1:9092", "kafka2:9092"]
-    assert sim.network.node_at(("10.0.0.2", 9092)) == 2
-    assert [node.rack for node in sim.cluster.nodes.values()] == ["x", "y"]
-
-
-def test_cluster_timers_run_without_requests(make):
-    """The controller notices a dead leader and replaces it as time passes."""
-    sim = make(3, config={"broker_session_timeout_ms": 2000, "default_replication_factor": 3})
-    dead = row(sim).leader
-    sim.kill(dead, silently=True)
-    assert row(sim).leader == dead
-    sim.world.run_until(sim.now() + 10)
-    assert row(sim).leader not in (dead, -1)
-
-
 def row(sim):
     return sim.cluster.controller.image.partition(*A0)
 
@@ -134,20 +117,6 @@ def test_node_states_are_reported_and_traced(make):
     ]  # fmt: skip
 
 
-def test_paused_nodes_accept_silently_and_dead_nodes_refuse(make):
-    sim = make()
-    sim.produce("a", 0, [b"x"])
-    sim.pause(1)
-    ann = sim.consumer([A0], auto_offset_reset="earliest")
-    sim.run_for(3)
-    assert sim.network.mishaps["refused"] == 0 and len(sim.network.connections) == 1 and not ann.records
-    sim.resume(1)
-    sim.run_until(lambda: ann.records)
-    sim.kill(1)
-    sim.run_for(1)
-    assert sim.network.mishaps["refused"] > 0 and not sim.network.connections
-
-
 @pytest.mark.parametrize("silently", [False, True])
 def test_clients_of_a_dead_node_get_a_reset_only_if_its_host_runs(make, silently):
     sim = make()
@@ -158,14 +127,3 @@ def test_clients_of_a_dead_node_get_a_reset_only_if_its_host_runs(make, silently
     sim.kill(1, silently=silently)
     sim.run_for(0.02)
     assert {connection.is_open for connection in before} == {silently}
-
-
-def test_client_that_closes_is_disconnected_at_the_node(make):
-    sim = make()
-    ann = sim.consumer([A0])
-    sim.run_for(1)
-    connections = list(sim.network.connections)
-    assert connections and all(connection.is_served for connection in connections)
-    ann.close()
-    sim.run_for(0.1)
-    assert not any(connection.is_served for connection in connections)

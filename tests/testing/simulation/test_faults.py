@@ -1,13 +1,9 @@
 """Each kind of fault has its effect, and ends by itself."""
 
-from dataclasses import fields
 from random import Random
 
 from lab import faults
-from lab.faults import FAULTS
-from lab.knobs import Knobs
 
-from thinconsumer.types import TopicPartition
 
 
 def nodes(made):
@@ -16,10 +12,6 @@ def nodes(made):
 
 def leaders(made):
     return [made.sim.cluster.controller.image.partition(*tp).leader for tp in made.tps]
-
-
-def test_every_fault_has_a_rate_knob():
-    assert set(FAULTS) <= {f.name for f in fields(Knobs)}
 
 
 def test_killed_brokers_come_back(make_chaos):
@@ -48,43 +40,11 @@ def test_cuts_separate_nodes_in_both_directions_and_heal(make_chaos):
     assert not made.sim.network.cuts
 
 
-def test_cuts_may_be_one_way(make_chaos):
-    made = make_chaos(one_way_share=1.0)
-    assert faults.cut(made, Random(1))
-    cuts = made.sim.network.cuts
-    assert cuts and not any((b, a) in cuts for a, b in cuts)
-
-
-def test_resets_break_some_connections(make_chaos):
-    made = make_chaos()
-    before = list(made.sim.network.connections)
-    for number in range(5):
-        assert faults.reset(made, Random(number))
-    made.sim.run_for(0.1)
-    assert made.sim.network.mishaps["drops"] > 0 and any(not connection.is_open for connection in before)
-
-
-def test_slow_brokers_become_fast_again(make_chaos):
-    made = make_chaos()
-    assert faults.slow(made, Random(1))
-    ((node, seconds),) = made.sim.network.slow.items()
-    assert node in (1, 2, 3) and 0.05 <= seconds <= 1.5
-    made.sim.run_for(11)
-    assert not made.sim.network.slow
-
-
 def test_a_takeover_needs_another_replica_in_sync(make_chaos):
     made = make_chaos(min_insync_replicas=3)
     assert not faults.take_over(made, Random(1))
     made.knobs.min_insync_replicas = 1
     assert faults.take_over(made, Random(1))
-
-
-def test_another_replica_leads(make_chaos):
-    made = make_chaos()
-    before = leaders(made)
-    assert faults.move_leader(made, Random(1))
-    assert sum(old != new for old, new in zip(before, leaders(made))) == 1
 
 
 def write_all_the_time(made):
@@ -116,24 +76,6 @@ def test_records_are_deleted_from_the_log_start(make_chaos):
     logs = [made.sim.cluster.leader(tp).log for tp in made.tps]
     assert all(log.start_offset == log.end_offset == 20 for log in logs)
     assert not faults.delete_records(made, Random(1))
-
-
-def test_topics_grow_to_six_partitions_and_some_readers_read_them(make_chaos):
-    made = make_chaos(readers=3)
-    grown = [faults.expand(made, Random(1)) for _ in range(6)]
-    assert grown == [True] * 4 + [False] * 2
-    assert made.tps == [TopicPartition("a", number) for number in range(6)]
-    made.sim.run_for(3)
-    assert any(len(consumer.assigned) > 2 for consumer in made.actors)
-
-
-def test_wall_clocks_jump_on_all_hosts_or_one(make_chaos):
-    made = make_chaos()
-    began = made.sim.world.clock.wall_time()
-    for number in range(20):
-        assert faults.jump_clock(made, Random(number))
-    assert made.sim.world.clock.wall_time() != began
-    assert any(consumer.driver.wall_skew for consumer in made.actors)
 
 
 def test_applications_stall_and_crash_and_start_again(make_chaos):

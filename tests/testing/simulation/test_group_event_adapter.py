@@ -4,13 +4,11 @@ import pytest
 from lab.group_event_adapter import GroupEventAdapter
 
 from thinconsumer.types import TopicPartition
-from thinconsumer.wire.heartbeat import HeartbeatRequest, HeartbeatResponse
 from thinconsumer.wire.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchResponse,
     OffsetFetchResponseGroup,
     OffsetFetchResponsePartition,
-    OffsetFetchResponseTopic,
     OffsetFetchResponseTopics,
 )
 from thinconsumer_testing.simulation.checkers.base import Checker, Jury, Member
@@ -87,25 +85,6 @@ def test_first_position_is_the_committed_offset_or_the_beginning(group_event_ada
     assert notes.take() == [("sought", A, 8, 3)], "asked again before anything was read"
 
 
-def test_topic_names_of_old_versions_are_accepted(group_event_adapter, notes, ann):
-    group_event_adapter.callback_started(ann, "assigned", {A})
-    notes.take()
-    row = OffsetFetchResponsePartition(partition_index=0, committed_offset=4, metadata="", error_code=0)
-    response = OffsetFetchResponse(topics=[OffsetFetchResponseTopic(name="t", partitions=[row])])
-    group_event_adapter.response_read(ann, 1, SentRequest(9, 5, OffsetFetchRequest(topics=[], groups=[])), response)
-    assert notes.take() == [("sought", A, 4, -1)]
-
-
-def test_errors_and_other_responses_cause_no_event(group_event_adapter, notes, ann):
-    group_event_adapter.callback_started(ann, "assigned", {A})
-    notes.take()
-    learn(group_event_adapter, ann, {A: 7}, code=88)
-    learn(group_event_adapter, ann, {A: 7}, group_code=15)
-    beat = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
-    group_event_adapter.response_read(ann, 1, SentRequest(12, 0, beat), HeartbeatResponse())
-    assert notes.take() == []
-
-
 @pytest.mark.parametrize(
     "begins",
     [
@@ -119,29 +98,5 @@ def test_committed_offset_is_ignored_once_reading_has_begun(group_event_adapter,
     group_event_adapter.callback_started(ann, "assigned", {A})
     notes.take()
     begins(group_event_adapter, ann)
-    learn(group_event_adapter, ann, {A: 7})
-    assert notes.take() == []
-
-
-def test_repeated_callback_keeps_earlier_seeks(group_event_adapter, notes, ann):
-    group_event_adapter.callback_started(ann, "assigned", {A, B})
-    group_event_adapter.sought(ann, A, 3)
-    group_event_adapter.callback_finished(ann, "assigned", {A, B}, ValueError())
-    group_event_adapter.callback_started(ann, "assigned", {A, B})
-    notes.take()
-    learn(group_event_adapter, ann, {A: 7, B: 8})
-    assert notes.take() == [("sought", B, 8, 3)]
-    group_event_adapter.callback_finished(ann, "assigned", {A, B}, None)
-    group_event_adapter.callback_finished(ann, "revoked", {A}, None)
-    group_event_adapter.callback_started(ann, "assigned", {A})
-    notes.take()
-    learn(group_event_adapter, ann, {A: 9})
-    assert notes.take() == [("sought", A, 9, 3)], "what was given up in between begins anew"
-
-
-def test_closed_members_cause_no_event(group_event_adapter, notes, ann):
-    group_event_adapter.callback_started(ann, "assigned", {A})
-    group_event_adapter.ended(ann)
-    notes.take()
     learn(group_event_adapter, ann, {A: 7})
     assert notes.take() == []

@@ -117,14 +117,6 @@ def test_topics_grow_appear_and_vanish_and_owners_follow(swarm, lot):
     assert not vanish(chaos, lot)
 
 
-def test_members_change_their_subscription(swarm, lot):
-    before = [list(member.topics) for member in swarm.actors]
-    for _ in range(6):
-        change_mind(swarm.chaos, lot)
-        swarm.sim.run_for(3)
-    assert [list(member.topics) for member in swarm.actors] != before
-
-
 @pytest.mark.parametrize("uses_broker_pattern", [False, True])
 def test_regular_expressions_of_the_broker_match_a_topic(swarm, lot, monkeypatch, uses_broker_pattern):
     """Seed 3185 of the swarm: a member changed to one without topics, which began no epoch, as in Kafka."""
@@ -138,17 +130,6 @@ def test_regular_expressions_of_the_broker_match_a_topic(swarm, lot, monkeypatch
     for _ in range(20):
         assert change_mind(swarm.chaos, lot)
     assert all("topic0" in topics for topics in chosen) is uses_broker_pattern
-
-
-def test_rolling_upgrade_restarts_each_member_twice():
-    knobs = Knobs.draw(2, groups=True)
-    for team in knobs.group_knobs:
-        team.style = "up"
-    swarm = GroupSwarm(2, knobs=knobs)
-    swarm.run()
-    for member in swarm.actors:
-        assert member.options["partition_assignment_strategy"] == ["cooperative-sticky"]
-    assert swarm.chaos.counts["bounces"] == 2 * len(swarm.actors)
 
 
 def test_ending_faults_stops_all_group_faults(swarm, lot):

@@ -18,30 +18,6 @@ def logger():
     assert (logger.level, logger.propagate, list(logger.handlers), logging.root.manager.disable) == before
 
 
-def test_run_counts_its_events(logger):
-    counts = GroupSwarm(2).run()
-    assert counts["processed"] >= 50 and counts["rebalances"] >= 3 and counts["assigned"] > counts["lost"]
-    assert counts["lines"] > 3
-
-
-def test_equal_seeds_give_equal_runs():
-    digests = []
-    for _ in range(2):
-        swarm = GroupSwarm(2, traced=True)
-        swarm.run()
-        digests.append(swarm.sim.trace.digest())
-    assert digests[0] == digests[1]
-
-
-def test_failure_report_has_the_command_to_repeat_it(logger):
-    swarm = GroupSwarm(2)
-    swarm.sim.world.call_later(20, lambda: swarm.sim.world.accuse("nothing is really wrong"))
-    with pytest.raises(Violation) as caught:
-        swarm.run()
-    words = str(caught.value)
-    assert "nothing is really wrong" in words and "--groups --seed 2" in words and "member 1: " in words
-
-
 def test_failure_during_a_close_has_its_trace():
     swarm, _ = in_order(traced=True)
 
@@ -134,35 +110,9 @@ def test_no_connection_is_swallowed_when_a_member_closes_in_order(monkeypatch):
     assert swarm.sim.network.mishaps["drops"] == before + 1
 
 
-def test_member_held_up_after_a_rewind_may_process_records_again():
-    swarm, _ = in_order()
-    going_back(swarm)
-    swarm.order()
-    assert swarm.groups[0].ledger.doubles
-
-
 def test_rewind_after_the_last_loss_is_a_violation(monkeypatch):
     monkeypatch.setattr(GroupSwarm, "is_at_end", staticmethod(lambda group: True))
     swarm, _ = in_order()
     going_back(swarm)
     with pytest.raises(Violation, match="again, although every member closed in order and commits"):
         swarm.order()
-
-
-def test_a_new_topic_has_a_name_before_it_has_a_leader():
-    """A coordinator may assign it as soon as that (seed 245 of the consumer groups)."""
-    swarm = GroupSwarm(2)
-    swarm.create_topic("new", 1)
-    swarm.sim.cluster.truths.clear()
-    topic_id = swarm.sim.cluster.controller.image.topics["new"].topic_id
-    assert swarm.name_of(topic_id) == "new"
-
-
-def test_names_of_deleted_topics_are_known():
-    swarm = GroupSwarm(2)
-    tp = swarm.tps[0]
-    topic_id = swarm.sim.cluster.controller.image.topics[tp.topic].topic_id
-    assert swarm.name_of(topic_id) == tp.topic and swarm.name_of(b"\0" * 16) == ""
-    truth = swarm.truth(tp)
-    swarm.sim.cluster.delete_topic(tp.topic)
-    assert swarm.truth(tp) is truth is not None and swarm.sim.cluster.truth(tp) is None

@@ -7,10 +7,7 @@ from dataclasses import dataclass, fields
 import pytest
 from lab.group_faults import GROUP_FAULTS
 from lab.knobs import (
-    LOGINS_SHARE,
-    OAUTHBEARER,
     STYLES,
-    ClientKnobs,
     Knobs,
     _drawn,
     between,
@@ -87,17 +84,6 @@ def test_each_kind_of_knob_stays_in_its_range_and_uses_all_of_it():
     assert 0.15 < sum(found.flag for found in many) / 300 < 0.35
 
 
-def test_drawn_worlds_are_consistent(drawn):
-    for knobs in drawn:
-        assert 1 <= knobs.min_insync_replicas <= knobs.replication <= knobs.brokers <= 5
-        assert len(knobs.clients) == knobs.consumers
-
-
-def test_every_client_has_its_own_knobs(drawn):
-    several = [knobs for knobs in drawn if knobs.consumers > 1]
-    assert all(knobs.clients[0] != knobs.clients[1] for knobs in several)
-
-
 def test_every_fault_is_in_some_runs_and_not_in_others(drawn):
     rates = [f.name for f in fields(Knobs) if all(isinstance(getattr(knobs, f.name), float) for knobs in drawn)]
     others = ("silent_share", "one_way_share", "latency_max_s", "coordinator_load_s", "group_error_rate", *GROUP_FAULTS)
@@ -106,55 +92,6 @@ def test_every_fault_is_in_some_runs_and_not_in_others(drawn):
     for name in rates:
         zeros = Counter(getattr(knobs, name) == 0.0 for knobs in drawn)
         assert zeros[True] and zeros[False], name
-
-
-def test_expensive_worlds_fetch_and_write_less_often():
-    def stayed(brokers, consumers):
-        knobs = Knobs.draw(1)
-        knobs.brokers, knobs.consumers, knobs.writes, knobs.fetch_max_wait_ms = brokers, consumers, 80, 50
-        knobs._stay_within(700.0)
-        return knobs
-
-    cheap, dear = stayed(2, 1), stayed(5, 6)
-    assert dear.fetch_max_wait_ms > 5 * cheap.fetch_max_wait_ms
-    assert 12 <= dear.writes < cheap.writes <= 80
-
-
-def test_small_reads_come_with_small_records():
-    knobs = Knobs.draw(1)
-    knobs.chunk, knobs.records_max, knobs.record_size_max = None, 200, 2000
-    knobs._stay_within(700.0)
-    assert (knobs.records_max, knobs.record_size_max) == (200, 2000)
-    knobs.chunk = 100
-    knobs._stay_within(700.0)
-    assert (knobs.records_max, knobs.record_size_max) == (40, 100)
-
-
-def test_a_clients_knobs_do_not_contradict_each_other():
-    knobs = _drawn(ClientKnobs, Streams(1))
-    knobs.request_timeout_ms, knobs.connections_max_idle_ms = 600, 3000
-    knobs.fetch_min_bytes, knobs.fetch_max_bytes, knobs.max_partition_fetch_bytes = 5000, 500, 10_000
-    knobs.blocks, knobs.poll_timeout_ms = True, 10
-    knobs.fit(fetch_max_wait_ms=5000)
-    assert (knobs.request_timeout_ms, knobs.connections_max_idle_ms) == (10_000, 10_500)
-    assert (knobs.fetch_min_bytes, knobs.poll_timeout_ms) == (500, 100)
-    knobs.blocks, knobs.poll_timeout_ms, knobs.max_partition_fetch_bytes = False, 10, 100
-    knobs.request_timeout_ms = 60_000
-    knobs.fit(fetch_max_wait_ms=50)
-    assert (knobs.poll_timeout_ms, knobs.request_timeout_ms, knobs.fetch_min_bytes) == (10, 60_000, 100)
-
-
-def test_options_are_consumer_options_only():
-    knobs = _drawn(ClientKnobs, Streams(1))
-    knobs.retry_backoff_ms, knobs.retry_backoff_max_ms = 500, 400
-    knobs.reconnect_backoff_ms, knobs.reconnect_backoff_max_ms = 500, 400
-    knobs.follows_racks = True
-    options = knobs.options("rack7")
-    assert not set(options) & ClientKnobs.OWN
-    assert (options["retry_backoff_max_ms"], options["reconnect_backoff_max_ms"]) == (500, 500)
-    assert options["client_rack"] == "rack7"
-    knobs.follows_racks = False
-    assert knobs.options("rack7")["client_rack"] == ""
 
 
 def test_every_draw_of_options_is_one_that_a_consumer_accepts(drawn):
@@ -174,20 +111,6 @@ def test_all_knobs_are_shown_with_their_values():
 
 
 # -- worlds of groups
-
-
-def test_every_kind_of_group_is_drawn(group_worlds):
-    groups = [group for world in group_worlds for group in world.group_knobs]
-    assert {group.style for group in groups} == set(STYLES)
-    assert {world.groups for world in group_worlds} == {1, 2}
-    assert {len(world.group_knobs) - world.groups for world in group_worlds} == {0, 1}  # a group of workers
-    assert all(
-        (group.shards > 0) == (n >= world.groups) for world in group_worlds for n, group in enumerate(world.group_knobs)
-    )
-    assert {world.consumers for world in group_worlds} >= {2, 3, 4, 5, 6}
-    assert {world.brokers for world in group_worlds} == {2, 3, 4, 5}
-    assert any(group.pattern for group in groups) and any(group.static_share for group in groups)
-    assert {client.commits for group in groups for client in group.clients} == {"auto", "sync", "async", "offsets"}
 
 
 def test_worlds_of_groups_lose_no_committed_records(group_worlds):
@@ -215,12 +138,3 @@ def test_neighbouring_steps_of_a_rolling_bounce_have_an_assignor_in_common():
 
 
 # -- logins
-
-
-def test_clients_log_in_in_a_share_of_the_runs_with_every_mechanism(drawn, group_worlds):
-    many = [*drawn, *group_worlds]
-    logins = [knobs.logins for knobs in many if knobs.logins is not None]
-    assert 0.5 * LOGINS_SHARE < len(logins) / len(many) < 1.5 * LOGINS_SHARE
-    assert {one.mechanism for one in logins} == {"PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", OAUTHBEARER}
-    for name in ("rejections", "provider_outages", "lost_closes"):
-        assert {getattr(one, name) > 0.0 for one in logins} == {True, False}

@@ -44,37 +44,12 @@ def test_first_missing_is_the_lowest_unprocessed_offset(truth):
     assert ledger.first_missing(A) is None
 
 
-def test_records_of_different_epochs_are_different(truth):
-    ledger = make(truth)
-    ledger.process([record(0, epoch=0)])
-    assert ledger.first_missing(A) == 0
-
-
-def test_next_from_ignores_earlier_processing(truth):
-    ledger = make(truth)
-    ledger.process([record(offset) for offset in range(0, 10, 2)])
-    assert ledger.first_missing(A) is None
-    assert (ledger.next_from(A, 3), ledger.next_from(A, 8), ledger.next_from(A, 9)) == (4, 8, None)
-
-
-def test_verified_offsets_are_not_looked_up_again(truth):
-    ledger = make(truth)
-    ledger.process([record(0), record(2)])
-    ledger.first_missing(A)
-    ledger.first_missing(A)
-    assert truth.asked_from == [0, 4]
-
-
 def test_transaction_committed_later_reveals_missing_records(truth):
     ledger = make(truth, True)
     ledger.process([record(0), record(2)])
     ledger.first_missing(A)
     ledger.first_missing(A)
     assert truth.asked_from == [0, 0]
-
-
-def test_unknown_partition_misses_nothing(truth):
-    assert make(truth).first_missing(TopicPartition("t", 9)) is None
 
 
 def test_second_processing_is_counted_and_returned_while_forbidden(truth):

@@ -6,14 +6,10 @@ from types import SimpleNamespace
 
 import pytest
 from lab import ReaderSwarm, swarm
-from lab import logins as module
 from lab.checkers.logins import LoginChecker
-from lab.knobs import OAUTHBEARER, Knobs, LoginKnobs
-from lab.logins import LOGIN_FAULTS, PASSWORD, LostCloses, ProviderFailure, SimLogins, fail_providers, reject_logins
+from lab.knobs import OAUTHBEARER, LoginKnobs
+from lab.logins import PASSWORD, LostCloses, ProviderFailure, SimLogins, fail_providers, reject_logins
 
-from thinconsumer.sasl.tokens import claims_of
-from thinconsumer.wire.fetch import FetchRequest
-from thinconsumer.wire.sasl_authenticate import SaslAuthenticateRequest
 from thinconsumer_testing.simulation import Simulation
 
 KNOBS = LoginKnobs(
@@ -67,16 +63,6 @@ def test_a_changed_password_rejects_logins_until_the_fault_ends(stage, mechanism
     assert made.checker.counts["rejected_logins"] > 0
 
 
-def test_invalid_tokens_are_rejected(stage):
-    made = stage(OAUTHBEARER)
-    made.logins.reject(True)
-    consumer = made.consumer()
-    assert made.read(consumer, 1) == 0
-    made.logins.calm()
-    assert made.read(consumer, 10) == 11
-    assert made.checker.counts["rejected_logins"] > 0
-
-
 def test_during_an_outage_no_broker_is_dialled_without_a_token(stage):
     made = stage(OAUTHBEARER)
     assert not fail_providers(made.chaos, Random(1))  # there is no provider yet
@@ -90,16 +76,6 @@ def test_during_an_outage_no_broker_is_dialled_without_a_token(stage):
     assert fail_providers(made.chaos, Random(1)) and made.logins.has_outage
 
 
-def test_tokens_are_of_the_user_and_expire(stage):
-    made = stage(OAUTHBEARER)
-    made.consumer()
-    claims = claims_of(made.logins.providers["ann"]())
-    assert claims["exp"] == made.logins.wall_time() + 8.0 and "nbf" not in claims
-    assert made.logins.may_dial("ann") and made.logins.may_dial("without a provider")
-    made.sim.world.clock.advance_to(made.sim.now() + 8.0)
-    assert not made.logins.may_dial("ann")
-
-
 def test_of_overlapping_faults_the_last_one_ends_the_fault(stage):
     made = stage("PLAIN")
     made.logins.for_a_while(made.chaos, made.logins.reject, 2.0)
@@ -108,25 +84,6 @@ def test_of_overlapping_faults_the_last_one_ends_the_fault(stage):
     assert made.logins.are_rejected
     made.sim.run_for(1.0)
     assert not made.logins.are_rejected
-
-
-def test_without_logins_there_are_no_faults_of_them():
-    chaos = SimpleNamespace(swarm=SimpleNamespace(logins=None))
-    assert not any(fault(chaos, Random(1)) for fault in LOGIN_FAULTS.values())
-    assert set(LOGIN_FAULTS) <= {f.name for f in dataclasses.fields(LoginKnobs)}
-
-
-def test_closes_are_lost_at_their_rate(stage):
-    made = stage("PLAIN")
-    transport = SimpleNamespace(close=None)
-    node = SimpleNamespace(connections=[SimpleNamespace(connection_id=7, transport=transport)])
-    for rate, request, expected in (
-        (0.0, SaslAuthenticateRequest, None),
-        (1.0, FetchRequest, None),
-        (1.0, SaslAuthenticateRequest, module._nothing),
-    ):
-        LostCloses(made.sim.world, rate)(SimpleNamespace(request=request(), node=node, connection_id=7))
-        assert transport.close is expected
 
 
 def test_a_swarm_of_clients_that_log_in_rests_before_its_end(calm_knobs, monkeypatch):
@@ -138,18 +95,3 @@ def test_a_swarm_of_clients_that_log_in_rests_before_its_end(calm_knobs, monkeyp
     assert run.login_checker.is_calm and counts["logins"] > 0 and counts["expired_sessions"] == 0
     assert PASSWORD not in str(run.knobs)
     assert any(isinstance(rule.action, LostCloses) for rule in run.sim.cluster.rules) or run.chaos.is_over
-
-
-def test_sessions_are_longer_than_the_networks_delays():
-    knobs = Knobs.draw(1)
-    knobs.latency_max_s, knobs.jitter_s, knobs.clock_jumps = 0.2, 0.1, 2.0
-    knobs.clients[0].wall_skew_s = 5.0
-    password, token = (
-        dataclasses.replace(KNOBS),
-        dataclasses.replace(KNOBS, mechanism=OAUTHBEARER, provider_outages=1.0),
-    )
-    password.fit(knobs)
-    assert password.session_s >= 15.0 and knobs.clock_jumps == 2.0
-    token.fit(knobs)
-    assert token.token_s >= 15.0 and token.provider_outages == 1.0
-    assert knobs.clock_jumps == knobs.clients[0].wall_skew_s == 0.0

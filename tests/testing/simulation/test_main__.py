@@ -58,11 +58,6 @@ def test_a_range_of_seeds_ends_with_totals(run):
     assert lines[-2].startswith("2 seeds in ") and lines[-2].endswith("0 failed") and lines[-1] == "records 3"
 
 
-def test_range_of_one_seed_runs_that_seed(run):
-    code, lines = run("--seeds", "5")
-    assert code == 0 and lines[-1] == "records 5"
-
-
 def test_failing_seeds_are_listed_and_the_other_seeds_run(run):
     code, lines = run("--seeds", "2:8")
     assert code == 1
@@ -76,17 +71,6 @@ def test_one_seed_shows_its_knobs_and_its_digest_and_the_trace_if_asked(run):
     assert (code, lines) == (0, ["seed 4", "knobs of 4", "", "records 4", "trace digest of 4"])
     code, lines = run("--seed", "4", "--trace")
     assert code == 0 and "all lines" in lines
-
-
-def test_failing_seed_prints_its_report(run):
-    code, lines = run("--seed", "3")
-    assert code == 1 and lines[:2] == ["seed 3", "knobs of 3"]
-    assert lines[3:] == ["at 1.0: a record was skipped", "", "more"]
-
-
-def test_knobs_are_shown_without_a_run(capsys):
-    assert command.main(["--seed", "9", "--knobs"]) == 0
-    assert capsys.readouterr().out == f"{Knobs.draw(9)}\n"
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 import pytest
 from lab import ReaderSwarm, reader_swarm, swarm
 from lab.faults import FAULTS
-from lab.knobs import Knobs
 
 from thinconsumer_testing.simulation import Violation
 
@@ -16,23 +15,6 @@ def test_run_without_faults_reads_all_records(calm_knobs):
     assert {name: counts[name] for name in faults if counts[name]} == {}
     assert run.sim.now() >= 1000 + swarm.FAULTS_S
     assert run.actors[0].position(run.tps[0], 0) == run.sim.cluster.leader(run.tps[0]).log.end_offset
-
-
-def test_world_follows_its_knobs():
-    drawn = Knobs.draw(11)
-    run = ReaderSwarm(11)
-    assert str(run.knobs) == str(drawn)
-    assert len(run.sim.cluster.nodes) == drawn.brokers and len(run.producers) == drawn.producers
-    assert [actor.name for actor in run.actors] == [f"consumer-{n + 1}" for n in range(drawn.consumers)]
-    assert len({tp.topic for tp in run.tps}) == drawn.topics
-    assert all(actor.assigned and set(actor.assigned) <= set(run.tps) for actor in run.actors)
-    faults = run.sim.network.faults
-    assert (faults.latency_max_s, faults.jitter_s, faults.reset_rate, run.sim.network.chunk) == (
-        drawn.latency_max_s, drawn.jitter_s, drawn.reset_rate, drawn.chunk,
-    )  # fmt: skip
-    for actor, client in zip(run.actors, drawn.clients):
-        assert actor.consumer.raw.config.isolation_level == client.isolation_level
-        assert actor.driver.wall_skew == client.wall_skew_s and actor.behaviour.odd_rate == client.odd_rate
 
 
 def test_reader_that_never_reaches_the_end_fails_the_run(calm_knobs, monkeypatch):

@@ -87,12 +87,6 @@ def test_follower_leads_after_it_left_the_isr_and_a_reader_has_read_on():
     stage.sim.check()
 
 
-def test_follower_leads_after_a_while_without_a_reader():
-    stage = Stage(readers=0)
-    assert stage.story.begin()
-    stage.sim.run_until(lambda: stage.row.leader == stage.new, 10)
-
-
 def test_takeover_ends_if_the_follower_stays_in_the_isr():
     stage = Stage()
     stage.sim.partition([stage.old], [CONTROLLER])
@@ -147,39 +141,6 @@ def test_reader_may_keep_its_buffer_until_the_end():
     # The buffered records are lost, and must not be handed out.
     assert {r.leader_epoch for r in reader.records[count:]} == {1}
     stage.sim.check()
-
-
-def test_reader_may_stall_during_the_takeover():
-    stage = Stage(_holds_rest=True, _records=20)
-    assert stage.story.begin()
-    (reader,) = stage.readers
-    stage.sim.run_until(lambda: reader._paused, 10)
-    count = len(reader.records)
-    assert 2 < count < 22
-    stage.sim.run_for(1.5)
-    assert len(reader.records) == count
-    stage.sim.run_for(10)
-    assert len(reader.records) > count
-    stage.sim.check()
-
-
-def test_a_reader_may_seek_back_by_number():
-    stage = Stage(_seeker=0)
-    assert stage.story.begin()
-    stage.sim.run_for(15)
-    assert [line for line in stage.events("seek") if line.actor == stage.readers[0].name]
-    stage.sim.check()
-
-
-def test_connections_break_so_that_the_former_leader_is_asked():
-    stage = Stage(readers=4, _blind_s=6.0, _breaks=True)  # so many that one has connected to the new leader in time
-    assert stage.story.begin()
-    broken = []
-    stage.sim.network.break_off = lambda connection: broken.append((stage.sim.now(), connection.node == stage.old))
-    stage.sim.run_for(20)
-    first = broken[0][0]
-    rounds = {round(moment - first, 3): is_old for moment, is_old in broken}
-    assert rounds == {0.0: True, 1.2: False, 2.6: True}
 
 
 def test_takeover_ends_with_the_faults():

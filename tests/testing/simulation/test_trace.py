@@ -52,13 +52,6 @@ def test_lines_are_formatted_only_when_read():
     assert argument.times == 1
 
 
-def test_disabled_trace_keeps_nothing():
-    trace = Trace(VirtualClock(), enabled=False)
-    trace.add("ann", "", "poll")
-    assert list(trace) == []
-    assert trace.digest() == Trace(VirtualClock()).digest()
-
-
 def test_digest_depends_on_the_formatted_text_only():
     assert filled().digest() == filled().digest()
     assert filled(why="%d%%", args=(100,)).digest() == filled().digest()
@@ -71,13 +64,3 @@ def test_digest_depends_on_the_formatted_text_only():
 )
 def test_digest_changes_with_any_column(change):
     assert filled(**change).digest() != filled().digest()
-
-
-def test_the_digest_differs_with_the_order_and_the_number_of_lines():
-    one, other = filled(seconds=0), filled(seconds=0)
-    other.lines.reverse()
-    assert one.digest() != other.digest()
-    other.lines.reverse()
-    assert one.digest() == other.digest()
-    other.add("", "", "")
-    assert one.digest() != other.digest()

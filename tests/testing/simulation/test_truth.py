@@ -84,14 +84,6 @@ def partition():
 # -- commits
 
 
-def test_an_empty_partition(partition):
-    truth = partition.truth
-    assert (truth.rows, truth.start, truth.end, truth.records, truth.epochs) == ({}, 0, 0, 0, [(0, 0)])
-    assert truth.first_from(0, 99, committed=False) is None
-    assert not truth.counts(0, 0)
-    assert partition.losses == []
-
-
 def test_appended_records_count_once_committed(partition):
     partition.leader.write(b"a", b"b", commit=False)
     assert partition.counting() == []
@@ -117,13 +109,6 @@ def test_a_batch_is_committed_as_a_whole_or_not_at_all(partition):
     assert partition.counting() == [0, 1, 2]
 
 
-def test_records_committed_on_two_replicas_count_once(partition):
-    partition.leader.write(b"a")
-    follower = partition.copy(1)
-    follower.commit()
-    assert (partition.counting(), partition.truth.records) == ([0], 1)
-
-
 def test_high_watermark_of_a_follower_commits_records(partition):
     """Usually the leader's watermark is ahead; a record counts as committed once any replica reports it."""
     partition.leader.write(b"a", commit=False)
@@ -137,14 +122,6 @@ def test_decreasing_high_watermark_changes_nothing(partition):
     assert partition.leader.log.high_watermark == 0
     partition.leader.commit(2)
     assert (partition.counting(), partition.truth.records, partition.truth.end) == ([0, 1], 2, 2)
-
-
-@pytest.mark.parametrize(
-    ("low", "high", "found"), [(0, 9, 0), (1, 9, 1), (2, 9, 2), (0, 0, None), (2, 3, 2), (3, 9, None)]
-)
-def test_the_first_that_counts_between_two_offsets(partition, low, high, found):
-    partition.leader.write(b"a", b"b", b"c")
-    assert partition.truth.first_from(low, high, committed=False) == found
 
 
 # -- transactions
@@ -233,13 +210,6 @@ def test_unclean_election_loses_the_records_missing_on_the_new_leader(partition)
     assert truth.records == 4
 
 
-def test_empty_new_leader_loses_all_records(partition):
-    partition.leader.write(b"a", b"b")
-    partition.replica().log.begin_epoch(1)
-    assert partition.losses == [(0, 1)]
-    assert (partition.counting(), partition.truth.end, partition.truth.epochs) == ([], 0, [(1, 0)])
-
-
 def test_leader_that_missed_an_epoch_loses_all_of_its_records(partition):
     """Equal log ends do not suffice: the old leader has as many records of another history."""
     old = partition.leader
@@ -254,18 +224,6 @@ def test_leader_that_missed_an_epoch_loses_all_of_its_records(partition):
     old.commit()
     assert partition.counting() == [0, 1]
     assert partition.truth.counts(1, 0)
-
-
-def test_a_deposed_leaders_records_do_not_count_but_were_committed(partition):
-    """Until it notices the election, it treats records that it wrote alone as committed."""
-    partition.leader.write(b"a")
-    new = partition.elect(1)
-    partition.leader.write(b"late")
-    truth = partition.truth
-    assert truth.rows[1, 0].value == b"late"
-    assert (partition.counting(), truth.end) == ([0], 1)
-    new.write(b"b", epoch=1)
-    assert truth.counts(1, 1)
 
 
 def test_an_epoch_that_is_not_newer_changes_nothing(partition):
@@ -324,21 +282,6 @@ def test_reelected_older_leader_restores_its_committed_records(partition):
     # The leader without them, of epoch 1, is a rival.
     assert [truth.rival(offset, 0) for offset in (0, 1, 2)] == [None, 1, 1]
     assert truth.rival(2, 1) is None and truth.rival(3, 2) is None
-
-
-def test_former_leader_that_lost_nothing_is_no_rival(partition):
-    partition.leader.write(b"a", b"b")
-    new = partition.elect(2)
-    new.write(b"c", epoch=1)
-    partition.leader = new
-    partition.elect(3, 2)
-    assert [partition.truth.rival(offset, 0) for offset in range(4)] == [None] * 4
-
-
-def test_restored_records_can_be_lost_again(partition):
-    brought_back(partition)
-    partition.elect(1, 3)
-    assert (partition.losses[-1], partition.counting()) == ((1, 3), [0])
 
 
 def test_leader_restores_records_without_knowing_they_were_committed(partition):
@@ -435,13 +378,6 @@ def test_compaction_leaves_the_newest_of_each_key_and_what_is_not_committed(part
     assert partition.truth.end == 4
 
 
-def test_compaction_of_a_topic_that_is_not_compacted_changes_nothing(partition):
-    for _ in range(2):
-        partition.leader.write(NewRecord(b"v", b"k", timestamp=NOW))
-    partition.leader.log.compact(NOW, 2)
-    assert partition.counting() == [0, 1]
-
-
 def test_a_loss_after_compaction(partition):
     leader = partition.leader = partition.replica(compact=True, delete=False)
     for key in (b"k", b"k", b"l", b"m"):
@@ -453,28 +389,9 @@ def test_a_loss_after_compaction(partition):
     assert (partition.losses, partition.counting()) == ([(3, 1)], [1, 2])
 
 
-def test_observed_log_behaves_like_a_log(partition):
-    """It has the records that it was built with, and reports none of them."""
-    log = partition.leader.log
-    assert (log.high_watermark, log.end_offset) == (0, 0)
-    partition.leader.write(b"a", b"b")
-    assert (log.high_watermark, log.end_offset, log.epochs) == (2, 2, [(0, 0)])
-    log.delete_before(1)
-    assert log.start_offset == 1
-
-
 def test_first_from_can_exclude_given_records(partition):
     partition.leader.write(b"a", b"b")
     first = partition.truth.first_from
     assert first(0, 9, committed=False, but={0: 0}) == 1
     assert first(0, 9, committed=False, but={0: 3}) == 0
     assert first(0, 9, committed=False, but={0: 0, 1: 0}) is None
-
-
-def test_transactions_are_open_until_they_are_decided(partition):
-    truth = partition.truth
-    assert not truth.has_open_transactions()
-    partition.leader.transact(4, b"a")
-    assert truth.has_open_transactions()
-    partition.leader.end(4, False)
-    assert not truth.has_open_transactions()

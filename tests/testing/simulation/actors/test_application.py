@@ -7,19 +7,6 @@ from thinconsumer_testing.simulation.actors.application import SPINS_MAX
 A1 = TopicPartition("a", 1)
 
 
-def test_a_second_crash_or_close_does_nothing(sim, reader):
-    ann = reader()
-    ann.crash()
-    ann.crash()
-    assert ann.crashes == 1
-    ann.start()
-    sim.run_for(1)
-    ann.close()
-    ann.close()
-    ann.crash()
-    assert ann.crashes == 1 and not ann.is_running
-
-
 def test_a_crash_in_the_middle_of_a_call_ends_it(sim, reader):
     ann = reader(A1)
     sim.world.call_later(0.5, ann.crash)
@@ -37,13 +24,6 @@ def test_a_stalled_application_does_nothing_until_the_stall_ends(sim, reader):
     assert 7 <= sim.now() - began < 8
 
 
-def test_applications_on_an_event_loop_never_wait_in_a_call(sim, reader):
-    ann, depths = reader(behaviour=Behaviour(blocks=False)), set()
-    sim.actor(lambda: depths.add(sim.world.depth) or 0.01)
-    sim.run_for(3)
-    assert depths == {0} and len(ann.records) == 10
-
-
 def test_only_one_application_waits_in_a_call_while_others_poll_with_0(sim, reader):
     depths = set()
     readers = [reader(name=f"reader-{number}") for number in range(3)]
@@ -51,15 +31,6 @@ def test_only_one_application_waits_in_a_call_while_others_poll_with_0(sim, read
     sim.run_until(lambda: all(len(actor.records) == 10 for actor in readers))
     sim.run_for(3)
     assert depths <= {0, 1} and 1 in depths
-
-
-def test_a_queued_call_runs_once_in_the_next_turn(sim, reader):
-    ann, done = reader(), []
-    sim.run_for(0.3)
-    ann.soon(lambda: done.append(sim.now()))
-    assert done == []
-    sim.run_for(5)
-    assert len(done) == 1
 
 
 def test_a_crash_drops_queued_calls(sim, reader):

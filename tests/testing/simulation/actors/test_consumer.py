@@ -6,8 +6,6 @@ from thinconsumer.errors import (
     CorruptRecordError,
     KafkaError,
     KafkaTimeoutError,
-    LogTruncationError,
-    NoOffsetForPartitionError,
     OffsetOutOfRangeError,
 )
 from thinconsumer.types import TopicPartition
@@ -44,13 +42,6 @@ def test_restarted_application_resumes_from_its_checkpoint_with_a_new_life(sim, 
     assert offsets(ann) == [*range(6), *range(3, 10)]
     assert ann.driver is not driver and ann.lives == 2 and str(ann.consumer.reader) == "ann/1"
     sim.check()
-
-
-def test_processing_delays_the_next_poll_after_records(sim, reader):
-    ann = reader(max_poll_records=1, behaviour=Behaviour(think_s=(1.0, 1.0)))
-    began = sim.now()
-    sim.run_until(lambda: len(ann.records) == 5)
-    assert 4.0 <= sim.now() - began < 4.5
 
 
 def test_corrupt_records_are_fetched_again_from_the_last_processed_offset(sim, reader):
@@ -99,16 +90,6 @@ def test_pause_resume_and_assign_by_hand(sim, reader):
     sim.check()
 
 
-def test_a_call_by_hand_that_outlasts_the_next_turn_does_not_end_the_turns(sim, reader):
-    ann = reader(behaviour=Behaviour(blocks=False))
-    sim.pause(1)
-    sim.run_for(0.1)
-    with pytest.raises(KafkaTimeoutError):
-        ann.position(A0, 20_000)
-    sim.resume(1)
-    sim.run_until(lambda: len(ann.records) == 10)
-
-
 # -- errors
 
 
@@ -119,21 +100,6 @@ def test_out_of_range_goes_to_the_beginning_of_the_log(sim, reader):
     sim.run_until(lambda: len(ann.records) == 5)
     assert offsets(ann) == [*range(5, 10)]
     assert [type(error) for error in ann.errors] == [OffsetOutOfRangeError]
-
-
-def test_no_offset_goes_to_the_beginning(sim, reader):
-    ann = reader(auto_offset_reset="none")
-    sim.run_until(lambda: len(ann.records) == 10)
-    assert [type(error) for error in ann.errors] == [NoOffsetForPartitionError]
-
-
-def test_truncation_seeks_to_the_diverging_offset_or_the_beginning(sim, reader):
-    ann = reader()
-    sim.run_until(lambda: len(ann.records) == 10)
-    for at, expected in ((7, 7), (None, 0)):
-        ann._cope_with(LogTruncationError(A0, 9, at))
-        assert ann.position(A0) == expected
-    assert sim.world.violations == []
 
 
 def test_unexpected_errors_are_violations_and_timeouts_are_not(sim, reader):
@@ -160,13 +126,3 @@ def test_random_seeks_pauses_and_assigns_break_no_promise(sim, reader, odd):
     before = len(ann.records)
     sim.run_until(lambda: len(ann.records) == before + 10)
     sim.check()
-
-
-def test_odd_calls_come_at_the_configured_rate(sim, reader):
-    ann = reader(behaviour=Behaviour(odd_rate=1.0))
-    bob = reader(name="bob")
-    done = {"ann": 0, "bob": 0}
-    for actor in (ann, bob):
-        actor._do_something_odd = lambda actor=actor: done.update({actor.name: done[actor.name] + 1})
-    sim.run_for(5)
-    assert done["ann"] >= 5 and done["bob"] == 0

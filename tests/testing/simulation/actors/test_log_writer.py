@@ -14,20 +14,6 @@ SECONDS = 5.0
 PLAIN = {"writes": 20, "records_max": 5, "record_size_max": 10, "transactional": 0.0, "compression": False}
 
 
-def test_batch_can_be_written_to_the_former_leader():
-    """A producer with old metadata writes to the former leader in the same way."""
-    desk = Desk(brokers=2)
-    sim, tp = desk.sim, TPS[0]
-    old = sim.cluster.leader(tp).node.node_id
-    sim.partition([old], [-1, 3 - old])
-    sim.cluster.controller.elect_unclean(tp, 3 - old)
-    assert desk.log_writer.write(tp, count=2) and desk.log_writer.write(tp, node=old, count=3)
-    ends = {n: sim.cluster.leader(tp, n).log.end_offset for n in (old, 3 - old)}
-    assert ends == {old: 3, 3 - old: 2}
-    sim.heal()
-    assert not desk.log_writer.write(tp, node=old, count=3)
-
-
 class Desk:
     """A small cluster, and a log writer."""
 
@@ -114,13 +100,6 @@ def test_transactions_commit_and_abort_and_none_stays_open():
     assert desk.finish() == 1
 
 
-def test_a_single_record_can_be_written_to_a_partition():
-    desk = Desk().run()
-    ends = [log.end_offset for log in desk.logs()]
-    assert desk.log_writer.write(TPS[1], count=1)
-    assert [log.end_offset for log in desk.logs()] == [ends[0], ends[1] + 1]
-
-
 @pytest.mark.parametrize("how", ["kill", "pause"])
 def test_writing_stops_without_a_running_leader_and_continues_later(how):
     desk = Desk(transactional=0.5)
@@ -140,16 +119,6 @@ def test_writing_stops_without_a_running_leader_and_continues_later(how):
     assert not any(log.open_transactions() for log in desk.logs())
 
 
-def test_writer_is_not_finished_while_a_leader_is_missing():
-    desk = Desk(transactional=0.9)
-    desk.run(SECONDS / 2)
-    desk.sim.kill(1)
-    assert not desk.log_writer.finish()
-    desk.sim.start(1)
-    desk.run(1)
-    assert desk.finish() >= 1
-
-
 def test_transaction_unknown_to_its_coordinator_is_aborted_at_the_end():
     """An unclean election that lost a marker leaves such a transaction."""
     desk = Desk().run()
@@ -162,18 +131,3 @@ def test_transaction_unknown_to_its_coordinator_is_aborted_at_the_end():
     assert not desk.logs()[0].open_transactions()
     assert desk.sim.cluster.truth(TPS[0]).is_hidden(at, desk.logs()[0].epochs.latest)
     assert desk.events()[-1] == "aborted"
-
-
-def test_transaction_open_only_on_a_follower_is_aborted_too():
-    """The new leader starts above the deleted records; a reader of the follower would wait for the marker for ever."""
-    desk = Desk(brokers=2, seed=3)
-    sim, tp = desk.sim, TPS[0]
-    row = sim.cluster.controller.image.partition(*tp)
-    assert set(row.replicas) == {1, 2}
-    follower = sim.cluster.nodes[3 - row.leader].partitions[tp]
-    desk.run()
-    desk.finish()
-    follower.log.producers.transactions.begin(77, 0)
-    assert not desk.log_writer.finish()
-    assert desk.finish() == 1
-    assert not follower.log.open_transactions()

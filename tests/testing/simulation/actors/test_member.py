@@ -5,7 +5,6 @@ from lab import MemberActor
 
 from thinconsumer.errors import IllegalStateError
 from thinconsumer.types import TopicPartition
-from thinconsumer.wire.error_codes import Code, to_error
 from thinconsumer_testing.simulation import Checker, Simulation, Violation
 from thinconsumer_testing.simulation.checkers.base import Member
 from thinconsumer_testing.simulation.client_tap import GROUP_APIS
@@ -87,20 +86,6 @@ def test_member_reads_processes_and_commits(sim, start, notes, commits, blocks):
     assert notes.said_names[-1] == "LeaveGroup" and not ann.is_running and ann.assignment() == set()
 
 
-def test_records_in_processing_at_a_crash_do_not_count_as_processed(sim, start, notes):
-    ann = start(think_s=(0.0, 5.0))
-    sim.produce("t", 0, [b"a"])
-    sim.run_until(lambda: ann._unprocessed)
-    ann.crash()
-    ann.crash()
-    assert ann.crashes == 1
-    sim.run_for(10)
-    assert notes.processed_offsets == []
-    ann.start()
-    sim.run_until(lambda: notes.processed_offsets == [0])
-    assert ann.lives == 2 and ann.member.life == 1
-
-
 def test_member_that_drives_keeps_its_generation_while_it_processes(sim, start, notes):
     ann = start(think_s=(0.0, 8.0), drives=True)
     sim.produce("t", 0, [b"a"])
@@ -108,18 +93,6 @@ def test_member_that_drives_keeps_its_generation_while_it_processes(sim, start, 
     notes.calls.clear()
     sim.run_until(lambda: notes.processed_offsets, 20)
     assert notes.calls.count("other") > 2 and ann.consumer.raw.group_metadata().generation_id == 1
-
-
-def test_stalled_member_makes_no_calls_until_it_is_calmed(sim, start, notes):
-    ann = start()
-    sim.run_until(ann.assignment)
-    ann.stall(100)
-    notes.calls.clear()
-    sim.run_for(50)
-    assert len(notes.calls) <= 1
-    ann.calm()
-    sim.run_for(5)
-    assert len(notes.calls) > 2
 
 
 def test_polling_continues_after_callbacks_raise(sim, start, notes):
@@ -131,32 +104,6 @@ def test_polling_continues_after_callbacks_raise(sim, start, notes):
     ann.calm()
     ann.soon(lambda: ann.subscribe(["t"]))
     sim.run_for(5)
-
-
-def test_odd_calls_of_every_kind_happen(sim, start, notes):
-    ann = start(odd_rate=0.6, rewinds=True, asks=True, blocks=False)
-    for n in range(40):
-        sim.produce("t", n % 2, [b"%d" % n])
-        sim.run_for(0.5)
-    assert notes.said_names.count("JoinGroup") > 3, "rebalances were enforced"
-    ann.calm()
-    sim.run_until(lambda: set(notes.processed_offsets) >= set(range(20)) and not ann._paused)
-
-
-def test_a_pattern_is_subscribed_to(sim, start):
-    ann = start(pattern="t|u")
-    sim.run_until(lambda: len(ann.assignment()) == 2)
-    sim.create_topic("u", 1)
-    ann.soon(lambda: ann.consumer.raw.enforce_rebalance())
-    sim.run_until(lambda: len(ann.assignment()) == 3, 400)
-
-
-def test_fenced_member_is_restarted(sim, start):
-    ann = start()
-    sim.run_until(ann.assignment)
-    ann._cope_with(to_error(Code.FENCED_INSTANCE_ID))
-    assert not ann.is_running
-    sim.run_until(lambda: ann.is_running and ann.assignment())
 
 
 def test_unexpected_error_is_a_violation(sim, start):
@@ -174,38 +121,3 @@ def test_missing_commit_callback_is_a_violation(sim, start):
         ann.close()
     with pytest.raises(Violation, match="before 1 commit callbacks were called"):
         sim.check()
-
-
-def test_second_close_does_nothing(sim, start):
-    ann = start()
-    with ann.busy():
-        ann.close()
-        ann.close()
-    sim.check()
-
-
-def test_calls_queued_behind_close_are_dropped(sim, start):
-    ann = start()
-    sim.run_until(ann.assignment)
-    ann.soon(ann.close)
-    ann.soon(lambda: ann.subscribe(["u"]))
-    sim.run_until(lambda: not ann.is_running)
-    assert ann.topics == ["t"]
-
-
-def test_calmed_member_drops_its_planned_close(sim, start):
-    ann = start()
-    sim.run_until(ann.assignment)
-    ann.stall(100)
-    ann.soon(ann.close)
-    ann.calm()
-    sim.run_for(5)
-    assert ann.is_running
-
-
-def test_trace_has_the_members_requests_and_responses(sim, start):
-    ann = start()
-    sim.run_until(ann.assignment)
-    text = sim.trace.text()
-    assert "JoinGroupRequest on 2: reason='the consumer subscribed'" in text
-    assert "SyncGroupResponse on 2: error_code=0" in text and "assigned         t-0 t-1" in text

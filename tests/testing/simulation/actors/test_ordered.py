@@ -81,18 +81,6 @@ def test_a_writer_sends_numbered_records_until_it_is_stopped(stage):
         assert numbers == list(range(1, len(numbers) + 1)) and numbers
 
 
-def test_writers_choose_partitions_by_linear_hashing_and_follow_a_change(stage):
-    it = stage(keys=12)
-    writer = it.writer()
-    it.run(5)
-    it.cluster.expand(TOPIC, 2)
-    it.run(5)
-    writer.stop()
-    it.run(2)
-    moved = {WrittenRecord.of(record.value).key for record in it.cluster.records(TOPIC, 1)}
-    assert moved and len(it.values()) == writer.counts["sent"]
-
-
 def test_a_doomed_writer_dies_between_its_request_and_the_response_and_its_successor_has_another_id(stage):
     it = stage()
     writer = it.writer()
@@ -119,39 +107,3 @@ def test_a_member_reports_deliveries_partitions_and_opened_gates(stage, protocol
     it.run(20)
     assert it.checker.counts["delivered"] > 50 and it.checker.counts["gates opened"] == 1
     assert bool(it.cluster.received(ConsumerGroupHeartbeatRequest)) is (protocol == "consumer")
-
-
-def test_a_member_opens_gates_without_a_listener_or_has_none_without_holds(stage):
-    for knobs, holds in (({"has_key_listener": False}, True), ({}, False)):
-        it = stage(keys=12, **knobs)
-        it.writer()
-        member = it.member(holds=holds)
-        it.run(5)
-        it.cluster.expand(TOPIC, 2)
-        it.run(10)
-        assert it.checker.counts["gates opened"] == 0
-        assert bool(member.consumer._reader.managers.gatekeepers) is holds
-        assert TopicPartition(TOPIC, 1) in member.consumer.assignment()
-
-
-def test_a_member_that_closes_leaves_at_once_and_one_that_dies_does_not(stage):
-    it = stage(auto_commits=False)
-    leaving, staying = it.member(1), it.member(2)
-    it.run(5)
-    leaving.close()
-    it.clients.remove(leaving)
-    it.run(3)
-    assert staying.consumer.assignment()
-    staying.die()
-    it.clients.remove(staying)
-    late = it.member(3)
-    it.run(4)
-    assert not late.consumer.assignment()
-    it.run(12)
-    assert late.consumer.assignment()
-
-
-def test_members_of_mixed_groups_draw_their_protocol(stage):
-    it = stage(protocol="mixed")
-    drawn = {it.member(number).consumer._reader.managers.config.group_protocol for number in range(1, 9)}
-    assert drawn == {"classic", "consumer"}

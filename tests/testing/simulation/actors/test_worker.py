@@ -44,23 +44,3 @@ def test_shards_are_shared_and_follow_a_crash_and_a_close(sim, start, blocks):
     with bob.busy():
         bob.close()
     sim.run_until(lambda: shares(ann) == [5], timeout=2.0)
-
-
-def test_an_odd_worker_rejoins_and_drives(sim, start):
-    ann = start("ann", odd_rate=0.3, blocks=True)
-    sim.run_for(60)
-    reasons = [line.args[-1] for line in sim.trace if line.actor == "ann" and "JoinGroupRequest" in line.args]
-    assert any("random call" in words for words in reasons)
-    assert any("a reason of the application" in words for words in reasons)
-    ann.calm()
-    sim.run_until(lambda: shares(ann) == [5])
-
-
-def test_worker_stalled_beyond_the_session_timeout_loses_its_shards(sim, start):
-    ann = start("ann")
-    sim.run_until(lambda: shares(ann) == [5])
-    ann.stall(20)
-    sim.run_for(20)
-    bob = start("bob")
-    sim.run_until(lambda: sorted(shares(ann, bob)) == [2, 3])
-    assert any(line.event == "lost" for line in sim.trace if line.actor == "ann")

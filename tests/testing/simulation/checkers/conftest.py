@@ -157,7 +157,6 @@ def lookup():
 
 
 A, B, C = (TopicPartition("t", n) for n in range(3))
-CLOSED = 9
 
 
 class Room:
