@@ -77,39 +77,10 @@ def test_assigned_partitions_must_be_new_and_in_the_share(room, checker, coop):
     assert "got t-2, but was assigned t-0" in room.verdict()
 
 
-def test_assigned_callback_that_raised_is_called_again(room, checker, coop):
-    room.join(coop)
-    room.sync(coop, A)
-    room.callback_started(coop, "assigned", A, error=ValueError())
-    room.callback_started(coop, "assigned", A)
-    assert room.verdict() == ""
-    room.callback_started(coop, "assigned", A)
-    assert "which it already owns" in room.verdict()
-
-
 def test_revoked_partitions_must_be_owned(room, checker, eager):
     room.owns(eager, A)
     room.callback_started(eager, "revoked", A, B)
     assert "got t-0 t-1, but it owns only t-0" in room.verdict()
-
-
-def test_eager_member_gives_up_all_partitions_before_it_joins(room, checker, eager):
-    room.owns(eager, A, B)
-    room.join(eager, 2, code=None)
-    assert "before it has revoked t-0 t-1" in room.verdict()
-    room.callback_started(eager, "revoked", A)
-    assert "as revoked" in room.verdict()
-
-
-def test_cooperative_member_keeps_the_partitions_in_its_share(room, checker, coop):
-    room.owns(coop, A, B)
-    room.callback_started(coop, "revoked", A, B)
-    assert "of which t-0 t-1 is still assigned to it" in room.verdict()
-    room.tell("subscribed", coop, ["u"])
-    room.owns(coop, A, B, generation=2)
-    room.verdict()
-    room.callback_started(coop, "revoked", A, B)
-    assert room.verdict() == "", "it does not want them any more"
 
 
 def test_empty_revocation_of_a_cooperative_member_is_a_violation(room, checker, coop):
@@ -126,16 +97,6 @@ def test_revoked_is_called_before_assigned(room, checker, coop):
     assert "before it revoked t-0" in room.verdict()
 
 
-def test_member_that_gave_partitions_up_must_join_again(room, checker, coop):
-    room.owns(coop, A, B)
-    room.join(coop, 2)
-    room.sync(coop, B)
-    room.callback_started(coop, "revoked", A)
-    room.callback_started(coop, "assigned")
-    room.tell("finish")
-    assert "not joined again" in room.verdict()
-
-
 def test_lost_names_all_owned_partitions_and_has_a_reason(room, checker, eager):
     room.owns(eager, A, B)
     room.callback_started(eager, "lost", A, B)
@@ -144,20 +105,3 @@ def test_lost_names_all_owned_partitions_and_has_a_reason(room, checker, eager):
     room.beat(eager, Code.UNKNOWN_MEMBER_ID)
     room.callback_started(eager, "lost", A)
     assert "got t-0, but it owned t-0 t-1" in room.verdict()
-
-
-def test_a_loss_is_not_called_a_revocation(room, checker, eager):
-    room.owns(eager, A)
-    room.beat(eager, Code.ILLEGAL_GENERATION)
-    room.callback_started(eager, "revoked", A)
-    assert "as revoked after ILLEGAL_GENERATION" in room.verdict()
-
-
-def test_closing_member_gives_up_its_partitions(room, checker, coop):
-    room.owns(coop, A)
-    room.tell("closing", coop)
-    room.callback_started(coop, "revoked", A)
-    room.tell("finish")
-    assert room.verdict() == ""
-    room.tell("ended", coop)
-    assert checker.owned(coop) == set()

@@ -1,7 +1,7 @@
 """The epoch and assignment of a member, by the heartbeat responses that it has read."""
 
 import pytest
-from lab.checkers.consumer_views import FENCINGS, ConsumerViews, named
+from lab.checkers.consumer_views import FENCINGS, ConsumerViews
 
 from thinconsumer.types import TopicPartition
 from thinconsumer.wire.consumer_group_heartbeat import (
@@ -11,7 +11,6 @@ from thinconsumer.wire.consumer_group_heartbeat import (
     TopicPartitions,
 )
 from thinconsumer.wire.error_codes import Code
-from thinconsumer.wire.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 
 ID = b"t" * 16
 A = TopicPartition("t", 0)
@@ -65,31 +64,6 @@ def test_late_member_may_leave_though_it_reads_the_response_to_an_earlier_heartb
     assert not beat(room, ann, 3, gets=3).may_forget, "it has joined again, or has never left"
 
 
-def test_other_errors_and_old_responses_change_nothing(room, ann):
-    beat(room, ann, 0, gets=3, tps=[0])
-    assert beat(room, ann, 3, code=Code.NOT_COORDINATOR).generation == 3
-    assert beat(room, ann, 3, gets=9, read_on=7).generation == 3
-
-
-def test_a_member_has_left_when_it_says_so(room, ann):
-    beat(room, ann, 0, gets=3, tps=[0])
-    view = beat(room, ann, -1)
-    assert (view.generation, view.expelled) == (-1, "it has left")
-
-
-def test_the_error_of_a_commit_does_not_end_a_membership(room, ann):
-    beat(room, ann, 0, gets=3, tps=[0])
-    request = OffsetCommitRequest(group_id="g", member_id="ann-id", generation_id_or_member_epoch=3, topics=[])
-    room.says(ann, request)
-    room.learns(ann, request, OffsetCommitResponse(topics=[]))
-    assert room.views.of[ann].generation == 3
-
-
-def test_partitions_are_named_by_their_ids():
-    rows = [TopicPartitions(topic_id=ID, partitions=[0, 1])]
-    assert named(rows, {ID: "t"}.__getitem__) == {A, TopicPartition("t", 1)}
-
-
 def away(room, ann, gap):
     """Let the member make no call for a while; return whether it has to wait for a confirmation then."""
     room.tell("call_ended", ann)
@@ -131,13 +105,6 @@ def test_a_gap_that_the_membership_has_survived_before_needs_no_confirmation(roo
     assert away(room, ann, 15) is not is_trusted
     if is_trusted:
         assert away(room, ann, 25)
-
-
-def test_a_longer_gap_before_is_not_forgotten(room, ann):
-    beat(room, ann, 0, gets=3, tps=[0])
-    room.now += 20
-    beat(room, ann, 3, gets=3)
-    assert [away(room, ann, gap) for gap in (8, 25, 15)] == [False, True, True]
 
 
 @pytest.mark.parametrize(("second", "code", "is_trusted"), [(15, 0, True), (25, 0, False), (15, 16, False)])

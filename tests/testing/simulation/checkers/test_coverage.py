@@ -2,7 +2,7 @@
 
 import pytest
 
-from thinconsumer.records.builder import NewRecord, build_batch
+from thinconsumer.records.builder import NewRecord
 from thinconsumer.types import TopicPartition
 from thinconsumer_testing.broker.config import TopicConfig
 from thinconsumer_testing.simulation.checkers.coverage import CoverageChecker
@@ -28,12 +28,6 @@ def test_consecutive_records_pass(court):
     assert court.verdict() == ""
 
 
-def test_repeated_records_pass(court):
-    court.deliver(0, 1)
-    court.deliver(0, 1, 2)
-    assert court.verdict() == ""
-
-
 @pytest.mark.parametrize(
     ("polls", "missing"), [([(1,)], 0), ([(0, 2)], 1), ([(0, 1), (4, 5)], 2), ([(0, 1, 2), (0,), (4,)], 3)], ids=str
 )
@@ -49,14 +43,6 @@ def test_gap_before_a_position_is_a_violation(court):
     court.deliver(0, 1)
     court.position(3)
     assert court.verdict() == "ann skipped t-0 offset 2: it has position 3 after it had read every record below 2"
-
-
-def test_position_below_the_log_start_is_ignored(court):
-    """It will be reset by policy."""
-    court.position(99)
-    assert court.verdict() == ""
-    court.deliver(1)
-    assert "offset 0" in court.verdict()
 
 
 def test_latest_reader_must_read_all_records_after_its_first(court):
@@ -129,17 +115,6 @@ def test_expired_records_may_be_missing_and_others_not(court):
     assert "offset 4" in court.verdict()
 
 
-def test_reader_below_the_log_start_continues_by_policy(court):
-    bob = court.new_reader("bob", policy="latest")
-    for reader in (court.reader, bob):
-        court.deliver(0, reader=reader)
-    court.log.delete_before(2)
-    court.deliver(5, reader=bob)  # reset to the end
-    assert court.verdict() == ""
-    court.deliver(5)
-    assert "ann skipped t-0 offset 2" in court.verdict()
-
-
 def test_compacted_records_may_be_missing(court):
     court.log.config = TopicConfig(compact=True, delete=False)
     for n in range(6, 9):
@@ -149,16 +124,6 @@ def test_compacted_records_may_be_missing(court):
     court.deliver(8)
     assert "offset 7" in court.verdict()  # 6 has a newer value in 7
     court.deliver(7, 8)
-    assert court.verdict() == ""
-
-
-def test_transaction_markers_may_be_missing(court):
-    at = court.write(b"t", producer_id=4, producer_epoch=0, base_sequence=0, transactional=True)
-    court.end(4, True)
-    court.write(b"behind")
-    court.checker.sought(court.reader, court.tp, at)
-    court.deliver(at, at + 2)
-    court.position(at + 3)
     assert court.verdict() == ""
 
 
@@ -200,26 +165,6 @@ def test_records_written_in_place_of_lost_ones_must_be_read(court):
     assert court.verdict() == ""
 
 
-def test_position_of_a_reader_unaware_of_a_loss_is_no_gap(court):
-    court.deliver(0, 1, 2, 3, 4, 5)
-    court.elect_short(4, 1)
-    court.write(b"n4", epoch=1)
-    court.write(b"n5", epoch=1)
-    court.position(6)
-    assert court.verdict() == ""
-    court.deliver(4, epoch=1)
-    court.position(6)
-    assert "offset 5" in court.verdict()
-
-
-def test_loss_above_the_read_offsets_changes_nothing(court):
-    court.deliver(0, 1)
-    court.elect_short(4, 1)
-    court.write(b"n4", epoch=1)
-    court.deliver(3)
-    assert "offset 2" in court.verdict()
-
-
 def test_offsets_below_a_seek_may_be_missing_while_nothing_was_read(court):
     """A reader without a record has no epoch to validate at a new leader."""
     court.checker.sought(court.reader, court.tp, 5)
@@ -240,39 +185,6 @@ def test_reader_goes_back_to_the_diverging_offset_even_below_its_seek(court):
     assert "offset 3" in court.verdict()
 
 
-def test_seek_with_a_lost_epoch_goes_back_to_the_diverging_offset(court):
-    court.elect_short(3, 1)
-    for n in range(3, 7):
-        court.write(b"n%d" % n, epoch=1)
-    court.checker.sought(court.reader, court.tp, 5, 0)
-    court.position(5)
-    court.deliver(3, 4, 5, epoch=1)
-    assert court.verdict() == ""
-    court.checker.sought(court.reader, court.tp, 5, 0)
-    court.deliver(5, epoch=1)
-    assert "offset 3" in court.verdict()
-
-
-def test_records_of_a_reelected_older_leader_may_be_missing_below_its_answer(court):
-    """A new leader that never had the reader's epoch answers with the end of the epoch before in its own log."""
-    old = court.new_log()
-    court.elect_short(3, 2)
-    court.write(b"n3", b"n4", epoch=2)
-    court.deliver(0, 1, 2)
-    court.deliver(3, 4, epoch=2)
-    for batch in court.log.batches_from(0):
-        if batch.leader_epoch == 0:
-            old.append_stored(batch)
-    for _ in range(4):
-        old.append(build_batch([NewRecord(b"o", timestamp=NOW)]), leader_epoch=0, now_ms=NOW, from_client=False)
-    old.begin_epoch(3)
-    old.append(build_batch([NewRecord(b"p", timestamp=NOW)]), leader_epoch=3, now_ms=NOW, from_client=False)
-    old.high_watermark = old.end_offset
-    court.deliver(5, 6, epoch=0)
-    court.deliver(7, epoch=3)
-    assert court.verdict() == ""
-
-
 def test_record_of_a_deposed_leader_closes_no_gap(court):
     court.elect_short(4, 1)
     court.write(b"n4", epoch=1)
@@ -284,13 +196,6 @@ def test_record_of_a_deposed_leader_closes_no_gap(court):
     assert "offset 4" in court.verdict()
 
 
-def test_ended_readers_and_missing_partitions_are_not_checked(court):
-    court.checker.delivered(court.reader, {TopicPartition("u", 0): court.rows(3)}, 9)
-    court.checker.ended(court.reader)
-    court.elect_short(4, 1)
-    assert court.verdict() == ""
-
-
 def test_reader_exactly_at_a_loss_must_read_the_new_records(court):
     bob = court.new_reader("bob", policy="latest")
     court.deliver(3, reader=bob)
@@ -299,16 +204,6 @@ def test_reader_exactly_at_a_loss_must_read_the_new_records(court):
     court.write(b"n5", epoch=1)
     court.deliver(5, epoch=1, reader=bob)
     assert "bob skipped t-0 offset 4" in court.verdict()
-
-
-def test_reader_of_a_deposed_leader_may_miss_the_new_records(court):
-    court.deliver(0, 1, 2, 3)
-    court.elect_short(5, 1)
-    court.write(b"n5", epoch=1)
-    court.write(b"n6", epoch=1)
-    court.deliver(4, 5)  # 5 of epoch 0
-    court.position(7)
-    assert court.verdict() == ""
 
 
 def zombies(court):
@@ -329,15 +224,6 @@ def test_reader_of_a_deposed_leader_must_read_the_new_records_later(court):
     assert "ann skipped t-0 offset 4: it read offset 6" in court.verdict()
 
 
-def test_records_of_a_reelected_older_leader_are_read_once(court):
-    court.deliver(0, 1, 2, 3, 4, 5)
-    court.log = zombies(court)
-    court.log.begin_epoch(2)
-    court.write(b"p6", epoch=2)
-    court.deliver(6, epoch=2)
-    assert court.verdict() == ""
-
-
 def test_unread_records_of_a_reelected_older_leader_must_be_read(court):
     court.deliver(0, 1, 2, 3)
     court.log = zombies(court)
@@ -345,17 +231,6 @@ def test_unread_records_of_a_reelected_older_leader_must_be_read(court):
     court.write(b"p6", epoch=2)
     court.deliver(6, epoch=2)
     assert "offset 4" in court.verdict()
-
-
-def test_restored_records_below_a_seek_may_be_missing(court):
-    court.checker.sought(court.reader, court.tp, 5)
-    old = zombies(court)
-    court.deliver(5)  # of the deposed leader
-    court.log = old
-    court.log.begin_epoch(2)
-    court.write(b"p6", epoch=2)
-    court.deliver(6, epoch=2)
-    assert court.verdict() == ""
 
 
 @pytest.mark.parametrize(("client", "answer", "error", "is_owed"), [
@@ -371,19 +246,6 @@ def test_answer_with_an_older_epoch_excuses_readers_below_its_end(court, validat
     assert court.verdict() == "" or is_owed
 
 
-def test_answer_above_the_read_offsets_sends_no_reader_back(court, validation):
-    """The lost records are restored, and the reader's position stays valid: records before it may be missing."""
-    court.deliver(0, 1, 2, 3, 4, 5)
-    old = court.log
-    court.elect_short(5, 1)
-    court.checker.answered("ann", 1, *validation(3, answer=(1, 90)), 0.0)
-    court.log = old
-    old.begin_epoch(4)
-    court.write(b"c6", epoch=4)
-    court.deliver(6, epoch=4)
-    assert court.verdict() == ""
-
-
 @pytest.mark.parametrize(("reads", "right"), [((5, 6), True), ((6,), False)])
 def test_reader_behind_a_lost_marker_continues_at_the_answered_end(court, validation, reads, right):
     """The reader's records have epoch 0, of which the new leader has three; the marker's epoch, 2, it never had."""
@@ -397,16 +259,6 @@ def test_reader_behind_a_lost_marker_continues_at_the_answered_end(court, valida
     court.checker.answered("ann", 1, *validation(2, answer=(1, 5)), 0.0)
     court.deliver(*reads, epoch=3)
     assert (court.verdict() == "") is right
-
-
-def test_position_may_have_passed_markers_of_a_lost_epoch(court):
-    """Until a record of the newest leader is read, the position does not show a gap."""
-    court.deliver(0, 1, 2)
-    court.log.begin_epoch(1)
-    court.position(4)
-    assert court.verdict() == ""
-    court.deliver(4)
-    assert "offset 3" in court.verdict()
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,6 @@ import pytest
 from lab.checkers.delivery import DeliveryChecker
 
 from thinconsumer.types import TopicPartition
-from thinconsumer.wire.error_codes import Code
 
 A, B = TopicPartition("t", 0), TopicPartition("t", 1)
 
@@ -48,24 +47,3 @@ def test_records_of_a_partition_missing_in_the_last_sync_are_a_violation(room, a
     room.sync(ann, B)
     assert "t-0, which its last SyncGroup response did not assign" in deliver(room, ann, A)
     assert deliver(room, ann, B) == ""
-
-
-def test_records_after_an_expulsion_are_a_violation(room, ann):
-    room.owns(ann, A)
-    room.beat(ann, Code.UNKNOWN_MEMBER_ID)
-    assert "after its membership ended: UNKNOWN_MEMBER_ID" in deliver(room, ann, A)
-
-
-def test_records_after_a_long_absence_need_a_confirmed_membership(room, ann):
-    room.owns(ann, A)
-    room.tell("call_ended", ann)
-    room.now += 11
-    room.tell("call_began", ann, True)
-    assert "no response has confirmed its membership" in deliver(room, ann, A)
-    room.beat(ann)
-    assert deliver(room, ann, A) == ""
-
-
-def test_closed_members_are_not_checked(room, ann):
-    room.tell("ended", ann)
-    assert deliver(room, ann, A) == ""

@@ -80,15 +80,6 @@ def test_epoch_that_goes_back_is_a_violation(log, group, target, words):
     assert words in log.verdict()
 
 
-def test_group_that_was_a_classic_one_of_generation_0_begins_with_epoch_0(log):
-    """A member of the new protocol joins while those of the classic one join for the first time."""
-    log.epochs(0, 0)
-    log.epochs(1, 1)
-    assert log.verdict() == ""
-    log.epochs(0, 0)
-    assert "the epoch of group g goes back from 1 to 0" in log.verdict()
-
-
 def test_target_ahead_of_its_group_is_a_violation(log):
     log.epochs(3, 4)
     assert "has epoch 4, the group 3" in log.verdict()

@@ -5,10 +5,6 @@ from lab.checkers.identity import IdentityChecker
 
 from thinconsumer.types import TopicPartition
 from thinconsumer.wire.error_codes import Code
-from thinconsumer.wire.fetch import FetchRequest
-from thinconsumer.wire.heartbeat import HeartbeatRequest
-from thinconsumer.wire.join_group import JoinGroupRequest
-from thinconsumer.wire.sync_group import SyncGroupRequest
 
 A = TopicPartition("t", 0)
 
@@ -41,37 +37,6 @@ def test_wrong_member_id_or_generation_is_a_violation(room, ann, how, stamp):
     assert "not a member" in room.verdict() if not stamp[0] or stamp[1] < 0 else "but has" in room.verdict()
 
 
-def test_commit_without_partitions_is_not_checked(room, ann):
-    room.commit(ann, {}, stamp=("", -1))
-    assert room.verdict() == ""
-
-
-def test_sync_with_an_old_generation_is_a_violation(room, ann):
-    room.owns(ann, A)
-    room.says(ann, SyncGroupRequest(group_id="g", generation_id=0, member_id="ann-id", assignments=[]))
-    assert "sends a SyncGroup with member id and generation 'ann-id' and 0" in room.verdict()
-
-
-def test_request_with_a_revoked_identity_is_a_violation(room, ann):
-    room.owns(ann, A)
-    room.beat(ann, Code.UNKNOWN_MEMBER_ID)
-    room.beat(ann, stamp=("ann-id", 1))
-    assert "but has '' and -1, since UNKNOWN_MEMBER_ID" in room.verdict()
-    room.join(ann, as_="ann-id")
-    assert "which the coordinator rejected with UNKNOWN_MEMBER_ID" in room.verdict()
-
-
-def test_request_of_the_step_that_changed_the_identity_may_have_the_old_one(room, ann):
-    room.owns(ann, A)
-    room.beat(ann, Code.UNKNOWN_MEMBER_ID)
-    room.now = room.views.of[ann].changed_at - 0.001  # says() lets so much time pass
-    room.beat(ann, stamp=("ann-id", 1))
-    assert room.verdict() == ""
-    room.now = room.views.of[ann].changed_at - 0.001
-    room.join(ann, as_="ann-id", code=None)
-    assert room.verdict() == ""
-
-
 def test_join_with_a_foreign_member_id_is_a_violation(room, ann):
     room.join(ann, as_="bob-id", code=None)
     assert room.verdict() == "ann joins with member id bob-id, but its id is ''"
@@ -83,26 +48,3 @@ def test_join_without_the_known_member_id_is_a_violation(room, ann, code):
     room.beat(ann, code)
     room.join(ann, as_="", code=None)
     assert "joins without its member id" in room.verdict()
-
-
-def test_join_without_the_assigned_member_id_is_a_violation(room, ann):
-    room.join(ann, code=Code.MEMBER_ID_REQUIRED, gets="named")
-    room.join(ann, as_="", code=None)
-    assert "joins without its member id" in room.verdict()
-
-
-def test_member_beyond_max_poll_interval_may_drop_its_id(room, ann):
-    room.owns(ann, A)
-    room.now += 31
-    room.join(ann, as_="", code=None)
-    assert room.verdict() == ""
-
-
-@pytest.mark.parametrize("parked", [JoinGroupRequest, SyncGroupRequest])
-def test_request_behind_a_parked_join_or_sync_is_a_violation(room, ann, parked):
-    room.owns(ann, A)
-    beat = HeartbeatRequest(group_id="g", generation_id=1, member_id="ann-id")
-    room.says(ann, beat, before=[FetchRequest.API_KEY])
-    assert room.verdict() == ""
-    room.says(ann, beat, before=[parked.API_KEY])
-    assert f"on which a {parked.__name__.removesuffix('Request')} is unanswered" in room.verdict()

@@ -49,12 +49,6 @@ def test_a_record_after_one_that_was_appended_later_is_found(scene):
     assert "t-0 offset 0" in words and "key=7, number=2" in words and "appended later" in words
 
 
-def test_the_order_of_appends_counts_and_not_that_of_the_producers_numbers(scene):
-    """Two producers write the same key."""
-    first, second = scene.append(PARENT, 9, producer=1), scene.append(CHILD, 1, producer=2)
-    assert not scene.deliver(first, second)
-
-
 def test_the_append_of_a_deposed_leader_does_not_count(scene):
     """The next leader has another record at this offset, or the same one later."""
     zombie = scene.append(PARENT, 1, epoch=4, is_committed=False)
@@ -75,14 +69,6 @@ def test_a_value_that_was_never_appended_at_this_offset_is_found(scene):
 def test_a_record_that_is_not_committed_is_found(scene):
     (words,) = scene.deliver(scene.append(PARENT, 1, is_committed=False))
     assert "(t-0 offset 0), which is not committed" in words
-
-
-def test_records_of_a_producer_that_are_committed_in_another_order_than_they_were_appended_are_right(scene):
-    """Partitions have their own high watermarks."""
-    scene.append(PARENT, 1, is_committed=False)
-    scene.append(CHILD, 2)
-    scene.checker.committed(PARENT, 5, 0)
-    assert not scene.checker.findings
 
 
 @pytest.mark.parametrize("numbers", [(2, 1), (1, 3, 2), (1, 2, 4, 3)])
@@ -201,81 +187,11 @@ def test_a_gate_may_not_open_while_the_awaited_partition_has_no_owner():
     assert "read up to 3" in words
 
 
-def test_an_owner_that_knows_the_next_generation_may_open_a_gate_until_it_gives_the_partition_up():
-    scene = Scene()
-    record = scene.append(PARENT, 1)
-    scene.checker.assigned("sue", [PARENT], 2)
-    scene.checker.opened("sue", CHILD, {PARENT: 1}, 3)
-    scene.checker.released("sue", [PARENT], 3)
-    scene.checker.assigned("bob", [PARENT], 4)
-    assert not scene.deliver(record, to="bob")
-
-
-def test_an_owner_may_open_a_gate_in_a_generation_that_its_coordinator_did_not_complete():
-    """The next coordinator gives the same number to the next generation, in which the member owns nothing."""
-    scene = Scene()
-    record = scene.append(PARENT, 1)
-    scene.checker.assigned("sue", [PARENT], 2)
-    scene.checker.opened("sue", CHILD, {PARENT: 1}, 4)
-    scene.checker.assigned("bob", [PARENT], 4)
-    assert not scene.deliver(record, to="bob")
-
-
 def test_there_is_no_slack_if_the_owner_before_has_died():
     scene = Scene(8.0)
     scene.checker.ended("sue")
     records = opened(scene, since=10.0, at=10.1)
     assert scene.deliver(records[0], to="bob")
-
-
-def test_a_later_owner_may_begin_at_its_commit_before_an_open_gate(scene):
-    records = opened(scene, since=10.0, at=10.1)
-    scene.now = 11.0
-    scene.checker.assigned("eve", [PARENT], 4)
-    assert not scene.deliver(*records, to="eve")
-
-
-def made_anew(scene):
-    """Let a member open a gate by its own position and die, and another one start after that. Return a record of the
-    awaited part.
-    """
-    record = scene.append(PARENT, 1)
-    scene.checker.started("sue")
-    scene.checker.assigned("sue", [PARENT], 8)
-    scene.checker.opened("sue", CHILD, {PARENT: 1}, 9)
-    scene.checker.ended("sue")
-    scene.checker.started("bob")
-    return record
-
-
-def test_gates_are_not_judged_by_the_generations_of_a_group_that_was_made_anew():
-    scene = Scene(8.0)
-    record = made_anew(scene)
-    scene.checker.assigned("bob", [PARENT], 4)
-    assert not scene.deliver(record, to="bob")
-    assert scene.checker.counts["groups made anew"] == 1
-
-
-def test_gates_of_the_new_group_are_judged():
-    scene = Scene()
-    record = made_anew(scene)
-    scene.checker.assigned("bob", [PARENT], 4)
-    scene.checker.opened("bob", CHILD, {PARENT: 1}, 4)
-    assert scene.deliver(record, to="bob")
-
-
-def test_a_member_that_was_in_the_group_before_may_report_its_lower_generation_late():
-    """The group is the same: members change their epochs one after another."""
-    scene = Scene()
-    record = scene.append(PARENT, 1)
-    for member in ("sue", "bob"):
-        scene.checker.started(member)
-    scene.checker.assigned("bob", [], 2)
-    scene.checker.assigned("sue", [CHILD], 4)
-    scene.checker.opened("sue", CHILD, {PARENT: 1}, 4)
-    scene.checker.assigned("bob", [PARENT], 3)
-    assert scene.deliver(record, to="bob")
-    assert not scene.checker.counts["groups made anew"]
 
 
 def test_logs_report_what_leaders_append_and_which_record_was_not_delivered():
@@ -325,24 +241,3 @@ def test_a_record_that_compaction_has_removed_needs_no_delivery():
     cluster.start(down)
     cluster.move_leader(PARENT, down)
     assert len(cluster.records("t")) == 3 and checker.first_unread(cluster.leader(PARENT)) == 2
-
-
-@pytest.mark.parametrize("was_there", [False, True])
-def test_a_record_that_compaction_had_removed_when_the_group_passed_it_counts_as_delivered(scene, was_there):
-    """A leader that has not compacted its log may return it to a group that begins at its commit again. A record that
-    was still there at the first time was skipped.
-    """
-    records = [scene.append(PARENT, number) for number in (1, 2, 3)]
-    if was_there:
-        scene.deliver(records[1])
-    scene.checker.compacted(PARENT, 3, {1, 2})
-    assert not scene.deliver(*records[1:])
-    assert bool(scene.deliver(*records)) == was_there
-
-
-def test_a_record_that_compaction_has_removed_counts_as_not_delivered_until_the_group_has_passed_it(scene):
-    records = [scene.append(PARENT, 1), scene.append(CHILD, 2)]
-    scene.append(PARENT, 3)
-    scene.checker.compacted(PARENT, 2, {1})
-    (words,) = scene.deliver(records[1], records[0])
-    assert "appended later" in words

@@ -86,32 +86,9 @@ def test_requests_follow_a_login_of_one_message(bench):
     assert bench.verdict() == "" and bench.checker.counts == {"logins": 1}
 
 
-def test_scram_takes_two_messages(bench):
-    bench.handshake("SCRAM-SHA-256")
-    bench.authenticate(b"n,,n=alice,r=1", auth_bytes=b"r=12,s=,i=4096")
-    bench.ask()
-    assert "writes API 12 while it is not logged in" in bench.verdict()
-    bench.authenticate(b"c=,r=12,p=", auth_bytes=b"v=")
-    bench.ask()
-    assert bench.verdict() == ""
-
-
-def test_a_rejected_token_is_described_before_the_login_fails(bench):
-    bench.handshake("OAUTHBEARER")
-    bench.authenticate(b"n,,\x01auth=Bearer x.y.z\x01\x01", auth_bytes=b'{"status":"invalid_token"}')
-    bench.ask()
-    assert "not logged in" in bench.verdict()
-
-
 def test_requests_before_a_login_are_a_violation(bench):
     bench.ask()
     assert bench.verdict() == "ann on connection 1 writes API 12 while it is not logged in"
-
-
-def test_credentials_wait_for_the_handshakes_response(bench):
-    bench.write(SaslHandshakeRequest(mechanism="PLAIN"))
-    bench.write(SaslAuthenticateRequest(auth_bytes=SECRET))
-    assert "sends credentials before SaslHandshake is answered" in bench.verdict()
 
 
 def test_api_versions_comes_first(bench):
@@ -134,14 +111,6 @@ def test_a_reauthentication_begins_after_85_percent_of_the_lifetime(bench, age, 
     bench.log_in()
     bench.ask()
     assert why in bench.verdict() and bench.checker.counts["reauthentications"] == 1
-
-
-@pytest.mark.parametrize(("age", "why"), [(9.4, ""), (9.6, "should have authenticated again")])
-def test_no_request_is_written_after_95_percent_of_the_lifetime(bench, age, why):
-    bench.log_in()
-    bench.now = age
-    bench.ask()
-    assert why in bench.verdict()
 
 
 def test_a_session_without_an_end_is_not_renewed(bench):
@@ -168,14 +137,6 @@ def test_a_session_ends_with_its_token(bench):
     assert "with a session of 0.500 s" in bench.verdict()
 
 
-def test_requests_during_a_reauthentication_are_a_violation(bench):
-    bench.log_in()
-    bench.now = 9.0
-    bench.handshake()
-    bench.ask()
-    assert "not logged in" in bench.verdict()
-
-
 @pytest.mark.parametrize("reject", [lambda b: b.handshake(error=33), lambda b: b.authenticate(error_code=58)])
 def test_a_connection_ends_after_a_rejection(bench, reject):
     bench.handshake()
@@ -192,22 +153,6 @@ def test_a_connection_ends_after_a_rejection(bench, reject):
     assert "keeps connection 1 open after a rejected login" in bench.verdict()
     bench.ask()
     assert "writes API 12 after a rejected login" in bench.verdict()
-
-
-def test_closed_connections_are_forgotten(bench):
-    bench.handshake()
-    bench.authenticate(error_code=58)
-    bench.checker.ended(bench.ann)
-    bench.checker.polled(bench.ann, 0)
-    bench.checker.polled(bench.ann, 0)
-    bench.read(SentRequest(36, 1, None), SaslAuthenticateResponse())
-    assert bench.verdict() == ""
-
-
-def test_a_dial_without_a_token_is_a_violation(bench):
-    bench.has_token = False
-    bench.open()
-    assert bench.verdict() == "ann dials kafka1:9092 without a valid token"
 
 
 def test_login_errors_need_a_failure(bench):

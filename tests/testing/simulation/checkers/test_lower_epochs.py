@@ -41,33 +41,6 @@ def test_lower_epoch_is_proven_by_three_rejections_over_a_second(wire):
     assert wire.reject(3.0, 4.0, 5.0, 6.0) == [None] * 4, "each time anew"
 
 
-def test_two_rejections_are_too_few(wire):
-    wire.reject(0.0)
-    wire.name(wire.request())
-    assert wire.reject(1.0, 9.0, 9.1) == [None, None, LOWER]
-
-
-def test_response_requested_before_the_first_rejection_proves_nothing(wire):
-    early = wire.request()
-    wire.reject(0.0)
-    wire.request()  # equal to the early one, but another request
-    wire.name(early)
-    assert wire.reject(1.0, 2.0, 3.0, 4.0) == [None] * 4
-
-
-def test_request_of_another_client_proves_nothing(wire):
-    wire.reject(0.0)
-    wire.name(wire.request(BEN))
-    assert wire.reject(1.0, 2.0, 3.0) == [None] * 3
-
-
-def test_only_rejections_of_the_named_leader_count(wire):
-    wire.reject(0.0)
-    wire.name(wire.request())
-    assert wire.reject(1.0, 2.0, 3.0, node=OTHER) == [None] * 3
-    assert wire.reject(4.0, 5.0) == [None] * 2
-
-
 @pytest.mark.parametrize(("leader", "epoch"), [(OTHER, LOWER), (LEADER, LOWER + 1)])
 def test_another_leader_or_epoch_begins_the_count_again(wire, leader, epoch):
     wire.reject(0.0)
@@ -75,15 +48,6 @@ def test_another_leader_or_epoch_begins_the_count_again(wire, leader, epoch):
     wire.reject(1.0, 2.0)
     wire.name(wire.request(), epoch, leader)
     assert wire.reject(3.0, 3.5, 4.0, node=leader) == [None, None, epoch]
-
-
-@pytest.mark.parametrize("epoch", [NEWEST, NEWEST + 1])
-def test_response_with_the_newest_epoch_ends_the_case(wire, epoch):
-    wire.reject(0.0)
-    wire.name(wire.request())
-    wire.reject(1.0, 2.0)
-    wire.name(wire.request(), epoch)
-    assert wire.reject(3.0, 4.0, 5.0) == [None] * 3
 
 
 def test_accepted_request_ends_the_case_if_the_named_leader_accepts_it(wire):

@@ -30,20 +30,6 @@ def test_repeated_and_late_records_are_violations(court, polls):
     assert "again, when" in court.verdict()
 
 
-def test_violation_names_reader_offset_and_expected_offset(court):
-    court.deliver(0, 1)
-    court.deliver(1)
-    assert court.verdict() == "ann read t-0 offset 1 again, when 2 was next"
-
-
-def test_readers_and_lives_are_checked_apart(court):
-    court.deliver(0, 1)
-    court.deliver(0, 1, reader=court.new_reader("bob"))
-    court.checker.ended(court.reader)
-    court.deliver(0, 1, reader=court.new_reader("ann", life=1))
-    assert court.verdict() == ""
-
-
 @pytest.mark.parametrize(("position", "right"), [(2, True), (5, True), (1, False), (0, False)])
 def test_position_below_a_read_record_is_a_violation(court, position, right):
     court.deliver(0, 1)
@@ -57,24 +43,6 @@ def test_record_below_a_returned_position_is_a_violation(court):
     assert "went back from 3 to 2" in court.verdict()
     court.deliver(2)
     assert "offset 2 again, when 3" in court.verdict()
-
-
-def test_position_outside_the_log_is_ignored(court):
-    """It will be reset by policy."""
-    court.position(99)
-    court.deliver(0)
-    assert court.verdict() == ""
-
-
-def test_reader_may_go_back_by_policy_once_its_next_record_is_deleted(court):
-    """A new leader that has not replicated the deletion has an older start."""
-    court.deliver(0, 1)
-    court.truth.move_start(4)
-    court.deliver(0, 1)
-    assert court.verdict() == ""
-    court.deliver(4)
-    court.deliver(4)
-    assert "offset 4 again, when 5" in court.verdict()
 
 
 def test_seek_sets_the_next_expected_offset(court):
@@ -122,64 +90,12 @@ def test_reader_beyond_a_loss_may_go_back_until_it_reads_the_new_leaders_records
     assert "offset 1 again, when 2" in court.verdict()
 
 
-def test_loss_above_the_read_offsets_excuses_nothing(court):
-    court.write(b"6")
-    court.deliver(0, 1)
-    court.elect_short(6, 1)
-    court.deliver(1)
-    assert "offset 1 again" in court.verdict()
-
-
-def test_reader_of_a_deposed_leader_after_the_loss_may_go_back(court):
-    court.write(b"6")
-    court.deliver(0, 1, 2, 3)
-    court.elect_short(6, 1)
-    court.write(b"n6", epoch=1)
-    court.deliver(4, 5, 6)  # 6 of epoch 0: it is on its way since before
-    court.deliver(6, epoch=1)
-    assert court.verdict() == ""
-    court.deliver(6, epoch=1)
-    assert court.verdict() != ""
-
-
-def test_partition_without_records_is_ignored(court):
-    """BoundsChecker accuses it; OrderChecker must not raise before that."""
-    court.deliver(0, 1)
-    court.deliver()
-    assert court.verdict() == ""
-    court.deliver(1)
-    assert court.verdict() != ""
-
-
 def test_reader_exactly_at_a_loss_may_not_go_back(court):
     court.write(b"6")
     court.deliver(0, 1, 2, 3, 4, 5)
     court.elect_short(6, 1)
     court.deliver(5)
     assert "offset 5 again" in court.verdict()
-
-
-@pytest.mark.parametrize(("position", "right"), [(6, True), (5, False)])
-def test_reader_behind_a_lost_marker_may_go_back_to_its_last_record(court, position, right):
-    """No event shows that the reader was past the marker, so its last record seems to end at the loss."""
-    court.write(b"6")
-    court.deliver(0, 1, 2, 3, 4, 5)
-    court.elect_short(6, 1)
-    court.write(b"n6", b"n7", epoch=1)
-    court.position(7)
-    court.position(position)
-    assert (court.verdict() == "") is right
-
-
-def test_positions_are_checked_again_after_a_record_above_the_loss(court):
-    court.write(b"6")
-    court.deliver(0, 1, 2, 3, 4, 5)
-    court.elect_short(6, 1)
-    court.write(b"n6", b"n7", epoch=1)
-    court.deliver(6, epoch=1)
-    court.position(8)
-    court.position(7)
-    assert "went back from 8 to 7" in court.verdict()
 
 
 @pytest.mark.parametrize("reads", ["before", "after"])
@@ -216,35 +132,6 @@ def test_unknown_epoch_at_an_old_leader_allows_one_reset(court, validation, clie
     assert (court.verdict() == "") is excused
     court.deliver(1)
     assert "offset 1 again" in court.verdict()
-
-
-def test_reader_of_restored_records_may_be_sent_back_by_the_leader_that_lost_them(court):
-    """That leader was deposed before the reader read the records, and still answers as a leader."""
-    court.write(b"6")
-    old = court.log
-    court.elect_short(6, 1)
-    court.log = old
-    old.begin_epoch(2)
-    court.deliver(4, 5, 6)
-    court.deliver(6)
-    assert court.verdict() == ""
-    court.write(b"7", epoch=2)
-    court.deliver(7, epoch=2)
-    court.deliver(6)
-    assert "offset 6 again, when 8" in court.verdict()
-
-
-@pytest.mark.parametrize(("epoch", "right"), [(0, True), (-1, False)])
-def test_seek_with_an_epoch_above_restored_records_may_be_sent_back(court, epoch, right):
-    """A reader without an epoch validates nothing."""
-    court.write(b"6")
-    old = court.log
-    court.elect_short(6, 1)
-    court.log = old
-    old.begin_epoch(2)
-    court.checker.sought(court.reader, court.tp, 7, epoch)
-    court.deliver(6)
-    assert (court.verdict() == "") is right
 
 
 @pytest.mark.parametrize(

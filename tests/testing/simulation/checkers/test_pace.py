@@ -52,13 +52,6 @@ def test_each_reader_node_api_and_window_counts_by_itself(court, other):
     assert court.verdict() != ""
 
 
-def test_clients_that_are_no_readers_are_not_limited(court, fetched):
-    ask(court, FRUITLESS_MAX + 1, client="somebody")
-    for _ in range(REPEATS_MAX + 1):
-        court.checker.answered("somebody", 1, *fetched({0: batch(5)}), 10.0)
-    assert court.verdict() == ""
-
-
 def fetch(court, fetched, times, data, now=10.0):
     """Fetch, and return records; if ``data`` is a function, of a new offset each time."""
     for n in range(times):
@@ -71,14 +64,6 @@ def test_fetches_with_records_do_not_count(court, fetched):
     fetch(court, fetched, FRUITLESS_MAX * 2, batch)
     ask(court, FRUITLESS_MAX, request=FetchRequest)
     assert court.verdict() == ""
-
-
-@pytest.mark.parametrize("nothing", [b"", None])
-def test_fetches_without_records_count(court, fetched, nothing):
-    fetch(court, fetched, FRUITLESS_MAX, nothing)
-    assert court.verdict() == ""
-    fetch(court, fetched, 1, nothing)
-    assert "FetchRequests" in court.verdict()
 
 
 def slowly(court, fetched, times, make):
@@ -102,21 +87,6 @@ def test_repeated_records_beyond_the_limit_are_a_violation(court, fetched):
 def test_other_records_in_between_restart_the_count(court, fetched, make):
     slowly(court, fetched, REPEATS_MAX * 3, lambda n: [{0: make(n)}])
     assert court.verdict() == ""
-
-
-def test_partitions_are_counted_apart_and_empty_responses_not(court, fetched):
-    slowly(court, fetched, REPEATS_MAX, lambda n: [{0: batch(5), 1: batch(5)}])
-    slowly(court, fetched, 10, lambda n: [{0: b"", 1: None}])
-    assert court.verdict() == ""
-    slowly(court, fetched, 1, lambda n: [{1: batch(5)}])
-    assert "offset 5" in court.verdict()
-
-
-def test_topics_are_counted_apart(court, fetched):
-    for n in range(REPEATS_MAX + 1):
-        for topic, offset in (("t", 5), ("u", 6)):
-            court.checker.answered("ann", 1, *fetched({0: batch(offset)}, topic=topic), n * WINDOW_S)
-    assert [words.split(" times")[0].split("offset ")[1].split()[0] for words in court.accused] == ["5", "6"]
 
 
 def test_connection_attempts_are_limited_by_the_requests_that_brokers_get(court):

@@ -57,12 +57,6 @@ class Wire:
             response = FetchResponse(responses=[FetchableTopicResponse(topic_id=ID, partitions=[row])])
             self.checker.response_read(self.reader, 1, SentRequest(1, 13, FetchRequest()), response)
 
-    def reject_query(self, query, now):
-        """Read an error of node 1 in the response to a ListOffsets or OffsetForLeaderEpoch request."""
-        self.checker.now = lambda: now
-        request, response = query(error=Code.UNKNOWN_LEADER_EPOCH)
-        self.checker.response_read(self.reader, 1, SentRequest(request.API_KEY, 4, request), response)
-
     def fetch(self, offset=0, epoch=5, topic_id=ID, line=1):
         """Write a Fetch, and return the violation."""
         row = FetchPartition(partition=0, current_leader_epoch=epoch, fetch_offset=offset)
@@ -147,16 +141,6 @@ def test_fetch_may_have_a_lower_epoch_once_the_named_leader_has_rejected_the_new
     assert wire.fetch(epoch=3) != "", "the brokers have named the higher epoch again"
 
 
-def test_rejections_of_all_requests_with_an_epoch_count(wire, lookup, validation):
-    wire.reject(0.0)
-    wire.metadata(3)
-    wire.reject_query(lookup, 1.0)
-    wire.reject_query(validation, 1.5)
-    assert wire.fetch(epoch=3) != ""
-    wire.reject(2.0)
-    assert wire.fetch(epoch=3) == ""
-
-
 def test_other_errors_and_metadata_requested_before_the_first_rejection_prove_no_lower_epoch(wire):
     sent = wire.request_metadata()
     wire.reject(0.0)
@@ -167,14 +151,6 @@ def test_other_errors_and_metadata_requested_before_the_first_rejection_prove_no
     wire.reject(4.0, 5.0)
     wire.reject(6.0, code=Code.NOT_LEADER_OR_FOLLOWER)
     assert wire.fetch(epoch=3) != ""
-
-
-def test_epoch_that_only_a_fetch_error_has_named_is_not_confirmed_by_a_lower_one(wire):
-    """The client may have taken epoch 7 from the error (KIP-951), although no Fetch has shown so yet."""
-    wire.reject(0.0, hint=7)
-    wire.metadata(6)
-    wire.reject(1.0, 1.5, 2.0)
-    assert wire.fetch(epoch=6) == "" != wire.fetch(epoch=5)
 
 
 def test_first_fetch_after_a_seek_begins_there(wire):

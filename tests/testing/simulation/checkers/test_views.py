@@ -4,8 +4,6 @@ import pytest
 
 from thinconsumer.types import TopicPartition
 from thinconsumer.wire.error_codes import Code
-from thinconsumer.wire.join_group import JoinGroupRequest, JoinGroupResponse
-from thinconsumer_testing.simulation.client_tap import SentRequest
 
 A, B = TopicPartition("t", 0), TopicPartition("t", 1)
 
@@ -29,11 +27,6 @@ def test_join_and_sync_set_identity_and_share(room, ann, view):
     assert ann not in room.views.of
 
 
-def test_member_id_required_sets_the_member_id(room, ann, view):
-    room.join(ann, code=Code.MEMBER_ID_REQUIRED, gets="named")
-    assert (view.member_id, view.generation) == ("named", -1)
-
-
 @pytest.mark.parametrize(
     ("code", "left"),
     [
@@ -51,15 +44,6 @@ def test_errors_of_heartbeats_and_commits_expel_the_member(room, ann, view, how,
     assert (view.member_id, view.generation, view.share) == left
     assert view.expelled == (code.name if left[1] < 0 else "")
     assert view.unknown == ({"ann-id"} if code == Code.UNKNOWN_MEMBER_ID else set())
-
-
-def test_commit_error_during_a_rebalance_expels_no_member(room, ann, view):
-    room.owns(ann, A)
-    room.beat(ann, Code.REBALANCE_IN_PROGRESS)
-    room.commit(ann, {A: 1}, Code.UNKNOWN_MEMBER_ID)
-    assert (view.member_id, view.may_forget) == ("ann-id", True)
-    room.join(ann, 2)
-    assert not view.may_forget
 
 
 @pytest.mark.parametrize(
@@ -86,47 +70,6 @@ def test_commit_error_of_a_former_coordinator_expels_no_member(room, ann, view, 
     assert (view.member_id, view.may_forget) == (("", False) if believed else ("ann-id", True))
 
 
-def test_commit_error_of_the_new_coordinator_expels_the_member(room, ann, view):
-    room.tell("connection_opened", ann, 3, "a", 9092)
-    room.owns(ann, A)
-    request, response = room.commit_messages(ann, {A: 1}, Code.UNKNOWN_MEMBER_ID)
-    room.says(ann, request, line=3)
-    room.find(ann, ("b", 9092))
-    room.learns(ann, request, response, line=3)
-    room.tell("connection_opened", ann, 4, "b", 9092)
-    room.says(ann, request, line=4)
-    room.learns(ann, request, response, line=4)
-    assert view.member_id == "" and view.expelled == "UNKNOWN_MEMBER_ID"
-
-
-def test_heartbeat_error_is_ignored_while_a_join_is_parked(room, ann, view):
-    room.owns(ann, A)
-    room.join(ann, code=None)
-    room.beat(ann, Code.UNKNOWN_MEMBER_ID)
-    assert view.member_id == "ann-id"
-    room.tell("connection_closed", ann, 1)
-    room.beat(ann, Code.UNKNOWN_MEMBER_ID)
-    assert view.member_id == ""
-
-
-def test_responses_for_a_former_identity_are_ignored(room, ann, view):
-    room.owns(ann, A)
-    room.beat(ann, Code.UNKNOWN_MEMBER_ID, stamp=("ann-id", 0))
-    room.commit(ann, {A: 1}, Code.UNKNOWN_MEMBER_ID, stamp=("other", 1))
-    assert view.member_id == "ann-id"
-
-
-def test_join_response_of_an_abandoned_connection_is_ignored(room, ann, view):
-    room.join(ann, code=None, line=1)
-    room.join(ann, code=None, line=2)
-    request = JoinGroupRequest(group_id="g", session_timeout_ms=1, member_id="", protocol_type="consumer", protocols=[])
-    answer = JoinGroupResponse(generation_id=7, member_id="old", leader="", members=[], protocol_name="range")
-    room.tell("response_read", ann, 1, SentRequest(request.API_KEY, 0, request), answer)
-    assert view.generation == -1
-    room.tell("response_read", ann, 2, SentRequest(request.API_KEY, 0, request), answer)
-    assert view.generation == 7
-
-
 def test_missed_generation_is_noted_until_the_next_callback(room, ann, view):
     room.owns(ann, A, generation=3)
     room.join(ann, 4)
@@ -138,12 +81,6 @@ def test_missed_generation_is_noted_until_the_next_callback(room, ann, view):
     assert view.missed
     room.callback_started(ann, "assigned")
     assert not view.missed
-
-
-def test_leaving_clears_the_identity(room, ann, view):
-    room.owns(ann, A)
-    room.leave(ann)
-    assert (view.member_id, view.generation, view.share) == ("", -1, frozenset())
 
 
 def test_membership_is_in_doubt_after_a_long_absence_until_confirmed(room, ann, view):
@@ -161,32 +98,3 @@ def test_membership_is_in_doubt_after_a_long_absence_until_confirmed(room, ann, 
     assert view.doubted_since is not None, "offsets may be committed by who is no member"
     room.beat(ann, Code.REBALANCE_IN_PROGRESS)
     assert view.doubted_since is None
-
-
-def test_response_to_a_request_before_the_absence_confirms_nothing(room, ann, view):
-    room.owns(ann, A)
-    room.tell("call_ended", ann)
-    asked = room.now
-    room.now += 11
-    room.tell("call_began", ann, True)
-    view.asked_at = asked
-    room.views._proven(view)
-    assert view.doubted_since is not None
-
-
-def test_member_beyond_max_poll_interval_may_leave(room, ann, view):
-    room.tell("call_began", ann, True)
-    room.owns(ann, A)
-    room.now += 31
-    room.tell("call_began", ann, False)
-    assert view.may_forget
-
-
-def test_events_of_closed_members_are_ignored(room, ann):
-    room.owns(ann, A)
-    room.tell("ended", ann)
-    room.tell("call_ended", ann)
-    room.tell("connection_closed", ann, 1)
-    request = JoinGroupRequest(group_id="g", session_timeout_ms=1, member_id="", protocol_type="consumer", protocols=[])
-    room.says(ann, request)
-    assert ann not in room.views.of
