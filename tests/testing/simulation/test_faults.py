@@ -5,7 +5,6 @@ from random import Random
 from lab import faults
 
 
-
 def nodes(made):
     return made.sim.cluster.nodes.values()
 

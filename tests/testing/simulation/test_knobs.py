@@ -6,16 +6,7 @@ from dataclasses import dataclass, fields
 
 import pytest
 from lab.group_faults import GROUP_FAULTS
-from lab.knobs import (
-    STYLES,
-    Knobs,
-    _drawn,
-    between,
-    one_of,
-    sometimes,
-    whole,
-    yes,
-)
+from lab.knobs import STYLES, Knobs, _drawn, between, one_of, sometimes, whole, yes
 
 from thinconsumer.config import ConsumerConfig
 from thinconsumer_testing.simulation import Simulation

@@ -2,12 +2,7 @@
 
 import pytest
 
-from thinconsumer.errors import (
-    CorruptRecordError,
-    KafkaError,
-    KafkaTimeoutError,
-    OffsetOutOfRangeError,
-)
+from thinconsumer.errors import CorruptRecordError, KafkaError, KafkaTimeoutError, OffsetOutOfRangeError
 from thinconsumer.types import TopicPartition
 from thinconsumer.wire.fetch import FetchResponse
 from thinconsumer_testing.simulation import Behaviour, Violation
