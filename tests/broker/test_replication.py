@@ -13,21 +13,6 @@ def contents(cluster, node_id):
     return [bytes(batch.data) for batch in log.batches_from(log.start_offset)]
 
 
-def test_followers_copy_immediately(new_cluster):
-    cluster = new_cluster(3, {"t": 1})
-    cluster.produce("t", [b"a"])
-    assert contents(cluster, 1) == contents(cluster, 2) == contents(cluster, 3)
-    assert {node.partitions[TP].high_watermark for node in cluster.nodes.values()} == {1}
-
-
-def test_delayed_copy_delays_the_commit(new_cluster):
-    cluster = new_cluster(3, {"t": 1}, replication_s=0.1)
-    cluster.produce("t", [b"a"])
-    assert cluster.leader(TP).high_watermark == 0
-    cluster.advance(1.0)
-    assert {node.partitions[TP].high_watermark for node in cluster.nodes.values()} == {1}
-
-
 def test_lagging_follower_leaves_the_isr_until_it_has_caught_up(new_cluster):
     cluster = new_cluster(2, {"t": 1}, replica_lag_time_max_ms=5000)
     cluster.cut(1, 2)
@@ -67,14 +52,6 @@ def test_follower_behind_the_log_start_starts_there(new_cluster):
     cluster.start(2)
     follower = cluster.nodes[2].partitions[TP]
     assert (follower.log.start_offset, follower.log.end_offset, follower.high_watermark) == (4, 5, 5)
-
-
-def test_deleted_records_are_deleted_on_all_replicas(new_cluster):
-    cluster = new_cluster(3, {"t": 1})
-    cluster.produce("t", [b"a"])
-    cluster.produce("t", [b"b"])
-    cluster.delete_records(TP, 1)
-    assert {node.partitions[TP].log.start_offset for node in cluster.nodes.values()} == {1}
 
 
 def test_empty_follower_ahead_of_an_unclean_leader_is_truncated(new_cluster):

@@ -397,6 +397,16 @@ def test_exception_in_a_timer_is_recorded_and_the_broker_continues(broker, conne
     broker.cluster.bugs.clear()
 
 
+def test_exception_of_a_connection_is_recorded_and_resets_it(broker, connect):
+    peer, other = connect(broker), connect(broker)
+    run_for(broker, 0.02)
+    broker.cluster.nodes[1].connections[0].data_received = lambda data: 1 // 0
+    peer.send(b"x")
+    peer.wait_for(lambda: peer.is_over)
+    assert the_row(other.ask(fetch(), 12)).error_code == 0
+    assert "ZeroDivisionError" in broker.cluster.bugs.pop()
+
+
 # -- kill and restart
 
 

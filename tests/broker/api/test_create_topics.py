@@ -12,6 +12,8 @@ from thinconsumer.wire.error_codes import BY_CODE, Code
 from thinconsumer_testing.broker.api.create_topics import API
 from thinconsumer_testing.broker.controller import CONTROLLER
 
+INVALID_NAMES = ("", ".", "..", "a/b", "a b", "ä", "x" * 250, "a\n", "\0")
+
 
 def topic(name="t", partitions=1, replicas=1, assignment=(), configs=()):
     return CreatableTopic(
@@ -64,8 +66,7 @@ def test_validate_only_creates_nothing(new_cluster, client_of):
         (topic("there"), Code.TOPIC_ALREADY_EXISTS),
         (topic("there", 0, 0), Code.TOPIC_ALREADY_EXISTS),
         (topic("a_b"), Code.INVALID_TOPIC_EXCEPTION),
-        (topic(""), Code.INVALID_TOPIC_EXCEPTION),
-        (topic("a/b"), Code.INVALID_TOPIC_EXCEPTION),
+        *[(topic(name), Code.INVALID_TOPIC_EXCEPTION) for name in INVALID_NAMES],
         (topic("t", 0), Code.INVALID_PARTITIONS),
         (topic("t", -2), Code.INVALID_PARTITIONS),
         (topic("t", 0, 0), Code.INVALID_REPLICATION_FACTOR),
@@ -115,14 +116,30 @@ def test_invalid_topic_does_not_affect_valid_ones(new_cluster, client_of):
     assert list(cluster.controller.image.topics) == ["good"]
 
 
+@pytest.mark.parametrize("name", ["A-1_b.c", "...", "x" * 249])
+def test_names_of_every_allowed_form(new_cluster, client_of, name):
+    assert codes(client_of(new_cluster(), 1).ask(create(topic(name)))) == [0]
+
+
 def test_request_is_retried_until_the_controller_is_reachable(new_cluster, client_of):
     cluster = new_cluster(2)
-    client = client_of(cluster, 1)
+    client, gone = client_of(cluster, 1), client_of(cluster, 1)
     cluster.cut(1, CONTROLLER)
     client.send(create(topic("t")))
+    gone.send(create(topic("of a client that has disconnected")))
+    gone.connection.connection_lost()
     cluster.advance(5.0)
     assert client.answers() == []
     cluster.heal()
     cluster.advance(6.0)
-    (answer,) = client.answers()
-    assert codes(answer) == [0]
+    assert [codes(answer) for answer in client.answers()] == [[0]]
+    assert set(cluster.controller.image.topics) == {"t"}
+    cluster.cut(1, CONTROLLER)
+    client.send(create(topic("u")))
+    cluster.advance(35.9)
+    assert client.answers() == []
+    cluster.advance(36.1)
+    assert [codes(answer) for answer in client.answers()] == [[Code.REQUEST_TIMED_OUT]]
+    cluster.heal()
+    cluster.advance(200.0)
+    assert set(cluster.controller.image.topics) == {"t"}

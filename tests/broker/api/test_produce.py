@@ -280,6 +280,7 @@ def test_isr_below_minimum_rejects_before_the_append(new_cluster, client_of):
     assert (row.error_code, row.base_offset, row.log_start_offset) == (Code.NOT_ENOUGH_REPLICAS, -1, 0)
     assert end_of(cluster) == 0
     assert the_row(client.ask(produce(cluster, acks=1))).error_code == 0
+    assert cluster.leader(T0).high_watermark == 0, "under the minimum nothing becomes visible (KIP-966)"
 
 
 def test_response_waits_for_the_slowest_partition(slow, client_of):
