@@ -29,9 +29,9 @@ MIRRORED = {"wire", "records", "assignors", "config"}
 #: Imports go one way: a room may import from the rungs above its own, and from itself. Errors name partitions, so
 #: ``types`` comes before them; metadata uses the requests and answers of ``connection``.
 LADDER = (
-    {"lazy_dataclass", "imports", "garbage_collection"},
+    {"lazy_dataclass", "imports", "garbage_collection", "agenda"},
     {"types", "timers", "metrics", "linear_hashing", "position_states", "_version"},
-    {"errors", "agenda"},
+    {"errors"},
     {"calls", "partitioning", "state_machine"},
     {"wire"},
     {"failures"},

@@ -1,10 +1,11 @@
 """The schedule of one client: what has to be looked at next, and when.
 
 Owns every time at which something in the engine is due without a response. An owner, a manager or a route, gets an
-:class:`Alarm` of the agenda, and sets it where the deadline becomes known. An entry is due at a time, at once
-(:meth:`Agenda.touch`), with the next step that something else causes, such as a call of the application
-(:meth:`Agenda.join`), or never. What has become due is returned once: an owner that cannot act on it yet, because it
-waits for a call of the application, is asked again then.
+:class:`Alarm` of the agenda for each such time, and sets it where the time becomes known: no other attribute holds it,
+and the engine asks no owner for it. An entry is due at a time, at once (:meth:`Agenda.touch`), with the next step
+that something else causes, such as a call of the application (:meth:`Agenda.join`), or never. What has become due is
+returned once: an owner that cannot act on it yet, because it waits for a response or a call of the application, is
+stepped again when that comes.
 
 To move an alarm to a later time costs nothing: its entry stays in the heap until it comes up, and is moved then. The
 deadline of a response moves with each received chunk.
@@ -12,15 +13,19 @@ deadline of a response moves with each received chunk.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+import math
+from collections.abc import Callable, Hashable
 from heapq import heapify, heappop, heappush
 from itertools import count
 
-from .timers import NEVER
+#: A time that never comes.
+NEVER = math.inf
+#: The key of all managers of a client: most of them act on what others have changed.
+ALL = ""
 
 
 class Alarm:
-    """A time at which its owner is due."""
+    """A time at which its owner is due, such as the end of a backoff. Once it has come, ``at`` stays as it is."""
 
     __slots__ = ("_agenda", "at", "key", "listed")
 
@@ -40,6 +45,14 @@ class Alarm:
             self._agenda.enter(at, self)
             self.listed.append(at)
         self.at = at
+
+    def is_over(self, now: float) -> bool:
+        """Return whether the time has come; False if the alarm is not set."""
+        return self.at <= now
+
+    def is_ahead(self, now: float) -> bool:
+        """Return whether the time is still to come; False if the alarm is not set."""
+        return now < self.at < NEVER
 
     def set_earlier(self, at: float) -> None:
         """Make the owner due at a time, unless it is due before."""
@@ -66,11 +79,15 @@ class Agenda:
         self._entries: list[tuple[float, int, Alarm]] = []  #: A heap.
         self._serial = count()  #: Makes entries of the same time comparable, without a comparison of alarms.
 
-    def alarm(self, key: Hashable) -> Alarm:
+    def alarm(self, key: Hashable = ALL) -> Alarm:
         """Return a new alarm, not set, for the owner with this key. An owner may have several."""
         return Alarm(self, key)
 
-    def touch(self, key: Hashable) -> None:
+    def at(self, at: float, key: Hashable = ALL) -> None:
+        """Make an owner due at a time that nothing changes or asks for."""
+        Alarm(self, key).set(at)
+
+    def touch(self, key: Hashable = ALL) -> None:
         """Make an owner due at once: what it acts on has changed."""
         self.touched[key] = None
 
@@ -126,11 +143,14 @@ class Agenda:
             alarm.set(alarm.at)
         heappop(self._entries)
 
-    def rebuild(self, alarms: Iterable[Alarm]) -> None:
-        """Keep only these alarms, and enter them anew: an exception may have come between a change and its entry."""
+    def forget(self, keys: Callable[[Hashable], bool]) -> None:
+        """Drop the entries of the owners with such keys, which exist no more, and all that is due at once.
+
+        The alarms of all other owners stay, even after an exception between two lines: each time is in its alarm alone.
+        """
         self.touched.clear()
         self.joining.clear()
-        kept = list(alarms)
+        kept = dict.fromkeys(alarm for _, _, alarm in self._entries if not keys(alarm.key))
         self._entries = [(alarm.at, next(self._serial), alarm) for alarm in kept if alarm.at < NEVER]
         heapify(self._entries)
         for alarm in kept:

@@ -6,13 +6,12 @@ same clock. Jitter comes from a :class:`Random` passed in, so that the same seed
 
 from __future__ import annotations
 
-import math
 from typing import Protocol
 
+from .agenda import NEVER as NEVER
+from .agenda import Agenda
 from .lazy_dataclass import dataclass
 
-#: A deadline that never passes.
-NEVER = math.inf
 #: Minimum backoff in seconds, even with ``retry_backoff_ms=0``. Otherwise the client would retry in a tight loop when a
 #: broker rejects requests at once.
 LEAST_PAUSE = 0.01
@@ -90,25 +89,36 @@ class Backoff:
         return min(least + (most - least) * random.random(), self.maximum)
 
 
-@dataclass(slots=True)
 class Retry:
-    """Whether a request may be sent now: not while one is in flight, nor during the backoff after a failure.
+    """Whether a request may be sent now: not while one is in flight, nor in the pause after a failure.
 
     After Java's ``RequestState``. The owner calls :meth:`sent`, then :meth:`succeeded` or :meth:`failed`.
     """
 
-    backoff: Backoff
-    random: Random
-    in_flight: bool = False
-    attempts: int = 0
-    not_before: float = -NEVER
+    __slots__ = ("attempts", "backoff", "in_flight", "pause", "random")
+
+    def __init__(self, backoff: Backoff, random: Random, agenda: Agenda | None = None) -> None:
+        self.backoff = backoff
+        self.random = random
+        self.in_flight = False
+        self.attempts = 0  #: Consecutive failures.
+        self.pause = (agenda or Agenda()).alarm()  #: Its end; then the managers step.
 
     def may_send(self, now: float) -> bool:
-        """Return whether no request is in flight and the backoff is over."""
-        return not self.in_flight and now >= self.not_before
+        """Return whether no request is in flight and the pause is over."""
+        return not self.in_flight and not self.pause.is_ahead(now)
+
+    @property
+    def not_before(self) -> float:
+        """The end of the pause; ``-NEVER`` without one."""
+        return self.pause.at if self.pause.at < NEVER else -NEVER
+
+    @not_before.setter
+    def not_before(self, at: float) -> None:
+        self.pause.set(at) if at > -NEVER else self.pause.clear()
 
     def wake_at(self) -> float:
-        """Return when the backoff ends; ``NEVER`` while a request is in flight."""
+        """Return when the pause ends; ``NEVER`` while a request is in flight."""
         return NEVER if self.in_flight else self.not_before
 
     def sent(self) -> None:
@@ -119,10 +129,10 @@ class Retry:
         """Record a response: the next request may be sent at once."""
         self.in_flight = False
         self.attempts = 0
-        self.not_before = -NEVER
+        self.pause.clear()
 
     def failed(self, now: float) -> None:
         """Record a failure: the next request waits for the backoff."""
         self.in_flight = False
         self.attempts += 1
-        self.not_before = now + self.backoff.delay(self.attempts, self.random)
+        self.pause.set(now + self.backoff.delay(self.attempts, self.random))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Hashable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from ..agenda import Agenda, Alarm
+from ..agenda import ALL, Agenda, Alarm
 from ..calls import Call
 from ..config import CommonOptions
 from ..connection.connection import MANY_OBJECTS_BYTES
@@ -26,12 +26,14 @@ if TYPE_CHECKING:
 
 #: Within one engine step, the managers step again while they return requests, but at most this many times.
 ROUNDS_MAX = 100
-#: In the agenda, the key of all managers: most of them act on what others have changed.
-ALL = ""
 
 
 class Manager(Protocol):
-    """Sends the requests of one task, such as fetching, and handles responses. No method blocks or calls user code."""
+    """Sends the requests of one task, such as fetching, and handles responses. No method blocks or calls user code.
+
+    When :meth:`step` is due without a response is in alarms of the engine's agenda, which a manager sets itself. If it
+    has a method ``wake_at(now)``, it is asked for that time after each step.
+    """
 
     @property
     def asker(self) -> str:
@@ -46,9 +48,6 @@ class Manager(Protocol):
         Returns True if the response changes the state of this manager only, so that no other manager has to step.
         """
 
-    def wake_at(self, now: float) -> float:
-        """Return when :meth:`step` is due, even without a response; NEVER if only a response makes it due."""
-
     def restart(self, now: float) -> None:
         """Forget all requests in flight, as their connections are closed; the next step repeats those still needed."""
 
@@ -59,7 +58,7 @@ class ManagerParts(NamedTuple):
     asker: str
     step: Callable[[float], list[Request]]
     handle: Callable[[Answer, float], bool | None] = lambda answer, now: None
-    wake_at: Callable[[float], float] = lambda now: NEVER
+    wake_at: Callable[[float], float] | None = None
     restart: Callable[[float], None] = lambda now: None
 
 
@@ -69,6 +68,7 @@ class Engine:
     Args:
         managers: in the order in which they step. If ``metadata`` is not among them, it steps first.
         wall_time: returns seconds since the epoch, for the expiry of a login's credentials.
+        agenda: that of the managers.
     """
 
     def __init__(
@@ -78,11 +78,12 @@ class Engine:
         metadata: Metadata,
         managers: Sequence[Manager],
         wall_time: Callable[[], float],
+        agenda: Agenda | None = None,
     ) -> None:
         #: Obtains the credentials of logins, and renews them; None if ``security_protocol`` has no SASL.
         self.logins = _logins(options, random, wall_time)
         #: What is due: managers, by their names or :data:`ALL`, routes, and the network client.
-        self.agenda = Agenda()
+        self.agenda = Agenda() if agenda is None else agenda
         self.network = NetworkClient(options, random, self.logins, self.agenda)
         self.unsent: Collection[Stream] = self.network.unsent  #: See :class:`thinconsumer.driver.Endpoint`.
         self.metadata = metadata
@@ -97,7 +98,9 @@ class Engine:
         first = () if self.logins is None else (self.logins,)
         everyone = (*first, *managers) if metadata in managers else (*first, metadata, *managers)
         self._by_name: dict[Hashable, Manager] = {manager.asker: manager for manager in everyone}
-        self._alarms: dict[Hashable, Alarm] = {name: self.agenda.alarm(ALL) for name in self._by_name}
+        self._alarms: dict[Hashable, Alarm] = {}  #: Of the managers with a ``wake_at``.
+        for manager in everyone:
+            self._watch(manager)
         self._metadata_seen = metadata.version
         self._now = 0.0
         self._closing = False
@@ -107,8 +110,12 @@ class Engine:
     def add(self, manager: Manager) -> None:
         """Step a manager from now on: in place of the one with its name, or behind all others."""
         self._by_name[manager.asker] = manager
-        self._alarms[manager.asker] = self.agenda.alarm(ALL)
+        self._watch(manager)
         self.touch()
+
+    def _watch(self, manager: Manager) -> None:
+        if getattr(manager, "wake_at", None) is not None:
+            self._alarms[manager.asker] = self.agenda.alarm()
 
     def touch(self, asker: str = ALL) -> None:
         """Make the next step run one manager, or all of them: a public call has changed the state that they act on."""
@@ -150,7 +157,8 @@ class Engine:
                 self.agenda.touched.update(due)
                 return network.wants_driver()
             has_sent = (self._step_many if is_large or ALL in due else self._step_managers)(now, due)
-            if not has_sent or not (ALL in due or self.agenda.touched or network.answers):
+            touched = self.agenda.touched
+            if ALL not in touched and not (has_sent and (ALL in due or touched or network.answers)):
                 break  # no manager has anything to do in another round
             due.update(self._step_network(now, self.agenda.take(-NEVER)))
         self._schedule(now, due)
@@ -208,7 +216,8 @@ class Engine:
             if self.logins is not None:
                 names = [*names, self.logins.asker]  # the driver's calls change the fetch of a token
         for name in names:
-            self._alarms[name].set(self._by_name[name].wake_at(now))
+            if name in self._alarms:
+                self._alarms[name].set(self._by_name[name].wake_at(now))  # type: ignore[attr-defined]
 
     def wake_at(self) -> float:
         """Return when the driver and the engine must step next, even if nothing is received before."""
@@ -267,7 +276,9 @@ class Engine:
         self._metadata_seen = -1
         for manager in self._by_name.values():
             manager.restart(now)
-        self.agenda.rebuild(self._alarms.values())
+        self.agenda.forget(
+            lambda key: not isinstance(key, str)
+        )  # those of the network client before, and of its routes
         self.touch()
 
     def _follow_metadata(self, now: float) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
+from ..agenda import Agenda
 from ..client import Engine, Manager, ManagerParts
 from ..config import ConsumerConfig
 from ..connection.request import Answer, Request
@@ -46,6 +47,7 @@ class ConsumerManagers:
         deserialize: Deserialize | None = None,
     ) -> None:
         self.config = config
+        self.agenda = Agenda()
         self.partitions = Partitions()
         self.metrics = ConsumerMetrics()
         self.metadata = Metadata(config, random)
@@ -79,7 +81,7 @@ class ConsumerManagers:
         self._generation = (-1, -1)
         #: Version of metadata, generation of the assignment, and the assigned partitions missing in existing topics.
         self._missing: tuple[tuple[int, int], dict[TopicPartition, int]] = ((-1, -1), {})
-        self.engine = Engine(config, random, self.metadata, self._in_order(), wall_time)
+        self.engine = Engine(config, random, self.metadata, self._in_order(), wall_time, self.agenda)
         self.engine.record_exchange = self.metrics.exchanges.record
         if self.group is not None:
             self.group.member.drop_connection = self.engine.drop
