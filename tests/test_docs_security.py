@@ -59,7 +59,6 @@ def blocks(language):
 
 
 def token():
-    """Return a signed token of the user billing."""
     claims = {"sub": "billing", "iat": int(time.time()) - 20, "exp": int(time.time()) + 600}
     return jwt.encode(claims, TOKEN_KEY, "HS256")
 
@@ -202,7 +201,6 @@ class SparkReader:
 
 
 def run(source, **names):
-    """Run a block of the page, and return its names."""
     names |= {"os": os, "Consumer": Consumer}
     exec(compile(source, str(PAGE), "exec"), names)
     return names
@@ -254,7 +252,6 @@ def table_rows(heading):
 
 
 def error_rows():
-    """Return class and text of each row of the table of errors."""
     name, found = "", []
     for row in table_rows("Errors"):
         name = row[0] or name

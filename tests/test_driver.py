@@ -12,7 +12,6 @@ from thinconsumer.testing import MemoryDriver
 
 
 def members(protocol):
-    """Return the names a Protocol asks for."""
     return {
         name
         for name, value in vars(protocol).items()

@@ -48,7 +48,6 @@ def picture(part):
 
 
 def constants(name: str) -> dict[str, object]:
-    """Return the constants of a file without importing it."""
     tree = ast.parse((FOLDER / name).read_text())
     found: dict[str, object] = {}
     for node in tree.body:

@@ -52,7 +52,6 @@ def broker():
 
 
 def committed(broker, group):
-    """How far a group is in each partition."""
     with Consumer(bootstrap_servers=broker.bootstrap_servers, group_id=group) as consumer:
         return [consumer.committed(TopicPartition("orders", partition)) for partition in range(3)]
 

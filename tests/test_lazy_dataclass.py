@@ -13,8 +13,6 @@ from thinconsumer.lazy_dataclass import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A frozen one."""
-
     x: int
     y: int = 2
     note: str = field(default="secret", repr=False, compare=False)
@@ -22,23 +20,17 @@ class Point:
 
 @dataclass(slots=True)
 class Bag:
-    """One that changes."""
-
     name: str
     things: list[int] = field(default_factory=list)
 
 
 @dataclass(slots=True)
 class Larger(Bag):
-    """A derived one."""
-
     size: int = 0
 
 
 @dataclass(slots=True, eq=False, repr=False)
 class Handle:
-    """Compared by identity."""
-
     number: int
 
 
@@ -48,8 +40,6 @@ class Empty:
 
 
 class Plain(Bag):
-    """Derived without the decorator."""
-
     def __init__(self):
         super().__init__("plain")
 

@@ -8,8 +8,6 @@ from thinconsumer.testing import Simulation
 
 
 class Worker(GroupMember):
-    """Does nothing in a group."""
-
     def perform_assignment(self, leader_id, protocol, members):
         return dict.fromkeys(members, b"share")
 
@@ -86,7 +84,6 @@ def test_metrics_have_the_consumers_names(sim, worker):
 
 
 def until(sim, member, condition, seconds=120):
-    """Poll until a condition is true."""
     deadline = sim.now() + seconds
     while not condition():
         assert sim.now() < deadline, (member, member.health())

@@ -49,7 +49,6 @@ def topic(name: str = "t", leaders: dict[int, tuple[int, int]] | None = None, **
 
 
 def response(*topics: MetadataResponseTopic, nodes: tuple[int, ...] = (1, 2, 3), **more: Any) -> MetadataResponse:
-    """Return an answer of a cluster with these nodes."""
     brokers = [MetadataResponseBroker(node_id=n, host=f"b{n}", port=9092, rack=f"r{n}") for n in nodes]
     return MetadataResponse(brokers=brokers, topics=list(topics), cluster_id="c", **more)
 
@@ -66,8 +65,6 @@ def answer(request: Request, reply: MetadataResponse | KafkaError, version: int 
 
 @dataclass
 class World:
-    """Metadata with a clock of its own."""
-
     options: dict[str, Any] = field(default_factory=dict)
     now: float = 100.0
 
@@ -95,12 +92,10 @@ class World:
 
 @pytest.fixture
 def world():
-    """Return a world with default options."""
     return World()
 
 
 def names(request: Request, version: int = 12) -> list[str | None] | None:
-    """Return the topics a request asks for, None for all."""
     message = request.build(version)
     assert isinstance(message, MetadataRequest)
     return None if message.topics is None else [t.name for t in message.topics]

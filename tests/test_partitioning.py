@@ -16,7 +16,6 @@ KEYS = [b"", *(b"key-%d" % number for number in range(500))]
 
 
 def moving_key(before, after, initial):
-    """Return a key that an expansion moves."""
     return next(key for key in KEYS if partition(key, initial, before) != partition(key, initial, after))
 
 

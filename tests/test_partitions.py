@@ -33,7 +33,6 @@ FLAGS = ("paused", "pending_revocation", "callback_pending")
 
 
 def fetching(tp: TopicPartition = A, offset: int = 10, epoch: int = 3) -> Partition:
-    """Return a partition that is being read."""
     partition = Partition(tp, S.AWAITING_RESET)
     partition.place(E.RESET_FOUND, offset, epoch)
     return partition

@@ -12,8 +12,6 @@ from thinconsumer.timers import NEVER, Backoff, Retry, SharedJitter
 
 
 class Fixed:
-    """A source of randomness that returns one value."""
-
     def __init__(self, value: float) -> None:
         self.value = value
 

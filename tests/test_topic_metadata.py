@@ -26,7 +26,6 @@ class World:
         self.topic.partitions[0] = self.topic.newer(new, self.nodes, refresh)
 
     def refresh(self, leader, epoch):
-        """Send a refresh, and take its response."""
         self.sent += 1
         self.answer(leader, epoch, self.sent)
 

@@ -24,7 +24,6 @@ def tox() -> configparser.ConfigParser:
 
 
 def words_of(tox: configparser.ConfigParser, environment: str) -> list[str]:
-    """Return the words of an environment's only command."""
     (command,) = tox[environment]["commands"].replace("\\\n", " ").strip().splitlines()
     return shlex.split(command)
 

@@ -59,8 +59,6 @@ def partitions(text: str) -> tuple[TopicPartition, ...]:
 
 @pytest.fixture(scope="session")
 def words() -> Callable[[Mapping[str, Assignment]], dict[str, str]]:
-    """Return an assignment as text in the notation of ``member``."""
-
     def write(plan: Mapping[str, Assignment]) -> dict[str, str]:
         return {name: " ".join(f"{tp.topic}-{tp.partition}" for tp in share.partitions) for name, share in plan.items()}
 

@@ -30,7 +30,6 @@ def cost(shares, view, members, owners):
 
 
 def least_cost(view, members, owners):
-    """Return the minimum cost by exhaustive search."""
     tps = [TopicPartition(t, p) for t in view.partitions for p in range(view.partition_count(t))]
     takers = [[name for name, said in members.items() if tp.topic in said.topics] for tp in tps]
     wanted = [(tp, names) for tp, names in zip(tps, takers) if names]

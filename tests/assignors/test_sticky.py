@@ -14,7 +14,6 @@ JAVAS = bytes.fromhex("0000000100017400000002000000000000000100000007")
 
 
 def user_data_of(*tps, generation=7):
-    """Return the user data of a member with this previous assignment."""
     assignor = StickyAssignor()
     assignor.on_assignment(Assignment(tps), GroupMetadata("g", generation, "m"))
     return assignor.subscription_user_data(["t"])

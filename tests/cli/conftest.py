@@ -38,7 +38,6 @@ class Commands:
         return child.returncode, out, err
 
     def close(self):
-        """Kill running commands."""
         for child in self.children:
             child.kill()
             child.wait()
@@ -49,7 +48,6 @@ class Commands:
 
 @pytest.fixture
 def commands(tmp_path, compiled_once):
-    """Return a runner of commands in processes."""
     made = Commands(tmp_path)
     yield made
     made.close()
@@ -65,7 +63,6 @@ def cluster(compiled_once):
 
 @pytest.fixture
 def topic(cluster):
-    """Return a new topic of three partitions."""
     name = f"cli-{next(NUMBERS)}"
     cluster.create_topic(name, 3)
     return name

@@ -41,7 +41,6 @@ def committed(cluster):
 
 @pytest.fixture
 def members(cluster):
-    """Return the member ids of a stable group."""
     settings = ClientOptions.from_options(bootstrap_servers=cluster.bootstrap_servers)
     with Admin(settings, driver=SelectorDriver()) as admin:
 

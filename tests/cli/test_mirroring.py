@@ -33,7 +33,6 @@ class Clusters:
         self.open = []
 
     def mirror(self, **options):
-        """Start a mirror."""
         self.started += 1
         servers = self.cluster.bootstrap_servers
         settings = ProducerSettings.from_options(bootstrap_servers=servers, max_block_ms=0, **options)

@@ -90,8 +90,6 @@ def test_rows_as_json_are_one_line_each(capsys):
 
 
 class Terminal(io.StringIO):
-    """A stream that reports to be a terminal."""
-
     def isatty(self):
         return True
 

@@ -268,7 +268,6 @@ def test_managers_are_due_at_their_times_though_others_step_again_in_the_same_st
 
 
 def reach_node(made):
-    """Have node 2 answer a request."""
     _, driver, engine, one, _ = made
     engine.metadata.want(["t"])
     run(driver, engine)

@@ -11,7 +11,6 @@ from thinconsumer.errors import ConcurrentAccessError, IllegalStateError
 
 
 def in_another_thread(work):
-    """Run work in a thread; return what it raised."""
     raised = []
 
     def run():

@@ -20,7 +20,6 @@ RANGES = {1: (4, 18), 2: (1, 11), 3: (0, 13), 18: (0, 5)}
 
 
 def framed(data: bytes) -> bytes:
-    """Put the size before a frame."""
     return len(data).to_bytes(4, "big") + data
 
 
@@ -90,7 +89,6 @@ class ConnectionBench:
         )
 
     def api_versions(self, ranges=RANGES, **fields):
-        """Return an ApiVersions response."""
         keys = [ApiVersion(api_key=key, min_version=a, max_version=b) for key, (a, b) in ranges.items()]
         return ApiVersionsResponse(api_keys=keys, **fields)
 
@@ -103,7 +101,6 @@ class ConnectionBench:
         return self.alarm.at
 
     def reach(self, state):
-        """Bring the connection into a state."""
         connection = self.connection
         if state is ConnectionState.CONNECTING:
             return self
@@ -120,24 +117,20 @@ class ConnectionBench:
         return self
 
     def request(self, api=MetadataRequest, *, allowance=30.0, **more):
-        """Make a request."""
         build = more.pop("build", lambda version: api())
         return Request("test", api, Target(1), build, self.now + allowance, **more)
 
     def send(self, request=None, **more):
-        """Write a request."""
         request = request or self.request(**more)
         self.connection.send(request, self.now, request.deadline, self.now)
         return request
 
     def answer_to(self, request):
-        """Return the one answer that a request got."""
         (answer,) = [answer for answer in self.answers if answer.request is request]
         return answer
 
 
 def requests_in(data):
-    """Return the headers of the requests in these bytes."""
     headers = []
     while data:
         stop = 4 + int.from_bytes(data[:4], "big")
@@ -149,8 +142,6 @@ def requests_in(data):
 
 
 class NoJitter:
-    """Always the middle."""
-
     def random(self):
         return 0.5
 
@@ -200,7 +191,6 @@ class RouteBench:
 
     @property
     def newest(self):
-        """The connection, or the newest attempt at one."""
         return self.route.connections()[-1]
 
     def fail(self, error=REFUSED):
@@ -224,7 +214,6 @@ class RouteBench:
         return request
 
     def dial_unasked(self, *addresses, error=""):
-        """Dial without a request."""
         self.step(wanted=True)
         self.resolve(*addresses, error=error)
 
@@ -236,7 +225,6 @@ class RouteBench:
         return self
 
     def answer(self, message=None):
-        """Send a request and answer it."""
         self.send()
         self.step()
         self.written.clear()
@@ -245,7 +233,6 @@ class RouteBench:
         return self
 
     def reply_to(self, request):
-        """Answer the oldest request, which is this one."""
         self.reply(MetadataResponse())
         assert self.answer_to(request).response is not None
 
@@ -258,7 +245,6 @@ class RouteBench:
         return self.written
 
     def reply(self, message):
-        """Answer the oldest request."""
         self.read_requests()
         header = self.written.pop(0)
         data = framed(encode_response(message, header.api_version, header.correlation_id))
@@ -277,13 +263,11 @@ class RouteBench:
 
 @pytest.fixture(scope="session")
 def bench():
-    """Return the class of connection benches."""
     return ConnectionBench
 
 
 @pytest.fixture
 def ready():
-    """The bench of a connection that is ready."""
     return ConnectionBench().reach(ConnectionState.READY)
 
 
@@ -295,17 +279,14 @@ def metadata():
 
 @pytest.fixture
 def make_frame():
-    """Return what puts a size before a frame."""
     return framed
 
 
 @pytest.fixture(scope="session")
 def make_route_bench():
-    """Return the class of route benches."""
     return RouteBench
 
 
 @pytest.fixture
 def route_bench():
-    """The bench of a new route."""
     return RouteBench()

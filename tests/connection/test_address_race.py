@@ -54,7 +54,6 @@ class Racetrack:
         return min([alarm.at, *(made.due() for made in benches)])
 
     def fail(self, number, error=None):
-        """Refuse the connection to an address."""
         error = error or KafkaConnectionError(f"{number} refused")
         self.benches[number].connection.connection_lost(error, self.now)
         self.wait(0.0)
@@ -66,7 +65,6 @@ class Racetrack:
         self.wait(0.0)
 
     def answer(self, number):
-        """Answer the ApiVersions request of an attempt."""
         self.benches[number].reply(self.benches[number].api_versions())
         self.wait(0.0)
 
@@ -78,7 +76,6 @@ class Racetrack:
 
 @pytest.fixture
 def track(bench):
-    """Return what makes a race."""
     return lambda *arguments, **more: Racetrack(bench, *arguments, **more)
 
 

@@ -45,7 +45,6 @@ class World:
         return self.cluster.received(api, node_id)
 
     def fetches(self, node_id=None):
-        """Return every Fetch message."""
         return [received.message for received in self.requests(FetchRequest, node_id)]
 
     def elapsed(self, call):
@@ -64,7 +63,6 @@ class World:
 
 @pytest.fixture
 def world(closed_at_end):
-    """Return a function that makes worlds; consumers are closed at the end."""
     return lambda *args, **about: closed_at_end(World(*args, **about))
 
 
@@ -94,7 +92,6 @@ def offsets_of(found):
 
 @pytest.fixture
 def offsets():
-    """Return :func:`offsets_of`."""
     return offsets_of
 
 

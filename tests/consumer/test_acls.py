@@ -23,7 +23,6 @@ def cluster():
 
 @pytest.fixture
 def consumer(cluster):
-    """A consumer of the group "billing"."""
     consumer = Consumer(
         bootstrap_servers=cluster.bootstrap_servers,
         driver=cluster.driver(),

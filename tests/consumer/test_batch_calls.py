@@ -28,7 +28,6 @@ def test_without_numpy_the_call_says_what_to_install():
 
 @pytest.fixture
 def numpy():
-    """Skip where it is missing."""
     return pytest.importorskip("numpy")
 
 

@@ -45,8 +45,6 @@ def interrupted(at):
 
 
 class Commits:
-    """A consumer, and what becomes of its commits."""
-
     def __init__(self):
         self.sim = Simulation(seed=1, brokers=1, topics={"t": 2})
         options = {"group_id": "g", "session_timeout_ms": 6000, "default_api_timeout_ms": 8000}

@@ -32,8 +32,6 @@ GROUP = {"group_id": "g", "session_timeout_ms": 10_000, "max_poll_interval_ms": 
 
 
 class World:
-    """A cluster in memory, and consumers on it."""
-
     def __init__(self, nodes=1, **topics):
         self.cluster = MemoryCluster(nodes, topics or {"t": 1}, group_initial_rebalance_delay_ms=0)
         self.consumers = []

@@ -62,8 +62,6 @@ class Tokens:
 
 
 class Worker(GroupMember):
-    """A member with an assignment of its own."""
-
     def perform_assignment(self, leader_id, protocol, members):
         return dict.fromkeys(members, b"all")
 

@@ -57,7 +57,6 @@ class ReadingMachine(RuleBasedStateMachine):
     # -- the model
 
     def expect(self, records):
-        """Hold records to the model, and move it."""
         for record in records:
             number = record.partition
             assert number not in self.paused

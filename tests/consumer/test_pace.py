@@ -47,7 +47,6 @@ class BusyLoop(BaseException):
 
 
 def structs(message: Message) -> list[Any]:
-    """Return every struct of a message."""
     found: list[Any] = [message]
     for struct in found:
         for one in fields(struct):
@@ -73,25 +72,21 @@ def set_one(found: list[tuple[Any, str]], index: int, change: Callable[[Any], An
 
 
 def set_code(response: Message, index: int, code: int) -> None:
-    """Set one of the error codes of a response."""
     set_one(attributes(response, lambda name, value: name == "error_code"), index, lambda value: int(code))
 
 
 def set_top(response: Message, code: int) -> None:
-    """Set the error code of the whole response, if it has one."""
     if hasattr(response, "error_code"):
         response.error_code = int(code)
 
 
 def set_number(response: Message, index: int, how: str, number: int) -> None:
-    """Set one of the numbers of a response, or add to it."""
     skipped = ("error_code", "throttle_time_ms", "port")  # throttling only slows the client down
     found = attributes(response, lambda name, value: type(value) is int and name not in skipped)
     set_one(found, index, lambda value: value + number if how == "add" else number)
 
 
 def set_empty(response: Message, index: int) -> None:
-    """Empty one of the lists of a response."""
     set_one(attributes(response, lambda name, value: isinstance(value, list) and bool(value)), index, lambda value: [])
 
 
@@ -112,7 +107,6 @@ def cut_records(response: Message, size: int) -> None:
 
 
 def set_end(response: Message, epoch: int, offset: int) -> None:
-    """Answer OffsetForLeaderEpoch with this epoch and end."""
     for struct, _ in attributes(response, lambda name, value: name == "end_offset"):
         struct.leader_epoch, struct.end_offset = epoch, offset
 
@@ -125,7 +119,6 @@ def name_leader(response: Message, node: int, epoch: int) -> None:
 
 
 def set_leader(response: Message, node: int, epoch: int) -> None:
-    """Name a leader and a leader epoch in Metadata."""
     for struct, _ in attributes(response, lambda name, value: name == "isr_nodes"):
         struct.leader_id, struct.leader_epoch = node, epoch
 
@@ -170,7 +163,6 @@ def without_records(call: Any) -> Message:
 
 
 def action_of(answer: tuple[Any, ...], call: Any, turn: int) -> Any:
-    """Return the fault action of a drawn answer."""
     kind, *about = answer
     if kind == "codes":
         return EntryError(about[0])
@@ -213,7 +205,6 @@ OWN: dict[str, st.SearchStrategy[Any]] = {
 
 
 def answers_of(api: str) -> st.SearchStrategy[Any]:
-    """Return answers to the requests of an API."""
     codes = codes_of(api)
     change = st.one_of(
         *([OWN[api]] * 3 if api in OWN else []),
@@ -416,7 +407,6 @@ class Outcome(NamedTuple):
 
 
 def outcome(story: Any) -> Outcome:
-    """Run a story, and close the client."""
     client, script, begin = story
     world, busy = World(client, script, begin["backoff_ms"]), None
     try:

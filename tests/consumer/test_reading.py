@@ -28,7 +28,6 @@ BROKERS = {
 
 
 def cluster_of(version, nodes, topics):
-    """Return a cluster that speaks as a broker of this version does."""
     cluster = MemoryCluster(nodes, topics)
     for api, versions in BROKERS[version].items():
         cluster.set_versions(REQUESTS[api], versions)
@@ -73,7 +72,6 @@ class Reader:
 
 @pytest.fixture
 def reader(closed_at_end):
-    """Return a function that makes readers; they are closed at the end."""
     return lambda *args, **options: closed_at_end(Reader(*args, **options))
 
 

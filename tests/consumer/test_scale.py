@@ -53,7 +53,6 @@ def lines_of(world):
 
 
 def read_one(w, consumer):
-    """Read one record of one partition."""
     w.append(1, 7)
     found = consumer.poll(5000)
     assert [len(records) for records in found.values()] == [1]

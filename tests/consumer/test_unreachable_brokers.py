@@ -149,13 +149,11 @@ def test_an_address_that_does_not_answer_costs_a_moment_and_not_a_timeout(world,
 
 
 def in_group(w, **options):
-    """Return a consumer that is subscribed to the topic."""
     servers = w.cluster.bootstrap_servers
     return Consumer("t", driver=w.cluster.driver(), bootstrap_servers=servers, auto_offset_reset="earliest", **options)
 
 
 def poll_for(w, consumer, seconds):
-    """Poll, whatever is raised."""
     until = w.clock.now() + seconds
     while w.clock.now() < until:
         with contextlib.suppress(NoBrokersAvailable):

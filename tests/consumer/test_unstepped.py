@@ -48,7 +48,6 @@ def state(value, seen):
 
 
 def difference(before, after, path=""):
-    """Return the path to the first difference of two states."""
     if isinstance(before, tuple) and isinstance(after, tuple) and len(before) == len(after):
         for number, (one, other) in enumerate(zip(before, after, strict=True)):
             if one != other:

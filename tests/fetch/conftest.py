@@ -59,7 +59,6 @@ OVERHEAD = 200
 
 
 def tp(number: int, topic: str = "t") -> TopicPartition:
-    """Return a partition of topic ``t``."""
     return TopicPartition(topic, number)
 
 
@@ -70,7 +69,6 @@ def batch(base: int, count: int = 1, *, epoch: int = 5, size: int = 1, **more: A
 
 
 def corrupted(data: bytes) -> bytes:
-    """Return a batch with a wrong checksum."""
     return data[:-1] + bytes([data[-1] ^ 1])
 
 
@@ -128,7 +126,6 @@ class World:
         self.metadata.handle(Answer(request, 1, version, frame(response, version)[0]), self.now)
 
     def assign(self, offsets: dict[TopicPartition, int], *, epoch: int = -1) -> list[Partition]:
-        """Assign partitions with these positions."""
         self.partitions.assign(offsets)
         for partition in self.partitions:
             partition.place(PositionEvent.SEEK, offsets[partition.tp], epoch)
@@ -155,7 +152,6 @@ class World:
         return sent
 
     def fetch(self, version: int = 17) -> Sent:
-        """Return the one Fetch that is due."""
         [sent] = self.fetches(version).values()
         return sent
 
@@ -166,12 +162,10 @@ class World:
     # -- the other requests
 
     def look_ups(self, version: int = 9) -> list[Sent]:
-        """Return the due ListOffsets requests."""
         self.resets.step(self.now, self.wall_time)
         return [Sent(self, request, version) for request in self.lookups.step(self.now)]
 
     def validations(self, version: int = 4) -> list[Sent]:
-        """Return the due OffsetForLeaderEpoch requests."""
         return [Sent(self, request, version) for request in self.validation.step(self.now)]
 
     def reset_all(self, ends: dict[TopicPartition, tuple[int, int]]) -> None:
@@ -182,8 +176,6 @@ class World:
 
 
 class Sent:
-    """A request as the broker decodes it."""
-
     def __init__(self, world: World, request: Request, version: int) -> None:
         highest = request.api.VERSIONS[1] if request.max_version is None else request.max_version()
         self.world = world
@@ -214,12 +206,10 @@ class Sent:
     # -- Fetch
 
     def asked(self) -> dict[TopicPartition, Any]:
-        """Return the fields of each partition in a Fetch."""
         assert isinstance(self.message, FetchRequest)
         return {TopicPartition(self._name(t), p.partition): p for t in self.message.topics for p in t.partitions}
 
     def forgotten(self) -> set[TopicPartition]:
-        """Return the forgotten partitions of a Fetch."""
         return {TopicPartition(self._name(t), p) for t in self.message.forgotten_topics_data for p in t.partitions}
 
     def _name(self, topic: Any) -> str:
@@ -233,7 +223,6 @@ class Sent:
         error_code: int = 0,
         endpoints: dict[int, str] | None = None,
     ) -> Answer:
-        """Answer a Fetch."""
         topics: dict[str, FetchableTopicResponse] = {}
         for where, fields in (data or {}).items():
             fields = {"records": fields} if isinstance(fields, (bytes, bytearray)) else dict(fields)
@@ -260,7 +249,6 @@ class Sent:
     # -- ListOffsets
 
     def timestamps(self) -> list[tuple[TopicPartition, int]]:
-        """Return the looked-up timestamps."""
         assert isinstance(self.message, ListOffsetsRequest)
         return [
             (TopicPartition(t.name, p.partition_index), p.timestamp) for t in self.message.topics for p in t.partitions
@@ -320,7 +308,6 @@ class Asker:
 
 @pytest.fixture
 def asker():
-    """Return the class of callers."""
     return Asker
 
 
@@ -339,7 +326,6 @@ def make():
 
 @pytest.fixture
 def world():
-    """Return a world with default options."""
     return World()
 
 

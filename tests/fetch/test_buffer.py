@@ -15,14 +15,12 @@ from thinconsumer.types import TopicPartition
 
 
 def partition(number: int = 0) -> Partition:
-    """Return a partition with position 0."""
     found = Partition(TopicPartition("t", number), PositionState.AWAITING_RESET)
     found.place(PositionEvent.RESET_FOUND, 0)
     return found
 
 
 def fetched(of: Partition, frame: Frame, batches: int = 1, **more: object) -> Fetched:
-    """Return one partition's batches of one response."""
     found, _ = split(memoryview(build_batch([NewRecord(b"x")]) * batches))
     return Fetched(of, found, frame, batches, 10 * batches, batches, of.cursor, 0, **more)  # type: ignore[arg-type]
 
@@ -36,7 +34,6 @@ def drain(buffer: Buffer, of: Partition) -> None:
 
 
 def broken() -> CorruptRecordError:
-    """Return the error of an unreadable batch."""
     return CorruptRecordError("m", TopicPartition("t", 0), 5, 6)
 
 

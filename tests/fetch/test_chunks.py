@@ -34,7 +34,6 @@ def calls(monkeypatch):
 
 
 def take(world, max_records):
-    """Gather and settle; return the records by partition."""
     poll_result = world.collector.gather(max_records)
     world.collector.settle(poll_result)
     return {tp.partition: [record.offset for record in records] for tp, records in poll_result.records.items()}

@@ -20,7 +20,6 @@ pytestmark = pytest.mark.usefixtures("way")
 
 
 def offsets(poll_result: PollResult) -> list[int]:
-    """Return the offsets of all records, in order."""
     return [record.offset for records in poll_result.records.values() for record in records]
 
 
@@ -41,7 +40,6 @@ def gather(request, world):
 
 
 def take(world, max_records: int = BIG, **more) -> list[int]:
-    """Gather and settle; return the offsets."""
     poll_result = world.collector.gather(max_records, **more)
     world.collector.settle(poll_result)
     return offsets(poll_result)

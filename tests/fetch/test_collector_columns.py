@@ -28,7 +28,6 @@ def offsets(poll_result):
 
 
 def take(world, max_bytes=BIG):
-    """Gather and settle; return the offsets."""
     poll_result = world.collector.gather_columns(max_bytes)
     assert poll_result.count == len(offsets(poll_result)) and not poll_result.records
     world.collector.settle(poll_result)

@@ -14,7 +14,6 @@ pytestmark = pytest.mark.usefixtures("way")
 
 
 def take(world, **more) -> list[int]:
-    """Gather and settle; return the offsets."""
     poll_result = world.collector.gather(BIG, **more)
     world.collector.settle(poll_result)
     return [record.offset for records in poll_result.records.values() for record in records]

@@ -109,8 +109,6 @@ def _offsets(poll_result, how):
 
 @pytest.fixture
 def segment(make, kit):
-    """Return a function that makes a :class:`Segment`."""
-
     def of(path, **options):
         if "snappy" in path.stem:
             pytest.importorskip("cramjam")

@@ -18,12 +18,10 @@ ID, OTHER = b"1" * 16, b"2" * 16
 
 
 def session(incremental: bool = True) -> FetchSession:
-    """Return a new session."""
     return FetchSession(Target(1), Retry(Backoff(0.1, 1.0), random.Random(1)), incremental)
 
 
 def wanted(offset: int = 0, *, max_bytes: int = 100, epoch: int = 1, topic_id: bytes = ID) -> WantedPartition:
-    """Return the fields of one partition."""
     return WantedPartition(offset, max_bytes, epoch, topic_id)
 
 
@@ -43,7 +41,6 @@ class Broker:
     def fetch(
         self, plan: Plan, *, uses_ids: bool, full: bool
     ) -> tuple[int, dict[object, tuple[TopicPartition, WantedPartition]]]:
-        """Return the session id answered and what is fetched."""
         if plan.epoch in (INITIAL_EPOCH, FINAL_EPOCH):
             if self.sessions.pop(plan.session_id, None) is not None:
                 self.closed.append(plan.session_id)
@@ -122,7 +119,6 @@ def say(ours: FetchSession, wants: Mapping[TopicPartition, WantedPartition], **m
 
 
 def opened(**more: bool) -> FetchSession:
-    """Return a session with the id 9 that holds partition A."""
     ours = session()
     assert say(ours, {A: wanted()}, **more) == Plan(0, 0, {A: wanted()}, {})
     ours.answered(9)
@@ -187,7 +183,6 @@ def test_naming_only_changes_plans_the_same_requests(steps):
 
 
 def partition(tp=A) -> Partition:
-    """Return an assigned partition."""
     partitions = Partitions()
     partitions.assign([tp])
     return partitions.require(tp)

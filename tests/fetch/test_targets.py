@@ -13,7 +13,6 @@ COUNT = 12
 
 
 def settle(world, limit):
-    """Return up to ``limit`` records to the application."""
     world.collector.settle(world.collector.gather(limit))
 
 

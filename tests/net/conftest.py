@@ -158,7 +158,6 @@ class World:
         return self.driver.step(self.orders, self.driver.now() + seconds)
 
     def run(self, until, within=PATIENCE):
-        """Step until the condition holds."""
         deadline = self.driver.now() + within
         while not until():
             assert self.driver.now() < deadline, "it did not happen in time"
@@ -178,7 +177,6 @@ class World:
         return peer
 
     def connect(self, listener=None, stream=None):
-        """Return a connected stream and its peer's socket."""
         listener = listener or self.listen()
         stream = self.dial(listener, stream)
         self.run(lambda: stream.made)
@@ -267,25 +265,21 @@ def connect_tls(closed_at_end):
 
 @pytest.fixture(params=SELECTORS, ids=lambda cls: cls.__name__)
 def selector_class(request):
-    """Each selector this system has."""
     return request.param
 
 
 @pytest.fixture
 def make_world(closed_at_end):
-    """Return a function that makes worlds; each is closed at the end."""
     return lambda *args, **options: closed_at_end(World(*args, **options))
 
 
 @pytest.fixture
 def world(make_world, selector_class):
-    """A World on each selector in turn."""
     return make_world(selector_class)
 
 
 @pytest.fixture
 def make_stream():
-    """Return the class of recording streams."""
     return RecordingStream
 
 
@@ -300,13 +294,11 @@ def count_fds():
 
 @pytest.fixture(scope="session")
 def authority():
-    """A certificate authority made for this run."""
     return trustme.CA()
 
 
 @pytest.fixture(scope="session")
 def client_context(authority):
-    """The context of a client that trusts the authority."""
     context = ssl.create_default_context()
     authority.configure_trust(context)
     return context
@@ -314,7 +306,6 @@ def client_context(authority):
 
 @pytest.fixture(scope="session")
 def server_context(authority):
-    """The context of a server named localhost."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.num_tickets = 0  # They would be on their way at some time after the handshake, among a test's own bytes.
     authority.issue_cert("localhost").configure_cert(context)

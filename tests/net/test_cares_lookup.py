@@ -33,7 +33,6 @@ class NameServer:
         self.queries = []
 
     def serve(self, *, silent=False):
-        """Answer the queries that have arrived."""
         while True:
             try:
                 query, client = self.socket.recvfrom(4096)
@@ -70,14 +69,12 @@ def server(monkeypatch):
 
 @pytest.fixture
 def driver(server):
-    """A driver that asks the name server."""
     made = SelectorDriver(name_servers=[server.place])
     yield made
     made.close()
 
 
 def look_up(driver, server, orders, host, *, silent=False, within=10.0):
-    """Order a lookup; return its answer."""
     orders.commands.append(Resolve(host, 9092))
     deadline = time.monotonic() + within
     while not orders.answers:
@@ -91,7 +88,6 @@ def look_up(driver, server, orders, host, *, silent=False, within=10.0):
 
 @pytest.fixture
 def orders(make_world):
-    """An endpoint that orders what the test appends."""
     return make_world().orders
 
 

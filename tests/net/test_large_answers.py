@@ -25,7 +25,6 @@ class Exchange:
         self.peer.setblocking(False)  # the test reads on the same thread: a full buffer must not block it
 
     def answer(self, size):
-        """Send an answer, and have all of it received."""
         wanted = len(self.stream.received) + size
         left = memoryview(bytes(size))
 

@@ -26,7 +26,6 @@ V12, V13 = ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3
 
 @pytest.fixture(scope="module")
 def ca(tmp_path_factory, authority):
-    """The authority's certificate in a file."""
     path = tmp_path_factory.mktemp("ca") / "ca.pem"
     authority.cert_pem.write_to_path(path)
     return str(path)

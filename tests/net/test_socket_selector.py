@@ -54,8 +54,6 @@ class Own:
 
 
 class OwnWithSet(Own):
-    """One with a method that has the name of one of ours."""
-
     def set(self):
         raise AssertionError("only the methods of a selector are called")
 

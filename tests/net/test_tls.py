@@ -107,8 +107,6 @@ def tls_world(make_world, selector_class, client_context):
 
 @pytest.fixture
 def connect(tls_world, server_context):
-    """Return what makes a connected stream and its peer."""
-
     def connect(stream=None, context=server_context, host="localhost"):
         listener = tls_world.listen()
         stream = tls_world.dial(listener, stream, host)

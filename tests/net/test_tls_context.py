@@ -30,8 +30,6 @@ V12, V13 = ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3
 
 
 class Files:
-    """The files of one client certificate and of the authority."""
-
     def __init__(self, folder, authority):
         self.folder = folder
         self.ca = self.write("ca.pem", authority.cert_pem.bytes())
@@ -53,7 +51,6 @@ class Files:
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory, authority):
-    """Files that no test changes."""
     return Files(tmp_path_factory.mktemp("files"), authority)
 
 
@@ -232,7 +229,6 @@ def test_a_file_that_is_replaced_by_a_directory_or_a_pipe(renewable, caplog):
 
 
 def revocation_list(authority, *revoked):
-    """Return a list of the authority, as PEM text."""
     root = x509.load_pem_x509_certificate(authority.cert_pem.bytes())
     now = datetime.datetime.now(datetime.timezone.utc)
     day = datetime.timedelta(days=1)

@@ -27,14 +27,11 @@ CERTIFICATE = b"-----BEGIN CERTIFICATE-----\npublic\n-----END CERTIFICATE-----\n
 
 @pytest.fixture(scope="module")
 def issued(authority):
-    """A certificate of the authority, as trustme makes it."""
     return authority.issue_cert("client.example")
 
 
 @pytest.fixture
 def write(tmp_path):
-    """Return a function that writes a file and returns its path."""
-
     def write(data, name="file"):
         (tmp_path / name).write_bytes(data)
         return str(tmp_path / name)
@@ -263,7 +260,6 @@ def test_a_key_goes_through_memory(count_fds):
 
 @pytest.fixture(params=["no system call", "forbidden", "no /proc"])
 def no_memory_files(request, monkeypatch):
-    """Systems without files in memory."""
     if request.param == "no system call":
         monkeypatch.delattr(os, "memfd_create", raising=False)
     elif request.param == "forbidden":

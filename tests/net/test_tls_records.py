@@ -29,7 +29,6 @@ class Records:
 
 
 def receive(*records, room=4 * RECORD_BYTES):
-    """Return the transport, and what one call received."""
     transport = TlsTransport(Records(*records))
     buffer = memoryview(bytearray(room))
     size = transport.recv_into(buffer)

@@ -18,8 +18,6 @@ def pair():
 
 
 class WithoutSendmsg:
-    """A socket as Python has it on Windows."""
-
     def __init__(self, sock):
         self._sock = sock
         self.send = sock.send

@@ -32,7 +32,6 @@ class ClientBench:
 
     @property
     def passed(self):
-        """Seconds since the beginning."""
         return self.now - self.began
 
     def turn(self, deadline):
@@ -56,7 +55,6 @@ class ClientBench:
         return request
 
     def answer_to(self, request, within=120.0):
-        """Step until a request has its answer, and return it."""
         deadline = self.now + within
         while not (found := [answer for answer in self.answers if answer.request is request]):
             assert self.now < deadline, "no answer"
@@ -83,11 +81,9 @@ class ClientBench:
 
 @pytest.fixture
 def make_bench():
-    """Return the class of benches."""
     return ClientBench
 
 
 @pytest.fixture
 def bench():
-    """Return the bench of a client with three brokers."""
     return ClientBench()

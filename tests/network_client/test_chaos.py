@@ -102,8 +102,6 @@ class ChaosConnection:
 
 
 class Chaos:
-    """Links with the test as their driver."""
-
     def __init__(self, seed):
         config = ConsumerConfig.from_options(
             bootstrap_servers="seed1:9092,10.0.0.9:9092", receive_message_max_bytes=60_000_000, fetch_max_bytes=100_000

@@ -39,7 +39,6 @@ NUMBERS = itertools.count(1)
 
 
 def conversation(world: World, name: str) -> list[tuple[str, str]]:
-    """Hold it, and return the notes as text."""
     try:
         {**SCRIPTS, **CONSUMER_GROUP_SCRIPTS, **CLUSTER_SCRIPTS, **ACL_SCRIPTS}[name](world)
     finally:
@@ -64,7 +63,6 @@ def test_both_answer_the_same(kafka: Administration, name: str, plan: str):
 
 @pytest.fixture(scope="session")
 def consumer_kafka(request: pytest.FixtureRequest) -> Iterator[KafkaCluster]:
-    """One broker with limits for consumer groups."""
     yield from start(request, config=LIMITS)
 
 

@@ -28,7 +28,6 @@ EACH = 400
 
 @pytest.fixture
 def broker() -> Iterator[BrokerProcess]:
-    """Three nodes in a process of their own."""
     with BrokerProcess(nodes=3) as found:
         yield found
 

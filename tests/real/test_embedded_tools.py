@@ -31,7 +31,6 @@ Run = Callable[..., str]
 
 @pytest.fixture(scope="module")
 def broker() -> Iterator[BrokerProcess]:
-    """Three brokers in a process of their own."""
     with BrokerProcess(3) as process:
         yield process
 

@@ -35,7 +35,6 @@ def fill(cluster: Administration, topic: str, count: int, partitions: int = 1, s
 
 
 def numbers(consumer: Consumer[Any, Any], count: int, seconds: float = 20) -> list[int]:
-    """Return the numbers of the next ``count`` records."""
     found: list[int] = []
     until = time.monotonic() + seconds
     while len(found) < count and time.monotonic() < until:

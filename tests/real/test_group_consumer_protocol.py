@@ -42,7 +42,6 @@ BOUND = CONSUMER_SESSION_MS / 1000 + 1.5
 
 
 def poll_until(consumer: Consumer[Any, Any], deadline: float) -> None:
-    """Poll until then."""
     while time.monotonic() < deadline:
         consumer.poll(50)
 

@@ -86,7 +86,6 @@ class CoordinatorFailure:
 
 
 def fail_coordinator(crew: Locals, protocol: str, step: str, failure: CoordinatorFailure) -> None:
-    """Let the coordinator fail at that step."""
     if protocol == "consumer":
         for member in [crew.join()] if step == "join" else crew.members:
             member.when_written(CONSUMER_STEPS.get(step, ConsumerGroupHeartbeatRequest), failure)

@@ -38,14 +38,11 @@ class Sample(NamedTuple):
 
 
 class Lines(logging.Handler):
-    """Counts."""
-
     def __init__(self) -> None:
         super().__init__(logging.INFO)
         self.count = 0
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Count a line."""
         self.count += 1
 
 
@@ -132,7 +129,6 @@ def lasting(bootstrap: Any, topic: str, strategy: list[str], rebalances: int, li
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Choose what there is time for."""
     long = metafunc.config.getoption("--soak")
     on_real = "kafka" in metafunc.fixturenames
     rebalances = (30 if on_real else 200) if long else (20 if on_real else 40)

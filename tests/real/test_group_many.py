@@ -23,8 +23,6 @@ CALM = 30
 
 
 class Polls(NamedTuple):
-    """The polls of one member from the join of the last one on."""
-
     before: frozenset[TopicPartition]  #: Its partitions when it began.
     seen: list[TopicPartition | None]  #: The partition of the record that each poll returned.
 
@@ -46,7 +44,6 @@ class Many:
         self._bootstrap, self._topic, self._partitions, self._options = bootstrap, topic, partitions, options
 
     def join(self) -> None:
-        """Add a member."""
         self.members.append(
             Consumer(
                 self._topic,
@@ -73,7 +70,6 @@ class Many:
         return all(found)
 
     def poll_until(self, condition: Callable[[], bool], seconds: float, polls: list[Polls] | None = None) -> None:
-        """Poll until the condition holds."""
         deadline = time.monotonic() + seconds
         while not condition():
             assert time.monotonic() < deadline, [(len(m.assignment()), m.health().group_state) for m in self.members]
@@ -122,7 +118,6 @@ def group_of(kafka: Administration, new_topic: Callable[..., str]) -> Iterator[C
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Choose what there is time for."""
     if "members" in metafunc.fixturenames:
         metafunc.parametrize("members", [50 if metafunc.config.getoption("--soak") else 12])
 

@@ -117,7 +117,6 @@ class Proxy:
                     await end.wait_closed()
 
     def meets(self, name: str) -> int | str | None:
-        """Return what happens to this request, and count it."""
         self.asked.append((time.monotonic(), name))
         fault = self._faults.get(name)
         if fault is None or fault.hits == fault.times:
@@ -127,8 +126,6 @@ class Proxy:
 
 
 class _Conversation:
-    """One connection through the proxy."""
-
     def __init__(self, proxy: Proxy, reader: Any, writer: Any, below: Any, above: Any) -> None:
         self._proxy = proxy
         self._reader, self._writer = reader, writer

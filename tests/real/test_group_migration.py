@@ -36,8 +36,6 @@ CLASSIC = {
 
 
 class Step(NamedTuple):
-    """The replacement of one member by another."""
-
     name: str
     began: float
     ended: float

@@ -28,7 +28,6 @@ CONSUMER_BOUND = CONSUMER_SESSION_MS / 1000 + 1.5
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Choose what there is time for."""
     metafunc.parametrize("strategy", CASTS if metafunc.config.getoption("--soak") else ["range"])
 
 

@@ -39,7 +39,6 @@ def judge(ledger: Ledger, written: dict[int, int], after_bounces: float) -> str:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Choose what there is time for."""
     metafunc.parametrize("way", WAYS if metafunc.config.getoption("--soak") else ["there"])
 
 

@@ -62,7 +62,6 @@ def show_both_types(world: SocketWorld, address: str, capsys: pytest.CaptureFixt
 
 
 def commit(world: SocketWorld, group: str, member_id: str, epoch: int, topic: str) -> None:
-    """Commit offset 0 of partition 1 as a member."""
     partition = OffsetCommitRequestPartition(partition_index=1, committed_offset=0)
     request = OffsetCommitRequest(
         group_id=group,

@@ -40,8 +40,6 @@ Plan = Mapping[str, list[TopicPartition]]
 
 
 class Group(NamedTuple):
-    """The input of both assignors."""
-
     cluster: ClusterView
     members: dict[str, Subscription]  #: As the cooperative assignor gets them.
 
@@ -201,7 +199,6 @@ def claims_of(group: Group, assignor: str) -> Owned:
 
 
 def problems(group: Group, java: dict[str, Any], seen: Counter[str]) -> list[str]:
-    """Return what is wrong with our plans for this group."""
     found = []
     for name in ("range", "roundrobin"):
         plan = checked(name, BUILT_IN[name]().assign(group.cluster, group.members), group.cluster, group.members)

@@ -47,7 +47,6 @@ def rounds(stopping: threading.Event) -> Iterator[tuple[bytes, bytes]]:
 
 
 def with_kafka_python(bootstrap: str, topic: str, stopping: threading.Event) -> None:
-    """Write with kafka-python."""
     chosen = kafka_python_partitioner({topic: INITIAL})
     with kafka_python_producer(bootstrap, metadata_max_age_ms=MAX_AGE_MS, partitioner=chosen, acks="all") as to:
         for key, value in rounds(stopping):
@@ -56,7 +55,6 @@ def with_kafka_python(bootstrap: str, topic: str, stopping: threading.Event) -> 
 
 
 def with_confluent(bootstrap: str, topic: str, stopping: threading.Event) -> None:
-    """Write with confluent-kafka."""
     producer = confluent_producer(bootstrap, enable_idempotence=True)
     choose = ConfluentPartitioner(producer, {topic: INITIAL}, max_age_s=MAX_AGE_MS / 1000)
     for key, value in rounds(stopping):

@@ -37,7 +37,6 @@ def modulo(key: bytes, count: int) -> int:
 
 
 def linear(key: bytes, count: int) -> int:
-    """Choose a partition by linear hashing."""
     return partition_of(murmur2(key) & 0x7FFFFFFF, BEFORE, count)
 
 
@@ -90,8 +89,6 @@ def producers(kafka: Administration, topic: str, choose: Choose) -> AbstractCont
 
 
 class Group:
-    """One consumer of a group, and what it has returned by key."""
-
     def __init__(self, kafka: Administration, topic: str, group: str, **options: Any) -> None:
         self.read: dict[bytes, list[int]] = {}
         self.consumer = Consumer(

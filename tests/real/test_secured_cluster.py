@@ -62,7 +62,6 @@ def topics(**options):
 
 
 def with_kafka_python(**options):
-    """Return the topics that kafka-python sees."""
     from kafka.admin import KafkaAdminClient
 
     client = KafkaAdminClient(**options)

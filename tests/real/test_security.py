@@ -79,7 +79,6 @@ def private_topic(secured_kafka, new_topic):
 
 
 def values(topic, **options):
-    """Read the topic to its end."""
     with Consumer(auto_offset_reset="earliest", **options) as consumer:
         consumer.assign([TopicPartition(topic, 0)])
         return [record.value for record in consumer.read_to_end(timeout_ms=15_000)]
@@ -97,7 +96,6 @@ def reads(topic, **options):
 
 
 def poll_for_long(consumer, seconds=WAIT_SECONDS):
-    """Poll until an error is raised."""
     until = time.monotonic() + seconds
     while time.monotonic() < until:
         consumer.poll(1000)
@@ -312,7 +310,6 @@ def test_options_of_java(secured_kafka, private_topic):
 
 
 def token_options(secured_kafka, listener, token):
-    """Return the options with a provider of this token."""
     return {**secured_kafka.client_options(listener, "OAUTHBEARER"), "sasl_oauth_token_provider": lambda: token}
 
 

@@ -12,7 +12,6 @@ _INT32 = Struct(">i")
 
 
 def varint_of(value: int) -> bytes:
-    """Return ``value``, of up to 64 bits, as a zigzag varint."""
     raw = (value << 1) ^ (value >> 63)
     out = bytearray()
     while raw > 0x7F:
@@ -22,7 +21,6 @@ def varint_of(value: int) -> bytes:
 
 
 def encode_record(record: NewRecord, offset_delta: int, timestamp_delta: int) -> bytes:
-    """Return one record of format 2, with its length."""
     record = record._replace(offset=offset_delta, timestamp=timestamp_delta)
     return build_batch([record], delete_horizon=0, max_timestamp=0, last_offset_delta=0)[HEADER_SIZE:]
 

@@ -23,7 +23,6 @@ def end(kind: ControlType, producer: int, offset: int) -> bytes:
 
 
 def delivered(aborted, *log):
-    """Return the offsets of the data batches that are delivered."""
     transactions = AbortedTransactions(aborted, "t", 0)
     batches, error = split(memoryview(b"".join(log)))
     assert error is None

@@ -88,7 +88,6 @@ def ours(data):
 
 
 def plain(records, magic, start=0):
-    """Return the fields of records that the format has, with offsets."""
     return [
         (start + n, r.key, r.value, list(r.headers) if magic == 2 else [], r.timestamp if magic else None)
         for n, r in enumerate(records)

@@ -98,7 +98,6 @@ def test_record_is_generic_for_type_checkers():
 
 
 def with_headers(function):
-    """Return the function of topic, headers and data as a deserializer."""
     return Deserializer.adapt(SimpleNamespace(deserialize=function))
 
 

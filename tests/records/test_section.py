@@ -16,7 +16,6 @@ CODECS = [Codec.NONE, Codec.GZIP, Codec.LZ4, Codec.ZSTD]
 
 
 def sent(section):
-    """Return the batch that a producer sends."""
     batch = RecordBatch(memoryview(section.encode(9, 1, 70)))
     batch.check_crc()
     assert (batch.producer_id, batch.producer_epoch, batch.is_transactional) == (9, 1, False)

@@ -45,7 +45,6 @@ ASSIGNMENT = ConsumerProtocolAssignment(
 
 
 def seen_by(version):
-    """Return the subscription as read in a version."""
     seen = ConsumerProtocolSubscription(topics=SUBSCRIPTION.topics, user_data=SUBSCRIPTION.user_data)
     if version >= 1:
         seen.owned_partitions = SUBSCRIPTION.owned_partitions

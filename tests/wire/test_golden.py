@@ -25,7 +25,6 @@ def exchanges(path: Path) -> Iterator[tuple[int, bytes, bytes]]:
 
 
 def responses(folder: str, api: str, version: int) -> list[Any]:
-    """Return all recorded responses of one API and version, decoded."""
     request = BY_MODULE[api]
     found = []
     for captured, _, frame in exchanges(GOLDEN / folder / f"{api}.txt"):

@@ -96,7 +96,6 @@ def kio_leaves(value: Any) -> Any:
 
 
 def kio_entity(message: type[Message], version: int) -> Any:
-    """Return kio's class for a message in a version, or None."""
     kind, name = ("request", message.__name__.removesuffix("Request"))
     if message.__name__.endswith("Response"):
         kind, name = ("response", message.__name__.removesuffix("Response"))

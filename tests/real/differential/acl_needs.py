@@ -72,8 +72,6 @@ class Row(NamedTuple):
 
 
 class Resources:
-    """The resources that the requests name."""
-
     def __init__(self, world: World) -> None:
         self.world = world
         self.topic, self.group, self.txn = world.topic(), world.group("g"), world.transactional_id()

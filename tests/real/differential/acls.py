@@ -37,7 +37,6 @@ ALICE, NOBODY = "User:alice", "User:nobody"
 
 
 def as_creation(acl: AclBinding) -> AclCreation:
-    """Say an ACL to be created."""
     kind, name, pattern, principal, host, operation, permission = acl
     return AclCreation(
         resource_type=int(kind), resource_name=name, resource_pattern_type=int(pattern), principal=principal, host=host,
@@ -46,7 +45,6 @@ def as_creation(acl: AclBinding) -> AclCreation:
 
 
 def as_filter(wanted: AclFilter | AclBinding) -> dict[str, Any]:
-    """Say which ACLs."""
     names = (
         "resource_type_filter", "resource_name_filter", "pattern_type_filter", "principal_filter", "host_filter",
         "operation", "permission_type",

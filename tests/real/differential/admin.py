@@ -65,7 +65,6 @@ def versions_that_are_not_spoken(world: World) -> None:
 
 
 def metadata(*names: str | None, ids: tuple[bytes, ...] = (), create: bool = False, **options: Any) -> MetadataRequest:
-    """Say a Metadata."""
     topics = [MetadataRequestTopic(name=name) for name in names]
     topics += [MetadataRequestTopic(name=None, topic_id=topic_id) for topic_id in ids]
     return MetadataRequest(topics=topics, allow_auto_topic_creation=create, **options)
@@ -144,7 +143,6 @@ def describe_cluster(world: World) -> None:
 def wanted(
     name: str, partitions: int = 1, replicas: int = 1, assignment: Any = (), configs: dict[str, Any] | None = None
 ) -> CreatableTopic:
-    """Say a topic to be created."""
     return CreatableTopic(
         name=name,
         num_partitions=partitions,
@@ -263,7 +261,6 @@ def create_topics_with_settings(world: World) -> None:
 
 
 def grow(*topics: tuple[str, int, list[list[int]] | None], validate_only: bool = False) -> CreatePartitionsRequest:
-    """Say a CreatePartitions."""
     return CreatePartitionsRequest(
         topics=[
             CreatePartitionsTopic(

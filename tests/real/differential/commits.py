@@ -51,7 +51,6 @@ class Book:
         return OffsetCommitRequest(group_id=self.group, topics=[topic] if rows else [])
 
     def commit(self, *offsets: tuple[int, int], by: Member | None = None, about: str = "", **options: Any) -> Any:
-        """Commit, and note the answer."""
         said = {key: options.pop(key) for key in ("metadata", "epoch") if key in options}
         request = self.say_commit(*offsets, **said)
         version = self.version

@@ -23,7 +23,6 @@ def classic_consumer(world: World, group: str, topic: str, *owned: int) -> Membe
 
 
 def stable_classic(world: World, group: str, topic: str, *assigned: int) -> Member:
-    """Return the only member of a stable classic group."""
     member = classic_consumer(world, group, topic)
     member.join("stable")
     plan = encode_assignment([TopicPartition(topic, number) for number in assigned])

@@ -27,7 +27,6 @@ class EpochBook(Book):
     def fetch_as(
         self, member_id: str | None, epoch: int, about: str = "", partitions: tuple[int, ...] = (0, 1)
     ) -> None:
-        """Fetch with a member id and epoch, and note the answer."""
         version = self.world.version(OffsetFetchRequest, WITH_EPOCHS)
         topic_id = self.topic_id if version >= 10 else bytes(16)
         topics = [OffsetFetchRequestTopics(name=self.topic, topic_id=topic_id, partition_indexes=list(partitions))]

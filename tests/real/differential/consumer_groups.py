@@ -51,7 +51,6 @@ class ConsumerMember:
         self.epoch = JOIN
 
     def say(self, **options: Any) -> ConsumerGroupHeartbeatRequest:
-        """Say a heartbeat without changes."""
         request = ConsumerGroupHeartbeatRequest(
             group_id=self.group, member_id=self.member_id, member_epoch=self.epoch, instance_id=self.instance
         )
@@ -66,7 +65,6 @@ class ConsumerMember:
         return request
 
     def say_join(self, **options: Any) -> ConsumerGroupHeartbeatRequest:
-        """Say the first heartbeat."""
         first = {
             "member_epoch": JOIN,
             "rebalance_timeout_ms": self.timeout_ms,
@@ -82,7 +80,6 @@ class ConsumerMember:
         return answer
 
     def join(self, about: str = "join", **options: Any) -> Any:
-        """Join, and note the answer."""
         return self._ask(self.say_join(**options), about)
 
     def beat(self, about: str = "", **options: Any) -> Any:
@@ -112,7 +109,6 @@ def described(world: World, *groups: str, about: str = "") -> Any:
 
 
 def alone(world: World, group: str, *topics: str, **options: Any) -> ConsumerMember:
-    """Return the only member of a group. Nothing is noted."""
     member = ConsumerMember(world, group, *topics, **options)
     answer = member.line.send(member.say_join(), member.version).quiet_answer()
     assert answer.error_code == 0, answer

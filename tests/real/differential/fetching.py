@@ -25,7 +25,6 @@ class Reader:
         self.topic_id = world.topic_id(topic) if self.version >= WITH_IDS else bytes(16)
 
     def say(self, offset: int = 0, **options: Any) -> FetchRequest:
-        """Say a Fetch of one partition."""
         return fetch(self.topic, offset, topic_id=self.topic_id, **options)
 
     def ask(self, offset: int = 0, about: str = "", **options: Any) -> Any:
@@ -43,7 +42,6 @@ class Reader:
     def session(
         self, session_id: int, epoch: int, *partitions: tuple[int, int], about: str = "", **options: Any
     ) -> Any:
-        """Fetch in a session, and note the answer."""
         request = self.of(*partitions, session_id=session_id, session_epoch=epoch, **options)
         return self.line.ask(request, self.version, about=f"session epoch {epoch} {about}")
 

@@ -12,7 +12,6 @@ MANY = 2**31 - 1
 
 
 def framed(data: bytes, size: int | None = None) -> bytes:
-    """Put a size before it."""
     return (len(data) if size is None else size).to_bytes(4, "big", signed=True) + data
 
 

@@ -23,8 +23,6 @@ SUBSCRIPTION = bytes.fromhex("0000 00000001 0001 74 ffffffff")  #: Version 0, to
 
 
 class Member:
-    """A member of a group, on a connection of its own."""
-
     def __init__(self, world: World, group: str, instance: str | None = None, session_ms: int = 10_000) -> None:
         self.world = world
         self.group = group
@@ -39,7 +37,6 @@ class Member:
         self.at_least = WITH_INSTANCES if instance is not None else 0
 
     def say_join(self, **options: Any) -> JoinGroupRequest:
-        """Say a JoinGroup."""
         request = JoinGroupRequest(
             group_id=self.group,
             session_timeout_ms=self.session_ms,
@@ -63,7 +60,6 @@ class Member:
         return self.line.send(self.say_join(**options), version, about=about)
 
     def joined(self, asked: Asked) -> Any:
-        """Take the answer to a JoinGroup."""
         answer = asked.answer()
         if answer is not None and not answer.error_code:
             self.member_id, self.generation = answer.member_id, answer.generation_id
@@ -71,11 +67,9 @@ class Member:
         return answer
 
     def join(self, about: str = "", **options: Any) -> Any:
-        """Join and wait for it."""
         return self.joined(self.ask_to_join(about, **options))
 
     def ask_to_sync(self, about: str = "", **options: Any) -> Asked:
-        """Send a SyncGroup."""
         plan = options.pop("plan", {})
         version = self.world.version(SyncGroupRequest, 3 if self.instance is not None else 0)
         request = SyncGroupRequest(
@@ -92,11 +86,9 @@ class Member:
         return self.line.send(request, version, about=about)
 
     def sync(self, about: str = "", **options: Any) -> Any:
-        """Sync and wait for it."""
         return self.ask_to_sync(about, **options).answer()
 
     def heartbeat(self, about: str = "", **options: Any) -> Any:
-        """Send a Heartbeat, and note the answer."""
         version = self.world.version(HeartbeatRequest, 3 if self.instance is not None else 0)
         request = HeartbeatRequest(
             group_id=self.group,
@@ -109,7 +101,6 @@ class Member:
         return self.line.ask(request, version, about=about)
 
     def leave(self, about: str = "", **options: Any) -> Any:
-        """Leave, and note the answer."""
         version = self.world.version(LeaveGroupRequest, 3 if self.instance is not None else 0)
         member_id = options.get("member_id", self.member_id)
         request = LeaveGroupRequest(group_id=options.get("group_id", self.group))
@@ -123,7 +114,6 @@ class Member:
 
 
 def describe(world: World, *groups: str, about: str = "") -> Any:
-    """Describe groups, and note the answer."""
     request = DescribeGroupsRequest(groups=list(groups))
     request.include_authorized_operations = world.version(DescribeGroupsRequest) >= 3
     return world.connect().ask(request, about=about)
@@ -143,7 +133,6 @@ def listed(world: World, about: str = "", states: tuple[str, ...] = (), types: t
 
 
 def stable(world: World, group: str, **options: Any) -> Member:
-    """Return the only member of a stable group."""
     member = Member(world, group, **options)
     member.join()
     member.sync(plan={member.member_id: b"plan"})

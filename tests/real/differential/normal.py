@@ -34,7 +34,6 @@ class Normal:
         self._counts: dict[str, int] = {}
 
     def of(self, answer: Any) -> Any:
-        """Return an answer as plain dicts and lists."""
         if answer is None:
             return "the connection was closed"
         return self._struct(answer)
@@ -79,7 +78,6 @@ class Normal:
     # -- rules
 
     def symbol(self, kind: str, value: Any) -> str:
-        """Return the name of an id."""
         key = (kind, value)
         if key not in self._names:
             self._counts[kind] = self._counts.get(kind, 0) + 1
@@ -94,11 +92,9 @@ class Normal:
         return f"base{value - self.base_ms:+d}" if near else value
 
     def names(self, values: list[str]) -> list[str]:
-        """Return the names in a set, sorted."""
         return sorted(map(self._text, values))
 
     def batches(self, data: Any) -> Any:
-        """Return what is in record batches."""
         if data is None:
             return None
         found, error = split(memoryview(data))

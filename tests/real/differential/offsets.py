@@ -18,7 +18,6 @@ ENDS = (-1, -2, -3, -4, -5, -6, -7, -100)
 def look(
     topic: str, timestamp: int, *, partition: int = 0, epoch: int = -1, replica: int = -1, isolation: int = 0
 ) -> ListOffsetsRequest:
-    """Say a ListOffsets of one partition."""
     row = ListOffsetsPartition(partition_index=partition, current_leader_epoch=epoch, timestamp=timestamp)
     return ListOffsetsRequest(
         replica_id=replica, isolation_level=isolation, topics=[ListOffsetsTopic(name=topic, partitions=[row])]

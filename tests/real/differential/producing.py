@@ -26,21 +26,17 @@ class Writer:
         self.topic_id = world.topic_id(topic) if self.version >= WITH_IDS else bytes(16)
 
     def request(self, data: bytes | None, **options: Any) -> ProduceRequest:
-        """Say it."""
         return produce(self.topic, data, topic_id=self.topic_id, **options)
 
     def send(self, data: bytes | None, about: str = "", **options: Any) -> Any:
-        """Produce, and note the answer."""
         return self.line.ask(self.request(data, **options), self.version, about=about)
 
     def read(self, offset: int = 0, isolation: int = 0) -> None:
-        """Note what is in the log."""
         request = fetch(self.topic, offset, isolation_level=isolation)
         self.world.connect().ask(request, 11, about="what is there")
 
 
 def new_producer(world: World, line: Line) -> tuple[int, int]:
-    """Return a producer id and epoch."""
     world.producer_ids()
     request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000)
     answer = line.ask(request, 3)

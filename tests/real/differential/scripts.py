@@ -23,7 +23,6 @@ ACL_SCRIPTS: dict[str, Script] = {}
 
 
 def script(function: Script) -> Script:
-    """Put a script on the list."""
     assert function.__name__ not in SCRIPTS
     SCRIPTS[function.__name__] = function
     return function
@@ -44,7 +43,6 @@ def cluster_script(function: Script) -> Script:
 
 
 def acl_script(function: Script) -> Script:
-    """Put a script on the list of those with ACLs."""
     assert function.__name__ not in ACL_SCRIPTS
     ACL_SCRIPTS[function.__name__] = function
     return function
@@ -60,7 +58,6 @@ def produce(
     topic: str, data: bytes | None, *, partition: int = 0, acks: int = -1, transactional_id: str | None = None,
     topic_id: bytes = bytes(16),
 ) -> ProduceRequest:  # fmt: skip
-    """Say a Produce of one partition."""
     rows = [PartitionProduceData(index=partition, records=data)]
     return ProduceRequest(
         transactional_id=transactional_id,
@@ -83,7 +80,6 @@ def fetch(
     topic: str, offset: int = 0, *, partition: int = 0, topic_id: bytes = bytes(16), epoch: int = -1,
     last_epoch: int = -1, partition_bytes: int = 1 << 20, **options: Any,
 ) -> FetchRequest:  # fmt: skip
-    """Say a Fetch of one partition."""
     row = FetchPartition(
         partition=partition,
         current_leader_epoch=epoch,
@@ -95,5 +91,4 @@ def fetch(
 
 
 def fetch_of(topics: Sequence[FetchTopic], *, wait_ms: int = 0, min_bytes: int = 1, **options: Any) -> FetchRequest:
-    """Say a Fetch."""
     return FetchRequest(max_wait_ms=wait_ms, min_bytes=min_bytes, topics=list(topics), **options)

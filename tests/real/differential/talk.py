@@ -57,8 +57,6 @@ LIKE_REALKAFKA_WITH_ACLS: dict[str, Any] = {
 
 
 class Asked:
-    """A request that was sent."""
-
     def __init__(self, world: World, line: Line, label: str, api: type[Message], version: int, number: int) -> None:
         self.label = label
         self._world = world
@@ -93,14 +91,11 @@ class Asked:
 
 
 class Line(abc.ABC):
-    """One connection."""
-
     def __init__(self, world: World) -> None:
         self._world = world
         self._numbers = itertools.count(1)
 
     def send(self, message: Message, version: int | None = None, *, about: str = "") -> Asked:
-        """Send a request in the version of the plan, or in the given one."""
         if version is None:
             version = self._world.version(type(message))
         number = next(self._numbers)
@@ -169,7 +164,6 @@ class World(abc.ABC):
         return other
 
     def note(self, label: str, what: Any) -> None:
-        """Write down what is to be compared."""
         self.notes.append((label, what))
 
     def version(self, request: type[Message], at_least: int = 0, at_most: int = 99) -> int:
@@ -179,7 +173,6 @@ class World(abc.ABC):
         return max(min(chosen, at_most, high), at_least, low)
 
     def name(self, stem: str) -> str:
-        """Return a unique name."""
         return f"{self.prefix}-{stem}"
 
     def topic(self, stem: str = "t", partitions: int = 1, **configs: str) -> str:
@@ -198,7 +191,6 @@ class World(abc.ABC):
         raise AssertionError
 
     def topic_id(self, name: str) -> bytes:
-        """Return a topic's id."""
         found = self._describe(self.connect(), name)
         self.normal.of(found)
         topic_id: bytes = found.topic_id
@@ -217,7 +209,6 @@ class World(abc.ABC):
         raise AssertionError
 
     def transactional_id(self, stem: str = "x") -> str:
-        """Return a transactional id, once its coordinator is there."""
         self.producer_ids()
         name = self.name(stem)
         line = self.connect()
@@ -290,8 +281,6 @@ class World(abc.ABC):
 
 
 class SocketLine(Line):
-    """A blocking socket."""
-
     def __init__(self, world: World, host: str, port: int) -> None:
         super().__init__(world)
         self._socket = socket.create_connection((host, port), timeout=PATIENCE)
@@ -314,7 +303,6 @@ class SocketLine(Line):
         return not select.select([self._socket], [], [], seconds)[0]
 
     def close(self) -> None:
-        """Hang up."""
         self._socket.close()
 
     def _exactly(self, count: int) -> bytes | None:
@@ -368,7 +356,6 @@ class MemoryLine(Line):
         self._connection = self._cluster.connect(node_id, _Transport(self))
 
     def write(self, data: bytes) -> None:
-        """Send bytes."""
         self._cluster.advance(self._cluster.schedule.now + 0.001)
         self._connection.data_received(data)
 
@@ -395,7 +382,6 @@ class MemoryLine(Line):
         return not self._received
 
     def close(self) -> None:
-        """Hang up."""
         if not self._closed:
             self._closed = True
             self._connection.connection_lost()
@@ -403,11 +389,9 @@ class MemoryLine(Line):
     # -- for the broker's end
 
     def receive(self, data: bytes) -> None:
-        """Take what the broker writes."""
         self._received += data
 
     def ended(self) -> None:
-        """The broker has hung up."""
         self._closed = True
 
 

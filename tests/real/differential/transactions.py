@@ -137,7 +137,6 @@ class Producer:
         return answer
 
     def commit_offsets(self, group: str, topic: str, offset: int, about: str = "", **options: Any) -> Any:
-        """Commit an offset in the transaction, and note the answer."""
         row = TxnOffsetCommitRequestPartition(
             partition_index=options.pop("partition", 0), committed_offset=offset, committed_metadata="m"
         )
@@ -186,14 +185,12 @@ def seen(world: World, topic: str, *, partition: int = 0) -> None:
 
 
 def began(world: World, stem: str = "x", **options: Any) -> Producer:
-    """Return a producer that has its id."""
     producer = Producer(world, world.transactional_id(stem), **options)
     producer.init()
     return producer
 
 
 def write(producer: Producer, topic: str, *values: bytes, partition: int = 0, about: str = "") -> None:
-    """Add the partition if that is needed, and produce."""
     if not producer.is_new_kind:
         producer.add(topic, partition)
     producer.write(topic, *values, partition=partition, about=about)

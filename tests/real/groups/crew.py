@@ -56,8 +56,6 @@ def options_of(kind: str, strategy: str) -> dict[str, Any]:
 
 
 class Member:
-    """One process that is, or was, a member."""
-
     def __init__(self, name: str, kind: str, process: subprocess.Popen[bytes], diary: Path) -> None:
         self.name, self.kind, self._process = name, kind, process
         self.events: list[Event] = []
@@ -109,7 +107,6 @@ class Member:
             self._process.stdin.close()
 
     def follow(self) -> None:
-        """Read on in its diary."""
         if not self._diary.exists():
             return
         with self._diary.open("rb") as file:
@@ -139,8 +136,6 @@ def _parsed(line: str, member: str) -> Event:
 
 
 class Crew:
-    """The members of one group."""
-
     def __init__(
         self,
         bootstrap: str,
@@ -168,7 +163,6 @@ class Crew:
     # -- what happens
 
     def join(self, kind: str, strategy: str = "range", **options: Any) -> Member:
-        """Start a member."""
         name = f"{kind}-{len(self.members) + 1}"
         diary = self._folder / f"{name}.diary"
         command = self._command(kind, diary, {**options_of(kind, strategy), **self._more_options(kind), **options})
@@ -188,12 +182,10 @@ class Crew:
         return member
 
     def leave(self, member: Member) -> None:
-        """Tell a member to go."""
         self._note(f"{member.name} leaves")
         member.leave()
 
     def kill(self, member: Member) -> None:
-        """Let a member die."""
         self._note(f"{member.name} is killed")
         member.kill()
 
@@ -220,12 +212,10 @@ class Crew:
         return time.monotonic() - began
 
     def follow(self) -> None:
-        """Read on in all diaries."""
         for member in self.members:
             member.follow()
 
     def ledger(self) -> Ledger:
-        """Return what all have written."""
         self.follow()
         return Ledger.of(member.events for member in self.members)
 
@@ -237,7 +227,6 @@ class Crew:
             time.sleep(0.2)
 
     def leave_all(self, seconds: float) -> None:
-        """Let all members leave, and wait for that."""
         for member in self.alive():
             self.leave(member)
         deadline = time.monotonic() + seconds
@@ -246,7 +235,6 @@ class Crew:
         self.follow()
 
     def log_of(self, member: Member) -> str:
-        """Return what the process has printed."""
         return (self._folder / f"{member.name}.log").read_text(errors="replace")[-6000:]
 
     def describe(self) -> str:

@@ -13,8 +13,6 @@ from typing import NamedTuple
 
 
 class Event(NamedTuple):
-    """One line of a diary."""
-
     when: float
     member: str
     what: str
@@ -54,7 +52,6 @@ class Ledger:
 
     @classmethod
     def of(cls, diaries: Iterable[Iterable[Event]]) -> Ledger:
-        """Return what several diaries say together."""
         return cls(sorted((event for diary in diaries for event in diary), key=lambda event: event.when))
 
     def stints(self) -> list[Stint]:

@@ -34,7 +34,6 @@ class Local:
     # -- what it does
 
     def poll(self, ms: float = 0) -> int:
-        """Poll once and note what came."""
         began = time.monotonic()
         try:
             found = self.consumer.poll(ms)
@@ -47,7 +46,6 @@ class Local:
         return sum(map(len, found.values()))
 
     def close(self) -> None:
-        """Leave the group."""
         self.consumer.close(timeout_ms=10_000)
         self._say("left")
 
@@ -66,23 +64,19 @@ class Local:
 
     @property
     def group(self) -> Any:
-        """The room inside."""
         return self.consumer._reader.managers.group
 
     @property
     def owned(self) -> set[int]:
-        """The partitions it has, by number."""
         return {tp.partition for tp in self.consumer.assignment()}
 
     @property
     def coordinator(self) -> int | None:
-        """The node it takes for the coordinator."""
         node_id: int | None = self.group.coordinator.node_id
         return node_id
 
     @property
     def generation(self) -> int:
-        """The generation it is in, -1 for none."""
         generation: int = self.consumer.group_metadata().generation_id
         return generation
 
@@ -122,8 +116,6 @@ class Local:
 
 
 class Locals:
-    """The members of one group in this process."""
-
     def __init__(self, bootstrap: str, group: str, topic: str, partitions: int, **options: Any) -> None:
         self.members: list[Local] = []
         self.gone: list[Local] = []
@@ -140,7 +132,6 @@ class Locals:
         return member
 
     def leave(self, member: Local) -> None:
-        """Let a member go."""
         self.members.remove(member)
         self.gone.append(member)
         member.close()
@@ -180,7 +171,6 @@ class Locals:
         )
 
     def ledger(self) -> Ledger:
-        """Return what all have written down."""
         return Ledger.of(member.events for member in [*self.members, *self.gone])
 
     def describe(self) -> str:

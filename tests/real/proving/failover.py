@@ -138,7 +138,6 @@ def watch(cluster: KafkaCluster, topic: str, notes: Notes) -> None:
 
 
 def read(consumer: Consumer[Any, Any], notes: Notes) -> None:
-    """Poll once and note what came."""
     began = time.monotonic()
     try:
         found = consumer.poll(100, 500)

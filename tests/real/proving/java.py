@@ -8,7 +8,6 @@ from realkafka.jars import tools_class_path
 
 
 def java_arguments(program: str, *arguments: str, classes: Path | None = None) -> list[str]:
-    """Return the arguments with which Java runs ``program``; ``classes`` is a folder with compiled classes."""
     # Log lines of the client library go to standard output and would stand between the records.
     options = ["-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dlog4j2.level=OFF"]
     source = Path(__file__).with_name(program)
@@ -17,7 +16,6 @@ def java_arguments(program: str, *arguments: str, classes: Path | None = None) -
 
 
 def run_java(program: str, *arguments: str, seconds: float = 240, classes: Path | None = None) -> str:
-    """Run ``program`` and return what it printed."""
     return processes.run(java_arguments(program, *arguments, classes=classes), seconds)
 
 

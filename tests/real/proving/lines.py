@@ -15,7 +15,6 @@ def hexed(data: bytes | None) -> str:
 
 
 def line(record: ConsumerRecord[Any, Any]) -> str:
-    """Return all fields of a record in one line."""
     headers = "".join(f"{hexed(name.encode())}={hexed(data)}," for name, data in record.headers)
     fields = (
         record.topic, record.partition, record.offset, record.leader_epoch, record.timestamp, record.timestamp_type,

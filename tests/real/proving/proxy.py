@@ -37,7 +37,6 @@ class Proxy:
         return len(self._links)
 
     def resolve(self, host: str, port: int) -> list[Address]:
-        """Return the proxy's address, whatever the host."""
         return [Address(int(socket.AF_INET), self._listener.getsockname())]
 
     def forget_all(self) -> None:

@@ -85,7 +85,6 @@ class Administration:
         self._administer(do)
 
     def set_topic_config(self, name: str, config: Mapping[str, object]) -> None:
-        """Change options of a topic."""
         from kafka.admin import ConfigResource, ConfigResourceType
 
         values = {key: str(value) for key, value in config.items()}
@@ -115,7 +114,6 @@ class Administration:
         return self.describe(topic)[partition].leader
 
     def in_sync(self, topic: str, partition: int = 0) -> set[int]:
-        """Return the nodes that are in sync."""
         return set(self.describe(topic)[partition].in_sync)
 
     def nodes(self) -> set[int]:
@@ -132,7 +130,6 @@ class Administration:
         return wait_for(found, seconds, f"a leader of {topic}-{partition} other than {other_than}")
 
     def wait_in_sync(self, topic: str, partition: int = 0, *, replicas: int = 3, seconds: float = 60) -> None:
-        """Wait until that many replicas are in sync."""
         wait_for(
             lambda: len(self.in_sync(topic, partition)) >= replicas,
             seconds,

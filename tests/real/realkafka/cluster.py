@@ -143,16 +143,13 @@ class KafkaCluster(Administration):
         return self._processes[node].running
 
     def pids(self) -> list[int]:
-        """Return the ids of all processes that are there."""
         everything = [*self._processes.values(), *([self._zookeeper] if self._zookeeper else [])]
         return [process.pid for process in everything if process.running]
 
     def log(self, node: int) -> str:
-        """Return what the broker has printed."""
         return self._log_file(node).read_text(encoding="utf-8", errors="replace")
 
     def address(self, listener: str) -> str:
-        """Return the bootstrap servers of a secured listener."""
         return ",".join(f"localhost:{ports[listener]}" for ports in self.listener_ports.values())
 
     def client_options(self, listener: str, mechanism: str = "", user: str = "alice") -> dict[str, Any]:

@@ -22,7 +22,6 @@ GUARD = Path(container_guard.__file__)
 
 
 def engine_answers() -> bool:
-    """Return whether there is an engine to ask, and testcontainers to ask it with."""
     try:
         import testcontainers.core.container  # noqa: F401
 
@@ -109,7 +108,6 @@ class Container:
         self._paused = True
 
     def resume(self) -> None:
-        """Let it go on, if paused."""
         if self._paused and not self._removed:
             self._container.unpause()
         self._paused = False

@@ -38,14 +38,12 @@ class NoJars(Exception):
 
 
 def cache_folder() -> Path:
-    """Return where downloads are kept."""
     if named := os.environ.get("THINCONSUMER_CACHE"):
         return Path(named).expanduser()
     return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "thinconsumer"
 
 
 def java() -> str:
-    """Return the java to run."""
     home = os.environ.get("JAVA_HOME")
     found = shutil.which("java", path=str(Path(home) / "bin")) if home else None
     found = found or shutil.which("java")
@@ -60,7 +58,6 @@ def class_path(version: str) -> str:
 
 
 def tools_class_path() -> str:
-    """Return the class path with the command line tools."""
     return class_path(TOOLS)
 
 
@@ -70,7 +67,6 @@ def connector_jars() -> list[Path]:
 
 
 def is_legacy(version: str) -> bool:
-    """Return whether brokers of this version need ZooKeeper."""
     return int(version.split(".")[0]) < 3
 
 

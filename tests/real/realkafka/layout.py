@@ -152,7 +152,6 @@ def kraft(node: int, ports: Mapping[int, int], voters: Mapping[int, int], folder
 
 
 def zookeeper(port: int, folder: str) -> dict[str, object]:
-    """A ZooKeeper of one."""
     return {
         "dataDir": folder,
         "clientPort": port,

@@ -158,14 +158,12 @@ def _handler(issuer: Issuer) -> type[BaseHTTPRequestHandler]:
         timeout = SECONDS
 
         def do_GET(self) -> None:
-            """Publish the key."""
             if self.path == "/jwks":
                 self._send(200, issuer.jwks())
             else:
                 self._send(404, {"error": "not_found"})
 
         def do_POST(self) -> None:
-            """Issue a token."""
             size = int(self.headers.get("Content-Length", 0))
             if self.path != "/token" or size > BODY_MAX:
                 self.close_connection = True

@@ -105,7 +105,6 @@ class Security:
         return found
 
     def java_options(self, folder: Path) -> list[str]:
-        """Return what the brokers' Java has to be started with."""
         options = []
         if self.issuer is not None:
             options.append(f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={self.issuer.jwks_url}")

@@ -20,13 +20,11 @@ class Diary:
         self._file = os.open(path, os.O_CREAT | os.O_APPEND | os.O_WRONLY)
 
     def say(self, what: str, numbers: Iterable[object] = (), *, when: float | None = None) -> None:
-        """Write one line."""
         now = time.monotonic() if when is None else when
         os.write(self._file, f"{now:.6f} {what} {' '.join(map(str, numbers))}\n".encode())
 
 
 def settings() -> dict[str, Any]:
-    """Return what this member was started with."""
     found: dict[str, Any] = json.loads(sys.argv[1])
     return found
 

@@ -14,8 +14,6 @@ from thinconsumer import Consumer, KafkaError, TopicPartition
 
 
 class Member:
-    """The listener and the loop around it."""
-
     def __init__(self) -> None:
         self.settings = settings()
         self.diary = Diary(self.settings["diary"])
