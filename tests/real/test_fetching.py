@@ -12,7 +12,7 @@ from proving import filling
 from proving.failover import Background
 from realkafka import Administration, KafkaCluster, wait_for
 
-from thinconsumer import Consumer, LogTruncationError, OffsetOutOfRangeError, TopicPartition
+from thinconsumer import Consumer, LogTruncationError, TopicPartition
 from thinconsumer.fetch.planner import Planner
 from thinconsumer.wire.fetch import FetchRequest
 
@@ -156,65 +156,6 @@ def test_the_replica_in_the_rack_is_read_and_the_leader_once_it_is_gone(
     assert rack.offsets == list(range(len(rack.offsets)))
 
 
-def test_a_topic_deleted_and_created_again_while_it_is_read(kafka: Administration, new_topic: NewTopic) -> None:
-    """The new topic is another one: read from its start, by its own id, although its offsets begin again below."""
-    topic = new_topic(kafka, 1)
-    fill(kafka, topic, 50)
-    with Consumer(bootstrap_servers=kafka.bootstrap, auto_offset_reset="earliest") as consumer:
-        consumer.assign(tps_of(topic, 1))
-        assert numbers(consumer, 50) == list(range(50))
-        kafka.delete_topic(topic)
-        consumer.poll(300)
-        kafka.create_topic(topic, 1)
-        fill(kafka, topic, 80)
-        assert numbers(consumer, 80) == list(range(80))
-        assert consumer.position(TopicPartition(topic, 0)) == 80
-
-
-def test_partitions_added_while_the_topic_is_read(kafka: Administration, new_topic: NewTopic) -> None:
-    """New partitions are fetched as soon as they are assigned; under latest what was written before is not skipped."""
-    topic = new_topic(kafka, 1)
-    with Consumer(bootstrap_servers=kafka.bootstrap, auto_offset_reset="latest") as consumer:
-        consumer.assign(tps_of(topic, 1))
-        assert consumer.position(TopicPartition(topic, 0)) == 0
-        kafka.add_partitions(topic, 3)
-        fill(kafka, topic, 30, partitions=3)
-        consumer.assign(tps_of(topic, 3))
-        began = time.monotonic()
-        assert sorted(numbers(consumer, 30)) == list(range(30))
-        print(f"records of added partitions after {time.monotonic() - began:.3f} s")
-
-
-@pytest.mark.parametrize(
-    ("policy", "expected"), [("earliest", 60), ("latest", 100), ("by_duration:PT1H", 60), ("none", None)]
-)
-def test_records_deleted_under_the_position(
-    kafka: Administration, new_topic: NewTopic, policy: str, expected: int | None
-) -> None:
-    """Expiry follows the policy, and under "none" raises with the wanted offset and both ends; seek helps."""
-    topic = new_topic(kafka, 1)
-    tp = TopicPartition(topic, 0)
-    fill(kafka, topic, 100)
-    with Consumer(bootstrap_servers=kafka.bootstrap, auto_offset_reset=policy) as consumer:
-        consumer.assign([tp])
-        consumer.seek(tp, 20)
-        assert numbers(consumer, 1) == [20]
-        kafka.delete_records(topic, 0, 60)
-        consumer.seek(tp, 30)
-        if expected is None:
-            with pytest.raises(OffsetOutOfRangeError) as raised:
-                numbers(consumer, 1)
-            assert (raised.value.position, raised.value.log_start, raised.value.log_end) == (30, 60, 100)
-            consumer.seek(tp, 60)
-            assert numbers(consumer, 1) == [60]
-        else:
-            if policy == "latest":
-                wait_for(lambda: consumer.poll(50) == {} and consumer.position(tp) == 100, 10, "the reset to the end")
-                fill(kafka, topic, 1)
-            found = consumer.poll(10_000, 1)
-            assert found[tp][0].offset == expected
-
-
 def test_records_are_looked_up_by_offset_within_milliseconds(kafka: Administration, new_topic: NewTopic) -> None:
     """Each seek comes while the broker holds a Fetch for new records, which takes up to 500 ms."""
     topic = new_topic(kafka, 2)
@@ -270,40 +211,6 @@ def test_a_log_truncated_by_an_unclean_election(kafka3: KafkaCluster, new_topic:
             assert consumer.position(tp) == 90
             assert consumer.lag() == {tp: 0}
     kafka3.restart(first, wait=False)
-
-
-def test_paused_partitions_keep_what_was_fetched(
-    kafka: Administration, new_topic: NewTopic, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """After resume the records come from memory: nothing is asked for twice."""
-    topic = new_topic(kafka, 2)
-    fill(kafka, topic, 2000, partitions=2)
-    tps = tps_of(topic, 2)
-    with Consumer(bootstrap_servers=kafka.bootstrap, auto_offset_reset="earliest") as consumer:
-        consumer.assign(tps)
-        requests = Requests(consumer, monkeypatch)
-        got = dict.fromkeys(tps, 0)
-
-        def take(limit: int) -> None:
-            for tp, records in consumer.poll(100, limit).items():
-                assert [record.offset for record in records] == list(range(got[tp], got[tp] + len(records)))
-                got[tp] += len(records)
-
-        while not all(got.values()):
-            take(10)
-        consumer.pause(tps[0])
-        before, paused_at = len(requests.mentions(0)), got[tps[0]]
-        while got[tps[1]] < 1000:
-            take(50)
-        for _ in range(5):
-            take(50)
-        assert got[tps[0]] == paused_at
-        consumer.resume(tps[0])
-        while got[tps[0]] < 1000:
-            take(50)
-        asked = requests.mentions(0)
-        assert asked == sorted(set(asked)), f"asked twice: {asked}"
-        assert all(offset >= 1000 for offset in asked[before:]), "what was buffered was fetched again"
 
 
 def test_the_only_broker_is_killed_and_returns(own_kafka: KafkaCluster, new_topic: NewTopic) -> None:
