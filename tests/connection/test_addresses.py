@@ -71,13 +71,3 @@ def test_an_answer_to_a_lookup_that_is_not_under_way_is_dropped(book):
     book.look_up("a", 1)
     book.resolved("a", 1, [ONE], "")  # asked for, but the driver has not been told yet
     assert book.known("a", 1) == ()
-
-
-def test_the_address_that_worked_comes_first_and_failed_addresses_are_forgotten(book):
-    book.look_up("a", 1)
-    book.take_command()
-    book.resolved("a", 1, [ONE, TWO, THREE], "")
-    book.worked("a", 1, TWO)
-    assert book.known("a", 1) == (TWO, ONE, THREE)
-    book.failed("a", 1)
-    assert book.known("a", 1) == ()

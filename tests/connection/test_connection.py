@@ -41,19 +41,6 @@ def test_apiversions_is_the_first_request(bench):
     assert made.connection.was_ready
 
 
-def test_apiversions_falls_back_to_a_version_that_the_broker_has(bench):
-    """The refusal is in version 0 whatever was asked."""
-    made = bench()
-    made.connection.connection_made(0.0)
-    made.reply(made.api_versions({18: (0, 4)}, error_code=35), version=0)
-    assert made.connection.state is ConnectionState.NEGOTIATING
-    made.write()
-    assert made.written[0].api_version == 4
-    made.reply(made.api_versions({3: (0, 12), 18: (0, 4)}))
-    assert made.connection.state is READY
-    assert made.connection.ranges[3] == (0, 12)
-
-
 def test_an_error_in_apiversions_ends_the_connection(bench):
     made = bench()
     made.connection.connection_made(0.0)
@@ -178,56 +165,6 @@ def test_an_exception_in_build_is_raised_and_the_request_is_answered(ready, meta
         assert ready.answer_to(other).response is not None
 
 
-def test_several_in_flight_are_answered_in_order(ready):
-    requests = [ready.send() for _ in range(5)]
-    assert ready.connection.in_flight == 5
-    assert not ready.connection.can_send(0.0)
-    for number in range(5):
-        ready.reply(MetadataResponse(controller_id=number))
-    assert [answer.request for answer in ready.answers] == requests
-    assert [answer.response.controller_id for answer in ready.answers] == [0, 1, 2, 3, 4]
-    assert ready.connection.can_send(0.0)
-
-
-def cut(data, how):
-    """Return the pieces that bytes come in: at once, one by one, or with the next frame's beginning behind each."""
-    if how == "whole":
-        return [data]
-    if how == "byte by byte":
-        return [data[i : i + 1] for i in range(len(data))]
-    first = 4 + int.from_bytes(data[:4], "big")
-    return [data[: first + 6], data[first + 6 :]]
-
-
-@pytest.mark.parametrize("how", ["whole", "byte by byte", "with trailing data"])
-def test_responses_may_be_split_anywhere(ready, make_frame, how):
-    requests = [ready.send() for _ in range(3)]
-    ready.write()
-    data = b"".join(
-        make_frame(encode_response(MetadataResponse(controller_id=n), header.api_version, header.correlation_id))
-        for n, header in enumerate(ready.written)
-    )
-    for piece in cut(data, how):
-        ready.receive(piece)
-    assert [ready.answer_to(request).response.controller_id for request in requests] == [0, 1, 2]
-
-
-def test_a_partly_written_request_continues_at_the_next_byte(ready, metadata):
-    """The driver takes what the socket takes."""
-    request = ready.send()
-    whole = b"".join(ready.connection.data_to_send())
-    written = b""
-    while ready.connection.data_to_send():
-        written += ready.write(7)
-    assert written == whole
-    ready.written.clear()
-    ready.send()
-    ready.write()
-    ready.written[0] = ready.written[0]._replace(correlation_id=ready.written[0].correlation_id - 1)
-    ready.reply(metadata)
-    assert ready.answer_to(request).response is not None
-
-
 @pytest.mark.parametrize("size", [100, 200_000, 3_000_000])
 def test_records_are_slices_of_a_frame_that_is_not_overwritten(ready, size):
     request = ready.send(api=FetchRequest)
@@ -317,15 +254,6 @@ def test_a_lost_connection_has_an_error_and_answers_requests_in_flight(bench, st
         assert "peer closed" in str(made.connection.error)
 
 
-def test_closing_answers_requests_in_flight(ready):
-    requests = [ready.send() for _ in range(2)]
-    ready.connection.close(None)
-    for request in requests:
-        assert "closed by this client" in str(ready.answer_to(request).error)
-        assert isinstance(ready.answer_to(request).error, KafkaConnectionError)
-    assert ready.connection.error is None
-
-
 # -- time
 
 
@@ -340,16 +268,6 @@ def test_a_timeout_of_a_request_ends_the_connection(ready):
     assert "no answer to Metadata within 5.0 s" in str(ready.answer_to(slow).error)
     assert isinstance(ready.answer_to(other).error, KafkaConnectionError)
     assert ready.hangups == [ready.connection]
-
-
-def test_deadlines_pass_only_up_to_the_last_poll_of_io(ready, metadata):
-    """A program that polls once a minute must find the responses that arrived in between."""
-    request = ready.send(allowance=5.0)
-    ready.now = 60.0
-    ready.connection.step(60.0, 0.0)
-    assert ready.answers == []
-    ready.reply(metadata)
-    assert ready.answer_to(request).response is not None
 
 
 def test_a_request_written_shortly_before_its_deadline_gets_time_for_an_answer(ready):
@@ -407,16 +325,6 @@ def test_a_response_that_arrives_too_slowly_times_out(ready):
         ready.connection.step(ready.now, ready.now)
         assert ready.now < 5.0 * ARRIVING_FACTOR + ARRIVING_GAP
     assert ready.now >= 5.0 * ARRIVING_FACTOR
-
-
-def test_an_idle_connection_closes_without_an_error(bench):
-    made = bench(max_idle=540.0).reach(READY)
-    assert made.due() == 540.0
-    made.connection.step(539.0, 539.0)
-    assert not made.connection.has_ended
-    made.connection.step(540.0, 540.0)
-    assert made.connection.has_ended
-    assert made.connection.error is None
 
 
 def test_a_connection_with_a_request_in_flight_is_not_idle(bench, metadata):
@@ -485,16 +393,6 @@ def test_a_throttle_time_is_bounded(ready, throttle, muted):
     assert ready.connection.throttled_until == (muted or -NEVER)
 
 
-def test_silence_is_measured_from_the_last_received_bytes(ready, metadata):
-    assert ready.connection.silent_for(5.0) == 0.0
-    ready.send()
-    ready.send()
-    assert ready.connection.silent_for(3.0) == 3.0
-    ready.now = 3.0
-    ready.reply(metadata)
-    assert ready.connection.silent_for(4.0) == 1.0
-
-
 # -- whatever comes
 
 
@@ -518,8 +416,3 @@ def test_random_bytes_neither_raise_nor_lose_a_request(bench, chunks, honest, se
         made.connection.connection_lost(None, made.now)
     made.connection.close(None)
     assert [made.answer_to(request).request for request in requests] == requests
-
-
-def test_repr_names_address_and_state(ready):
-    ready.send()
-    assert repr(ready.connection) == "<Connection kafka:9092 (10.0.0.1:9092) ready, 1 in flight>"

@@ -47,12 +47,6 @@ def test_a_frame_of_any_size_and_the_next_one_are_yielded_whole(size, lead):
     assert [bytes(frame) for frame in put(Frames(LIMIT), stream(bodies))] == bodies
 
 
-def test_frames_are_the_same_when_received_byte_by_byte():
-    bodies = bodies_of(4, 17, SHARED_BYTES + 10, 5)
-    data = stream(bodies)
-    assert [bytes(frame) for frame in put(Frames(LIMIT), data, [1] * len(data))] == bodies
-
-
 @settings(max_examples=60)
 @given(
     sizes=st.lists(st.one_of(st.integers(4, 300), st.sampled_from(SIZES[:7])), max_size=8),

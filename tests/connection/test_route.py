@@ -5,10 +5,9 @@ import random
 
 import pytest
 
-from thinconsumer.connection.address_race import ANSWER_DELAY, CONNECT_DELAY
 from thinconsumer.connection.route import SLOW_ATTEMPT, STABLE_AFTER
 from thinconsumer.connection.states import ConnectionState, RouteState
-from thinconsumer.driver import Address, Hangup
+from thinconsumer.driver import Address
 from thinconsumer.errors import KafkaConnectionError, KafkaTimeoutError, SaslAuthenticationFailedError
 from thinconsumer.timers import NEVER
 from thinconsumer.wire.api_versions import ApiVersion, ApiVersionsResponse
@@ -50,33 +49,6 @@ def test_an_attempt_at_one_address_ends_with_the_setup_timeout(route_bench):
     route_bench.step(10.0)
     assert route_bench.route.state is RouteState.RESOLVING or route_bench.route.state is RouteState.BACKING_OFF
     assert "no connection within 11.0 s" in str(route_bench.answer_to(request).error)
-
-
-def test_a_name_whose_first_address_drops_packets_costs_a_quarter_of_a_second(route_bench):
-    """RFC 8305: the next address is dialled beside it, and the loser is hung up."""
-    route_bench.dial(V6, V4)
-    assert route_bench.dialled() == [V6]
-    assert route_bench.due() == CONNECT_DELAY
-    route_bench.step(CONNECT_DELAY)
-    assert route_bench.dialled() == [V4]
-    first = route_bench.route.connections()[0]
-    route_bench.reach()
-    assert route_bench.route.connection.address == V4
-    assert Hangup(first) in route_bench.shared.commands
-
-
-def test_a_name_whose_first_address_is_mute_costs_a_second(route_bench):
-    """A stopped broker's system accepts connections; ApiVersions stays without an answer."""
-    route_bench.dial(V6, V4)
-    route_bench.newest.connection_made(route_bench.now)
-    route_bench.dialled()
-    route_bench.step(CONNECT_DELAY)
-    assert route_bench.dialled() == []
-    assert route_bench.due() == ANSWER_DELAY
-    route_bench.step(ANSWER_DELAY - CONNECT_DELAY)
-    assert route_bench.dialled() == [V4]
-    route_bench.reach()
-    assert route_bench.route.connection.address == V4
 
 
 def test_an_attempt_becomes_slow_after_a_second(route_bench):
@@ -121,12 +93,6 @@ def test_the_setup_timeout_grows_with_failures(route_bench):
     assert seen == [11.0, 20.0, 30.0, 30.0]
 
 
-def test_numeric_addresses_need_no_lookup(make_route_bench):
-    route_bench = make_route_bench("127.0.0.1")
-    route_bench.step(wanted=True)
-    assert route_bench.dialled() == [Address(2, ("127.0.0.1", 9092))]
-
-
 def test_addresses_are_used_again_until_they_fail(route_bench):
     route_bench.connect()
     route_bench.fail(None)
@@ -162,12 +128,6 @@ def test_a_lookup_without_new_addresses_fails_the_attempt(route_bench):
     assert "connection refused" in route_bench.route.cause
     route_bench.step(5.0, wanted=True)
     assert route_bench.route.state is RouteState.RESOLVING  # the next attempt asks again
-
-
-def test_a_name_that_does_not_resolve_fails_the_attempt(route_bench):
-    request = route_bench.dial(error="the name does not resolve")
-    assert route_bench.route.cause == "DNS: the name does not resolve"
-    assert isinstance(route_bench.answer_to(request).error, KafkaConnectionError)
 
 
 def test_the_address_that_worked_is_tried_first_next_time(route_bench):
@@ -242,19 +202,6 @@ def test_a_broken_connection_keeps_the_queue_and_dials_after_a_moment(route_benc
     route_bench.step(0.06)
     route_bench.reach()
     route_bench.reply_to(queued)
-
-
-def test_a_failed_login_is_not_tried_at_the_next_address(make_route_bench, refused_login):
-    """Each refusal may count towards a lock-out."""
-    route_bench = make_route_bench(new_login=refused_login)
-    request = route_bench.dial(V4, V6)
-    route_bench.dialled()
-    route_bench.newest.connection_made(0.0)
-    route_bench.reply(ApiVersionsResponse())
-    route_bench.step()
-    assert route_bench.dialled() == []
-    assert isinstance(route_bench.answer_to(request).error, SaslAuthenticationFailedError)
-    assert route_bench.route.login_error is route_bench.answer_to(request).error
 
 
 def test_a_rejected_reauthentication_fails_the_queued_requests(make_route_bench, refused_login):
@@ -353,20 +300,6 @@ def test_kip_219_throttling_extends_the_deadlines_of_queued_requests(make_route_
 
 
 # -- leaving, moving
-
-
-def test_a_leaving_route_waits_for_requests_in_flight(route_bench):
-    route_bench.connect()
-    in_flight = route_bench.send()
-    route_bench.step()
-    queued = route_bench.send()
-    route_bench.route.leave("gone")
-    assert "gone" in str(route_bench.answer_to(queued).error)
-    assert not route_bench.route.has_left()
-    route_bench.reply(MetadataResponse())
-    assert route_bench.route.has_left()
-    assert route_bench.answer_to(in_flight).response is not None
-    assert isinstance(route_bench.shared.commands[-1], Hangup)
 
 
 @pytest.mark.parametrize("stage", ["nothing", "resolving", "connecting", "ready", "backing off"])
