@@ -6,7 +6,6 @@ from thinconsumer.errors import (
     CommitFailedError,
     GroupAuthorizationFailedError,
     RebalanceInProgressError,
-    TopicAuthorizationFailedError,
     UnsupportedVersionError,
 )
 from thinconsumer.group.identity import Identity
@@ -114,30 +113,6 @@ def test_a_partition_in_backoff_delays_its_newer_commits(world):
     assert not newer.done
 
 
-def test_callbacks_are_queued_once_each_in_order(world):
-    """Callbacks are user code, and run outside of steps."""
-    heard = []
-    for number in range(3):
-        world.add((A, number), callback=lambda offsets, error, n=number: heard.append((n, offsets, error)))
-    world.answer(world.one())
-    assert heard == []
-    while world.commits.queue.finished:
-        world.commits.queue.run_first_callback()
-    assert heard == [(n, {A: OffsetAndMetadata(n)}, None) for n in range(3)]
-
-
-def test_a_call_without_offsets_settles_after_the_calls_before_it(world):
-    """So a commit() without partitions waits for asynchronous commits."""
-    assert world.commits.add({}, world.now + 1).done
-    before = world.add((A, 1))
-    drains = world.commits.add({}, world.now + 60)
-    sent = world.one()
-    assert not drains.done
-    world.answer(sent)
-    assert before.done
-    assert drains.done
-
-
 def test_a_commit_too_large_for_one_batch_is_split(world):
     """Brokers reject a batch over message.max.bytes as a whole."""
     note = "x" * 4096
@@ -154,42 +129,6 @@ def test_a_commit_too_large_for_one_batch_is_split(world):
 
 
 # -- the coordinator
-
-
-@pytest.mark.parametrize(
-    "code", [Code.COORDINATOR_NOT_AVAILABLE, Code.NOT_COORDINATOR, Code.REQUEST_TIMED_OUT], ids=lambda c: c.name
-)
-def test_errors_of_a_former_coordinator_start_a_search_and_a_retry(world, code):
-    call = world.add((A, 7))
-    world.answer(world.one(), code)
-    assert world.coordinator.node_id is None
-    assert world.sent() == []
-    world.find(2)
-    sent = world.later()
-    assert sent.request.target.node_id == 2
-    world.answer(sent)
-    call.result()
-
-
-@pytest.mark.parametrize("code", [Code.COORDINATOR_LOAD_IN_PROGRESS, Code.NETWORK_EXCEPTION], ids=lambda c: c.name)
-def test_retriable_errors_back_off(world, code):
-    call = world.add((A, 7))
-    started = world.now
-    for _ in range(6):
-        world.answer(world.later(), code)
-        assert world.coordinator.node_id == 1
-    assert world.now - started > 1.0
-    world.answer(world.later())
-    call.result()
-
-
-def test_a_broken_connection_is_a_lost_coordinator(world):
-    """The commit may have been written; a repeated one does no harm."""
-    call = world.add((A, 7))
-    world.break_off(world.one().request)
-    assert world.coordinator.node_id is None
-    world.answer(world.later())
-    call.result()
 
 
 def test_a_request_to_a_former_coordinator_is_repeated_at_the_new_one(world):
@@ -303,15 +242,6 @@ def test_a_rejected_partition_fails_only_the_calls_that_contain_it(world, code, 
     good.result()
 
 
-def test_unauthorized_topics_are_in_one_error(world):
-    u = TopicPartition("u", 0)
-    call = world.add((A, 1), (B, 1), (u, 1))
-    world.answer(world.one(), {A: Code.TOPIC_AUTHORIZATION_FAILED, u: Code.TOPIC_AUTHORIZATION_FAILED})
-    error = world.failure(call)
-    assert isinstance(error, TopicAuthorizationFailedError)
-    assert error.topics == ("t", "u")
-
-
 def test_a_partition_missing_in_the_response_is_retried(world):
     call = world.add((A, 1), (B, 1))
     world.answer(world.one(), leave_out=[B])
@@ -323,18 +253,6 @@ def test_a_partition_missing_in_the_response_is_retried(world):
 
 
 # -- membership
-
-
-def test_rebalance_in_progress_in_a_commit_response_makes_the_member_rejoin(world):
-    """The commit is retried meanwhile, with backoff, in the same generation."""
-    call = world.add((A, 7))
-    for _ in range(3):
-        world.answer(world.later(), Code.REBALANCE_IN_PROGRESS)
-    assert set(world.membership.told) == {(Code.REBALANCE_IN_PROGRESS, Identity("g", 5, "me"))}
-    sent = world.later()
-    assert sent.stamp == (5, "me")
-    world.answer(sent)
-    call.result()
 
 
 def test_commits_go_on_under_the_old_generation_while_others_join(world):
@@ -438,24 +356,6 @@ def test_unknown_member_id_during_a_join_fails_the_commit_only(world):
     assert world.membership.identity == Identity("g", 5, "me")
 
 
-@pytest.mark.parametrize(("generation", "sent"), [(6, True), (7, False)])
-def test_commits_queued_between_join_and_sync_fail_after_a_missed_generation(world, generation, sent):
-    """Another member may have owned the partition in it and committed a later offset."""
-    world.sent()
-    world.membership.rebalancing = True
-    world.membership.identity = Identity("g", generation, "me")
-    call = world.add((A, 7))
-    assert world.sent() == []
-    world.membership.rebalancing = False
-    if sent:
-        commit = world.one()
-        assert commit.stamp == (6, "me")
-        world.answer(commit)
-        call.result()
-    else:
-        assert world.sent() == [] and world.failure(call).reason == "rebalance_in_progress"
-
-
 @pytest.mark.parametrize("code", [Code.UNKNOWN_MEMBER_ID, Code.ILLEGAL_GENERATION])
 def test_before_the_join_is_written_a_membership_error_expels_the_member(world, code):
     """The join may wait long, and meanwhile polls would return records of partitions that other members own."""
@@ -479,12 +379,3 @@ def test_an_error_about_a_former_generation_is_retried(world, code):
     assert sent.stamp == (6, "me")
     world.answer(sent)
     call.result()
-
-
-def test_a_commit_with_manual_assignment_in_a_group_with_members_fails(world):
-    """The error does not concern a membership, as there is none."""
-    world.membership.is_member = False
-    call = world.add((A, 7))
-    world.answer(world.one(), Code.UNKNOWN_MEMBER_ID)
-    assert world.failure(call).reason == "unknown_member"
-    assert world.membership.told == []

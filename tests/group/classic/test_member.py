@@ -12,7 +12,6 @@ from thinconsumer.group.classic.rebalance_requests import JOIN_GRACE
 from thinconsumer.group.classic.states import ClassicMemberState
 from thinconsumer.group.coordinator import MEMBERSHIP
 from thinconsumer.group.identity import Identity
-from thinconsumer.timers import NEVER
 from thinconsumer.wire.error_codes import Code
 from thinconsumer.wire.find_coordinator import FindCoordinatorRequest
 from thinconsumer.wire.heartbeat import HeartbeatRequest
@@ -26,20 +25,6 @@ SILENCE = "silence"
 
 
 # -- joining
-
-
-def test_no_request_is_sent_before_a_subscription(world):
-    world.run(5.0)
-    assert world.said == [] and world.member.wake_at(world.now) == NEVER
-    assert not world.member.has_work(world.now)
-
-
-def test_joining_calls_the_role_methods_in_order(world):
-    world.join()
-    assert world.member.state is S.STABLE
-    assert world.role.calls == WHOLE
-    assert world.member.identity == Identity("g", 1, "m1")
-    assert world.role.taken == [(Identity("g", 1, "m1"), "a", b"a share")]
 
 
 def test_after_member_id_required_the_join_is_repeated_at_once(world):
@@ -337,15 +322,6 @@ def test_one_log_line_per_rebalance_with_its_reason_and_duration(world, caplog):
     world.run(1.0)
     [line] = caplog.messages
     assert line == "group g: rebalanced in 0.010 s, generation 2, because the user wants it: something moved"
-
-
-def test_requests_and_rebalances_are_counted(world):
-    world.script.leads = True
-    world.join().run(7.0)
-    stats = world.member.stats
-    assert (stats.joins.count, stats.syncs.count, stats.rebalances.count, stats.failed) == (1, 1, 1, 0)
-    assert (stats.heartbeats, stats.heartbeat.count) == (2, 2)
-    assert stats.rebalanced_at == 1000.0 and stats.answered_at == stats.heartbeat_at == 1006.0
 
 
 def test_after_a_failed_sync_the_role_supplies_new_protocols(world):

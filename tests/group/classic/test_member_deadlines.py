@@ -85,18 +85,6 @@ def test_a_queued_heartbeat_is_not_written_after_leaving(world):
     assert "abandoned" in str(error) and world.sent(HeartbeatRequest) == []
 
 
-def test_driving_without_polling_keeps_the_membership(world):
-    """A minute of processing with a call every three seconds, within the poll interval."""
-    world.join()
-    identity = world.member.identity
-    for _ in range(19):
-        world.now += 3.0
-        world.turn()
-        assert world.member.unconfirmed is None
-    assert world.member.state is S.STABLE and world.member.identity == identity
-    assert len(world.sent(HeartbeatRequest)) == 19
-
-
 # -- long gaps between calls
 
 

@@ -233,23 +233,6 @@ def test_leaving_and_subscribing_within_user_code_starts_a_new_rebalance(world):
 # -- expelled by responses to commits
 
 
-@pytest.mark.parametrize(
-    ("code", "identity"),
-    [
-        (Code.UNKNOWN_MEMBER_ID, Identity("g", 2, "m2")),
-        (Code.ILLEGAL_GENERATION, Identity("g", 2, "m1")),
-        (Code.REBALANCE_IN_PROGRESS, Identity("g", 2, "m1")),
-    ],
-)
-def test_a_membership_error_of_a_commit_makes_the_member_rejoin(world, code, identity):
-    world.join()
-    world.role.take_calls()
-    world.member.expelled(to_error(code), world.member.identity, world.now)
-    world.turn()
-    assert world.role.calls == (WHOLE if code == Code.REBALANCE_IN_PROGRESS else ["lose", *WHOLE])
-    assert world.member.identity == identity
-
-
 @pytest.mark.parametrize("code", [Code.UNKNOWN_MEMBER_ID, Code.ILLEGAL_GENERATION, Code.NONE])
 def test_a_heartbeat_in_flight_at_an_expulsion_is_abandoned(world, code):
     """Its response repeats the error, and must not expel the new member id."""

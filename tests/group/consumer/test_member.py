@@ -452,24 +452,6 @@ def test_impossible_epochs_are_not_taken_over(world, epoch):
     assert owned(world.beat(epoch=7)) == [0, 1]
 
 
-def test_an_expulsion_inside_a_callback_takes_effect_after_it(world):
-    def lose_membership():
-        world.now += 5
-        request, _ = world.heartbeat()
-        world.respond(request, code=Code.FENCED_MEMBER_EPOCH)
-        assert world.member.state is S.RECONCILING and not world.member.identity.is_member
-
-    world.settle()
-    world.now += 5
-    world.revocation.call_assigned = lose_membership
-    request, _ = world.heartbeat()
-    world.respond(request, epoch=2, partitions=[0, 1, 2])
-    world.member.work(world.now)
-    assert world.member.state is S.FENCED
-    world.work()
-    assert world.member.state is S.JOINING and not world.partitions
-
-
 @pytest.mark.parametrize("code", [Code.UNKNOWN_MEMBER_ID, Code.UNSUPPORTED_ASSIGNOR])
 def test_no_heartbeat_is_sent_while_the_listener_runs_after_an_expulsion(world, code):
     """It would join, and the listener could commit offsets of lost partitions under the new epoch."""
@@ -479,6 +461,7 @@ def test_no_heartbeat_is_sent_while_the_listener_runs_after_an_expulsion(world, 
         world.now += 5
         request, _ = world.heartbeat()
         world.respond(request, code=code)
+        assert world.member.state is S.RECONCILING and not world.member.identity.is_member
         assert world.member.wake_at(world.now) > world.now
         world.now += 60
         sent.extend(world.member.step(world.now))
@@ -490,7 +473,10 @@ def test_no_heartbeat_is_sent_while_the_listener_runs_after_an_expulsion(world, 
     world.respond(request, epoch=2, partitions=[0, 1, 2])
     world.member.work(world.now)
     assert sent == [] and not world.member.identity.is_member
-    assert world.member.state is (S.FENCED if code == Code.UNKNOWN_MEMBER_ID else S.FATAL)
+    expelled = code == Code.UNKNOWN_MEMBER_ID
+    assert world.member.state is (S.FENCED if expelled else S.FATAL)
+    world.work()
+    assert world.member.state is (S.JOINING if expelled else S.FATAL) and not (expelled and world.partitions)
 
 
 def test_partitions_that_are_taken_away_before_they_were_owned_are_acknowledged(world):

@@ -9,12 +9,7 @@ import random
 import pytest
 
 from thinconsumer import Consumer, KafkaConfigurationError, TopicPartition
-from thinconsumer.errors import (
-    CommitFailedError,
-    InvalidSessionTimeoutError,
-    KafkaTimeoutError,
-    RebalanceInProgressError,
-)
+from thinconsumer.errors import CommitFailedError, InvalidSessionTimeoutError, KafkaTimeoutError
 from thinconsumer.testing import Simulation
 from thinconsumer.wire.error_codes import Code
 from thinconsumer_testing.broker.faults import Delay, Reply, Silence
@@ -40,31 +35,6 @@ def polls(world, seconds, pause=0.05, ms=0):
     while world.now() < until:
         world.subject.poll(ms)
         world.sim.run_for(pause)
-
-
-@STYLES
-def test_after_a_gap_beyond_the_session_partitions_are_lost_once_and_the_member_rejoins(make_world, style):
-    world = alone(make_world, style=style, **SHORT, enable_auto_commit=True, auto_commit_interval_ms=100)
-    world.commits = False
-    before = world.subject.consumer.group_metadata()
-    world.subject.poll(1000)  # these records are not committed yet
-    world.cancel()
-    world.sim.run_for(12.0)
-    back = world.now()
-    assert world.run(lambda: world.subject.listener.heard == ["lost", "assigned"], 2.0), world.story()
-    joins = [r for at, who, name, r in world.said if who == "subject" and name == "JoinGroup"]
-    assert [join.member_id == "" for join in joins] == [True, False], (
-        "KIP-394: without a member id, then with the assigned one"
-    )
-    assert len(world.asked("SyncGroup")) == 1
-    stale = [r for _, who, name, r in world.said if name == "OffsetCommit" and r.member_id == before.member_id]
-    assert len(stale) <= 1, "at most the commit sent along with the first heartbeat"
-    after = world.subject.consumer.group_metadata()
-    assert after.member_id not in ("", before.member_id)
-    assert world.now() - back < 1.0
-    warnings = [line for line in world.lines("WARNING") if "between polls" in line]
-    assert len(warnings) == 1 and "12.0 s between polls, session_timeout_ms=10000" in warnings[0]
-    world.finish()
 
 
 def test_polling_with_all_partitions_paused_keeps_membership_and_buffered_records(make_world):
@@ -292,32 +262,6 @@ def test_after_a_kill_at_any_record_no_record_is_skipped(seed, how):
     last.process(10_000, done)
     last.consumer.close()
     assert done == written
-
-
-@pytest.mark.parametrize(
-    ("code", "reason", "error", "retriable"),
-    [
-        (Code.UNKNOWN_MEMBER_ID, "unknown_member", CommitFailedError, False),
-        (Code.ILLEGAL_GENERATION, "illegal_generation", CommitFailedError, False),
-        (Code.REBALANCE_IN_PROGRESS, "rebalance_in_progress", RebalanceInProgressError, True),
-        (Code.FENCED_INSTANCE_ID, "fenced", CommitFailedError, False),
-        (Code.NOT_COORDINATOR, ("coordinator", "timeout"), CommitFailedError, True),
-        (Code.COORDINATOR_LOAD_IN_PROGRESS, ("coordinator", "timeout"), CommitFailedError, True),
-        (Code.OFFSET_METADATA_TOO_LARGE, "metadata_too_large", CommitFailedError, False),
-        (Code.MEMBER_ID_REQUIRED, "refused", CommitFailedError, False),
-    ],
-)
-def test_a_failed_commit_names_its_reason_and_no_limit(make_world, code, reason, error, retriable):
-    world = alone(make_world)
-    world.break_("OffsetCommit", Reply(code))
-    tp = TopicPartition("t", 1)
-    began = world.now()
-    with pytest.raises(error) as caught:
-        world.subject.consumer.commit({tp: 1}, timeout_ms=2000)
-    assert world.now() - began <= 2.001
-    assert caught.value.reason in reason and caught.value.retriable is retriable
-    assert set(caught.value.partitions) == {tp}
-    assert "session_timeout_ms" not in str(caught.value) and "max_poll_interval_ms" not in str(caught.value)
 
 
 @STYLES
