@@ -290,12 +290,6 @@ def test_bars_are_orders_per_second(picture):
     assert list(picture._rates(steps, 2.0, 5.2)) == [(0.0, 2.0, 150.0), (2.0, 4.0, 0.0), (4.0, 5.2, 700 / (5.2 - 4.0))]
 
 
-def test_steady_pace_has_bars_of_one_height_whenever_it_was_looked_at(picture):
-    counts = [(at, int(at * 100)) for at in (0.25, 0.5, 1.5, 2.25, 2.75, 4.75, 5.5, 6.0)]
-    assert {rate for *_, rate in picture._rates(counts, 2.0, 6.0)} == {100.0}
-    assert list(picture._rates([], 2.0, 1.0)) == [(0.0, 1.0, 0.0)]
-
-
 @pytest.mark.parametrize("top", [0.5, 1.08, 9, 10, 37, 2160, 123_456])
 def test_ticks_are_few_and_round(picture, top):
     ticks = list(picture._ticks(top))

@@ -47,11 +47,6 @@ def test_an_empty_response_has_no_key(name, version):
     assert {one.key for one in found} <= {None, operations.ALL}
 
 
-def test_default_numbers_are_minus_one():
-    message = operations.CREATE_TOPICS.build({"a": NewTopic()}, 7, 1000)
-    assert (message.topics[0].num_partitions, message.topics[0].replication_factor) == (-1, -1)
-
-
 def assignment(*topics):
     rows = [
         consumers.DescribedTopicPartitions(topic_id=bytes(16), topic_name=name, partitions=list(n))

@@ -65,6 +65,19 @@ class World:
         self.clock.advance(seconds)
         self.cluster.network.run_due()
 
+    def expanded(self, before, after=0):
+        """Write keys 0 and 1 to partition 0, add partition 1, to which key 1 moves, and write both again."""
+        self.write(0, 1, times=before)
+        self.resize(2)
+        self.write(0, 1, times=after)
+        return self
+
+    def owners(self, **options):
+        """Return two members, the owners of partitions 0 and 1, which have read nothing."""
+        members = self.consumer(**options), self.consumer(**options)
+        self.settle(*members, partitions=2)
+        return self.owner(0), self.owner(1)
+
     def remove_emptied(self):
         """Remove the emptied partitions, as the controller does when retention has run."""
         self.cluster.controller.counts.remove_emptied()

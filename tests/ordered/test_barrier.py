@@ -142,9 +142,7 @@ def test_old_partitions_stop_where_they_ended_until_all_are_read_that_far(plain_
     """As with murmur2 % n: key 0 moves from partition 0 to 1, both of them old."""
     w = plain_world(2)
     w.write(0, 1, times=10)
-    one, other = w.consumer(max_poll_records=1), w.consumer(max_poll_records=1)
-    w.settle(one, other, partitions=2)
-    slow, fast = w.owner(0), w.owner(1)
+    slow, fast = w.owners(max_poll_records=1)
     while fast.position(P1) < 10:
         w.take(fast.poll(100))
         slow.drive()

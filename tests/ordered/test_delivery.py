@@ -14,7 +14,7 @@ from thinconsumer.wire.fetch import FetchRequest
 from thinconsumer.wire.partition_leader_epochs import PartitionLeaderEpochsForPartitionsRequest
 from thinconsumer_testing.broker.faults import Edit, Reply
 
-P0, P1, P2, P3 = (TopicPartition("t", number) for number in range(4))
+P0, P1, P2 = (TopicPartition("t", number) for number in range(3))
 KEYS = range(8)
 
 
@@ -36,10 +36,7 @@ def test_a_topic_that_never_changed_costs_nothing(world):
 
 
 def test_with_ordered_delivery_off_no_partition_is_held(world):
-    w = world(1)
-    w.write(0, 1, times=10)
-    w.resize(2)
-    w.write(0, 1, times=5)
+    w = world(1).expanded(10, 5)
     one = w.consumer(max_poll_records=1, ordered_delivery="off")
     w.settle(one, partitions=2)
     w.poll(one, seconds=30)
@@ -64,13 +61,8 @@ def test_a_new_partition_is_held_until_its_parent_is_read(world):
 
 
 def test_a_loop_that_polls_when_the_consumer_is_due_does_not_spin_while_a_partition_is_held(world):
-    w = world(1)
-    w.write(0, 1, times=10)
-    w.resize(2)
-    w.write(0, 1, times=5)
-    one, other = w.consumer(), w.consumer()
-    w.settle(one, other, partitions=2)
-    parent, child = w.owner(0), w.owner(1)
+    w = world(1).expanded(10, 5)
+    parent, child = w.owners()
     polls, end = 0, w.clock.now() + 30
     while w.clock.now() < end:
         parent.drive()
@@ -83,13 +75,8 @@ def test_a_loop_that_polls_when_the_consumer_is_due_does_not_spin_while_a_partit
 
 
 def test_a_new_partition_of_another_member_is_held_until_the_position_of_its_parent_was_sent(world):
-    w = world(1)
-    w.write(0, 1, times=10)
-    w.resize(2)
-    w.write(0, 1, times=5)
-    one, other = w.consumer(max_poll_records=1), w.consumer(max_poll_records=1)
-    w.settle(one, other, partitions=2)
-    parent, child = w.owner(0), w.owner(1)
+    w = world(1).expanded(10, 5)
+    parent, child = w.owners(max_poll_records=1)
     # The parent's owner sends heartbeats, but returns no record.
     for _ in range(100):
         parent.drive()
@@ -106,12 +93,8 @@ def test_a_new_partition_of_another_member_is_held_until_the_position_of_its_par
 
 
 def test_at_most_one_request_is_sent_per_interval_and_member_while_a_partition_is_held(world):
-    w = world(1)
-    w.write(0, 1, times=10)
-    w.resize(2)
-    one, other = w.consumer(max_poll_records=1), w.consumer(max_poll_records=1)
-    w.settle(one, other, partitions=2)
-    parent, child = w.owner(0), w.owner(1)
+    w = world(1).expanded(10)
+    parent, child = w.owners(max_poll_records=1)
     sent = len(w.extra_requests)
     for _ in range(200):
         parent.drive()
@@ -120,9 +103,7 @@ def test_at_most_one_request_is_sent_per_interval_and_member_while_a_partition_i
 
 
 def test_requests_become_rare_once_no_member_waits(world):
-    w = world(1)
-    w.write(0, 1, times=10)
-    w.resize(2)
+    w = world(1).expanded(10)
     one, other = w.consumer(), w.consumer()
     w.settle(one, other, partitions=2)
     w.poll(one, other, seconds=30)
@@ -138,15 +119,13 @@ def test_the_heir_is_held_at_its_threshold_until_the_deleted_partition_is_read(w
     w.write(0, 1, times=10)
     w.resize(1)
     w.write(0, 1, times=5)
-    one, other = w.consumer(max_poll_records=1), w.consumer(max_poll_records=1)
-    w.settle(one, other, partitions=2)
-    heir, deleted = w.owner(0), w.owner(1)
+    heir, deleted = w.owners(max_poll_records=1)
     deleted.pause(P1)
-    w.poll(one, other, seconds=10)
+    w.poll(heir, deleted, seconds=10)
     assert w.read == [(0, n) for n in range(1, 11)] and heir.position(P0) == 10
     assert "t-0 is held until t-1 is read up to 10" in heir.health().reason
     deleted.resume(P1)
-    w.poll(one, other, seconds=20)
+    w.poll(heir, deleted, seconds=20)
     assert len(w.read) == 30 and w.wrong() == []
     assert heir.listener.of("keys assigned")[-1] == [0]
 
@@ -183,10 +162,7 @@ def empty_marked(w):
 
 
 def test_assign_without_a_group_waits_for_own_partitions_only(world):
-    w = world(1)
-    w.write(0, 1, times=5)
-    w.resize(2)
-    w.write(0, 1, times=5)
+    w = world(1).expanded(5, 5)
     both = w.consumer(0, 1, group_id=None, max_poll_records=1)
     assert w.take(both.poll(2000)) == [(0, 1)]
     w.poll(both, seconds=5)
@@ -195,28 +171,10 @@ def test_assign_without_a_group_waits_for_own_partitions_only(world):
     assert {key for key, _ in w.poll(alone, seconds=5)} == {1}
 
 
-def test_assign_with_a_group_waits_for_the_committed_offset_of_the_parent(world):
-    w = world(1)
-    w.write(0, 1, times=5)
-    w.resize(2)
-    w.write(0, 1, times=5)
-    child, parent = w.consumer(1), w.consumer(0, enable_auto_commit=False)
-    assert w.poll(child, parent, seconds=5)
-    assert len(w.read) == 15 and {n for key, n in w.read if key == 1} == {1, 2, 3, 4, 5}
-    parent.commit()
-    w.poll(child, seconds=5)
-    assert len(w.read) == 20 and w.wrong() == []
-
-
 def test_committed_offsets_count_for_an_owner_that_sends_no_positions(world):
-    w = world(1)
-    w.write(0, 1, times=5)
-    w.resize(2)
-    w.write(0, 1, times=5)
+    w = world(1).expanded(5, 5)
 
-    one, other = w.consumer(), w.consumer()
-    w.settle(one, other, partitions=2)
-    parent, child = w.owner(0), w.owner(1)
+    parent, child = w.owners()
 
     def forget(call, response):
         for topic in (*response.positions, *response.requested):
@@ -233,13 +191,8 @@ def test_positions_count_until_the_listener_was_called(world, is_silent):
     """A request that is due before this call names the awaited partitions, too: otherwise the response would lack their
     positions, and the gate would wait for them again, each time.
     """
-    w = world(1)
-    w.write(0, 1, times=5)
-    w.resize(2)
-    w.write(0, 1, times=5)
-    one, other = w.consumer(), w.consumer()
-    w.settle(one, other, partitions=2)
-    parent, child = w.owner(0), w.owner(1)
+    w = world(1).expanded(5, 5)
+    parent, child = w.owners()
 
     def forget(call, response):
         for topic in (*response.positions, *response.requested):
@@ -259,24 +212,8 @@ def test_positions_count_until_the_listener_was_called(world, is_silent):
     assert child.listener.of("keys assigned") == [[1]] and w.wrong() == []
 
 
-def test_a_seek_of_a_held_partition_behind_the_log_start_chooses_a_later_start(world):
-    w = world(1)
-    w.write(0, 1, times=5)
-    w.resize(2)
-    w.write(0, 1, times=5)
-    child = w.consumer(1)
-    assert w.poll(child, seconds=5) == []
-    child.seek(P1, 0)
-    assert w.poll(child, seconds=5) == []
-    child.seek(P1, 2)
-    assert w.poll(child, seconds=5) == [(1, n) for n in (8, 9, 10)]
-
-
 def test_a_paused_parent_is_at_its_end_for_the_others_but_not_read(world):
-    w = world(1)
-    w.write(0, 1, times=5)
-    w.resize(2)
-    w.write(0, 1, times=5)
+    w = world(1).expanded(5, 5)
     one = w.consumer(0, 1, group_id=None)
     one.pause(P0)
     assert w.poll(one, seconds=5) == []
@@ -293,10 +230,7 @@ def number_of(value):
 
 
 def test_iteration_and_reading_to_the_end_keep_the_order(world):
-    w = world(1)
-    w.write(0, 1, times=5)
-    w.resize(2)
-    w.write(0, 1, times=5)
+    w = world(1).expanded(5, 5)
     one = w.consumer(0, 1, group_id=None, consumer_timeout_ms=3000)
     w.read += [number_of(record.value) for record in one]
     assert len(w.read) == 20 and w.wrong() == []
@@ -334,24 +268,8 @@ def test_the_last_record_of_an_iteration_counts_once_the_application_polls(world
     assert w.poll(*group, seconds=10) == [(1, 2)]
 
 
-def test_columns_keep_the_order(world):
-    pytest.importorskip("numpy")
-    w = world(1)
-    w.write(0, 1, times=5)
-    w.resize(2)
-    w.write(0, 1, times=5)
-    one = w.consumer(0, 1, group_id=None)
-    for _ in range(50):
-        for columns in one.poll_batches(100).values():
-            w.read += [number_of(columns.value(row)) for row in range(len(columns))]
-    assert len(w.read) == 20 and w.wrong() == []
-
-
 def test_a_listener_that_raises_is_called_again_and_nothing_is_returned_before(world):
-    w = world(1)
-    w.write(0, 1, times=5)
-    w.resize(2)
-    w.write(0, 1, times=5)
+    w = world(1).expanded(5, 5)
     one = w.consumer()
     one.listener.raises["keys assigned"] = ValueError("no state")
     with pytest.raises(ValueError, match="no state"):
@@ -399,42 +317,8 @@ def test_a_gate_that_waits_for_the_listener_stays_closed_if_an_awaited_partition
     assert len(w.read) == 20 and w.wrong() == []
 
 
-def test_a_new_coordinator_gets_the_positions_again(world):
-    w = world(1)
-    w.write(0, 1, times=10)
-    w.resize(2)
-    w.write(0, 1, times=5)
-    one, other = w.consumer(max_poll_records=1), w.consumer(max_poll_records=1)
-    w.settle(one, other, partitions=2)
-    for _ in range(5):
-        w.poll(one, other, seconds=2)
-        w.cluster.move_coordinator("g")
-    w.poll(one, other, seconds=20)
-    assert len(w.read) == 30 and w.wrong() == []
-
-
-def test_leader_epochs_of_another_count_are_not_believed(world):
-    w = world(1)
-    w.write(0, 1, times=5)
-    w.resize(2)
-    w.write(0, 1, times=5)
-
-    def other_count(call, response):
-        for topic in response.topics:
-            topic.undeleted_partition_count = 1
-
-    rule = w.cluster.on(PartitionLeaderEpochsForPartitionsRequest, Edit(other_count), times=5)
-    one = w.consumer(0, 1, group_id=None)
-    w.poll(one, seconds=20)
-    assert rule is not None and len(w.read) == 20 and w.wrong() == []
-    assert len(w.requests(PartitionLeaderEpochsForPartitionsRequest)) == 6
-
-
 def test_errors_of_leader_epochs_are_retried_and_a_missing_permission_is_raised(world):
-    w = world(1)
-    w.write(0, 1, times=5)
-    w.resize(2)
-    w.write(0, 1, times=5)
+    w = world(1).expanded(5, 5)
 
     w.cluster.on(PartitionLeaderEpochsForPartitionsRequest, Reply(int(Code.UNKNOWN_TOPIC_ID)), times=3)
     w.cluster.on(PartitionLeaderEpochsForPartitionsRequest, Reply(int(Code.TOPIC_AUTHORIZATION_FAILED)), times=1)
@@ -523,10 +407,7 @@ def shared(w, *members):
 
 
 def test_members_of_the_consumer_protocol_exchange_positions(world):
-    w = world(1)
-    w.write(0, 1, times=10)
-    w.resize(2)
-    w.write(0, 1, times=5)
+    w = world(1).expanded(10, 5)
     one, other = (w.consumer(group_protocol="consumer", max_poll_records=1) for _ in range(2))
     shared(w, one, other)
     parent, child = w.owner(0), w.owner(1)

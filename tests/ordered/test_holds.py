@@ -35,45 +35,6 @@ def test_an_event_that_a_state_does_not_allow_raises(partition):
         placed(partition, 0).passed()
 
 
-def test_no_record_is_returned_before_the_leader_epochs_are_known(partition):
-    hold = placed(partition, 40)
-    assert (hold.state, partition.delivery_end, partition.may_hand_out) == (S.AWAITING_EPOCHS, NOTHING, False)
-    hold.epochs_found([])
-    assert hold.decide_start(None)
-    assert (hold.state, partition.delivery_end, partition.may_hand_out) == (S.FREE, None, True)
-
-
-@pytest.mark.parametrize(
-    ("case", "event", "offset", "log_start", "is_held"),
-    [
-        ("no committed offset, earliest", PositionEvent.RESET_FOUND, 0, None, True),
-        ("no committed offset, latest", PositionEvent.RESET_FOUND, 90, None, True),
-        ("committed at the log start", PositionEvent.SEEK, 0, None, True),
-        ("committed at the log start, which retention has moved", PositionEvent.SEEK, 30, 30, True),
-        ("committed below the log start", PositionEvent.SEEK, 20, 30, True),
-        ("committed in the middle", PositionEvent.SEEK, 31, 30, False),
-    ],
-)
-def test_the_gate_before_the_first_record_counts_unless_the_group_continues_behind_the_log_start(
-    partition, case, event, offset, log_start, is_held
-):
-    hold = placed(partition, offset, event)
-    hold.epochs_found([BEFORE_FIRST])
-    assert hold.awaits_log_start == (log_start is not None), case
-    assert hold.decide_start(log_start), case
-    assert hold.state is (S.AWAITING_THRESHOLDS if is_held else S.FREE), case
-    assert partition.may_hand_out != is_held, case
-
-
-def test_the_start_is_not_decided_before_position_and_log_start_are_known(partition):
-    hold = Hold(partition)
-    hold.epochs_found([BEFORE_FIRST])
-    assert not hold.decide_start(0)
-    partition.place(PositionEvent.SEEK, 5)
-    assert not hold.decide_start(None)
-    assert hold.decide_start(0)
-
-
 @pytest.mark.parametrize("are_thresholds_known", [False, True])
 def test_a_seek_behind_the_log_start_frees_a_partition_that_is_held_before_its_first_record(
     partition, are_thresholds_known
@@ -93,18 +54,6 @@ def test_a_seek_behind_the_log_start_frees_a_partition_that_is_held_before_its_f
     hold.called()
     assert hold.decide_start(0)
     assert (hold.state, partition.may_hand_out) == (S.FREE, True)
-
-
-def test_a_gate_within_the_log_holds_exactly_the_records_from_its_threshold_on(partition):
-    hold = placed(partition, 10)
-    hold.epochs_found([AT_EPOCH_7])
-    assert hold.decide_start(None)
-    hold.thresholds_found(12)
-    assert (partition.delivery_end, partition.may_hand_out) == (12, True)
-    partition.cursor.offset = 11
-    assert partition.may_hand_out
-    partition.cursor.offset = 12
-    assert not partition.may_hand_out
 
 
 def test_an_open_gate_is_followed_by_the_next_one_and_freedom_by_the_last(partition):
@@ -134,16 +83,6 @@ def test_a_topic_that_changes_again_keeps_records_that_were_fetched_and_open_gat
     assert hold.gates == [AT_EPOCH_7]
 
 
-def test_a_partition_that_was_removed_and_added_again_is_held_before_its_first_record_again(partition):
-    hold = placed(partition, 0)
-    hold.epochs_found([BEFORE_FIRST], (5,))
-    hold.opened.add(START)
-    for creation, gates in (((5,), []), ((9,), [BEFORE_FIRST])):
-        hold.topic_changed()
-        hold.epochs_found([BEFORE_FIRST], creation)
-        assert hold.gates == gates
-
-
 def test_a_topic_that_changes_while_a_partition_is_held_opens_nothing(partition):
     hold = placed(partition, 0)
     hold.topic_changed()
@@ -167,17 +106,6 @@ def test_a_gate_that_vanishes_with_the_removed_partition_is_reported_like_one_th
     hold.called()
     assert hold.decide_start(None)
     assert (hold.state, partition.delivery_end) == (S.FREE, None)
-
-
-def test_thresholds_are_determined_anew_after_a_leader_change(partition):
-    hold = placed(partition, 0)
-    hold.epochs_found([AT_EPOCH_7])
-    assert hold.decide_start(None)
-    hold.thresholds_found(9)
-    hold.thresholds_outdated()
-    assert hold.state is S.AWAITING_THRESHOLDS
-    hold.thresholds_found(6)
-    assert (partition.delivery_end, hold.awaits_thresholds) == (6, True)
 
 
 @pytest.mark.parametrize(

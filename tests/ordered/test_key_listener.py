@@ -14,10 +14,7 @@ class Pair:
     """The owners of partition 0, from which key 1 has moved, and of partition 1, which waits for partition 0."""
 
     def __init__(self, world, protocol):
-        self.w = world(1)
-        self.w.write(0, 1, times=TIMES)
-        self.w.resize(2)
-        self.w.write(0, 1, times=TIMES)
+        self.w = world(1).expanded(TIMES, TIMES)
         members = [self.w.consumer(group_protocol=protocol, enable_auto_commit=False) for _ in range(2)]
         for _ in range(1000):
             if all(len(member.assignment()) == 1 for member in members):

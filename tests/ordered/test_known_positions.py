@@ -13,7 +13,7 @@ from thinconsumer.group.identity import Identity
 from thinconsumer.linear_hashing import PartitionCounts
 from thinconsumer.metadata import Metadata
 from thinconsumer.ordered.holds import NOTHING, Hold
-from thinconsumer.ordered.known_positions import QUIET_PACE, QUIET_RESPONSES, READ, SILENT_RESPONSES, KnownPositions
+from thinconsumer.ordered.known_positions import SILENT_RESPONSES, KnownPositions
 from thinconsumer.ordered.topics import GatedTopic, Shape
 from thinconsumer.partitions import Partitions
 from thinconsumer.position_states import PositionEvent
@@ -27,7 +27,7 @@ from thinconsumer.wire.consumer_group_positions import (
 
 ID = b"t" * 16
 P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
-PARENT, CHILD = (ID, 0), (ID, 1)
+CHILD = (ID, 1)
 
 
 class Group:
@@ -102,19 +102,6 @@ def test_an_own_position_is_its_own(world):
     assert world.positions.of(world.topic, 1) == 7, "held at a later gate"
 
 
-def test_the_position_of_another_member_is_what_it_has_sent(world):
-    assert world.positions.of(world.topic, 0) is None
-    assert world.step(P0) == ([], [0])
-    world.answer(positions=[(0, 12)])
-    assert world.positions.of(world.topic, 0) == 12
-
-
-def test_without_a_group_other_partitions_count_as_read():
-    world = World(group=False)
-    assert world.positions.of(world.topic, 0) == READ
-    assert world.step(P0) is None
-
-
 def test_committed_offsets_count_for_a_silent_owner_and_take_turns_with_positions(world):
     kinds = []
     for _ in range(SILENT_RESPONSES + 6):
@@ -170,24 +157,10 @@ def sent_without_a_poll(world):
     world.answer(requested=[(1, -1)])
 
 
-def test_after_a_request_without_a_poll_the_next_poll_adds_positions_at_once(world):
-    sent_without_a_poll(world)
-    assert world.step() == ([(1, 7)], [])
-
-
 def test_a_position_that_has_moved_back_before_it_is_sent_is_not_sent(world):
     sent_without_a_poll(world)
     world.own.place(PositionEvent.SEEK, 3)
     assert world.step() == ([], [])
-
-
-def test_a_request_that_is_long_due_still_waits_for_the_poll_that_finds_it_due(world):
-    world.step()
-    world.answer(requested=[(1, -1)])
-    world.now += 30
-    assert world.step() is None
-    world.positions.report(world.positions.due_reports(world.now, world.topics))
-    assert world.step() == ([(1, 7)], [])
 
 
 def test_with_the_consumer_protocol_the_broker_may_name_a_longer_interval(world):
@@ -243,21 +216,3 @@ def test_a_partition_that_is_held_before_its_first_record_is_not_sent(world):
     world.step()
     world.answer(requested=[(1, -1)])
     assert world.step() == ([], [])
-
-
-def test_requests_become_rare_while_no_member_waits_and_frequent_after_a_change(world):
-    for _ in range(QUIET_RESPONSES):
-        assert world.step() is not None
-        world.answer()
-    for _ in range(QUIET_PACE - 1):
-        assert world.step() is None
-        world.now += 1
-    assert world.step() is not None
-    world.answer()
-    world.positions.topic_changed()
-    assert world.step() is not None
-
-
-def test_nothing_is_sent_for_topics_that_have_not_changed(world):
-    world.topic.shape = Shape(ID, PartitionCounts(2, 2), frozenset(range(2)))
-    assert world.step() is None

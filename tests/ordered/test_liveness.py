@@ -37,9 +37,7 @@ class Group:
         self.protocol = protocol
 
     def expand(self):
-        self.w.write(0, 1, times=BEFORE)
-        self.w.resize(2)
-        self.w.write(0, 1, times=AFTER)
+        self.w.expanded(BEFORE, AFTER)
         return self
 
     def member(self, *assigned, **options):

@@ -71,9 +71,7 @@ def test_an_heir_is_held_until_the_open_transaction_in_the_marked_partition_has_
 
 
 def test_a_transaction_behind_the_threshold_holds_nothing(world):
-    w = world(1)
-    w.write(0, 1, times=10)
-    w.resize(2)
+    w = world(1).expanded(10)
     begin(w, P0, 0)
     w.write(0, 1, times=5)
     found = w.poll(*members(w, 2), seconds=2 * EXCHANGE * INTERVAL)

@@ -1,7 +1,6 @@
 """The exchange of positions within a group: what is sent, how often, and which answers count."""
 
 import random
-from itertools import pairwise
 
 import pytest
 
@@ -13,7 +12,6 @@ from thinconsumer.group.coordinator import Coordinator
 from thinconsumer.group.identity import Identity
 from thinconsumer.metadata import Metadata
 from thinconsumer.ordered.position_exchange import PositionExchange, Report, is_worth_sending
-from thinconsumer.timers import NEVER
 from thinconsumer.types import Node
 from thinconsumer.wire.consumer_group_positions import (
     ConsumerGroupPositionsRequest,
@@ -74,31 +72,6 @@ def test_the_conditions_of_kip_253_for_including_a_position():
     assert is_worth_sending(Report(12, 6, False), last), "in a later epoch"
     assert not is_worth_sending(Report(10, 5, True), last), "not moved"
     assert is_worth_sending(Report(3, 2, False), last), "the application has gone back"
-
-
-def test_a_member_sends_its_identity_and_the_partitions_it_waits_for(group):
-    sent = group.send(PARENT)
-    assert (sent.group_id, sent.member_id, sent.generation_id_or_member_epoch) == ("g", "m", 4)
-    assert [(topic.topic_id, list(topic.partitions)) for topic in sent.wanted] == [(TOPIC, [0])]
-    assert list(sent.positions) == []
-
-
-def test_at_most_one_request_is_sent_in_a_heartbeat_interval(group):
-    times = []
-    for _ in range(100):
-        if group.send(PARENT) is not None:
-            times.append(group.now)
-            group.answer()
-        group.now += 0.25
-    assert len(times) == 9
-    assert all(later - earlier == 3.0 for earlier, later in pairwise(times))
-    assert group.now <= group.exchange.wake_at(group.now) <= group.now + 3.0
-
-
-def test_nothing_is_sent_while_nothing_has_to_be_exchanged(group):
-    group.exchange.is_active = False
-    assert group.send(PARENT) is None
-    assert group.exchange.wake_at(group.now) == NEVER
 
 
 def test_positions_of_other_members_are_those_of_the_last_response(group):

@@ -10,20 +10,6 @@ BEFORE, AFTER = 5, 3  #: Records of each key before and after the expansion.
 THRESHOLD = 2 * BEFORE
 
 
-@pytest.fixture
-def expanded(world):
-    """Return a function that makes a world in which keys 0 and 1 were in partition 0, and key 1 is in partition 1."""
-
-    def make(**configs):
-        w = world(1, **configs)
-        w.write(0, 1, times=BEFORE)
-        w.resize(2)
-        w.write(0, 1, times=AFTER)
-        return w
-
-    return make
-
-
 def commits(w, **offsets):
     """Let the group have committed these offsets: ``p0=10``."""
     consumer = w.consumer(0, auto_offset_reset="latest", enable_auto_commit=False)
@@ -49,8 +35,8 @@ def opens(w, consumer, first=BEFORE + 1):
 
 
 @pytest.mark.parametrize("committed", [None, 0, THRESHOLD - 1])
-def test_no_committed_offset_and_the_parent_is_not_read(expanded, committed):
-    w = expanded()
+def test_no_committed_offset_and_the_parent_is_not_read(world, committed):
+    w = world(1).expanded(BEFORE, AFTER)
     if committed is not None:
         commits(w, p0=committed)
     child = child_alone(w)
@@ -60,14 +46,14 @@ def test_no_committed_offset_and_the_parent_is_not_read(expanded, committed):
 
 
 @pytest.mark.parametrize("committed", [THRESHOLD, THRESHOLD + AFTER])
-def test_no_committed_offset_and_the_parent_is_read(expanded, committed):
-    w = expanded()
+def test_no_committed_offset_and_the_parent_is_read(world, committed):
+    w = world(1).expanded(BEFORE, AFTER)
     commits(w, p0=committed)
     assert opens(w, child_alone(w))
 
 
-def test_a_new_group_with_latest_starts_at_the_end_of_both(expanded):
-    w = expanded()
+def test_a_new_group_with_latest_starts_at_the_end_of_both(world):
+    w = world(1).expanded(BEFORE, AFTER)
     both = w.consumer(auto_offset_reset="latest")
     assert w.poll(both, seconds=10) == [] and both.health().reason == ""
     w.write(0, 1)
@@ -85,8 +71,8 @@ def test_with_latest_a_partition_added_later_starts_at_its_beginning_after_its_p
     assert len(w.read) == 2 * (BEFORE + AFTER) - 2 and w.wrong() == []
 
 
-def test_without_a_reset_the_application_chooses_the_start(expanded):
-    w = expanded()
+def test_without_a_reset_the_application_chooses_the_start(world):
+    w = world(1).expanded(BEFORE, AFTER)
     child = child_alone(w, auto_offset_reset="none")
     with pytest.raises(NoOffsetForPartitionError):
         w.poll(child, seconds=5)
@@ -96,15 +82,15 @@ def test_without_a_reset_the_application_chooses_the_start(expanded):
     assert opens(w, child, first=BEFORE + 2)
 
 
-def test_committed_behind_the_log_start(expanded):
-    w = expanded()
+def test_committed_behind_the_log_start(world):
+    w = world(1).expanded(BEFORE, AFTER)
     commits(w, p1=1)
     assert opens(w, child_alone(w), first=BEFORE + 2)
 
 
 @pytest.mark.parametrize(("committed", "log_start"), [(0, 0), (2, 2), (1, 2)])
-def test_committed_at_the_log_start_or_before(expanded, committed, log_start):
-    w = expanded()
+def test_committed_at_the_log_start_or_before(world, committed, log_start):
+    w = world(1).expanded(BEFORE, AFTER)
     w.cluster.delete_records(P1, log_start)
     commits(w, p1=committed)
     child = child_alone(w)
@@ -114,16 +100,16 @@ def test_committed_at_the_log_start_or_before(expanded, committed, log_start):
 
 
 @pytest.mark.parametrize("log_start", [THRESHOLD, THRESHOLD + 1, THRESHOLD + AFTER])
-def test_retention_of_the_parent_has_passed_the_threshold(expanded, log_start):
-    w = expanded()
+def test_retention_of_the_parent_has_passed_the_threshold(world, log_start):
+    w = world(1).expanded(BEFORE, AFTER)
     w.cluster.delete_records(P0, log_start)
     both = w.consumer()
     w.poll(both, seconds=10)
     assert [n for key, n in w.read if key == 1] == [6, 7, 8] and w.wrong() == []
 
 
-def test_retention_of_the_parent_below_the_committed_offset(expanded):
-    w = expanded()
+def test_retention_of_the_parent_below_the_committed_offset(world):
+    w = world(1).expanded(BEFORE, AFTER)
     commits(w, p0=2)
     w.cluster.delete_records(P0, 6)
     both = w.consumer(max_poll_records=1)
@@ -192,8 +178,8 @@ def test_a_parent_of_which_compaction_has_removed_the_end(world):
     assert [n for key, n in w.read if key == 1][-AFTER:] == [BEFORE + 1 + n for n in range(AFTER)]
 
 
-def test_a_topic_that_was_deleted_and_made_anew(expanded):
-    w = expanded()
+def test_a_topic_that_was_deleted_and_made_anew(world):
+    w = world(1).expanded(BEFORE, AFTER)
     one, other = w.consumer(enable_auto_commit=False), w.consumer(enable_auto_commit=False)
     w.settle(one, other, partitions=2)
     w.cluster.delete_topic("t")

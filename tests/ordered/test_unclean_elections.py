@@ -10,16 +10,6 @@ BEFORE, AFTER = 10, 5
 THRESHOLD = 2 * BEFORE
 
 
-@pytest.fixture
-def expanded(world):
-    """Return a world in which key 1 has moved from partition 0 to partition 1."""
-    w = world(1)
-    w.write(0, 1, times=BEFORE)
-    w.resize(2)
-    w.write(0, 1, times=AFTER)
-    return w
-
-
 def lose(w, number, end):
     """Elect a replica as leader of a partition that has only the records before ``end``."""
     tp = TopicPartition("t", number)
@@ -32,11 +22,9 @@ def lose(w, number, end):
 
 @pytest.mark.parametrize("end", [0, 4, THRESHOLD - 1, THRESHOLD, THRESHOLD + 1])
 @pytest.mark.parametrize("read", [False, True])
-def test_a_partition_is_held_only_for_the_awaited_records_that_are_left(expanded, end, read):
-    w = expanded
-    parent, child = w.consumer(enable_auto_commit=False), w.consumer(enable_auto_commit=False)
-    w.settle(parent, child, partitions=2)
-    parent, child = w.owner(0), w.owner(1)
+def test_a_partition_is_held_only_for_the_awaited_records_that_are_left(world, end, read):
+    w = world(1).expanded(BEFORE, AFTER)
+    parent, child = w.owners(enable_auto_commit=False)
     assert w.take(child.poll(250)) == []
     if read:
         w.take(parent.poll(1000))
@@ -49,8 +37,8 @@ def test_a_partition_is_held_only_for_the_awaited_records_that_are_left(expanded
     assert w.wrong() == []
 
 
-def test_a_position_behind_the_log_end_goes_back_to_where_the_logs_diverge(expanded):
-    w = expanded
+def test_a_position_behind_the_log_end_goes_back_to_where_the_logs_diverge(world):
+    w = world(1).expanded(BEFORE, AFTER)
     both = w.consumer(enable_auto_commit=False)
     assert len(w.poll(both, seconds=10)) == 2 * (BEFORE + AFTER)
     lose(w, 0, 4)
@@ -59,8 +47,8 @@ def test_a_position_behind_the_log_end_goes_back_to_where_the_logs_diverge(expan
     assert both.position(P0) == 6
 
 
-def test_with_reset_policy_none_the_application_learns_of_the_loss_and_the_child_is_read(expanded):
-    w = expanded
+def test_with_reset_policy_none_the_application_learns_of_the_loss_and_the_child_is_read(world):
+    w = world(1).expanded(BEFORE, AFTER)
     both = w.consumer(0, 1, group_id=None, auto_offset_reset="none", max_poll_records=1)
     both.seek(P0, 0)
     both.seek(P1, 0)

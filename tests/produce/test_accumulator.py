@@ -15,7 +15,6 @@ from thinconsumer.metadata import Metadata, TopicMetadata
 from thinconsumer.partitioning import murmur2
 from thinconsumer.produce import ProducerSettings
 from thinconsumer.produce.accumulator import Accumulator, StickyPartitioner, partition_for_key
-from thinconsumer.produce.batch import BatchState
 from thinconsumer.records.builder import NewRecord
 from thinconsumer.types import Node, PartitionInfo
 
@@ -48,18 +47,6 @@ class AccumulatorSetup:
         return {queue.tp: [len(batch) for batch in queue.batches] for queue in self.accumulator.active}
 
 
-def test_records_of_a_partition_fill_one_batch_after_the_other():
-    m = AccumulatorSetup(batch_size=100)
-    m.append("t", 0, 40, 1.0)
-    m.know()
-    futures = [m.append("t", 0, 40, 1.0) for _ in range(4)]
-    assert m.queues() == {TopicPartition("t", 0): [2, 2, 1]}
-    states = [batch.state for queue in m.accumulator.active for batch in queue.batches]
-    assert states == [BatchState.SEALED, BatchState.SEALED, BatchState.OPEN]
-    assert m.accumulator.buffered_bytes == 200
-    assert not any(future.done for future in futures)
-
-
 def test_a_record_larger_than_batch_size_gets_its_own_batch():
     m = AccumulatorSetup(batch_size=100)
     m.know()
@@ -75,19 +62,6 @@ def test_no_batch_is_larger_than_a_request():
         m.append("t", 0, 500, 1.0)
     m.accumulator.update(m.metadata)
     assert m.queues() == {TopicPartition("t", 0): [2, 2]}
-
-
-def test_records_of_an_unknown_topic_are_assigned_in_order_once_it_is_known():
-    m = AccumulatorSetup()
-    futures = [m.accumulator.append("t", n % 2, record(b"%d" % n), 10, 1.0) for n in range(4)]
-    assert m.queues() == {}
-    assert bool(m.accumulator)
-    assert [(buffer.name, deadline) for buffer, deadline in m.accumulator.without_metadata()] == [("t", 121.0)]
-    m.know()
-    assert m.queues() == {TopicPartition("t", 0): [2], TopicPartition("t", 1): [2]}
-    assert [r.index for r in futures] == [0, 0, 1, 1]
-    assert list(m.accumulator.without_metadata()) == []
-    assert m.accumulator.buffered_bytes == 40
 
 
 def test_a_batch_of_unassigned_records_has_the_first_ones_deadline():
@@ -120,47 +94,6 @@ def test_records_without_a_key_go_to_partitions_with_a_leader():
     for _ in range(20):
         m.append("t", None, 10, 1.0)
     assert list(m.queues()) == [TopicPartition("t", 1)]
-
-
-def test_settled_batches_free_their_bytes():
-    m = AccumulatorSetup(batch_size=20)
-    m.know()
-    for _ in range(4):
-        m.append("t", 0, 10, 1.0)
-    (queue,) = m.accumulator.active
-    for left in (20, 0):
-        queue.batches[0].acknowledge(0, -1)
-        m.accumulator.remove_first(queue)
-        assert m.accumulator.buffered_bytes == left
-    assert m.accumulator.settled_records == 4
-    assert not m.accumulator
-
-
-def test_a_queue_moves_to_the_end_while_it_has_batches():
-    m = AccumulatorSetup()
-    m.know()
-    m.append("t", 0, 10, 1.0)
-    m.append("t", 1, 10, 1.0)
-    first, second = m.accumulator.active
-    m.accumulator.move_to_end(first)
-    assert list(m.accumulator.active) == [second, first]
-    second.batches[0].acknowledge(0, -1)
-    m.accumulator.remove_first(second)
-    m.accumulator.move_to_end(second)
-    assert list(m.accumulator.active) == [first]
-
-
-def test_topics_are_in_use_while_they_have_records_and_until_idle():
-    m = AccumulatorSetup()
-    m.append("waits", 0, 10, 1.0)
-    m.know("idle")
-    m.append("idle", 0, 10, 2.0)
-    m.accumulator.update(m.metadata)
-    (queue,) = m.accumulator.active
-    queue.batches[0].acknowledge(0, -1)
-    m.accumulator.remove_first(queue)
-    assert m.accumulator.topics_in_use(100.0, 300.0) == {"waits", "idle"}
-    assert m.accumulator.topics_in_use(302.1, 300.0) == {"waits"}
 
 
 def test_repair_restores_counts_after_an_interrupted_call():

@@ -6,6 +6,7 @@ from thinconsumer import TopicPartition
 from thinconsumer.errors import IllegalStateError, KafkaError
 from thinconsumer.produce import RecordMetadata, SendFuture
 from thinconsumer.produce.batch import BATCH_TRANSITIONS, BatchEvent, BatchState, ProducerBatch, failed_batch, size_of
+from thinconsumer.produce.queue import Sequences
 from thinconsumer.records.builder import NewRecord, build_batch
 
 TP = TopicPartition("t", 3)
@@ -55,18 +56,6 @@ def test_futures_are_settled_with_their_batch():
     assert "offset=50" in repr(futures[0])
 
 
-def test_log_append_time_replaces_the_timestamp():
-    batch = batch_of(2)
-    batch.acknowledge(0, 777)
-    assert SendFuture(batch, 1, 5).result().timestamp == 777
-
-
-def test_an_unknown_offset_is_minus_one():
-    batch = batch_of(2)
-    batch.acknowledge(-1, -1)
-    assert SendFuture(batch, 1, 5).result().offset == -1
-
-
 def test_a_failed_batch_fails_each_future_with_its_record_error_if_any():
     batch = batch_of(2)
     whole, own = KafkaError("whole"), KafkaError("own")
@@ -114,6 +103,16 @@ def test_a_failed_batch_settles_the_future_of_an_unassigned_record():
     future = SendFuture(failed_batch(TP, error), 0, 5)
     assert future.done
     assert future.error is error
+
+
+def test_sequence_numbers_wrap_to_0():
+    """As in DefaultRecordBatch.incrementSequence: 2**31 - 1 is used, then comes 0."""
+    sequences = Sequences()
+    sequences.adopt(7, 0)
+    sequences.next = 2**31 - 2
+    batch = batch_of(3)
+    sequences.number(batch)
+    assert (batch.base_sequence, sequences.next) == (2**31 - 2, 1)
 
 
 def test_the_repr_of_a_batch():

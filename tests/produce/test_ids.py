@@ -47,12 +47,6 @@ def test_the_id_is_requested_from_any_broker_once_it_is_wanted():
     assert ids.wake_at(10.0) == NEVER
 
 
-def test_the_id_is_kept(ids):
-    answered(ids, producer_id=5, producer_epoch=2)
-    assert (ids.producer_id, ids.epoch, ids.final_error) == (5, 2, None)
-    assert ids.step(99.0) == []
-
-
 def test_only_the_current_id_is_replaced(ids):
     answered(ids, producer_id=5, producer_epoch=0)
     ids.replace(4)
@@ -99,9 +93,3 @@ def test_a_negative_id_or_epoch_is_rejected(ids, fields):
     answered(ids, **fields)
     assert ids.producer_id == NO_ID
     assert "negative" in str(ids.last_error)
-
-
-def test_restart_sends_the_request_again(ids):
-    assert len(ids.step(10.0)) == 1
-    ids.restart(11.0)
-    assert len(ids.step(11.0)) == 1

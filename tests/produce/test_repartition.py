@@ -95,18 +95,6 @@ def test_futures_follow_split_batches_that_were_moved():
     assert [str(future.error) for future in futures] == [f"of {number}" for number in range(4)]
 
 
-def test_batches_for_explicit_partitions_stay_in_their_place():
-    queue = new_queue(0)
-    new_batch(queue, 0, 1)
-    pinned = new_batch(queue, 11, 13, is_pinned=True)
-    new_batch(queue, 2, 3)
-    planned, made = move([queue], by_value(2))
-    planned.carry_out()
-    assert values(queue) == [[0], [11, 13], [2]]
-    assert queue.batches[1] is pinned
-    assert values(made[1]) == [[1, 3]]
-
-
 def test_a_pinned_batch_in_flight_stays_the_first():
     queue, other = new_queue(0), new_queue(1)
     pinned = new_batch(queue, 11, is_pinned=True)

@@ -9,7 +9,6 @@ from thinconsumer.connection.connection import Connection, ConnectionSettings
 from thinconsumer.driver import Address
 from thinconsumer.errors import (
     AuthorizationError,
-    IllegalArgumentError,
     KafkaProtocolError,
     SaslAuthenticationFailedError,
     UnsupportedSaslMechanismError,
@@ -193,11 +192,6 @@ def test_oversized_and_unsolicited_messages_are_refused():
     login.next_request(answered(), 0.0)
     with pytest.raises(KafkaProtocolError, match="no request of the login expects"):
         login.next_request(answered(), 0.0)
-
-
-def test_bad_credentials_are_no_login():
-    with pytest.raises(IllegalArgumentError):
-        SaslLogin(Plain("alice", "a\0b"))
 
 
 class Wire:

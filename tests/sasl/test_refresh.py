@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from thinconsumer.sasl.refresh import LEAST_PERIOD, UNKNOWN_LIFETIME, Refresh, refresh_after
+from thinconsumer.sasl.refresh import LEAST_PERIOD, Refresh, refresh_after
 
 WALL = 1_700_000_000.0
 OPTIONS = SimpleNamespace(
@@ -56,36 +56,6 @@ def test_a_refresh_is_due_before_the_expiry(lifetime, factor, jitter, first, buf
     assert LEAST_PERIOD <= after <= lifetime
 
 
-def test_the_first_attempt_is_due_at_once_and_nothing_is_valid():
-    first = refresh()
-    assert first.is_due(0.0, WALL)
-    assert not first.is_valid(WALL)
-
-
-def test_a_credential_is_valid_until_its_expiry():
-    one = refresh()
-    one.succeeded(WALL + 100, 5.0, WALL)
-    assert one.is_valid(WALL + 99.9)
-    assert not one.is_valid(WALL + 100)
-    assert not one.is_due(5.0 + 79, WALL + 79)
-    assert one.is_due(5.0 + 86, WALL + 86)
-
-
-def test_a_credential_that_expired_during_sleep_is_due_at_once():
-    one = refresh()
-    one.succeeded(WALL + 100, 5.0, WALL)
-    assert one.is_due(6.0, WALL + 101)
-    one.failed(6.0, retriable=True)
-    assert not one.is_due(6.0, WALL + 101)
-
-
-def test_an_unknown_expiry_is_asked_for_again():
-    one = refresh()
-    one.succeeded(None, 5.0, WALL)
-    assert one.is_valid(WALL + 1e9)
-    assert one.due_at == 5.0 + UNKNOWN_LIFETIME
-
-
 def test_failures_back_off_and_keep_the_credential():
     one = refresh()
     one.succeeded(WALL + 100, 0.0, WALL)
@@ -101,23 +71,6 @@ def test_failures_back_off_and_keep_the_credential():
     assert one.has_lasted(now)
     one.succeeded(WALL + 1000, now, WALL)
     assert not one.has_lasted(now + 1000)
-
-
-def test_rejected_credentials_wait_for_the_maximum():
-    one = refresh()
-    one.failed(0.0, retriable=False)
-    assert one.due_at == 10.0
-    assert not one.has_lasted(9.9)
-    assert one.has_lasted(10.0)
-
-
-def test_a_credential_that_expires_at_once_is_not_replaced_without_end():
-    """Each attempt gives another credential that has expired by the time of the next check."""
-    one = refresh()
-    one.succeeded(WALL + 0.001, 10.0, WALL)
-    assert not one.is_valid(WALL + 0.002)
-    assert not one.is_due(10.002, WALL + 0.002)
-    assert one.is_due(10.0 + LEAST_PERIOD, WALL + LEAST_PERIOD)
 
 
 def test_a_rejected_credential_is_replaced_earlier_but_not_in_a_loop():

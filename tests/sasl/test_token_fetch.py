@@ -10,7 +10,7 @@ from thinconsumer.driver import Address, Dial, Hangup, Resolve
 from thinconsumer.errors import KafkaConnectionError
 from thinconsumer.net.selector_driver import SelectorDriver
 from thinconsumer.sasl.oidc import ClientCredentials, TokenEndpoint
-from thinconsumer.sasl.token_fetch import ADDRESSES_MAX, TokenFetch, TokenStream
+from thinconsumer.sasl.token_fetch import ADDRESSES_MAX, TokenFetch
 from thinconsumer.timers import NEVER
 
 SECRET = "c4n4ry/s3cr3t+"
@@ -201,20 +201,6 @@ def test_the_progress_names_the_stage(stage, attempt):
     assert progress() == "waiting for the response of 10.0.0.1:8080"
 
 
-def test_addresses_that_drop_packets(stage, attempt):
-    for host in ("10.0.0.1", "10.0.0.2"):
-        stage.network.black_hole(host, 8080)
-    error, took = attempt.error()
-    assert "no connection from 10.0.0.2:8080 within 2.0 s (sasl_login_connect_timeout_ms)" in str(error)
-    assert took == pytest.approx(2 * CONNECT, abs=0.1)
-
-
-def test_a_name_that_does_not_resolve(stage, attempt):
-    stage.network.names["idp.example"] = "no such host"
-    error, _ = attempt.error()
-    assert "cannot resolve the name: no such host" in str(error) and error.retriable
-
-
 def test_a_lookup_that_is_never_answered():
     fetch = TokenFetch(credentials(), CONNECT, READ, lambda: 0.0, 0.0)
     assert fetch.wake_at() == CONNECT
@@ -296,17 +282,6 @@ def test_close_hangs_up(stage, attempt):
     assert stream.buffer_updated(1, 0.0)
     stream.connection_lost(None, 0.0)
     assert str(stream.error) == "x"
-
-
-def test_a_request_that_is_sent_in_parts():
-    stream = TokenStream(credentials().exchange(), Address(2, ("10.0.0.1", 1)), 0.0)
-    assert stream.data_to_send() == ()
-    stream.connection_made(1.0)
-    request = b""
-    while chunks := stream.data_to_send():
-        request += bytes(chunks[0][:100])
-        stream.data_sent(min(100, len(chunks[0])), 1.0)
-    assert request == credentials().exchange().request
 
 
 class Handler(BaseHTTPRequestHandler):

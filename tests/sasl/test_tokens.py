@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from thinconsumer.errors import IllegalArgumentError
-from thinconsumer.sasl.tokens import TOKEN_CHARACTERS_MAX, Token, as_seconds, as_token, claims_of
+from thinconsumer.sasl.tokens import TOKEN_CHARACTERS_MAX, Token, as_token, claims_of
 
 NOW = 1_700_000_000.0
 AccessToken = namedtuple("AccessToken", ["token", "expires_on"])
@@ -143,8 +143,3 @@ def test_any_value_is_a_token_or_an_error(returned):
         return
     assert token.value
     assert token.expires_at is None or token.expires_at > NOW
-
-
-def test_seconds_are_positive_finite_numbers():
-    assert as_seconds(5) == 5.0
-    assert as_seconds(10**400) is None

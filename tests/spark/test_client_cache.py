@@ -29,23 +29,6 @@ def worker():
     return Worker()
 
 
-def test_next_task_with_the_same_options_reuses_the_client(worker):
-    assert [worker.run_task(a="1", b="2"), worker.run_task(b="2", a="1"), worker.run_task(a="1")] == [0, 0, 1]
-    assert worker.closed == []
-
-
-def test_a_borrowed_client_is_not_lent_a_second_time(worker):
-    with worker.borrow(a="1") as one, worker.borrow(a="1") as other:
-        assert [one, other] == [0, 1]
-
-
-def test_a_repeated_task_closes_the_cached_client_and_connects_anew(worker):
-    worker.run_task(a="1")
-    assert worker.run_task(a="1", fresh=True) == 1
-    assert worker.closed == [0]
-    assert worker.run_task(a="1") == 1
-
-
 def test_the_oldest_clients_beyond_the_limit_are_closed(worker):
     for number in range(CACHED_MAX + 2):
         worker.run_task(a=str(number))
@@ -58,11 +41,3 @@ def test_a_forked_child_neither_uses_nor_closes_its_parents_clients(worker):
     worker.cache._pid += 1
     assert worker.run_task(a="1") == 1
     assert worker.closed == []
-
-
-def test_the_client_of_an_interrupted_task_is_closed(worker):
-    worker.run_task()
-    with pytest.raises(KeyboardInterrupt), worker.borrow():
-        raise KeyboardInterrupt
-    assert worker.closed == [0]
-    assert worker.run_task() == 1

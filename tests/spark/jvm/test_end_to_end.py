@@ -67,11 +67,6 @@ def test_sql_finds_the_format_and_columns_can_be_left_out(kafka_topic):
     assert [bytes(row.value) for row in frame.collect()] == [b"a", b"b"]
 
 
-def test_wrong_options_fail_load_with_a_suggestion(kafka_topic):
-    with pytest.raises(Exception, match=r"did you mean 'startingOffsets'\?"):
-        kafka_topic.read(startingOffset="earliest")
-
-
 def test_available_now_reads_limited_batches_and_restarts_from_the_checkpoint(kafka_topic):
     k = kafka_topic
     k.create(2)
@@ -87,64 +82,6 @@ def test_available_now_reads_limited_batches_and_restarts_from_the_checkpoint(ka
     assert sorted(row[1:] for row in rows) == [(1, n) for n in range(50, 55)]
     last = max((k.folder / "checkpoint" / "offsets").glob("[0-9]*"), key=lambda path: int(path.name))
     assert json.loads(last.read_text().splitlines()[-1]) == {k.topic: {"0": 50, "1": 55}}
-
-
-def test_a_stream_reads_added_partitions_from_their_start(kafka_topic):
-    k = kafka_topic
-    k.create(1)
-    k.produce([b"a"])
-    name = f"m_{k.topic}"
-    query = k.follow(name, startingOffsets="earliest")
-
-    def seen():
-        query.processAllAvailable()
-        return [(r.partition, r.offset) for r in k.session.table(name).orderBy("partition", "offset").collect()]
-
-    try:
-        assert seen() == [(0, 0)]
-        k.produce([b"b"])
-        assert seen() == [(0, 0), (0, 1)]
-        k.broker.expand(k.topic, 2)
-        k.produce([b"x", b"y"], 1)
-        assert seen() == [(0, 0), (0, 1), (1, 0), (1, 1)]
-        progress = query.lastProgress["sources"][0]
-        assert not HAS_LIMITS or json.loads(progress["latestOffset"]) == {k.topic: {"0": 2, "1": 2}}
-    finally:
-        query.stop()
-
-
-def test_a_child_is_read_after_its_parent_on_topics_with_ordered_delivery(kafka_topic):
-    """The keys of partition 1 were in partition 0 up to offset 8."""
-    k = kafka_topic
-    k.create(1, {"enable.ordered.delivery": "true"})
-    k.produce([b"v"] * 8)
-    k.broker.expand(k.topic, 2)
-    while k.broker.leader((k.topic, 1)) < 0:
-        pass
-    k.produce([b"v"] * 4, 1)
-    parent, child = [(0, n) for n in range(8)], [(1, n) for n in range(4)]
-    rows: list = []
-
-    def keep(batch, number):
-        rows.extend((number, row.partition, row.offset) for row in batch.collect())
-
-    limits = {"maxOffsetsPerTrigger": "6"} if HAS_LIMITS else {}
-    stream = k.stream(startingOffsets="earliest", **limits).writeStream.foreachBatch(keep)
-
-    def run():
-        rows.clear()
-        query = stream.start()
-        try:
-            query.processAllAvailable()
-        finally:
-            query.stop()
-
-    k.patiently(run)
-    batches = [sorted(row[1:] for row in rows if row[0] == number) for number in range(rows[-1][0] + 1)]
-    assert batches == ([parent[:6], parent[6:], child] if HAS_LIMITS else [parent, child])
-    ends = json.dumps({k.topic: {"0": 7, "1": -1}})
-    assert [row[3:5] for row in k.rows(endingOffsets=ends)] == parent[:7]
-    assert [row[3:5] for row in k.rows()] == parent + child
 
 
 def test_the_first_batch_is_repeated_unchanged(kafka_topic):
@@ -191,26 +128,6 @@ def test_read_committed_reads_only_committed_transactions(kafka_topic):
         assert [row.offset for row in k.rows(**committed)] == [0, 4]
     finally:
         producer.close()
-
-
-@pytest.mark.parametrize("fails", ["true", "false"])
-def test_records_deleted_past_the_checkpoint_are_data_loss(kafka_topic, fails):
-    k = kafka_topic
-    k.create(1)
-    k.produce([b"v"] * 4)
-    rows: list = []
-    k.available(rows, startingOffsets="earliest")
-    for _ in range(3):
-        k.produce([b"v"] * 10)
-    k.broker.delete_records((k.topic, 0), 24)
-    rows.clear()
-    if fails == "true":
-        with pytest.raises(Exception, match=rf"{k.topic}-0 \[4, 24\): deleted; the log begins at 24"):
-            k.available(rows, failOnDataLoss=fails)
-        assert rows == []
-    else:
-        k.available(rows, failOnDataLoss=fails)
-        assert sorted(row[2] for row in rows) == list(range(24, 34))
 
 
 @pytest.mark.skipif(pyspark.__version__ < "4.1", reason="PySpark 4.0 plans each action on a frame anew")

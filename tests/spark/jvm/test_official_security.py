@@ -21,7 +21,8 @@ from realkafka.security import CLIENTS, MODULES, USERS
 
 pytestmark = pytest.mark.real
 
-OFFICIAL, OURS = SOURCES = ("kafka", "thinconsumer")
+OURS = "thinconsumer"
+SOURCES = ("kafka", OURS)
 HANDLER = "org.apache.kafka.common.security.oauthbearer.secured.OAuthBearerLoginCallbackHandler"
 
 
@@ -194,12 +195,3 @@ def test_both_refuse_a_wrong_password(secured):
         with pytest.raises(Exception, match=r"(?i)authentication|credentials") as error:
             secured.rows(source, topic, {**options, **more})
         assert "wrong-secret" not in str(error.value)
-
-
-def test_a_trust_store_of_javas_own_format_is_refused_with_the_command_that_converts_it(secured, tmp_path):
-    store = tmp_path / "truststore.jks"
-    store.write_bytes(b"\xfe\xed\xfe\xed\0\0\0\2")
-    options = {**secured.login("PLAIN"), "kafka.ssl.truststore.location": str(store)}
-    for given in (options, {**options, "kafka.ssl.truststore.type": "JKS"}):
-        with pytest.raises(Exception, match="keytool -importkeystore"):
-            secured.rows(OURS, "t", given)

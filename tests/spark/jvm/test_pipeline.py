@@ -119,9 +119,6 @@ class Shop:
         time.sleep(0.002)  # timestamps, which order the prices, are milliseconds
         self._broker.produce(f"{self._prefix}.products", [NewRecord(value, product.encode())], partition)
 
-    def expand(self, partitions: int) -> None:
-        self._broker.expand(f"{self._prefix}.products", partitions)
-
     def order(self, product: str) -> bytes:
         number = next(self._numbers)
         order = {"number": number, "product": product, "quantity": 2, "at": f"2026-01-05T09:00:{number:02}.000+00:00"}
@@ -164,17 +161,6 @@ def shop(spark, broker, tmp_path):
     yield Shop(job, spark, broker, tmp_path)
     for query in spark.streams.active:
         query.stop()
-
-
-def test_the_last_price_counts_after_an_expansion_of_the_topic(shop):
-    """It may be in another partition than the ones before, at a lower offset."""
-    for cents in (1, 2, 3, 100):
-        shop.price("green tea", cents)
-    shop.expand(2)
-    shop.price("green tea", 120, partition=1)
-    shop.order("green tea")
-    [row] = shop.rows()
-    assert (row["category"], row["cents"]) == ("tea", 240)
 
 
 def test_products_and_prices_that_come_while_the_job_runs_count(shop):

@@ -76,11 +76,6 @@ def test_tasks_of_a_worker_reuse_a_producer(sink, spark, broker):
     assert len(sink.records()) == 80
 
 
-def test_the_topic_comes_from_the_column(sink, spark):
-    sink.write(spark.createDataFrame([(sink.kafka.topic, b"v")], "topic string, value binary"), topic=None)
-    assert sink.values() == [b"v"]
-
-
 def test_wrong_columns_options_and_modes_fail_before_the_first_row(sink, spark):
     good = spark.createDataFrame([("v",)], "value string")
     with pytest.raises(Exception, match="column 'value' is of type bigint, but must be string or binary"):
@@ -92,12 +87,6 @@ def test_wrong_columns_options_and_modes_fail_before_the_first_row(sink, spark):
     with pytest.raises(Exception, match="Append"):
         sink.write(good, mode="errorifexists")
     assert sink.values() == []
-
-
-def test_the_error_of_a_task_names_the_partition(sink, spark):
-    frame = spark.createDataFrame([("v", 7)], "value string, partition int")
-    with pytest.raises(Exception, match=rf"{sink.kafka.topic}-7: not acknowledged within .* has 2 partitions"):
-        sink.write(frame, **{"kafka.delivery.timeout.ms": "2000"})
 
 
 def test_a_stream_is_written_and_restarts_from_its_checkpoint(sink, spark, broker, tmp_path):
