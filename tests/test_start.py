@@ -71,8 +71,8 @@ def test_the_group_is_loaded_by_the_first_consumer_with_a_group(stages):
 def test_messages_of_groups_are_loaded_with_the_group(stages):
     without = {name.removeprefix("thinconsumer.wire.") for name in stages[CONSUMER][0] if ".wire." in name}
     assert without == {
-        "api_versions", "current_leader", "decoding", "encoding", "error_codes", "extensions", "fetch", "header",
-        "list_offsets", "message", "metadata", "offset_for_leader_epoch", "primitives", "sasl_handshake", "schema",
+        "api_versions", "decoding", "encoding", "error_codes", "extensions", "fetch", "header",
+        "list_offsets", "message", "metadata", "offset_for_leader_epoch", "primitives", "sasl", "schema",
         "source",
     }  # fmt: skip
 

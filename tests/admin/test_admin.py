@@ -22,12 +22,10 @@ from thinconsumer.errors import (
     UnknownTopicOrPartitionError,
 )
 from thinconsumer.types import OffsetAndMetadata
-from thinconsumer.wire.consumer_group_describe import ConsumerGroupDescribeRequest
-from thinconsumer.wire.create_topics import CreateTopicsRequest
-from thinconsumer.wire.delete_topics import DeleteTopicsRequest
-from thinconsumer.wire.describe_groups import DescribeGroupsRequest
 from thinconsumer.wire.error_codes import Code
+from thinconsumer.wire.groups import ConsumerGroupDescribeRequest, DescribeGroupsRequest
 from thinconsumer.wire.metadata import MetadataRequest
+from thinconsumer.wire.topics import CreateTopicsRequest, DeleteTopicsRequest
 
 
 def test_create_topics_returns_a_result_for_each(world):

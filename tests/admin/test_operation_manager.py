@@ -12,17 +12,22 @@ from thinconsumer.errors import (
     KafkaError,
     KafkaTimeoutError,
 )
-from thinconsumer.wire.consumer_group_describe import ConsumerGroupDescribeRequest
-from thinconsumer.wire.create_partitions import CreatePartitionsRequest
-from thinconsumer.wire.create_topics import CreateTopicsRequest, CreateTopicsResponse
-from thinconsumer.wire.delete_groups import DeleteGroupsRequest
-from thinconsumer.wire.delete_topics import DeleteTopicsRequest
-from thinconsumer.wire.describe_groups import DescribeGroupsRequest
 from thinconsumer.wire.error_codes import BY_CODE, Code
 from thinconsumer.wire.find_coordinator import FindCoordinatorRequest
-from thinconsumer.wire.list_groups import ListGroupsRequest
+from thinconsumer.wire.groups import (
+    ConsumerGroupDescribeRequest,
+    DeleteGroupsRequest,
+    DescribeGroupsRequest,
+    ListGroupsRequest,
+)
 from thinconsumer.wire.metadata import MetadataRequest
 from thinconsumer.wire.offset_fetch import OffsetFetchRequest
+from thinconsumer.wire.topics import (
+    CreatePartitionsRequest,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+    DeleteTopicsRequest,
+)
 
 #: The API of each call, and the call.
 CALLS = {

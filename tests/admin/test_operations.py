@@ -5,9 +5,7 @@ import pytest
 from thinconsumer import TopicPartition
 from thinconsumer.admin import CLASSIC, CONSUMER, GroupDescription, MemberDescription, NewTopic, operations
 from thinconsumer.admin.operations import KeyResult
-from thinconsumer.wire import consumer_group_describe as consumers
-from thinconsumer.wire import consumer_protocol
-from thinconsumer.wire import describe_groups as classic
+from thinconsumer.wire import consumer_protocol, groups
 
 OPERATIONS = {
     "create topics": (operations.CREATE_TOPICS, {"a": NewTopic(2, 1), "b": NewTopic(1, 1, configs={"x": "1"})}),
@@ -49,16 +47,15 @@ def test_an_empty_response_has_no_key(name, version):
 
 def assignment(*topics):
     rows = [
-        consumers.DescribedTopicPartitions(topic_id=bytes(16), topic_name=name, partitions=list(n))
-        for name, *n in topics
+        groups.DescribedTopicPartitions(topic_id=bytes(16), topic_name=name, partitions=list(n)) for name, *n in topics
     ]
-    return consumers.DescribedAssignment(topic_partitions=rows)
+    return groups.DescribedAssignment(topic_partitions=rows)
 
 
 @pytest.mark.parametrize(("number", "member_type"), [(-1, ""), (0, CLASSIC), (1, CONSUMER), (7, "")])
 def test_a_consumer_group_is_described_with_epochs_and_targets(number, member_type):
-    plain = consumers.DescribedConsumerMember(member_id="n", subscribed_topic_regex="")
-    member = consumers.DescribedConsumerMember(
+    plain = groups.DescribedConsumerMember(member_id="n", subscribed_topic_regex="")
+    member = groups.DescribedConsumerMember(
         member_id="m",
         instance_id="i",
         rack_id="r1",
@@ -71,7 +68,7 @@ def test_a_consumer_group_is_described_with_epochs_and_targets(number, member_ty
         target_assignment=assignment(("b", 0), ("a", 2)),
         member_type=number,
     )
-    group = consumers.DescribedConsumerGroup(
+    group = groups.DescribedConsumerGroup(
         group_id="g",
         group_state="Reconciling",
         group_epoch=6,
@@ -79,7 +76,7 @@ def test_a_consumer_group_is_described_with_epochs_and_targets(number, member_ty
         assignor_name="uniform",
         members=[member, plain],
     )
-    (found,) = operations.DESCRIBE_GROUPS.read(consumers.ConsumerGroupDescribeResponse(groups=[group]), 1)
+    (found,) = operations.DESCRIBE_GROUPS.read(groups.ConsumerGroupDescribeResponse(groups=[group]), 1)
     described = MemberDescription(
         "m",
         "i",
@@ -117,13 +114,13 @@ def test_a_consumer_group_is_described_with_epochs_and_targets(number, member_ty
 def test_bytes_of_classic_members_are_decoded_if_they_are_of_consumers(
     protocol_type, metadata, assigned, topics, partitions
 ):
-    member = classic.DescribedGroupMember(
+    member = groups.DescribedGroupMember(
         member_id="m", client_id="c", client_host="/h", member_metadata=metadata, member_assignment=assigned
     )
-    group = classic.DescribedGroup(
+    group = groups.DescribedGroup(
         group_id="g", group_state="Stable", protocol_type=protocol_type, protocol_data="range", members=[member]
     )
-    (found,) = operations.DESCRIBE_CLASSIC_GROUPS.read(classic.DescribeGroupsResponse(groups=[group]), 6)
+    (found,) = operations.DESCRIBE_CLASSIC_GROUPS.read(groups.DescribeGroupsResponse(groups=[group]), 6)
     (described,) = found.value.members
     rack = "r1" if topics else None
     assert described == MemberDescription("m", None, "c", "/h", CLASSIC, rack, None, topics, None, partitions, None)

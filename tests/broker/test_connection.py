@@ -111,7 +111,7 @@ def test_silence_disconnect_and_delay_rules(new_cluster, client_of):
 
 def test_disconnect_after_lets_the_request_take_effect(new_cluster, client_of):
     """The request takes effect and only its response is lost, which clients' retries must handle."""
-    from thinconsumer.wire.create_topics import CreatableTopic, CreateTopicsRequest
+    from thinconsumer.wire.topics import CreatableTopic, CreateTopicsRequest
 
     cluster = new_cluster(1)
     cluster.on("CreateTopics", Disconnect(after=True), times=1)

@@ -25,8 +25,7 @@ from thinconsumer.wire.partition_leader_epochs import (
     PartitionLeaderEpochsForPartitionsRequest,
     PartitionLeaderEpochsTopic,
 )
-from thinconsumer.wire.sasl_authenticate import SaslAuthenticateRequest
-from thinconsumer.wire.sasl_handshake import SaslHandshakeRequest
+from thinconsumer.wire.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 from thinconsumer_testing.broker.cluster import Cluster
 from thinconsumer_testing.broker.security import ListenerSecurity
 from thinconsumer_testing.broker.server import EmbeddedBroker

@@ -6,9 +6,9 @@ import pytest
 
 from thinconsumer.errors import IllegalStateError
 from thinconsumer.types import TopicPartition
-from thinconsumer.wire.consumer_group_describe import ConsumerGroupDescribeRequest
 from thinconsumer.wire.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from thinconsumer.wire.find_coordinator import FindCoordinatorRequest
+from thinconsumer.wire.groups import ConsumerGroupDescribeRequest
 from thinconsumer.wire.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from thinconsumer.wire.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
 from thinconsumer_testing.broker.cluster import Cluster

@@ -12,8 +12,7 @@ from thinconsumer.errors import IllegalArgumentError
 from thinconsumer.wire.fetch import FetchPartition, FetchRequest, FetchTopic
 from thinconsumer.wire.header import encode_request
 from thinconsumer.wire.metadata import MetadataRequest
-from thinconsumer.wire.sasl_authenticate import SaslAuthenticateRequest
-from thinconsumer.wire.sasl_handshake import SaslHandshakeRequest
+from thinconsumer.wire.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 from thinconsumer_testing.broker.server import EmbeddedBroker
 
 trustme = pytest.importorskip("trustme")

@@ -11,8 +11,8 @@ from thinconsumer.driver import Address, Dial, Hangup
 from thinconsumer.errors import KafkaConnectionError
 from thinconsumer.timers import NEVER, Backoff
 from thinconsumer.wire.api_versions import ApiVersion, ApiVersionsResponse
-from thinconsumer.wire.header import decode_request_header, encode_response
 from thinconsumer.wire.metadata import MetadataRequest, MetadataResponse
+from thinconsumer_testing.broker.wire.requests import decode_request_header, encode_response
 
 V4 = Address(2, ("10.0.0.1", 9092))
 REFUSED = KafkaConnectionError("kafka:9092 (10.0.0.1:9092): connection refused, while connecting")  # as net does

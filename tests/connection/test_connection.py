@@ -18,9 +18,9 @@ from thinconsumer.errors import (
 from thinconsumer.timers import NEVER
 from thinconsumer.wire.api_versions import ApiVersionsRequest
 from thinconsumer.wire.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
-from thinconsumer.wire.header import encode_response
 from thinconsumer.wire.list_offsets import ListOffsetsRequest
 from thinconsumer.wire.metadata import MetadataRequest, MetadataResponse
+from thinconsumer_testing.broker.wire.requests import encode_response
 
 READY = ConnectionState.READY
 

@@ -8,8 +8,7 @@ import pytest
 
 from thinconsumer import SaslAuthenticationFailedError, TopicPartition
 from thinconsumer.errors import KafkaError, KafkaProtocolError, UnsupportedVersionError
-from thinconsumer.wire.sasl_authenticate import SaslAuthenticateRequest
-from thinconsumer.wire.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
+from thinconsumer.wire.sasl import SaslAuthenticateRequest, SaslHandshakeRequest, SaslHandshakeResponse
 from thinconsumer_testing.broker.faults import Edit, Raw, Reply
 from thinconsumer_testing.broker.security import ListenerSecurity
 

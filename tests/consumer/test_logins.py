@@ -19,8 +19,7 @@ from thinconsumer.admin import Admin, ClientOptions
 from thinconsumer.errors import NoBrokersAvailable
 from thinconsumer.produce import Producer, ProducerSettings
 from thinconsumer.wire.error_codes import Code
-from thinconsumer.wire.sasl_authenticate import SaslAuthenticateRequest
-from thinconsumer.wire.sasl_handshake import SaslHandshakeRequest
+from thinconsumer.wire.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 from thinconsumer_testing.broker.faults import Reply
 from thinconsumer_testing.broker.security import ListenerSecurity
 

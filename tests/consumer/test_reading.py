@@ -10,12 +10,12 @@ from thinconsumer import Consumer, NoBrokersAvailable, TopicPartition
 from thinconsumer.fetch.chunks import DECODER
 from thinconsumer.testing import MemoryCluster, Network
 from thinconsumer.wire.api_versions import ApiVersionsRequest
-from thinconsumer.wire.apis import REQUESTS
 from thinconsumer.wire.fetch import FetchRequest
 from thinconsumer.wire.find_coordinator import FindCoordinatorRequest
 from thinconsumer.wire.list_offsets import ListOffsetsRequest
 from thinconsumer.wire.metadata import MetadataRequest
 from thinconsumer.wire.offset_for_leader_epoch import OffsetForLeaderEpochRequest
+from thinconsumer_testing.broker.wire.requests import REQUESTS
 
 #: Versions of the APIs for reading that brokers support, by Kafka version (from the sources of those versions).
 BROKERS = {

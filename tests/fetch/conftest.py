@@ -26,12 +26,13 @@ from thinconsumer.position_states import PositionEvent
 from thinconsumer.records.builder import NewRecord, build_batch
 from thinconsumer.types import TopicPartition
 from thinconsumer.wire import ZERO_UUID, Message
-from thinconsumer.wire.current_leader import LeaderIdAndEpoch, NodeEndpoint
 from thinconsumer.wire.fetch import (
     AbortedTransaction,
     FetchableTopicResponse,
     FetchRequest,
     FetchResponse,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
     PartitionData,
 )
 from thinconsumer.wire.list_offsets import (

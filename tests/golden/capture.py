@@ -11,6 +11,7 @@ this package, which is a test, too: a broker closes the connection on a malforme
 from __future__ import annotations
 
 import argparse
+import re
 import socket
 import struct
 import time
@@ -21,13 +22,6 @@ from typing import Any
 from thinconsumer.errors import KafkaProtocolError
 from thinconsumer.wire import (
     Message,
-    create_acls,
-    create_partitions,
-    create_topics,
-    delete_acls,
-    delete_records,
-    delete_topics,
-    describe_configs,
     fetch,
     find_coordinator,
     join_group,
@@ -39,27 +33,26 @@ from thinconsumer.wire import (
     produce,
     sync_group,
 )
-from thinconsumer.wire import add_offsets_to_txn as add_offsets
-from thinconsumer.wire import add_partitions_to_txn as add_partitions
-from thinconsumer.wire import alter_user_scram_credentials as alter_scram
 from thinconsumer.wire import consumer_group_heartbeat as consumer_heartbeat
-from thinconsumer.wire import describe_user_scram_credentials as describe_scram
 from thinconsumer.wire import offset_for_leader_epoch as epochs
-from thinconsumer.wire import txn_offset_commit as txn_commit
+from thinconsumer.wire import topics as topic_apis
 from thinconsumer.wire.api_versions import ApiVersionsRequest
-from thinconsumer.wire.apis import REQUESTS
-from thinconsumer.wire.consumer_group_describe import ConsumerGroupDescribeRequest
-from thinconsumer.wire.delete_groups import DeleteGroupsRequest
-from thinconsumer.wire.describe_acls import DescribeAclsRequest
-from thinconsumer.wire.describe_cluster import DescribeClusterRequest
-from thinconsumer.wire.describe_groups import DescribeGroupsRequest
-from thinconsumer.wire.end_txn import EndTxnRequest
+from thinconsumer.wire.groups import (
+    ConsumerGroupDescribeRequest,
+    DeleteGroupsRequest,
+    DescribeGroupsRequest,
+    ListGroupsRequest,
+)
 from thinconsumer.wire.header import decode_response_header, encode_request
 from thinconsumer.wire.heartbeat import HeartbeatRequest
 from thinconsumer.wire.init_producer_id import InitProducerIdRequest
-from thinconsumer.wire.list_groups import ListGroupsRequest
-from thinconsumer.wire.sasl_authenticate import SaslAuthenticateRequest
-from thinconsumer.wire.sasl_handshake import SaslHandshakeRequest
+from thinconsumer.wire.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
+from thinconsumer_testing.broker.wire import acls, administration, scram_credentials
+from thinconsumer_testing.broker.wire import transactions as txn
+from thinconsumer_testing.broker.wire.acls import DescribeAclsRequest
+from thinconsumer_testing.broker.wire.administration import DescribeClusterRequest
+from thinconsumer_testing.broker.wire.requests import REQUESTS
+from thinconsumer_testing.broker.wire.transactions import EndTxnRequest
 
 TOPIC = "golden"
 #: Three records, one with a header, one without a key, one without a value; made with kafka-python.
@@ -135,8 +128,8 @@ class Session:
         return answer
 
     def prepare(self) -> None:
-        topic = create_topics.CreatableTopic(name=TOPIC, num_partitions=2, replication_factor=1)
-        self.newest(create_topics.CreateTopicsRequest(topics=[topic]))
+        topic = topic_apis.CreatableTopic(name=TOPIC, num_partitions=2, replication_factor=1)
+        self.newest(topic_apis.CreateTopicsRequest(topics=[topic]))
         wanted = metadata.MetadataRequest(topics=[metadata.MetadataRequestTopic(name=TOPIC)])
         found = self.newest(wanted).topics[0]
         while found.error_code or any(partition.error_code for partition in found.partitions):
@@ -352,73 +345,73 @@ class Session:
 
     def add_partitions_to_txn(self, version: int) -> Iterator[Message]:
         producer = self.producer(f"partitions-{version}")
-        topics = [add_partitions.AddPartitionsToTxnTopic(name=TOPIC, partitions=[0, 1])]
+        topics = [txn.AddPartitionsToTxnTopic(name=TOPIC, partitions=[0, 1])]
         if version < 4:
-            yield add_partitions.AddPartitionsToTxnRequest(
+            yield txn.AddPartitionsToTxnRequest(
                 v3_and_below_transactional_id=f"partitions-{version}",
                 v3_and_below_producer_id=producer["producer_id"],
                 v3_and_below_producer_epoch=producer["producer_epoch"],
                 v3_and_below_topics=topics,
             )
             return
-        transaction = add_partitions.AddPartitionsToTxnTransaction(
+        transaction = txn.AddPartitionsToTxnTransaction(
             transactional_id=f"partitions-{version}", topics=topics, **producer
         )
-        yield add_partitions.AddPartitionsToTxnRequest(transactions=[transaction])
+        yield txn.AddPartitionsToTxnRequest(transactions=[transaction])
 
     def add_offsets_to_txn(self, version: int) -> Iterator[Message]:
         name = f"offsets-{version}"
-        yield add_offsets.AddOffsetsToTxnRequest(transactional_id=name, group_id=f"g-{name}", **self.producer(name))
+        yield txn.AddOffsetsToTxnRequest(transactional_id=name, group_id=f"g-{name}", **self.producer(name))
 
     def txn_offset_commit(self, version: int) -> Iterator[Message]:
         name = f"commit-{version}"
         producer = self.producer(name)
-        self.newest(add_offsets.AddOffsetsToTxnRequest(transactional_id=name, group_id=f"g-{name}", **producer))
-        partition = txn_commit.TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=1)
-        topic = txn_commit.TxnOffsetCommitRequestTopic(name=TOPIC, topic_id=self.topic_id, partitions=[partition])
-        yield txn_commit.TxnOffsetCommitRequest(transactional_id=name, group_id=f"g-{name}", topics=[topic], **producer)
+        self.newest(txn.AddOffsetsToTxnRequest(transactional_id=name, group_id=f"g-{name}", **producer))
+        partition = txn.TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=1)
+        topic = txn.TxnOffsetCommitRequestTopic(name=TOPIC, topic_id=self.topic_id, partitions=[partition])
+        yield txn.TxnOffsetCommitRequest(transactional_id=name, group_id=f"g-{name}", topics=[topic], **producer)
 
     def end_txn(self, version: int) -> Iterator[Message]:
         name = f"end-{version}"
         producer = self.producer(name)
-        self.newest(add_offsets.AddOffsetsToTxnRequest(transactional_id=name, group_id=f"g-{name}", **producer))
+        self.newest(txn.AddOffsetsToTxnRequest(transactional_id=name, group_id=f"g-{name}", **producer))
         yield EndTxnRequest(transactional_id=name, committed=True, **producer)
 
     def create_topics(self, version: int) -> Iterator[Message]:
-        config = create_topics.CreatableTopicConfig(name="retention.ms", value="60000")
-        new = create_topics.CreatableTopic(
+        config = topic_apis.CreatableTopicConfig(name="retention.ms", value="60000")
+        new = topic_apis.CreatableTopic(
             name=f"made-{version}", num_partitions=1, replication_factor=1, configs=[config]
         )
-        again = create_topics.CreatableTopic(name=TOPIC, num_partitions=1, replication_factor=1)
-        yield create_topics.CreateTopicsRequest(topics=[new, again])
+        again = topic_apis.CreatableTopic(name=TOPIC, num_partitions=1, replication_factor=1)
+        yield topic_apis.CreateTopicsRequest(topics=[new, again])
 
     def create_partitions(self, version: int) -> Iterator[Message]:
         topics = [
-            create_partitions.CreatePartitionsTopic(name=name, count=count, assignments=None)
+            topic_apis.CreatePartitionsTopic(name=name, count=count, assignments=None)
             for name, count in (("made-5", version + 2), ("missing", 1))
         ]
-        yield create_partitions.CreatePartitionsRequest(topics=topics, timeout_ms=5000)
+        yield topic_apis.CreatePartitionsRequest(topics=topics, timeout_ms=5000)
 
     def delete_topics(self, version: int) -> Iterator[Message]:
         names = [f"made-{version}", "missing"]
-        states = [delete_topics.DeleteTopicState(name=name) for name in names]
+        states = [topic_apis.DeleteTopicState(name=name) for name in names]
         if version < 6:
-            yield delete_topics.DeleteTopicsRequest(topic_names=names, timeout_ms=5000)
+            yield topic_apis.DeleteTopicsRequest(topic_names=names, timeout_ms=5000)
         else:
-            yield delete_topics.DeleteTopicsRequest(topics=states, timeout_ms=5000)
+            yield topic_apis.DeleteTopicsRequest(topics=states, timeout_ms=5000)
 
     def delete_records(self, version: int) -> Iterator[Message]:
-        partitions = [delete_records.DeleteRecordsPartition(partition_index=index, offset=0) for index in (0, 9)]
-        topic = delete_records.DeleteRecordsTopic(name=TOPIC, partitions=partitions)
-        yield delete_records.DeleteRecordsRequest(topics=[topic], timeout_ms=5000)
+        partitions = [administration.DeleteRecordsPartition(partition_index=index, offset=0) for index in (0, 9)]
+        topic = administration.DeleteRecordsTopic(name=TOPIC, partitions=partitions)
+        yield administration.DeleteRecordsRequest(topics=[topic], timeout_ms=5000)
 
     def describe_configs(self, version: int) -> Iterator[Message]:
         keys = ["retention.ms", "cleanup.policy"]
         resources = [
-            describe_configs.DescribeConfigsResource(resource_type=2, resource_name=name, configuration_keys=keys)
+            administration.DescribeConfigsResource(resource_type=2, resource_name=name, configuration_keys=keys)
             for name in (TOPIC, "missing")
         ]
-        yield describe_configs.DescribeConfigsRequest(resources=resources, include_synonyms=version >= 1)
+        yield administration.DescribeConfigsRequest(resources=resources, include_synonyms=version >= 1)
 
     def describe_cluster(self, version: int) -> Iterator[Message]:
         yield DescribeClusterRequest()
@@ -432,19 +425,19 @@ class Session:
         yield SaslAuthenticateRequest(auth_bytes=b"\0user\0password")
 
     def alter_user_scram_credentials(self, version: int) -> Iterator[Message]:
-        set_one = alter_scram.ScramCredentialUpsertion(
+        set_one = scram_credentials.ScramCredentialUpsertion(
             name="alice", mechanism=1, iterations=4096, salt=b"salt", salted_password=bytes(32)
         )
-        missing = alter_scram.ScramCredentialDeletion(name="missing", mechanism=2)
-        yield alter_scram.AlterUserScramCredentialsRequest(deletions=[missing], upsertions=[set_one])
+        missing = scram_credentials.ScramCredentialDeletion(name="missing", mechanism=2)
+        yield scram_credentials.AlterUserScramCredentialsRequest(deletions=[missing], upsertions=[set_one])
 
     def describe_user_scram_credentials(self, version: int) -> Iterator[Message]:
-        users = [describe_scram.UserName(name=name) for name in ("alice", "missing")]
-        yield describe_scram.DescribeUserScramCredentialsRequest(users=users)
-        yield describe_scram.DescribeUserScramCredentialsRequest(users=None)
+        users = [scram_credentials.UserName(name=name) for name in ("alice", "missing")]
+        yield scram_credentials.DescribeUserScramCredentialsRequest(users=users)
+        yield scram_credentials.DescribeUserScramCredentialsRequest(users=None)
 
     def create_acls(self, version: int) -> Iterator[Message]:
-        allowed = create_acls.AclCreation(
+        allowed = acls.AclCreation(
             resource_type=2,
             resource_name=f"topic-{version}",
             resource_pattern_type=4,
@@ -453,14 +446,14 @@ class Session:
             operation=3,
             permission_type=3,
         )
-        invalid = create_acls.AclCreation(resource_type=2, principal="alice", host="*", operation=3, permission_type=3)
-        yield create_acls.CreateAclsRequest(creations=[allowed, invalid])
+        invalid = acls.AclCreation(resource_type=2, principal="alice", host="*", operation=3, permission_type=3)
+        yield acls.CreateAclsRequest(creations=[allowed, invalid])
 
     def delete_acls(self, version: int) -> Iterator[Message]:
         # The ACL that create_acls has added in this version; pattern type 1 matches literal and prefixed patterns.
         names = (f"topic-{version}", "missing")
         filters = [
-            delete_acls.DeleteAclsFilter(
+            acls.DeleteAclsFilter(
                 resource_type_filter=2,
                 resource_name_filter=name,
                 pattern_type_filter=1,
@@ -471,7 +464,7 @@ class Session:
             )
             for name in names
         ]
-        yield delete_acls.DeleteAclsRequest(filters=filters)
+        yield acls.DeleteAclsRequest(filters=filters)
 
     def describe_acls(self, version: int) -> Iterator[Message]:
         self.newest(next(self.create_acls(9)))
@@ -518,9 +511,12 @@ def capture(folder: Path, address: str) -> None:
     broker = Broker(address)
     session = Session(broker)
     session.prepare()
-    by_module = {request.__module__.rsplit(".", 1)[1]: request for request in REQUESTS.values()}
-    for name in dict.fromkeys(["create_topics", "produce", *sorted(by_module)]):
-        request, writer = by_module[name], Writer(folder, name)
+    by_name = {
+        re.sub(r"(?<!^)(?=[A-Z])", "_", request.__name__.removesuffix("Request")).lower(): request
+        for request in REQUESTS.values()
+    }
+    for name in dict.fromkeys(["create_topics", "produce", *sorted(by_name)]):
+        request, writer = by_name[name], Writer(folder, name)
         for version in session.range(request) if hasattr(Session, name) else ():
             for message in getattr(session, name)(version):
                 writer.ask(broker, message, version)

@@ -12,8 +12,8 @@ from thinconsumer.errors import KafkaConnectionError, UnsupportedVersionError
 from thinconsumer.group.assignment_check import AssignmentCheck
 from thinconsumer.group.identity import Identity
 from thinconsumer.timers import NEVER
-from thinconsumer.wire.describe_groups import DescribedGroup, DescribedGroupMember, DescribeGroupsResponse
 from thinconsumer.wire.error_codes import Code
+from thinconsumer.wire.groups import DescribedGroup, DescribedGroupMember, DescribeGroupsResponse
 
 ME = Identity("g", 5, "me")
 NOTHING = "not compared"

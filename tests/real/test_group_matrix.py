@@ -22,13 +22,13 @@ from realkafka.produce import SteadyProducer
 
 from thinconsumer import Consumer
 from thinconsumer.errors import CommitFailedError, FencedInstanceIdError, KafkaError
-from thinconsumer.wire.apis import REQUESTS
 from thinconsumer.wire.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from thinconsumer.wire.error_codes import Code
 from thinconsumer.wire.find_coordinator import FindCoordinatorRequest
-from thinconsumer.wire.header import decode_request_header, decode_response_header, encode_response
+from thinconsumer.wire.header import decode_response_header
 from thinconsumer.wire.metadata import MetadataRequest
 from thinconsumer_testing.broker.apis import APIS
+from thinconsumer_testing.broker.wire.requests import REQUESTS, decode_request_header, encode_response
 
 PARTITIONS = 3
 RESET, LOST, SILENCE = "reset", "answer lost", "silence"

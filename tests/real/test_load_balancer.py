@@ -6,8 +6,9 @@ from proving import filling
 from proving.proxy import Proxy
 
 from thinconsumer import Consumer, TopicPartition
-from thinconsumer.wire.header import decode_response_header, encode_response
+from thinconsumer.wire.header import decode_response_header
 from thinconsumer.wire.metadata import MetadataRequest, MetadataResponse
+from thinconsumer_testing.broker.wire.requests import encode_response
 
 
 def test_a_program_that_pauses_sends_nothing_into_a_forgotten_connection(kafka, new_topic, record_property):

@@ -33,8 +33,8 @@ from thinconsumer.errors import (
 )
 from thinconsumer.wire.error_codes import Code
 from thinconsumer.wire.fetch import FetchRequest, FetchResponse
-from thinconsumer.wire.header import encode_response
-from thinconsumer.wire.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
+from thinconsumer.wire.sasl import SaslAuthenticateRequest, SaslAuthenticateResponse
+from thinconsumer_testing.broker.wire.requests import encode_response
 
 SCRAMS = ["SCRAM-SHA-256", "SCRAM-SHA-512"]
 LOGINS = [(listener, mechanism) for listener in ("LOGIN", "SECURE") for mechanism in ("PLAIN", *SCRAMS)]

@@ -19,10 +19,14 @@ from thinconsumer.sasl.oauthbearer import OAuthBearer
 from thinconsumer.sasl.plain import Plain
 from thinconsumer.sasl.scram import Scram
 from thinconsumer.wire.api_versions import ApiVersion, ApiVersionsResponse
-from thinconsumer.wire.header import decode_request_header, encode_response
 from thinconsumer.wire.heartbeat import HeartbeatResponse
-from thinconsumer.wire.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
-from thinconsumer.wire.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
+from thinconsumer.wire.sasl import (
+    SaslAuthenticateRequest,
+    SaslAuthenticateResponse,
+    SaslHandshakeRequest,
+    SaslHandshakeResponse,
+)
+from thinconsumer_testing.broker.wire.requests import decode_request_header, encode_response
 
 SECRET = "hush-hush-1"
 AGREED = SaslHandshakeResponse(mechanisms=["PLAIN", "OAUTHBEARER"])

@@ -19,8 +19,7 @@ from thinconsumer.errors import (
 from thinconsumer.sasl.aws_credentials import LoadedCredentials
 from thinconsumer.sasl.login_manager import LoginManager
 from thinconsumer.timers import NEVER
-from thinconsumer.wire.sasl_authenticate import SaslAuthenticateResponse
-from thinconsumer.wire.sasl_handshake import SaslHandshakeResponse
+from thinconsumer.wire.sasl import SaslAuthenticateResponse, SaslHandshakeResponse
 
 SECRET = "c4n4ry/s3cr3t+"
 HOST = "b-1.x.abc.c2.kafka.eu-west-1.amazonaws.com"

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from thinconsumer.wire import Message, Struct
-from thinconsumer.wire.apis import REQUESTS
 from thinconsumer.wire.extensions import FIRST_API_KEY, FIRST_TAG
 from thinconsumer.wire.schema import Primitive, WireField, wire_fields
+from thinconsumer_testing.broker.wire.requests import REQUESTS
 
 #: Whether a test module judges messages by Kafka's definitions, which lack the additions of ``wire.extensions``.
 BY_KAFKA = "JUDGED_BY_KAFKA"

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from thinconsumer.wire import ZERO_UUID, Message, Struct
-from thinconsumer.wire.apis import REQUESTS
 from thinconsumer.wire.error_codes import Code
 from thinconsumer.wire.extensions import FIRST_API_KEY, FIRST_ERROR_CODE, FIRST_TAG
 from thinconsumer.wire.schema import NEVER, Primitive, WireField, parse_versions, wire_fields
+from thinconsumer_testing.broker.wire.requests import REQUESTS
 
 JUDGED_BY_KAFKA = True
 FACTS = json.loads((Path(__file__).parent / "kafka_messages.json").read_text())

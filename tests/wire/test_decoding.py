@@ -12,7 +12,7 @@ from thinconsumer.wire import Message
 from thinconsumer.wire.api_versions import ApiVersion, ApiVersionsResponse
 from thinconsumer.wire.fetch import FetchableTopicResponse, FetchResponse, LeaderIdAndEpoch, NodeEndpoint, PartitionData
 from thinconsumer.wire.find_coordinator import FindCoordinatorResponse
-from thinconsumer.wire.list_groups import ListGroupsResponse
+from thinconsumer.wire.groups import ListGroupsResponse
 from thinconsumer.wire.metadata import MetadataResponse, MetadataResponsePartition, MetadataResponseTopic
 from thinconsumer.wire.primitives import uvarint
 

@@ -1,5 +1,6 @@
 """Frames recorded from real brokers, decoded and encoded again byte for byte; see ``tests/golden/README.md``."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -8,12 +9,18 @@ import pytest
 
 from thinconsumer.wire import Message
 from thinconsumer.wire.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from thinconsumer.wire.apis import REQUESTS
 from thinconsumer.wire.error_codes import Code
-from thinconsumer.wire.header import decode_request_header, decode_response_header, encode_request, encode_response
+from thinconsumer.wire.header import decode_response_header, encode_request
+from thinconsumer_testing.broker.wire.requests import REQUESTS, decode_request_header, encode_response
 
 GOLDEN = Path(__file__).parent.parent / "golden"
-BY_MODULE = {request.__module__.rsplit(".", 1)[1]: request for request in REQUESTS.values()}
+
+
+def snake(request: type[Message]) -> str:
+    return re.sub(r"(?<!^)(?=[A-Z])", "_", request.__name__.removesuffix("Request")).lower()
+
+
+BY_NAME = {snake(request): request for request in REQUESTS.values()}
 REFUSED = "api_versions_refused"
 FILES = sorted(path for path in GOLDEN.glob("kafka-*/*.txt") if path.stem != REFUSED)
 
@@ -25,7 +32,7 @@ def exchanges(path: Path) -> Iterator[tuple[int, bytes, bytes]]:
 
 
 def responses(folder: str, api: str, version: int) -> list[Any]:
-    request = BY_MODULE[api]
+    request = BY_NAME[api]
     found = []
     for captured, _, frame in exchanges(GOLDEN / folder / f"{api}.txt"):
         if captured == version:
@@ -37,7 +44,7 @@ def responses(folder: str, api: str, version: int) -> list[Any]:
 @pytest.mark.parametrize("path", FILES, ids=[f"{path.parent.name}/{path.stem}" for path in FILES])
 def test_recorded_frames_survive_a_round_trip(path: Path) -> None:
     """Encoding yields Java's bytes, tagged fields and compact lengths included."""
-    request = BY_MODULE[path.stem]
+    request = BY_NAME[path.stem]
     for version, asked, answered in exchanges(path):
         header = decode_request_header(asked)
         assert header[:4] == (request.API_KEY, version, 7, "golden")
@@ -56,7 +63,7 @@ def test_every_version_has_a_recorded_exchange() -> None:
         request = REQUESTS.get(key.api_key)
         if request is None:
             continue
-        name = request.__module__.rsplit(".", 1)[1]
+        name = snake(request)
         captured = {
             version
             for folder in ("kafka-4.3.0", "kafka-3.9.1")

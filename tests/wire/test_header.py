@@ -4,8 +4,9 @@ import pytest
 
 from thinconsumer.errors import IllegalArgumentError, KafkaProtocolError
 from thinconsumer.wire.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from thinconsumer.wire.header import decode_request_header, decode_response_header, encode_request, encode_response
+from thinconsumer.wire.header import decode_response_header, encode_request
 from thinconsumer.wire.heartbeat import HeartbeatRequest, HeartbeatResponse
+from thinconsumer_testing.broker.wire.requests import decode_request_header, encode_response
 
 BODY = HeartbeatRequest(group_id="g")
 

@@ -13,21 +13,30 @@ from ..failures import Scope
 from ..linear_hashing import PartitionCounts
 from ..types import OffsetAndMetadata, PartitionInfo, TopicPartition
 from ..wire import Message, consumer_protocol
-from ..wire.consumer_group_describe import (
+from ..wire.error_codes import Code, to_error
+from ..wire.groups import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,
+    DeleteGroupsRequest,
     DescribedConsumerMember,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+    ListGroupsRequest,
+    ListGroupsResponse,
 )
-from ..wire.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
-from ..wire.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest, CreateTopicsResponse
-from ..wire.delete_groups import DeleteGroupsRequest
-from ..wire.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from ..wire.describe_groups import DescribedGroupMember as ClassicMember
-from ..wire.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
-from ..wire.error_codes import Code, to_error
-from ..wire.list_groups import ListGroupsRequest, ListGroupsResponse
+from ..wire.groups import DescribedGroupMember as ClassicMember
 from ..wire.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse, MetadataResponseTopic
 from ..wire.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchResponse
+from ..wire.topics import (
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreatePartitionsRequest,
+    CreatePartitionsTopic,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+    DeleteTopicsRequest,
+    DeleteTopicState,
+)
 from .results import (
     CLASSIC,
     CONSUMER,

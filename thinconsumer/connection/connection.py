@@ -32,7 +32,7 @@ from ..timers import NEVER
 from ..wire import Message
 from ..wire.error_codes import Code
 from ..wire.header import decode_response_header, encode_request
-from ..wire.sasl_handshake import SaslHandshakeRequest
+from ..wire.sasl import SaslHandshakeRequest
 from . import negotiate
 from .authenticate import Login, NewLogin, is_logged_out
 from .framing import SIZE_BYTES, Frame, Frames, TlsAnswerError

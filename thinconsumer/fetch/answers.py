@@ -21,9 +21,8 @@ from ..records.disorder import usable
 from ..timers import LEAST_PAUSE, Backoff, Random, SharedJitter
 from ..types import Node, TopicPartition
 from ..wire import ZERO_UUID
-from ..wire.current_leader import NodeEndpoint
 from ..wire.error_codes import Code, to_error
-from ..wire.fetch import FetchResponse, PartitionData
+from ..wire.fetch import FetchResponse, NodeEndpoint, PartitionData
 from .buffer import Buffer, Fetched, Frame
 from .planner import Asked, Planner
 from .second import SecondFetch

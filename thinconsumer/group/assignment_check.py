@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 from ..connection.request import Answer, Request
 from ..failures import Action
 from ..timers import NEVER, Random
-from ..wire.describe_groups import DescribedGroup, DescribeGroupsRequest
 from ..wire.error_codes import Code
+from ..wire.groups import DescribedGroup, DescribeGroupsRequest
 from .coordinator import Coordinator
 from .coordinator_requests import CoordinatorRequests
 from .identity import Identity

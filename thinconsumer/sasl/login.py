@@ -11,8 +11,7 @@ from typing import NoReturn
 from ..errors import BrokerResponseError, KafkaProtocolError
 from ..wire import Message
 from ..wire.error_codes import Code, to_error
-from ..wire.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
-from ..wire.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
+from ..wire.sasl import SaslAuthenticateRequest, SaslAuthenticateResponse, SaslHandshakeRequest, SaslHandshakeResponse
 from .mechanism import Mechanism, authentication_failed, shown
 
 #: Maximum number of messages that the client sends. Kerberos needs at most five; a hostile server could go on forever,

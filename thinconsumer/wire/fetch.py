@@ -9,9 +9,24 @@ and newer leaders; version 13 names topics by id (KIP-516); version 15 moves the
 
 from __future__ import annotations
 
-from .current_leader import LeaderIdAndEpoch, NodeEndpoint
 from .message import Message
 from .schema import Records, Struct, array, int8, int16, int32, int64, record_bytes, string, struct, uuid
+
+
+class LeaderIdAndEpoch(Struct):
+    """The partition's current leader and its epoch; -1 when the broker does not report them."""
+
+    leader_id: int = int32("0+", default=-1)
+    leader_epoch: int = int32("0+", default=-1)
+
+
+class NodeEndpoint(Struct):
+    """The address of a broker that the same response names as the leader of a partition."""
+
+    node_id: int = int32("0+")
+    host: str = string("0+")
+    port: int = int32("0+")
+    rack: str | None = string("0+", nullable="0+", default=None)
 
 
 class FetchEpochEndOffset(Struct):

@@ -9,7 +9,7 @@ topics by id (KIP-516). Brokers from 4.0 on advertise versions 0 to 2 for old li
 
 from __future__ import annotations
 
-from .current_leader import LeaderIdAndEpoch, NodeEndpoint
+from .fetch import LeaderIdAndEpoch, NodeEndpoint
 from .message import Message
 from .schema import Records, Struct, array, int16, int32, int64, record_bytes, string, struct, uuid
 

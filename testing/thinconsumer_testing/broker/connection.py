@@ -17,7 +17,6 @@ from thinconsumer.garbage_collection import garbage_collection_paused
 from thinconsumer.wire import Message
 from thinconsumer.wire.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
 from thinconsumer.wire.error_codes import Code
-from thinconsumer.wire.header import RequestHeader, decode_request_header, encode_response
 from thinconsumer.wire.produce import ProduceRequest
 
 from .call import Api, ApiCall
@@ -26,6 +25,7 @@ from .login.authenticator import RECEIVE_MAX, Admission, Authenticator
 from .login.exchange import LoginFailedError
 from .schedule import Timer
 from .security import ANONYMOUS
+from .wire.requests import RequestHeader, decode_request_header, encode_response
 
 if TYPE_CHECKING:
     from .node import BrokerNode

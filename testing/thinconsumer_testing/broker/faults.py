@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from thinconsumer.errors import IllegalArgumentError
 from thinconsumer.wire import Message
-from thinconsumer.wire.apis import REQUESTS
 from thinconsumer.wire.error_codes import Code
+
+from .wire.requests import REQUESTS
 
 if TYPE_CHECKING:
     from .call import Api, ApiCall

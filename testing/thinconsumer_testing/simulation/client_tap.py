@@ -13,11 +13,10 @@ from typing import NamedTuple
 from thinconsumer.driver import Stream
 from thinconsumer.errors import KafkaConnectionError
 from thinconsumer.wire import Message
-from thinconsumer.wire.apis import REQUESTS
 from thinconsumer.wire.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from thinconsumer.wire.fetch import FetchRequest
 from thinconsumer.wire.find_coordinator import FindCoordinatorRequest
-from thinconsumer.wire.header import decode_request_header, decode_response_header
+from thinconsumer.wire.header import decode_response_header
 from thinconsumer.wire.heartbeat import HeartbeatRequest
 from thinconsumer.wire.join_group import JoinGroupRequest
 from thinconsumer.wire.leave_group import LeaveGroupRequest
@@ -26,9 +25,10 @@ from thinconsumer.wire.metadata import MetadataRequest
 from thinconsumer.wire.offset_commit import OffsetCommitRequest
 from thinconsumer.wire.offset_fetch import OffsetFetchRequest
 from thinconsumer.wire.offset_for_leader_epoch import OffsetForLeaderEpochRequest
-from thinconsumer.wire.sasl_authenticate import SaslAuthenticateRequest
-from thinconsumer.wire.sasl_handshake import SaslHandshakeRequest
+from thinconsumer.wire.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 from thinconsumer.wire.sync_group import SyncGroupRequest
+
+from ..broker.wire.requests import REQUESTS, decode_request_header
 
 SIZE = 4
 #: The keys of the APIs that group members use with their coordinator.

@@ -10,16 +10,28 @@ from typing import Any, NamedTuple
 from thinconsumer import Consumer
 from thinconsumer.errors import KafkaConnectionError
 from thinconsumer.records.builder import NewRecord, build_batch
-from thinconsumer.wire.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
-from thinconsumer.wire.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
-from thinconsumer.wire.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
-from thinconsumer.wire.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
-from thinconsumer.wire.delete_topics import DeleteTopicsRequest
-from thinconsumer.wire.end_txn import EndTxnRequest
 from thinconsumer.wire.error_codes import BY_CODE, Code
 from thinconsumer.wire.find_coordinator import FindCoordinatorRequest
 from thinconsumer.wire.init_producer_id import InitProducerIdRequest
 from thinconsumer.wire.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from thinconsumer.wire.topics import (
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreatePartitionsRequest,
+    CreatePartitionsTopic,
+    CreateTopicsRequest,
+    DeleteTopicsRequest,
+)
+from thinconsumer_testing.broker.wire.administration import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsTopic,
+)
+from thinconsumer_testing.broker.wire.transactions import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnTopic,
+    EndTxnRequest,
+)
 
 from .asking import Asker
 

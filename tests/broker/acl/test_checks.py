@@ -4,22 +4,29 @@ from typing import Any
 
 from thinconsumer.records.builder import NewRecord, build_batch
 from thinconsumer.wire import ZERO_UUID
-from thinconsumer.wire.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
-from thinconsumer.wire.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
-from thinconsumer.wire.create_topics import CreatableTopic, CreateTopicsRequest
-from thinconsumer.wire.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from thinconsumer.wire.describe_cluster import DescribeClusterRequest
-from thinconsumer.wire.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
-from thinconsumer.wire.describe_groups import DescribeGroupsRequest
 from thinconsumer.wire.error_codes import Code
 from thinconsumer.wire.fetch import FetchPartition, FetchRequest, FetchTopic
+from thinconsumer.wire.groups import DescribeGroupsRequest, ListGroupsRequest
 from thinconsumer.wire.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-from thinconsumer.wire.list_groups import ListGroupsRequest
 from thinconsumer.wire.metadata import MetadataRequest, MetadataRequestTopic
 from thinconsumer.wire.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from thinconsumer.wire.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from thinconsumer.wire.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from thinconsumer.wire.topics import (
+    CreatableTopic,
+    CreatePartitionsRequest,
+    CreatePartitionsTopic,
+    CreateTopicsRequest,
+    DeleteTopicsRequest,
+    DeleteTopicState,
+)
 from thinconsumer_testing.broker.acl.authorizer import STANDARD_AUTHORIZER
+from thinconsumer_testing.broker.wire.administration import (
+    DescribeClusterRequest,
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+)
+from thinconsumer_testing.broker.wire.transactions import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
 
 ALICE = "User:alice"
 TOPIC, GROUP = Code.TOPIC_AUTHORIZATION_FAILED, Code.GROUP_AUTHORIZATION_FAILED

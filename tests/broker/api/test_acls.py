@@ -6,12 +6,16 @@ from typing import Any
 
 import pytest
 
-from thinconsumer.wire.create_acls import AclCreation, CreateAclsRequest
-from thinconsumer.wire.delete_acls import DeleteAclsFilter, DeleteAclsRequest
-from thinconsumer.wire.describe_acls import DescribeAclsRequest
 from thinconsumer.wire.error_codes import Code
 from thinconsumer_testing.broker.acl.authorizer import STANDARD_AUTHORIZER
 from thinconsumer_testing.broker.acl.control import RECORDS_MAX
+from thinconsumer_testing.broker.wire.acls import (
+    AclCreation,
+    CreateAclsRequest,
+    DeleteAclsFilter,
+    DeleteAclsRequest,
+    DescribeAclsRequest,
+)
 
 VERSIONS = (1, 2, 3)
 TOPIC, GROUP, CLUSTER = 2, 3, 4

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from thinconsumer.wire.api_versions import ApiVersionsRequest
-from thinconsumer.wire.consumer_group_describe import ConsumerGroupDescribeRequest
 from thinconsumer.wire.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from thinconsumer.wire.error_codes import Code
+from thinconsumer.wire.groups import ConsumerGroupDescribeRequest
 from thinconsumer_testing.broker.acl.authorizer import STANDARD_AUTHORIZER
 
 NOT_ASKED = -(2**31)

@@ -2,12 +2,8 @@
 
 import pytest
 
-from thinconsumer.wire.create_partitions import (
-    CreatePartitionsAssignment,
-    CreatePartitionsRequest,
-    CreatePartitionsTopic,
-)
 from thinconsumer.wire.error_codes import Code
+from thinconsumer.wire.topics import CreatePartitionsAssignment, CreatePartitionsRequest, CreatePartitionsTopic
 from thinconsumer_testing.broker.api.create_partitions import API
 
 

@@ -2,13 +2,13 @@
 
 import pytest
 
-from thinconsumer.wire.create_topics import (
+from thinconsumer.wire.error_codes import BY_CODE, Code
+from thinconsumer.wire.topics import (
     CreatableReplicaAssignment,
     CreatableTopic,
     CreatableTopicConfig,
     CreateTopicsRequest,
 )
-from thinconsumer.wire.error_codes import BY_CODE, Code
 from thinconsumer_testing.broker.api.create_topics import API
 from thinconsumer_testing.broker.controller import CONTROLLER
 

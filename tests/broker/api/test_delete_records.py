@@ -3,9 +3,13 @@
 import pytest
 
 from thinconsumer.types import TopicPartition
-from thinconsumer.wire.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from thinconsumer.wire.error_codes import Code
 from thinconsumer_testing.broker.api.delete_records import API
+from thinconsumer_testing.broker.wire.administration import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsTopic,
+)
 
 TP = TopicPartition("t", 0)
 

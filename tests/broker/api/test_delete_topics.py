@@ -3,8 +3,8 @@
 import pytest
 
 from thinconsumer.wire import ZERO_UUID
-from thinconsumer.wire.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from thinconsumer.wire.error_codes import Code
+from thinconsumer.wire.topics import DeleteTopicsRequest, DeleteTopicState
 from thinconsumer_testing.broker.api.delete_topics import API
 
 

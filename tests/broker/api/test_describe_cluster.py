@@ -2,9 +2,9 @@
 
 import pytest
 
-from thinconsumer.wire.describe_cluster import DescribeClusterRequest
 from thinconsumer.wire.error_codes import Code
 from thinconsumer_testing.broker.api.describe_cluster import API
+from thinconsumer_testing.broker.wire.administration import DescribeClusterRequest
 
 
 @pytest.mark.parametrize("version", range(API.lowest, API.highest + 1))

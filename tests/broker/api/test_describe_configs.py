@@ -2,9 +2,9 @@
 
 import pytest
 
-from thinconsumer.wire.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from thinconsumer.wire.error_codes import Code
 from thinconsumer_testing.broker.api.describe_configs import API
+from thinconsumer_testing.broker.wire.administration import DescribeConfigsRequest, DescribeConfigsResource
 
 TOPIC, BROKER, LOGGER, METRICS, GROUP = 2, 4, 8, 16, 32
 

@@ -5,12 +5,10 @@ from typing import Any
 import pytest
 
 from thinconsumer.wire import Message
-from thinconsumer.wire.delete_groups import DeleteGroupsRequest
-from thinconsumer.wire.describe_groups import DescribeGroupsRequest
+from thinconsumer.wire.groups import DeleteGroupsRequest, DescribeGroupsRequest, ListGroupsRequest
 from thinconsumer.wire.heartbeat import HeartbeatRequest
 from thinconsumer.wire.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from thinconsumer.wire.leave_group import LeaveGroupRequest, MemberIdentity
-from thinconsumer.wire.list_groups import ListGroupsRequest
 from thinconsumer.wire.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from thinconsumer.wire.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from thinconsumer_testing.broker.apis import APIS

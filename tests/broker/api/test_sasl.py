@@ -8,8 +8,7 @@ from thinconsumer.broker import Delay, Edit, ListenerSecurity, Reply
 from thinconsumer.wire.api_versions import ApiVersionsRequest
 from thinconsumer.wire.error_codes import Code
 from thinconsumer.wire.metadata import MetadataRequest
-from thinconsumer.wire.sasl_authenticate import SaslAuthenticateRequest
-from thinconsumer.wire.sasl_handshake import SaslHandshakeRequest
+from thinconsumer.wire.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 from thinconsumer_testing.broker.login.authenticator import RECEIVE_MAX
 
 HELLO = ApiVersionsRequest(client_software_name="tester", client_software_version="1")

@@ -8,17 +8,17 @@ import random
 import pytest
 
 from thinconsumer.broker import ListenerSecurity
-from thinconsumer.wire.alter_user_scram_credentials import (
-    AlterUserScramCredentialsRequest,
-    ScramCredentialDeletion,
-    ScramCredentialUpsertion,
-)
-from thinconsumer.wire.describe_user_scram_credentials import DescribeUserScramCredentialsRequest, UserName
 from thinconsumer.wire.error_codes import Code
-from thinconsumer.wire.sasl_authenticate import SaslAuthenticateRequest
-from thinconsumer.wire.sasl_handshake import SaslHandshakeRequest
+from thinconsumer.wire.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 from thinconsumer_testing.broker.cluster import Cluster
 from thinconsumer_testing.broker.directory import ClusterDirectory
+from thinconsumer_testing.broker.wire.scram_credentials import (
+    AlterUserScramCredentialsRequest,
+    DescribeUserScramCredentialsRequest,
+    ScramCredentialDeletion,
+    ScramCredentialUpsertion,
+    UserName,
+)
 
 MECHANISMS = ("SCRAM-SHA-256", "SCRAM-SHA-512")
 SECURITY = ListenerSecurity("SASL_PLAINTEXT", sasl_enabled_mechanisms=MECHANISMS, users={"alice": "alice-secret"})

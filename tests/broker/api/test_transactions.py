@@ -5,13 +5,6 @@ from types import SimpleNamespace
 import pytest
 
 from thinconsumer.types import TopicPartition
-from thinconsumer.wire.add_offsets_to_txn import AddOffsetsToTxnRequest
-from thinconsumer.wire.add_partitions_to_txn import (
-    AddPartitionsToTxnRequest,
-    AddPartitionsToTxnTopic,
-    AddPartitionsToTxnTransaction,
-)
-from thinconsumer.wire.end_txn import EndTxnRequest
 from thinconsumer.wire.error_codes import Code
 from thinconsumer.wire.init_producer_id import InitProducerIdRequest
 from thinconsumer_testing.broker.apis import APIS
@@ -19,6 +12,13 @@ from thinconsumer_testing.broker.call import ApiCall
 from thinconsumer_testing.broker.config import BrokerConfig
 from thinconsumer_testing.broker.group.hashing import partition_for
 from thinconsumer_testing.broker.image import ClusterImage
+from thinconsumer_testing.broker.wire.transactions import (
+    AddOffsetsToTxnRequest,
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTransaction,
+    EndTxnRequest,
+)
 
 INIT = InitProducerIdRequest(transactional_id="t", transaction_timeout_ms=60_000)
 ADD_OFFSETS = AddOffsetsToTxnRequest(transactional_id="t", producer_id=7, producer_epoch=3, group_id="billing")

@@ -7,16 +7,16 @@ import pytest
 
 from thinconsumer.types import TopicPartition
 from thinconsumer.wire.error_codes import Code
-from thinconsumer.wire.txn_offset_commit import (
-    TxnOffsetCommitRequest,
-    TxnOffsetCommitRequestPartition,
-    TxnOffsetCommitRequestTopic,
-)
 from thinconsumer_testing.broker.api.txn_offset_commit import API
 from thinconsumer_testing.broker.call import ApiCall
 from thinconsumer_testing.broker.config import BrokerConfig
 from thinconsumer_testing.broker.image import ClusterImage, PartitionImage, TopicImage
 from thinconsumer_testing.broker.schedule import Schedule
+from thinconsumer_testing.broker.wire.transactions import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
 
 VERSIONS = range(API.lowest, API.highest + 1)
 

@@ -17,11 +17,6 @@ from thinconsumer.wire.leave_group import MemberIdentity
 from thinconsumer.wire.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from thinconsumer.wire.offset_fetch import OffsetFetchRequestGroup, OffsetFetchRequestTopics
 from thinconsumer.wire.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
-from thinconsumer.wire.txn_offset_commit import (
-    TxnOffsetCommitRequest,
-    TxnOffsetCommitRequestPartition,
-    TxnOffsetCommitRequestTopic,
-)
 from thinconsumer_testing.broker.config import BrokerConfig, TopicConfig
 from thinconsumer_testing.broker.group.coordinator import OFFSETS_TOPIC, GroupCoordinator
 from thinconsumer_testing.broker.group.group import ClassicGroup
@@ -30,6 +25,11 @@ from thinconsumer_testing.broker.group.shard import GroupCoordinatorShard
 from thinconsumer_testing.broker.image import ClusterImage, PartitionImage, TopicImage
 from thinconsumer_testing.broker.log.log import Log
 from thinconsumer_testing.broker.schedule import Schedule, Timer
+from thinconsumer_testing.broker.wire.transactions import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
 
 WALL_TIME = 1_700_000_000.0
 GROUP = "billing"

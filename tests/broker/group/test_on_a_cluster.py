@@ -7,8 +7,6 @@ from typing import Any
 import pytest
 
 from thinconsumer.types import TopicPartition
-from thinconsumer.wire.add_offsets_to_txn import AddOffsetsToTxnRequest
-from thinconsumer.wire.end_txn import EndTxnRequest
 from thinconsumer.wire.find_coordinator import FindCoordinatorRequest
 from thinconsumer.wire.heartbeat import HeartbeatRequest
 from thinconsumer.wire.init_producer_id import InitProducerIdRequest
@@ -16,12 +14,14 @@ from thinconsumer.wire.join_group import JoinGroupRequest, JoinGroupRequestProto
 from thinconsumer.wire.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from thinconsumer.wire.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
 from thinconsumer.wire.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
-from thinconsumer.wire.txn_offset_commit import (
+from thinconsumer_testing.broker.group.hashing import partition_for
+from thinconsumer_testing.broker.wire.transactions import (
+    AddOffsetsToTxnRequest,
+    EndTxnRequest,
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
-from thinconsumer_testing.broker.group.hashing import partition_for
 
 GROUP = "billing"
 

@@ -2,7 +2,6 @@
 
 import pytest
 
-from thinconsumer.wire.alter_user_scram_credentials import ScramCredentialDeletion, ScramCredentialUpsertion
 from thinconsumer.wire.error_codes import Code
 from thinconsumer_testing.broker.login.scram_credentials import (
     ITERATIONS_MAX,
@@ -13,6 +12,7 @@ from thinconsumer_testing.broker.login.scram_credentials import (
     credential_from_json,
     credential_to_json,
 )
+from thinconsumer_testing.broker.wire.scram_credentials import ScramCredentialDeletion, ScramCredentialUpsertion
 
 
 def upsertion(name="alice", mechanism=1, iterations=ITERATIONS_MIN, salt=b"salt", salted_password=b"s" * 32):

@@ -5,22 +5,23 @@ import pytest
 from thinconsumer.records.batch import ControlType
 from thinconsumer.records.builder import NewRecord, build_batch
 from thinconsumer.types import TopicPartition
-from thinconsumer.wire.add_offsets_to_txn import AddOffsetsToTxnRequest
-from thinconsumer.wire.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
-from thinconsumer.wire.end_txn import EndTxnRequest
 from thinconsumer.wire.error_codes import Code
 from thinconsumer.wire.find_coordinator import FindCoordinatorRequest
 from thinconsumer.wire.init_producer_id import InitProducerIdRequest
 from thinconsumer.wire.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
 from thinconsumer.wire.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from thinconsumer.wire.txn_offset_commit import (
+from thinconsumer_testing.broker.controller import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+from thinconsumer_testing.broker.group.hashing import partition_for
+from thinconsumer_testing.broker.txn.states import TransactionState
+from thinconsumer_testing.broker.wire.transactions import (
+    AddOffsetsToTxnRequest,
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnTopic,
+    EndTxnRequest,
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
-from thinconsumer_testing.broker.controller import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
-from thinconsumer_testing.broker.group.hashing import partition_for
-from thinconsumer_testing.broker.txn.states import TransactionState
 
 ID = "payments"
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)

@@ -4,29 +4,10 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from thinconsumer.wire import Message
-from thinconsumer.wire.add_offsets_to_txn import AddOffsetsToTxnRequest
-from thinconsumer.wire.add_partitions_to_txn import (
-    AddPartitionsToTxnRequest,
-    AddPartitionsToTxnTopic,
-    AddPartitionsToTxnTransaction,
-)
-from thinconsumer.wire.alter_user_scram_credentials import AlterUserScramCredentialsRequest, ScramCredentialDeletion
-from thinconsumer.wire.consumer_group_describe import ConsumerGroupDescribeRequest
 from thinconsumer.wire.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
-from thinconsumer.wire.create_acls import AclCreation, CreateAclsRequest
-from thinconsumer.wire.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
-from thinconsumer.wire.create_topics import CreatableTopic, CreateTopicsRequest
-from thinconsumer.wire.delete_acls import DeleteAclsFilter, DeleteAclsRequest
-from thinconsumer.wire.delete_groups import DeleteGroupsRequest
-from thinconsumer.wire.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
-from thinconsumer.wire.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from thinconsumer.wire.describe_acls import DescribeAclsRequest
-from thinconsumer.wire.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
-from thinconsumer.wire.describe_groups import DescribeGroupsRequest
-from thinconsumer.wire.describe_user_scram_credentials import DescribeUserScramCredentialsRequest, UserName
-from thinconsumer.wire.end_txn import EndTxnRequest
 from thinconsumer.wire.fetch import FetchPartition, FetchRequest, FetchTopic, ReplicaState
 from thinconsumer.wire.find_coordinator import FindCoordinatorRequest
+from thinconsumer.wire.groups import ConsumerGroupDescribeRequest, DeleteGroupsRequest, DescribeGroupsRequest
 from thinconsumer.wire.heartbeat import HeartbeatRequest
 from thinconsumer.wire.init_producer_id import InitProducerIdRequest
 from thinconsumer.wire.leave_group import LeaveGroupRequest, MemberIdentity
@@ -46,7 +27,40 @@ from thinconsumer.wire.offset_for_leader_epoch import (
 )
 from thinconsumer.wire.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from thinconsumer.wire.sync_group import SyncGroupRequest
-from thinconsumer.wire.txn_offset_commit import (
+from thinconsumer.wire.topics import (
+    CreatableTopic,
+    CreatePartitionsRequest,
+    CreatePartitionsTopic,
+    CreateTopicsRequest,
+    DeleteTopicsRequest,
+    DeleteTopicState,
+)
+from thinconsumer_testing.broker.wire.acls import (
+    AclCreation,
+    CreateAclsRequest,
+    DeleteAclsFilter,
+    DeleteAclsRequest,
+    DescribeAclsRequest,
+)
+from thinconsumer_testing.broker.wire.administration import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsTopic,
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+)
+from thinconsumer_testing.broker.wire.scram_credentials import (
+    AlterUserScramCredentialsRequest,
+    DescribeUserScramCredentialsRequest,
+    ScramCredentialDeletion,
+    UserName,
+)
+from thinconsumer_testing.broker.wire.transactions import (
+    AddOffsetsToTxnRequest,
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTransaction,
+    EndTxnRequest,
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,

@@ -8,22 +8,23 @@ from dataclasses import is_dataclass
 from typing import Any
 
 from thinconsumer.wire import Message
-from thinconsumer.wire.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
-from thinconsumer.wire.create_acls import AclCreation, CreateAclsRequest
-from thinconsumer.wire.create_topics import CreatableTopic, CreateTopicsRequest
-from thinconsumer.wire.delete_acls import DeleteAclsFilter, DeleteAclsRequest
-from thinconsumer.wire.delete_groups import DeleteGroupsRequest
-from thinconsumer.wire.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from thinconsumer.wire.describe_acls import DescribeAclsRequest
-from thinconsumer.wire.describe_cluster import DescribeClusterRequest
-from thinconsumer.wire.describe_groups import DescribeGroupsRequest
+from thinconsumer.wire.groups import DeleteGroupsRequest, DescribeGroupsRequest, ListGroupsRequest
 from thinconsumer.wire.init_producer_id import InitProducerIdRequest
 from thinconsumer.wire.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-from thinconsumer.wire.list_groups import ListGroupsRequest
 from thinconsumer.wire.metadata import MetadataRequest, MetadataRequestTopic
 from thinconsumer.wire.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from thinconsumer.wire.schema import wire_fields
+from thinconsumer.wire.topics import CreatableTopic, CreateTopicsRequest, DeleteTopicsRequest, DeleteTopicState
 from thinconsumer_testing.broker.acl.bindings import AclBinding, AclFilter, acl_bindings
+from thinconsumer_testing.broker.wire.acls import (
+    AclCreation,
+    CreateAclsRequest,
+    DeleteAclsFilter,
+    DeleteAclsRequest,
+    DescribeAclsRequest,
+)
+from thinconsumer_testing.broker.wire.administration import DescribeClusterRequest
+from thinconsumer_testing.broker.wire.transactions import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
 
 from . import acl_needs
 from .acl_needs import EVERYTHING

@@ -4,25 +4,29 @@ from typing import Any
 
 from thinconsumer.wire import ZERO_UUID
 from thinconsumer.wire.api_versions import ApiVersionsRequest
-from thinconsumer.wire.create_partitions import (
-    CreatePartitionsAssignment,
-    CreatePartitionsRequest,
-    CreatePartitionsTopic,
-)
-from thinconsumer.wire.create_topics import (
-    CreatableReplicaAssignment,
-    CreatableTopic,
-    CreatableTopicConfig,
-    CreateTopicsRequest,
-)
-from thinconsumer.wire.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
-from thinconsumer.wire.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from thinconsumer.wire.describe_cluster import DescribeClusterRequest
-from thinconsumer.wire.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from thinconsumer.wire.init_producer_id import InitProducerIdRequest
 from thinconsumer.wire.list_offsets import ListOffsetsRequest
 from thinconsumer.wire.metadata import MetadataRequest, MetadataRequestTopic
+from thinconsumer.wire.topics import (
+    CreatableReplicaAssignment,
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreatePartitionsAssignment,
+    CreatePartitionsRequest,
+    CreatePartitionsTopic,
+    CreateTopicsRequest,
+    DeleteTopicsRequest,
+    DeleteTopicState,
+)
 from thinconsumer_testing.broker.apis import APIS
+from thinconsumer_testing.broker.wire.administration import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsTopic,
+    DescribeClusterRequest,
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+)
 
 from .scripts import batch, fill, script
 from .talk import Line, World

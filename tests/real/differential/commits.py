@@ -2,8 +2,7 @@
 
 from typing import Any
 
-from thinconsumer.wire.delete_groups import DeleteGroupsRequest
-from thinconsumer.wire.delete_topics import DeleteTopicsRequest
+from thinconsumer.wire.groups import DeleteGroupsRequest
 from thinconsumer.wire.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from thinconsumer.wire.offset_fetch import (
     OffsetFetchRequest,
@@ -11,6 +10,7 @@ from thinconsumer.wire.offset_fetch import (
     OffsetFetchRequestTopic,
     OffsetFetchRequestTopics,
 )
+from thinconsumer.wire.topics import DeleteTopicsRequest
 
 from .groups import Member, describe, listed, stable
 from .scripts import script

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from thinconsumer.wire.consumer_group_describe import ConsumerGroupDescribeRequest
 from thinconsumer.wire.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
-from thinconsumer.wire.list_groups import ListGroupsRequest
+from thinconsumer.wire.groups import ConsumerGroupDescribeRequest, ListGroupsRequest
 
 from .acls import ALICE, deny_by_default, grant, revoke
 from .consumer_groups import WITH_REGEXES, ConsumerMember, alone, known_topic

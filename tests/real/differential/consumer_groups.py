@@ -5,11 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from thinconsumer.wire import ZERO_UUID
-from thinconsumer.wire.consumer_group_describe import ConsumerGroupDescribeRequest
+from thinconsumer.wire import topics as topic_apis
 from thinconsumer.wire.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions
-from thinconsumer.wire.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
-from thinconsumer.wire.delete_groups import DeleteGroupsRequest
-from thinconsumer.wire.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from thinconsumer.wire.groups import ConsumerGroupDescribeRequest, DeleteGroupsRequest
 from thinconsumer.wire.heartbeat import HeartbeatRequest
 from thinconsumer.wire.leave_group import LeaveGroupRequest, MemberIdentity
 from thinconsumer.wire.sync_group import SyncGroupRequest
@@ -371,12 +369,12 @@ def a_topic_that_changes(world: World) -> None:
     described(world, group, about="created")
     member.beat("owned", owned={name: [0]})
     line = world.connect()
-    rows = [CreatePartitionsTopic(name=name, count=3, assignments=None)]
-    line.send(CreatePartitionsRequest(topics=rows, timeout_ms=5000), 3).quiet_answer()
+    rows = [topic_apis.CreatePartitionsTopic(name=name, count=3, assignments=None)]
+    line.send(topic_apis.CreatePartitionsRequest(topics=rows, timeout_ms=5000), 3).quiet_answer()
     member.until(member.epoch + 1)
     member.beat("all owned", owned={name: [0, 1, 2]})
     described(world, group, about="grown")
-    deleted = DeleteTopicsRequest(topics=[DeleteTopicState(name=name)], timeout_ms=5000)
+    deleted = topic_apis.DeleteTopicsRequest(topics=[DeleteTopicState(name=name)], timeout_ms=5000)
     line.send(deleted, 6).quiet_answer()
     while (answer := member.line.send(member.say(), member.version).quiet_answer()).assignment is None:
         world.wait(0.05)

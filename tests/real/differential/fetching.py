@@ -2,8 +2,12 @@
 
 from typing import Any
 
-from thinconsumer.wire.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from thinconsumer.wire.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
+from thinconsumer_testing.broker.wire.administration import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsTopic,
+)
 
 from .scripts import batch, fetch, fetch_of, fill, produce, script
 from .talk import World
@@ -240,7 +244,7 @@ def fetch_as_replica_or_debugger(world: World) -> None:
 @script
 def fetch_while_a_topic_goes(world: World) -> None:
     """A waiting fetch when its topic is deleted."""
-    from thinconsumer.wire.delete_topics import DeleteTopicsRequest
+    from thinconsumer.wire.topics import DeleteTopicsRequest
 
     topic = world.topic()
     reader = Reader(world, topic)

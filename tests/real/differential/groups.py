@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from thinconsumer.wire.delete_groups import DeleteGroupsRequest
-from thinconsumer.wire.describe_groups import DescribeGroupsRequest
 from thinconsumer.wire.find_coordinator import FindCoordinatorRequest
+from thinconsumer.wire.groups import DeleteGroupsRequest, DescribeGroupsRequest, ListGroupsRequest
 from thinconsumer.wire.heartbeat import HeartbeatRequest
 from thinconsumer.wire.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from thinconsumer.wire.leave_group import LeaveGroupRequest, MemberIdentity
-from thinconsumer.wire.list_groups import ListGroupsRequest
 from thinconsumer.wire.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 
 from .scripts import script

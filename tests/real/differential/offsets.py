@@ -1,12 +1,16 @@
 """Scripts of looking offsets up: by time, at both ends, by epoch."""
 
 from thinconsumer.records.builder import NewRecord, build_batch
-from thinconsumer.wire.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from thinconsumer.wire.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from thinconsumer.wire.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
+)
+from thinconsumer_testing.broker.wire.administration import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsTopic,
 )
 
 from .scripts import batch, fill, script

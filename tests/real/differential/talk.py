@@ -18,20 +18,19 @@ from typing import Any
 
 from thinconsumer.wire import Message
 from thinconsumer.wire.api_versions import ApiVersionsRequest
-from thinconsumer.wire.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
-from thinconsumer.wire.end_txn import EndTxnRequest
 from thinconsumer.wire.find_coordinator import FindCoordinatorRequest
 from thinconsumer.wire.header import decode_response_header, encode_request
 from thinconsumer.wire.init_producer_id import InitProducerIdRequest
 from thinconsumer.wire.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from thinconsumer.wire.metadata import MetadataRequest, MetadataRequestTopic
 from thinconsumer.wire.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
-from thinconsumer.wire.sasl_authenticate import SaslAuthenticateRequest
-from thinconsumer.wire.sasl_handshake import SaslHandshakeRequest
+from thinconsumer.wire.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
+from thinconsumer.wire.topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from thinconsumer_testing.broker.acl.authorizer import STANDARD_AUTHORIZER
 from thinconsumer_testing.broker.cluster import Cluster
 from thinconsumer_testing.broker.config import BrokerConfig
 from thinconsumer_testing.broker.security import ListenerSecurity
+from thinconsumer_testing.broker.wire.transactions import EndTxnRequest
 
 from .normal import Normal
 

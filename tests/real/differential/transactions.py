@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from thinconsumer.wire.add_offsets_to_txn import AddOffsetsToTxnRequest
-from thinconsumer.wire.add_partitions_to_txn import (
-    AddPartitionsToTxnRequest,
-    AddPartitionsToTxnTopic,
-    AddPartitionsToTxnTransaction,
-)
-from thinconsumer.wire.end_txn import EndTxnRequest
 from thinconsumer.wire.init_producer_id import InitProducerIdRequest
 from thinconsumer.wire.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from thinconsumer.wire.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
 from thinconsumer.wire.produce import ProduceRequest
-from thinconsumer.wire.txn_offset_commit import (
+from thinconsumer_testing.broker.wire.transactions import (
+    AddOffsetsToTxnRequest,
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTransaction,
+    EndTxnRequest,
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from thinconsumer.wire.sasl_authenticate import SaslAuthenticateRequest
+from thinconsumer.wire.sasl import SaslAuthenticateRequest
 from thinconsumer_testing.broker.call import ApiCall
 from thinconsumer_testing.broker.security import ListenerSecurity
 from thinconsumer_testing.simulation.world import World

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 
 from thinconsumer.wire.api_versions import ApiVersionsRequest
 from thinconsumer.wire.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
-from thinconsumer.wire.describe_groups import DescribeGroupsRequest
 from thinconsumer.wire.error_codes import Code
 from thinconsumer.wire.fetch import FetchRequest
 from thinconsumer.wire.find_coordinator import FindCoordinatorRequest
+from thinconsumer.wire.groups import DescribeGroupsRequest
 from thinconsumer.wire.heartbeat import HeartbeatRequest
 from thinconsumer.wire.join_group import JoinGroupRequest
 from thinconsumer.wire.leave_group import LeaveGroupRequest

@@ -5,9 +5,10 @@ import struct
 import pytest
 
 from thinconsumer.driver import Address, Dial, Hangup
-from thinconsumer.wire.describe_groups import DescribeGroupsRequest
-from thinconsumer.wire.header import encode_request, encode_response
+from thinconsumer.wire.groups import DescribeGroupsRequest
+from thinconsumer.wire.header import encode_request
 from thinconsumer.wire.heartbeat import HeartbeatRequest, HeartbeatResponse
+from thinconsumer_testing.broker.wire.requests import encode_response
 from thinconsumer_testing.simulation import Simulation
 from thinconsumer_testing.simulation.client_tap import ClientTap
 from thinconsumer_testing.simulation.driver import SimDriver

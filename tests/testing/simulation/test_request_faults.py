@@ -7,13 +7,13 @@ from lab.knobs import Knobs
 from lab.request_faults import ERRORS, GROUP_ERRORS, GroupErrors, RequestFaults
 
 from thinconsumer.wire.api_versions import ApiVersionsRequest
-from thinconsumer.wire.apis import REQUESTS
 from thinconsumer.wire.error_codes import Code
 from thinconsumer.wire.fetch import FetchRequest
 from thinconsumer.wire.list_offsets import ListOffsetsRequest
 from thinconsumer.wire.metadata import MetadataRequest
 from thinconsumer.wire.offset_fetch import OffsetFetchRequest
 from thinconsumer_testing.broker.faults import Delay, Disconnect, Reply, Silence
+from thinconsumer_testing.broker.wire.requests import REQUESTS
 from thinconsumer_testing.simulation import Simulation, World
 
 KINDS = {"error_rate": Reply, "delay_rate": Delay, "silence_rate": Silence, "disconnect_rate": Disconnect}

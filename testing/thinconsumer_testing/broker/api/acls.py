@@ -7,20 +7,6 @@ three respond SECURITY_DISABLED. Version 3 adds the resource type USER. Follows 
 from collections.abc import Callable, Iterable, Sequence
 
 from thinconsumer.wire import Message
-from thinconsumer.wire.create_acls import AclCreation, AclCreationResult, CreateAclsRequest, CreateAclsResponse
-from thinconsumer.wire.delete_acls import (
-    DeleteAclsFilter,
-    DeleteAclsFilterResult,
-    DeleteAclsMatchingAcl,
-    DeleteAclsRequest,
-    DeleteAclsResponse,
-)
-from thinconsumer.wire.describe_acls import (
-    AclDescription,
-    DescribeAclsRequest,
-    DescribeAclsResource,
-    DescribeAclsResponse,
-)
 from thinconsumer.wire.error_codes import BY_CODE, Code
 
 from ..acl.bindings import AclBinding, AclFilter, AclOperation, AclPermission, PatternType, ResourceType
@@ -28,6 +14,21 @@ from ..acl.checks import needs_cluster
 from ..acl.control import RECORDS_MAX
 from ..call import Api, ApiCall, ErrorResponse, Handler
 from ..forwarding import to_controller
+from ..wire.acls import (
+    AclCreation,
+    AclCreationResult,
+    AclDescription,
+    CreateAclsRequest,
+    CreateAclsResponse,
+    DeleteAclsFilter,
+    DeleteAclsFilterResult,
+    DeleteAclsMatchingAcl,
+    DeleteAclsRequest,
+    DeleteAclsResponse,
+    DescribeAclsRequest,
+    DescribeAclsResource,
+    DescribeAclsResponse,
+)
 
 
 def _checked(

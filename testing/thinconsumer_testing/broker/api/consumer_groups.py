@@ -6,13 +6,9 @@ Follows ``KafkaApis.handleConsumerGroupHeartbeat`` and ``handleConsumerGroupDesc
 from __future__ import annotations
 
 from thinconsumer.wire import Message
-from thinconsumer.wire.consumer_group_describe import (
-    ConsumerGroupDescribeRequest,
-    ConsumerGroupDescribeResponse,
-    DescribedConsumerGroup,
-)
 from thinconsumer.wire.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from thinconsumer.wire.error_codes import Code
+from thinconsumer.wire.groups import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse, DescribedConsumerGroup
 
 from ..acl.bindings import AclOperation, ResourceType
 from ..acl.checks import authorized_operations, denied_names, is_authorized

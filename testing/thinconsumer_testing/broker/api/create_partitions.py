@@ -6,13 +6,13 @@ Follows ``ControllerApis.createPartitions`` and ``ReplicationControlManager.crea
 from collections import Counter
 
 from thinconsumer.wire import Message
-from thinconsumer.wire.create_partitions import (
+from thinconsumer.wire.error_codes import Code
+from thinconsumer.wire.topics import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
     CreatePartitionsTopic,
     CreatePartitionsTopicResult,
 )
-from thinconsumer.wire.error_codes import Code
 
 from ..acl.bindings import AclOperation, ResourceType
 from ..acl.checks import denied_names

@@ -10,14 +10,14 @@ from collections.abc import Collection
 
 from thinconsumer.errors import IllegalArgumentError
 from thinconsumer.wire import Message
-from thinconsumer.wire.create_topics import (
+from thinconsumer.wire.error_codes import BY_CODE, Code
+from thinconsumer.wire.topics import (
     CreatableTopic,
     CreatableTopicConfigs,
     CreatableTopicResult,
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
-from thinconsumer.wire.error_codes import BY_CODE, Code
 
 from ..acl.bindings import AclOperation, ResourceType
 from ..acl.checks import denied_names, is_authorized, is_authorized_on_cluster

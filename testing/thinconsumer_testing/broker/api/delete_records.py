@@ -10,12 +10,6 @@ from typing import NamedTuple
 
 from thinconsumer.types import TopicPartition
 from thinconsumer.wire import Message
-from thinconsumer.wire.delete_records import (
-    DeleteRecordsPartitionResult,
-    DeleteRecordsRequest,
-    DeleteRecordsResponse,
-    DeleteRecordsTopicResult,
-)
 from thinconsumer.wire.error_codes import Code
 
 from ..acl.bindings import AclOperation, ResourceType
@@ -23,6 +17,12 @@ from ..acl.checks import denied_names
 from ..call import Api, ApiCall
 from ..naming import is_internal
 from ..partition import PartitionReplica
+from ..wire.administration import (
+    DeleteRecordsPartitionResult,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    DeleteRecordsTopicResult,
+)
 
 TO_HIGH_WATERMARK = -1
 NO_WATERMARK = -1

@@ -8,13 +8,8 @@ from collections import Counter
 from collections.abc import Collection
 
 from thinconsumer.wire import ZERO_UUID, Message
-from thinconsumer.wire.delete_topics import (
-    DeletableTopicResult,
-    DeleteTopicsRequest,
-    DeleteTopicsResponse,
-    DeleteTopicState,
-)
 from thinconsumer.wire.error_codes import BY_CODE, Code
+from thinconsumer.wire.topics import DeletableTopicResult, DeleteTopicsRequest, DeleteTopicsResponse, DeleteTopicState
 
 from ..acl.bindings import AclOperation, ResourceType
 from ..acl.checks import denied_names, is_authorized_on_cluster

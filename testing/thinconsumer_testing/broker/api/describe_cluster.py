@@ -5,11 +5,11 @@ fenced brokers, which this broker never lists: its copy of the cluster metadata 
 """
 
 from thinconsumer.wire import Message
-from thinconsumer.wire.describe_cluster import DescribeClusterBroker, DescribeClusterRequest, DescribeClusterResponse
 from thinconsumer.wire.error_codes import Code
 
 from ..acl.checks import cluster_operations
 from ..call import Api, ApiCall, error_code_in
+from ..wire.administration import DescribeClusterBroker, DescribeClusterRequest, DescribeClusterResponse
 from .metadata import any_broker
 
 BROKERS, CONTROLLERS = 1, 2

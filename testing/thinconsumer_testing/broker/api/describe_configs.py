@@ -10,14 +10,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from thinconsumer.wire import Message
-from thinconsumer.wire.describe_configs import (
-    DescribeConfigsRequest,
-    DescribeConfigsResource,
-    DescribeConfigsResourceResult,
-    DescribeConfigsResponse,
-    DescribeConfigsResult,
-    DescribeConfigsSynonym,
-)
 from thinconsumer.wire.error_codes import BY_CODE, Code
 
 from ..acl.bindings import AclOperation, ResourceType
@@ -28,6 +20,14 @@ from ..controller import ControllerError
 from ..group.consumer.assignors.registry import text_of
 from ..naming import topic_name_error
 from ..topic_configs import ConfigSource, ConfigSynonym, ConfigType, describe_topic_configs
+from ..wire.administration import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+    DescribeConfigsSynonym,
+)
 
 TOPIC, BROKER, LOGGER, METRICS, GROUP = 2, 4, 8, 16, 32
 

@@ -12,9 +12,15 @@ from typing import Any
 
 from thinconsumer.types import TopicPartition
 from thinconsumer.wire import Message
-from thinconsumer.wire.current_leader import LeaderIdAndEpoch, NodeEndpoint
 from thinconsumer.wire.error_codes import Code
-from thinconsumer.wire.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
+from thinconsumer.wire.fetch import (
+    FetchableTopicResponse,
+    FetchRequest,
+    FetchResponse,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
+    PartitionData,
+)
 from thinconsumer.wire.produce import PartitionProduceResponse
 
 from ..acl.bindings import AclOperation, ResourceType

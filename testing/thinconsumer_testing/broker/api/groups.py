@@ -5,13 +5,20 @@ that to SyncGroup until the leader's assignment is in the log. Follows ``KafkaAp
 """
 
 from thinconsumer.wire import Message
-from thinconsumer.wire.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
-from thinconsumer.wire.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
 from thinconsumer.wire.error_codes import Code
+from thinconsumer.wire.groups import (
+    DeletableGroupResult,
+    DeleteGroupsRequest,
+    DeleteGroupsResponse,
+    DescribedGroup,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+    ListGroupsRequest,
+    ListGroupsResponse,
+)
 from thinconsumer.wire.heartbeat import HeartbeatRequest, HeartbeatResponse
 from thinconsumer.wire.join_group import JoinGroupRequest, JoinGroupResponse
 from thinconsumer.wire.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
-from thinconsumer.wire.list_groups import ListGroupsRequest, ListGroupsResponse
 from thinconsumer.wire.sync_group import SyncGroupRequest, SyncGroupResponse
 
 from ..acl.bindings import AclOperation, ResourceType

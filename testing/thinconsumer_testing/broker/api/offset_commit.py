@@ -21,12 +21,12 @@ from thinconsumer.wire.offset_commit import (
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
-from thinconsumer.wire.txn_offset_commit import TxnOffsetCommitRequestPartition, TxnOffsetCommitResponseTopic
 
 from ..acl.bindings import AclOperation, ResourceType
 from ..acl.checks import denied_names, is_authorized
 from ..call import Api, ApiCall
 from ..image import TopicImage
+from ..wire.transactions import TxnOffsetCommitRequestPartition, TxnOffsetCommitResponseTopic
 
 TOPIC_IDS_FROM = 10
 

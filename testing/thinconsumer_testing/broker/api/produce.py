@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING
 from thinconsumer.records.compression import Codec
 from thinconsumer.types import TopicPartition
 from thinconsumer.wire import Message
-from thinconsumer.wire.current_leader import NodeEndpoint
 from thinconsumer.wire.error_codes import Code
+from thinconsumer.wire.fetch import NodeEndpoint
 from thinconsumer.wire.produce import (
     BatchIndexAndErrorMessage,
     PartitionProduceResponse,

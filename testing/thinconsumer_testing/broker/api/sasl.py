@@ -8,8 +8,12 @@ from __future__ import annotations
 
 from thinconsumer.wire import Message
 from thinconsumer.wire.error_codes import Code
-from thinconsumer.wire.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
-from thinconsumer.wire.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
+from thinconsumer.wire.sasl import (
+    SaslAuthenticateRequest,
+    SaslAuthenticateResponse,
+    SaslHandshakeRequest,
+    SaslHandshakeResponse,
+)
 
 from ..call import Api, ApiCall, error_code_in
 from ..login.exchange import LoginFailedError

@@ -9,17 +9,6 @@ from __future__ import annotations
 from collections import Counter
 
 from thinconsumer.wire import Message
-from thinconsumer.wire.alter_user_scram_credentials import (
-    AlterUserScramCredentialsRequest,
-    AlterUserScramCredentialsResponse,
-    AlterUserScramCredentialsResult,
-)
-from thinconsumer.wire.describe_user_scram_credentials import (
-    CredentialInfo,
-    DescribeUserScramCredentialsRequest,
-    DescribeUserScramCredentialsResponse,
-    DescribeUserScramCredentialsResult,
-)
 from thinconsumer.wire.error_codes import BY_CODE, Code
 
 from ..acl.bindings import AclOperation
@@ -27,6 +16,15 @@ from ..acl.checks import is_authorized_on_cluster, needs_cluster
 from ..call import Api, ApiCall
 from ..forwarding import to_controller
 from ..login.scram_credentials import BY_NAME, ScramCredentials
+from ..wire.scram_credentials import (
+    AlterUserScramCredentialsRequest,
+    AlterUserScramCredentialsResponse,
+    AlterUserScramCredentialsResult,
+    CredentialInfo,
+    DescribeUserScramCredentialsRequest,
+    DescribeUserScramCredentialsResponse,
+    DescribeUserScramCredentialsResult,
+)
 
 
 def _alter(call: ApiCall) -> Message:

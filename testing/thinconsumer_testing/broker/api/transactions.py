@@ -8,17 +8,6 @@ from collections.abc import Collection, Iterable, Mapping
 
 from thinconsumer.types import TopicPartition
 from thinconsumer.wire import Message
-from thinconsumer.wire.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
-from thinconsumer.wire.add_partitions_to_txn import (
-    AddPartitionsToTxnPartitionResult,
-    AddPartitionsToTxnRequest,
-    AddPartitionsToTxnResponse,
-    AddPartitionsToTxnResult,
-    AddPartitionsToTxnTopic,
-    AddPartitionsToTxnTopicResult,
-    AddPartitionsToTxnTransaction,
-)
-from thinconsumer.wire.end_txn import EndTxnRequest, EndTxnResponse
 from thinconsumer.wire.error_codes import Code
 from thinconsumer.wire.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
@@ -29,6 +18,19 @@ from ..naming import is_internal
 from ..txn.offsets import partition_of_group
 from ..txn.transaction import EPOCH_PER_TRANSACTION, NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from ..txn.transitions import ProducerIdAndEpoch
+from ..wire.transactions import (
+    AddOffsetsToTxnRequest,
+    AddOffsetsToTxnResponse,
+    AddPartitionsToTxnPartitionResult,
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnResult,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTopicResult,
+    AddPartitionsToTxnTransaction,
+    EndTxnRequest,
+    EndTxnResponse,
+)
 
 #: First versions that may return PRODUCER_FENCED: of InitProducerId, and of the other transactional APIs.
 INIT_WITH_FENCED = 4

@@ -12,19 +12,19 @@ from itertools import repeat
 
 from thinconsumer.wire import Message
 from thinconsumer.wire.error_codes import Code
-from thinconsumer.wire.txn_offset_commit import (
-    TxnOffsetCommitRequest,
-    TxnOffsetCommitRequestTopic,
-    TxnOffsetCommitResponse,
-    TxnOffsetCommitResponsePartition,
-    TxnOffsetCommitResponseTopic,
-)
 
 from ..acl.bindings import AclOperation, ResourceType
 from ..acl.checks import denied_names, is_authorized
 from ..call import Api, ApiCall
 from ..transaction_verification import TransactionalProducer
 from ..txn.offsets import add_or_verify_offsets
+from ..wire.transactions import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestTopic,
+    TxnOffsetCommitResponse,
+    TxnOffsetCommitResponsePartition,
+    TxnOffsetCommitResponseTopic,
+)
 from .offset_commit import merged_topics, split_by_existence
 
 #: Clients that send lower versions can crash on COORDINATOR_LOAD_IN_PROGRESS (KAFKA-7296), and get

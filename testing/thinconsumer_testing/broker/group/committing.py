@@ -17,8 +17,8 @@ from thinconsumer.wire.offset_fetch import (
     OffsetFetchResponseTopics,
 )
 from thinconsumer.wire.schema import ZERO_UUID
-from thinconsumer.wire.txn_offset_commit import TxnOffsetCommitRequest
 
+from ..wire.transactions import TxnOffsetCommitRequest
 from . import rebalance
 from .consumer.errors import GroupRequestError
 from .consumer.group import ConsumerGroup, stale_code

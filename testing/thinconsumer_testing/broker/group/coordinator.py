@@ -12,21 +12,24 @@ from itertools import repeat
 from typing import TYPE_CHECKING, TypeVar
 from weakref import WeakKeyDictionary
 
-from thinconsumer.wire.consumer_group_describe import DescribedConsumerGroup
 from thinconsumer.wire.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
 from thinconsumer.wire.consumer_group_positions import ConsumerGroupPositionsRequest, ConsumerGroupPositionsResponse
-from thinconsumer.wire.delete_groups import DeletableGroupResult
-from thinconsumer.wire.describe_groups import DescribedGroup, DescribedGroupMember
 from thinconsumer.wire.error_codes import Code
+from thinconsumer.wire.groups import (
+    DeletableGroupResult,
+    DescribedConsumerGroup,
+    DescribedGroup,
+    DescribedGroupMember,
+    ListedGroup,
+)
 from thinconsumer.wire.heartbeat import HeartbeatRequest
 from thinconsumer.wire.join_group import JoinGroupResponse
 from thinconsumer.wire.leave_group import LeaveGroupResponse, MemberIdentity
-from thinconsumer.wire.list_groups import ListedGroup
 from thinconsumer.wire.offset_commit import OffsetCommitRequest
 from thinconsumer.wire.offset_fetch import OffsetFetchRequestGroup, OffsetFetchResponseTopics
 from thinconsumer.wire.sync_group import SyncGroupRequest, SyncGroupResponse
-from thinconsumer.wire.txn_offset_commit import TxnOffsetCommitRequest
 
+from ..wire.transactions import TxnOffsetCommitRequest
 from . import committing, joining, membership, retention
 from .append_errors import append_error
 from .consumer import classic_members

@@ -12,8 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from thinconsumer.wire.api_versions import ApiVersionsRequest
-from thinconsumer.wire.sasl_authenticate import SaslAuthenticateRequest
-from thinconsumer.wire.sasl_handshake import SaslHandshakeRequest
+from thinconsumer.wire.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 
 from .exchange import Exchange, InvalidCredentialsError, LoginFailedError
 

@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from thinconsumer.wire.alter_user_scram_credentials import ScramCredentialDeletion, ScramCredentialUpsertion
 from thinconsumer.wire.error_codes import Code
+
+from ..wire.scram_credentials import ScramCredentialDeletion, ScramCredentialUpsertion
 
 ITERATIONS_MIN, ITERATIONS_MAX = 4_096, 16_384
 #: Limit of a salt or a salted password in bytes. Kafka has none; without it, each user could take up megabytes.

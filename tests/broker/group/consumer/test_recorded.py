@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from thinconsumer.wire import Message
-from thinconsumer.wire.consumer_group_describe import ConsumerGroupDescribeRequest
 from thinconsumer.wire.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from thinconsumer.wire.groups import ConsumerGroupDescribeRequest
 from thinconsumer.wire.header import decode_response_header
 from thinconsumer.wire.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 

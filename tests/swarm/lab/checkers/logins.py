@@ -14,8 +14,12 @@ from thinconsumer.errors import SaslAuthenticationFailedError
 from thinconsumer.sasl.tokens import claims_of
 from thinconsumer.wire import Message
 from thinconsumer.wire.api_versions import ApiVersionsRequest
-from thinconsumer.wire.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
-from thinconsumer.wire.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
+from thinconsumer.wire.sasl import (
+    SaslAuthenticateRequest,
+    SaslAuthenticateResponse,
+    SaslHandshakeRequest,
+    SaslHandshakeResponse,
+)
 from thinconsumer_testing.simulation.checkers.base import Checker, SimReader
 from thinconsumer_testing.simulation.client_tap import SentRequest
 

@@ -10,8 +10,12 @@ from lab.logins import SimulatedTokenProvider
 from thinconsumer import SaslAuthenticationFailedError
 from thinconsumer.wire.api_versions import ApiVersionsRequest
 from thinconsumer.wire.heartbeat import HeartbeatRequest
-from thinconsumer.wire.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
-from thinconsumer.wire.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
+from thinconsumer.wire.sasl import (
+    SaslAuthenticateRequest,
+    SaslAuthenticateResponse,
+    SaslHandshakeRequest,
+    SaslHandshakeResponse,
+)
 from thinconsumer_testing.simulation.client_tap import SentRequest
 
 SECRET = b"\0alice\0secret"

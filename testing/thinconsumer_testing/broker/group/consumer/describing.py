@@ -5,7 +5,7 @@ Follows ``ConsumerGroup.asDescribedGroup`` and ``ConsumerGroupMember.asConsumerG
 
 from __future__ import annotations
 
-from thinconsumer.wire.consumer_group_describe import (
+from thinconsumer.wire.groups import (
     DescribedAssignment,
     DescribedConsumerGroup,
     DescribedConsumerMember,

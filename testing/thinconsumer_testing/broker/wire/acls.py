@@ -1,0 +1,155 @@
+"""The APIs that create, delete and describe ACLs.
+
+CreateAcls (key 30): add ACLs (KIP-140). Version 1 adds pattern types (KIP-290), version 2 is flexible, version 3 adds
+the resource type USER (KIP-373). Version 0 is not supported: Kafka 4.0 has removed it, and it cannot express prefixed
+patterns.
+
+DeleteAcls (key 31): delete the ACLs that match filters (KIP-140). Version 1 adds pattern types (KIP-290), version 2 is
+flexible, version 3 adds the resource type USER (KIP-373). Version 0 is not supported: Kafka 4.0 has removed it, and it
+cannot express prefixed patterns.
+
+DescribeAcls (key 29): the ACLs that match a filter (KIP-140). Version 1 adds pattern types (KIP-290), version 2 is
+flexible, version 3 adds the resource type USER (KIP-373). Version 0 is not supported: Kafka 4.0 has removed it, and it
+cannot express prefixed patterns.
+"""
+
+from __future__ import annotations
+
+from thinconsumer.wire.message import Message
+from thinconsumer.wire.schema import Struct, array, int8, int16, int32, string
+
+
+class AclCreationResult(Struct):
+    """The outcome for one ACL."""
+
+    error_code: int = int16("0+")
+    error_message: str | None = string("0+", nullable="0+")
+
+
+class CreateAclsResponse(Message):
+    """The outcome for each ACL, in the order of the request."""
+
+    API_KEY = 30
+    VERSIONS = (1, 3)
+    FLEXIBLE = 2
+
+    throttle_time_ms: int = int32("0+")
+    results: list[AclCreationResult] = array(AclCreationResult, "0+")
+
+
+class AclCreation(Struct):
+    """An ACL to add; pattern type 3 is LITERAL, 4 is PREFIXED."""
+
+    resource_type: int = int8("0+")
+    resource_name: str = string("0+")
+    resource_pattern_type: int = int8("1+", default=3)
+    principal: str = string("0+")
+    host: str = string("0+")
+    operation: int = int8("0+")
+    permission_type: int = int8("0+")
+
+
+class CreateAclsRequest(Message):
+    """Add these ACLs; an ACL that exists already is no error."""
+
+    RESPONSE = CreateAclsResponse
+
+    creations: list[AclCreation] = array(AclCreation, "0+")
+
+
+class DeleteAclsMatchingAcl(Struct):
+    """An ACL that matched the filter, and whether it was deleted."""
+
+    error_code: int = int16("0+")
+    error_message: str | None = string("0+", nullable="0+")
+    resource_type: int = int8("0+")
+    resource_name: str = string("0+")
+    pattern_type: int = int8("1+", default=3)
+    principal: str = string("0+")
+    host: str = string("0+")
+    operation: int = int8("0+")
+    permission_type: int = int8("0+")
+
+
+class DeleteAclsFilterResult(Struct):
+    """The ACLs that matched one filter, or an error."""
+
+    error_code: int = int16("0+")
+    error_message: str | None = string("0+", nullable="0+")
+    matching_acls: list[DeleteAclsMatchingAcl] = array(DeleteAclsMatchingAcl, "0+")
+
+
+class DeleteAclsResponse(Message):
+    """The outcome for each filter, in the order of the request."""
+
+    API_KEY = 31
+    VERSIONS = (1, 3)
+    FLEXIBLE = 2
+
+    throttle_time_ms: int = int32("0+")
+    filter_results: list[DeleteAclsFilterResult] = array(DeleteAclsFilterResult, "0+")
+
+
+class DeleteAclsFilter(Struct):
+    """Matches ACLs by every field; None or type 1 (ANY) matches all."""
+
+    resource_type_filter: int = int8("0+")
+    resource_name_filter: str | None = string("0+", nullable="0+")
+    pattern_type_filter: int = int8("1+", default=3)
+    principal_filter: str | None = string("0+", nullable="0+")
+    host_filter: str | None = string("0+", nullable="0+")
+    operation: int = int8("0+")
+    permission_type: int = int8("0+")
+
+
+class DeleteAclsRequest(Message):
+    """Delete all ACLs that match one of the filters."""
+
+    RESPONSE = DeleteAclsResponse
+
+    filters: list[DeleteAclsFilter] = array(DeleteAclsFilter, "0+")
+
+
+class AclDescription(Struct):
+    """One ACL of a resource pattern."""
+
+    principal: str = string("0+")
+    host: str = string("0+")
+    operation: int = int8("0+")
+    permission_type: int = int8("0+")
+
+
+class DescribeAclsResource(Struct):
+    """A resource pattern and its ACLs; pattern type 3 is LITERAL, 4 is PREFIXED."""
+
+    resource_type: int = int8("0+")
+    resource_name: str = string("0+")
+    pattern_type: int = int8("1+", default=3)
+    acls: list[AclDescription] = array(AclDescription, "0+")
+
+
+class DescribeAclsResponse(Message):
+    """The ACLs that match the filter, by resource pattern."""
+
+    API_KEY = 29
+    VERSIONS = (1, 3)
+    FLEXIBLE = 2
+
+    throttle_time_ms: int = int32("0+")
+    error_code: int = int16("0+")
+    error_message: str | None = string("0+", nullable="0+")
+    resources: list[DescribeAclsResource] = array(DescribeAclsResource, "0+")
+
+
+class DescribeAclsRequest(Message):
+    """Ask for the ACLs that match every field; None or type 1 (ANY) matches all."""
+
+    RESPONSE = DescribeAclsResponse
+
+    resource_type_filter: int = int8("0+")
+    resource_name_filter: str | None = string("0+", nullable="0+")
+    pattern_type_filter: int = int8("1+", default=3)
+    principal_filter: str | None = string("0+", nullable="0+")
+    host_filter: str | None = string("0+", nullable="0+")
+    operation: int = int8("0+")
+    permission_type: int = int8("0+")

@@ -1,0 +1,100 @@
+"""The APIs that set, delete and describe SCRAM credentials of users (KIP-554).
+
+AlterUserScramCredentials (key 51): set and delete SCRAM credentials of users (KIP-554). Mechanism 1 is SCRAM-SHA-256, 2
+is SCRAM-SHA-512. The client salts the password, so that the broker never gets it.
+
+DescribeUserScramCredentials (key 50): the SCRAM mechanisms and iterations of users (KIP-554).
+"""
+
+from __future__ import annotations
+
+from thinconsumer.wire.message import Message
+from thinconsumer.wire.schema import Struct, array, binary, int8, int16, int32, string
+
+
+class AlterUserScramCredentialsResult(Struct):
+    """The outcome for one user."""
+
+    user: str = string("0+")
+    error_code: int = int16("0+")
+    error_message: str | None = string("0+", nullable="0+")
+
+
+class AlterUserScramCredentialsResponse(Message):
+    """The outcome for each user in the request."""
+
+    API_KEY = 51
+    VERSIONS = (0, 0)
+    FLEXIBLE = 0
+
+    throttle_time_ms: int = int32("0+")
+    results: list[AlterUserScramCredentialsResult] = array(AlterUserScramCredentialsResult, "0+")
+
+
+class ScramCredentialDeletion(Struct):
+    """The user and mechanism of a credential to delete."""
+
+    name: str = string("0+")
+    mechanism: int = int8("0+")
+
+
+class ScramCredentialUpsertion(Struct):
+    """A credential to set; it replaces the user's credential of the same mechanism."""
+
+    name: str = string("0+")
+    mechanism: int = int8("0+")
+    iterations: int = int32("0+")
+    salt: bytes = binary("0+")
+    salted_password: bytes = binary("0+", is_secret=True)
+
+
+class AlterUserScramCredentialsRequest(Message):
+    """Set and delete SCRAM credentials; a user may occur only once in the request."""
+
+    RESPONSE = AlterUserScramCredentialsResponse
+
+    deletions: list[ScramCredentialDeletion] = array(ScramCredentialDeletion, "0+")
+    upsertions: list[ScramCredentialUpsertion] = array(ScramCredentialUpsertion, "0+")
+
+
+class CredentialInfo(Struct):
+    """One credential of a user; mechanism 1 is SCRAM-SHA-256, 2 is SCRAM-SHA-512."""
+
+    mechanism: int = int8("0+")
+    iterations: int = int32("0+")
+
+
+class DescribeUserScramCredentialsResult(Struct):
+    """The credentials of one user, or an error."""
+
+    user: str = string("0+")
+    error_code: int = int16("0+")
+    error_message: str | None = string("0+", nullable="0+")
+    credential_infos: list[CredentialInfo] = array(CredentialInfo, "0+")
+
+
+class DescribeUserScramCredentialsResponse(Message):
+    """The credentials of each user in the request, or an error that concerns all of them."""
+
+    API_KEY = 50
+    VERSIONS = (0, 0)
+    FLEXIBLE = 0
+
+    throttle_time_ms: int = int32("0+")
+    error_code: int = int16("0+")
+    error_message: str | None = string("0+", nullable="0+")
+    results: list[DescribeUserScramCredentialsResult] = array(DescribeUserScramCredentialsResult, "0+")
+
+
+class UserName(Struct):
+    """A user to describe."""
+
+    name: str = string("0+")
+
+
+class DescribeUserScramCredentialsRequest(Message):
+    """Ask for the SCRAM credentials of these users; None or an empty list means all users."""
+
+    RESPONSE = DescribeUserScramCredentialsResponse
+
+    users: list[UserName] | None = array(UserName, "0+", nullable="0+")

@@ -1,0 +1,190 @@
+"""The APIs of transactional producers.
+
+AddPartitionsToTxn (key 24): add partitions to a transaction before the producer writes to them (KIP-98). Clients use
+versions up to 3, with one transaction per request. Versions from 4 on are sent by brokers, for several transactions at
+once, and can only verify that partitions were added (KIP-890). Version 3 is flexible.
+
+AddOffsetsToTxn (key 25): announce that a group's offsets will be committed inside a transaction (KIP-98). Version 3 is
+flexible. Producers that use TxnOffsetCommit 5 (KIP-890) do not need this request.
+
+TxnOffsetCommit (key 28): commit a group's offsets inside a transaction (KIP-98). Version 2 adds leader epochs, version
+3 is flexible and adds member id and generation (KIP-447), version 5 adds the offsets to the transaction implicitly
+(KIP-890), version 6 names topics by id and accepts members of KIP-848 groups (KIP-1319, new in 4.4 brokers).
+
+EndTxn (key 26): commit or abort a transaction (KIP-98). Version 3 is flexible. From version 5 on each transaction gets
+a new producer epoch (KIP-890).
+"""
+
+from __future__ import annotations
+
+from thinconsumer.wire.message import Message
+from thinconsumer.wire.schema import Struct, array, boolean, int16, int32, int64, string, uuid
+
+
+class AddPartitionsToTxnPartitionResult(Struct):
+    """The result for one partition: error code 0 if it is part of the transaction now."""
+
+    partition_index: int = int32("0+")
+    partition_error_code: int = int16("0+")
+
+
+class AddPartitionsToTxnTopicResult(Struct):
+    """The results for the partitions of one topic."""
+
+    name: str = string("0+")
+    results_by_partition: list[AddPartitionsToTxnPartitionResult] = array(AddPartitionsToTxnPartitionResult, "0+")
+
+
+class AddPartitionsToTxnResult(Struct):
+    """The results for the partitions of one transaction, from version 4 on."""
+
+    transactional_id: str = string("4+")
+    topic_results: list[AddPartitionsToTxnTopicResult] = array(AddPartitionsToTxnTopicResult, "4+")
+
+
+class AddPartitionsToTxnResponse(Message):
+    """The results for all partitions, grouped by transaction from version 4 on, and by topic before."""
+
+    API_KEY = 24
+    VERSIONS = (0, 5)
+    FLEXIBLE = 3
+
+    throttle_time_ms: int = int32("0+")
+    error_code: int = int16("4+", ignorable=True)
+    results_by_transaction: list[AddPartitionsToTxnResult] = array(AddPartitionsToTxnResult, "4+")
+    results_by_topic_v3_and_below: list[AddPartitionsToTxnTopicResult] = array(AddPartitionsToTxnTopicResult, "0-3")
+
+
+class AddPartitionsToTxnTopic(Struct):
+    """The partitions of one topic that are to be added to the transaction."""
+
+    name: str = string("0+")
+    partitions: list[int] = array(int32, "0+")
+
+
+class AddPartitionsToTxnTransaction(Struct):
+    """One transaction and the partitions to add to it, from version 4 on."""
+
+    transactional_id: str = string("4+")
+    producer_id: int = int64("4+")
+    producer_epoch: int = int16("4+")
+    verify_only: bool = boolean("4+")
+    topics: list[AddPartitionsToTxnTopic] = array(AddPartitionsToTxnTopic, "4+")
+
+
+class AddPartitionsToTxnRequest(Message):
+    """Add partitions to transactions. ``transactions`` has them from version 4 on; before, the ``v3_and_below`` fields
+    describe the one transaction.
+    """
+
+    RESPONSE = AddPartitionsToTxnResponse
+
+    transactions: list[AddPartitionsToTxnTransaction] = array(AddPartitionsToTxnTransaction, "4+")
+    v3_and_below_transactional_id: str = string("0-3")
+    v3_and_below_producer_id: int = int64("0-3")
+    v3_and_below_producer_epoch: int = int16("0-3")
+    v3_and_below_topics: list[AddPartitionsToTxnTopic] = array(AddPartitionsToTxnTopic, "0-3")
+
+
+class AddOffsetsToTxnResponse(Message):
+    """The outcome: error code 0 when the group's offsets are part of the transaction."""
+
+    API_KEY = 25
+    VERSIONS = (0, 4)
+    FLEXIBLE = 3
+
+    throttle_time_ms: int = int32("0+")
+    error_code: int = int16("0+")
+
+
+class AddOffsetsToTxnRequest(Message):
+    """Ask the transaction coordinator to add a group's offsets to the transaction."""
+
+    RESPONSE = AddOffsetsToTxnResponse
+
+    transactional_id: str = string("0+")
+    producer_id: int = int64("0+")
+    producer_epoch: int = int16("0+")
+    group_id: str = string("0+")
+
+
+class TxnOffsetCommitResponsePartition(Struct):
+    """The result for one partition: error code 0 if its offset is now part of the transaction."""
+
+    partition_index: int = int32("0+")
+    error_code: int = int16("0+")
+
+
+class TxnOffsetCommitResponseTopic(Struct):
+    """The results for the partitions of one topic, named by ``name`` up to version 5 and by ``topic_id`` after."""
+
+    name: str = string("0-5", ignorable=True)
+    topic_id: bytes = uuid("6+", ignorable=True)
+    partitions: list[TxnOffsetCommitResponsePartition] = array(TxnOffsetCommitResponsePartition, "0+")
+
+
+class TxnOffsetCommitResponse(Message):
+    """The outcome for each partition."""
+
+    API_KEY = 28
+    VERSIONS = (0, 6)
+    FLEXIBLE = 3
+
+    throttle_time_ms: int = int32("0+")
+    topics: list[TxnOffsetCommitResponseTopic] = array(TxnOffsetCommitResponseTopic, "0+")
+
+
+class TxnOffsetCommitRequestPartition(Struct):
+    """The committed offset of one partition (the offset of the *next* record to read), and its metadata string."""
+
+    partition_index: int = int32("0+")
+    committed_offset: int = int64("0+")
+    committed_leader_epoch: int = int32("2+", default=-1, ignorable=True)
+    committed_metadata: str | None = string("0+", nullable="0+")
+
+
+class TxnOffsetCommitRequestTopic(Struct):
+    """The offsets to commit for one topic, named by ``name`` up to version 5 and by ``topic_id`` after."""
+
+    name: str = string("0-5", ignorable=True)
+    topic_id: bytes = uuid("6+", ignorable=True)
+    partitions: list[TxnOffsetCommitRequestPartition] = array(TxnOffsetCommitRequestPartition, "0+")
+
+
+class TxnOffsetCommitRequest(Message):
+    """Commit offsets that take effect with the transaction's commit; sent to the group's coordinator."""
+
+    RESPONSE = TxnOffsetCommitResponse
+
+    transactional_id: str = string("0+")
+    group_id: str = string("0+")
+    producer_id: int = int64("0+")
+    producer_epoch: int = int16("0+")
+    generation_id_or_member_epoch: int = int32("3+", default=-1)
+    member_id: str = string("3+")
+    group_instance_id: str | None = string("3+", nullable="3+", default=None)
+    topics: list[TxnOffsetCommitRequestTopic] = array(TxnOffsetCommitRequestTopic, "0+")
+
+
+class EndTxnResponse(Message):
+    """The error code of the request and, from version 5 on, the producer id and epoch for the next transaction."""
+
+    API_KEY = 26
+    VERSIONS = (0, 5)
+    FLEXIBLE = 3
+
+    throttle_time_ms: int = int32("0+")
+    error_code: int = int16("0+")
+    producer_id: int = int64("5+", default=-1, ignorable=True)
+    producer_epoch: int = int16("5+", default=-1, ignorable=True)
+
+
+class EndTxnRequest(Message):
+    """Commit (``committed=True``) or abort the transaction."""
+
+    RESPONSE = EndTxnResponse
+
+    transactional_id: str = string("0+")
+    producer_id: int = int64("0+")
+    producer_epoch: int = int16("0+")
+    committed: bool = boolean("0+")

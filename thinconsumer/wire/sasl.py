@@ -1,0 +1,53 @@
+"""The APIs of a login with SASL.
+
+SaslHandshake (key 17): choose the SASL mechanism of a connection. The exchange itself follows in SaslAuthenticate.
+After version 0, the client sends the mechanism's messages bare, without Kafka's headers; after version 1, in
+SaslAuthenticate (KIP-152). No version is flexible, see KAFKA-9577.
+
+SaslAuthenticate (key 36): one message of the SASL mechanism, and the server's answer to it (KIP-152). Version 1 adds
+the session lifetime, after which the broker expects a new login (KIP-368); version 2 is flexible.
+"""
+
+from __future__ import annotations
+
+from .message import Message
+from .schema import array, binary, int16, int64, string
+
+
+class SaslHandshakeResponse(Message):
+    """Error code 0 if the broker accepts the mechanism; ``mechanisms`` lists those that the listener accepts."""
+
+    API_KEY = 17
+    VERSIONS = (0, 1)
+
+    error_code: int = int16("0+")
+    mechanisms: list[str] = array(string, "0+")
+
+
+class SaslHandshakeRequest(Message):
+    """Name the SASL mechanism with which this client is going to authenticate."""
+
+    RESPONSE = SaslHandshakeResponse
+
+    mechanism: str = string("0+")
+
+
+class SaslAuthenticateResponse(Message):
+    """The server's message, or an error. A session lifetime of 0 means that the session does not end."""
+
+    API_KEY = 36
+    VERSIONS = (0, 2)
+    FLEXIBLE = 2
+
+    error_code: int = int16("0+")
+    error_message: str | None = string("0+", nullable="0+")
+    auth_bytes: bytes = binary("0+", is_secret=True)
+    session_lifetime_ms: int = int64("1+", ignorable=True)
+
+
+class SaslAuthenticateRequest(Message):
+    """The client's message, which may contain a password or a token."""
+
+    RESPONSE = SaslAuthenticateResponse
+
+    auth_bytes: bytes = binary("0+", is_secret=True)
