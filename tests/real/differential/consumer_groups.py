@@ -374,7 +374,7 @@ def a_topic_that_changes(world: World) -> None:
     member.until(member.epoch + 1)
     member.beat("all owned", owned={name: [0, 1, 2]})
     described(world, group, about="grown")
-    deleted = topic_apis.DeleteTopicsRequest(topics=[DeleteTopicState(name=name)], timeout_ms=5000)
+    deleted = topic_apis.DeleteTopicsRequest(topics=[topic_apis.DeleteTopicState(name=name)], timeout_ms=5000)
     line.send(deleted, 6).quiet_answer()
     while (answer := member.line.send(member.say(), member.version).quiet_answer()).assignment is None:
         world.wait(0.05)
