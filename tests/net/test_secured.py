@@ -196,7 +196,11 @@ def test_no_cipher_suite_in_common(fail, authority):
     assert "see ssl_ciphers and ssl_cipher_suites" in fail(context, ssl_ciphers="ECDHE-ECDSA-AES128-GCM-SHA256")
 
 
-@pytest.mark.parametrize(("answer", "is_certain"), [(b"HTTP/1.1 400 Bad Request\r\n\r\n", True), (b"", False)])
+@pytest.mark.parametrize(
+    ("answer", "is_certain"),
+    [(b"HTTP/1.1 400 Bad Request\r\n\r\n", True), (b"\0\0\0\x0a\0\0\0\0\0\x23", True), (b"", False)],
+    ids=["http", "kafka", "none"],
+)
 def test_a_port_without_tls(options, make_world, answer, is_certain):
     """A Kafka broker closes without an answer, as a broker that restarts does, so only that is worth a retry."""
     world = make_world(transport=broker_transport(options()))

@@ -17,8 +17,6 @@ from thinconsumer.errors import IllegalStateError, KafkaConnectionError
 from thinconsumer.net import SelectorDriver
 from thinconsumer.net.selector_driver import COMMANDS_PER_STEP
 
-DEAD = Address(int(socket.AF_INET), ("127.0.0.1", 1))
-
 
 def test_it_implements_the_driver_protocol():
     driver: Driver = SelectorDriver()
@@ -42,18 +40,6 @@ def test_no_thread_is_started(world):
     peer.sendall(b"x")
     world.run(lambda: stream.received)
     assert threading.active_count() == before
-
-
-def test_bytes_go_both_ways(world):
-    stream, peer = world.connect()
-    stream.outgoing.extend([b"one ", memoryview(b"two ")])
-    world.step()
-    assert peer.recv(100) == b"one two "
-    assert stream.sent == 8
-
-    peer.sendall(b"three")
-    world.run(lambda: len(stream.received) == 5)
-    assert stream.received == b"three"
 
 
 def test_bytes_queued_by_connection_made_are_sent_in_the_same_step(world):

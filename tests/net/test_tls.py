@@ -12,9 +12,7 @@ import struct
 import time
 
 import pytest
-import trustme
 
-from thinconsumer.errors import KafkaConnectionError
 from thinconsumer.net.socket_connection import RECEIVES_PER_STEP
 from thinconsumer.net.tls import RECORD_BYTES, tls_transport
 
@@ -130,42 +128,12 @@ def shake(world, stream, peer):
     world.run(going_on)
 
 
-def fail_to_connect(world, context, host="localhost", calls=("lost",)):
-    """Return the error of a connection that must fail with these calls of the stream."""
-    listener = world.listen()
-    stream = world.dial(listener, host=host)
-    world.step()
-    peer = TlsPeer(world.accept(listener), context)
-
-    def going_on():
-        peer.take()
-        peer.give()
-        return stream.lost
-
-    world.run(going_on)
-    assert stream.calls == list(calls)
-    assert isinstance(stream.error, KafkaConnectionError)
-    return str(stream.error)
-
-
 def deliver(world, peer, stream):
     """Put everything on the wire and wait until it is in the client's kernel."""
     world.await_bytes(stream, peer.give())
 
 
 # Bytes
-
-
-def test_bytes_go_both_ways(tls_world, connect):
-    stream, peer = connect()
-    assert stream.calls == ["made"]
-    stream.outgoing.extend([b"one ", b"two"])
-    tls_world.step()
-    assert peer.hear(7) == b"one two"
-    peer.write(b"three")
-    deliver(tls_world, peer, stream)
-    tls_world.step(1)
-    assert stream.received == b"three"
 
 
 def test_bytes_inside_tls_do_not_wait_for_the_socket(tls_world, connect, make_stream):
@@ -367,19 +335,6 @@ def test_a_stalled_handshake_with_a_queued_request_causes_no_busy_loop(tls_world
     assert stream.calls == []
 
 
-def test_a_certificate_of_an_unknown_authority(tls_world):
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    trustme.CA().issue_cert("localhost").configure_cert(context)
-    error = fail_to_connect(tls_world, context)
-    assert "certificate verify failed" in error
-    assert error.endswith("during the TLS handshake")
-
-
-def test_a_certificate_for_another_name(tls_world, server_context):
-    error = fail_to_connect(tls_world, server_context, host="broker.example")
-    assert "certificate verify failed: Hostname mismatch" in error
-
-
 @pytest.mark.parametrize("host", ["localhost", "localhost."])
 def test_the_final_dot_of_a_host_name_is_not_compared_with_the_certificate(connect, host):
     stream, _ = connect(host=host)
@@ -391,39 +346,6 @@ def test_a_numeric_host_is_checked_as_an_address(tls_world, connect, authority):
     authority.issue_cert("127.0.0.1").configure_cert(context)
     stream, _ = connect(context=context, host="127.0.0.1")
     assert stream.made
-
-
-@pytest.mark.parametrize("answer", [b"HTTP/1.1 400 Bad Request\r\n\r\n", b"\0\0\0\x0a\0\0\0\0\0\x23"])
-def test_a_port_without_tls_names_the_option_to_change(tls_world, answer):
-    listener = tls_world.listen()
-    stream = tls_world.dial(listener)
-    tls_world.step()
-    tls_world.accept(listener).sendall(answer)
-    tls_world.run(lambda: stream.lost)
-    assert "the port does not use TLS (set security_protocol='PLAINTEXT'" in str(stream.error)
-
-
-def test_a_plaintext_broker_closes_after_a_client_hello(tls_world):
-    """It takes the greeting for a request of 369 MB."""
-    listener = tls_world.listen()
-    stream = tls_world.dial(listener)
-    tls_world.step()
-    peer = tls_world.accept(listener)
-    tls_world.step()
-    assert peer.recv(1 << 16)[:3] == b"\x16\x03\x01"
-    peer.close()
-    tls_world.run(lambda: stream.lost)
-    assert "the port does not use TLS (set security_protocol='PLAINTEXT'" in str(stream.error)
-
-
-def test_a_missing_client_certificate_shows_after_the_handshake(tls_world, connect, authority):
-    """TLS 1.3: the client is done before the server has looked."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.minimum_version = ssl.TLSVersion.TLSv1_3
-    context.verify_mode = ssl.CERT_REQUIRED
-    authority.configure_trust(context)
-    authority.issue_cert("localhost").configure_cert(context)
-    assert "requires a client certificate" in fail_to_connect(tls_world, context, calls=("made", "lost"))
 
 
 # TLS 1.2: the server checks the client's certificate within the handshake
@@ -506,17 +428,6 @@ def test_an_end_after_the_request_for_a_certificate_names_the_option(tls_world, 
     assert "perhaps it requires a client certificate, or rejects the one it received (see ssl_certfile" in text
     assert "security_protocol" not in text
     assert not stream.error.is_handshake_cut and not stream.error.is_certificate_rejected
-
-
-def test_no_version_in_common(make_world, server_context, authority):
-    old = ssl.create_default_context()
-    authority.configure_trust(old)
-    old.maximum_version = ssl.TLSVersion.TLSv1_2
-    new = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    new.minimum_version = ssl.TLSVersion.TLSv1_3
-    authority.issue_cert("localhost").configure_cert(new)
-    world = make_world(transport=tls_transport(old))
-    assert "client and broker share no TLS version" in fail_to_connect(world, new)
 
 
 def test_tls_1_2_works(connect, tls_world, authority):

@@ -8,10 +8,9 @@ import pytest
 from kafka.consumer.fetcher import ConsumerRecord as Theirs
 
 from thinconsumer.config.values import Deserializer
-from thinconsumer.errors import DeserializationError
 from thinconsumer.records import rows
 from thinconsumer.records.columns import Columns
-from thinconsumer.types import ConsumerRecord, TopicPartition
+from thinconsumer.types import ConsumerRecord
 
 HEADERS = (("trace", b"\x01"), ("tenant", None))
 
@@ -142,20 +141,3 @@ def test_the_first_record_that_fails_is_the_error_and_those_before_it_are_return
     first = min(where, max(where - 2, 0) if where >= 2 else 7)
     assert [r.key for r in done] == [f"k{n + 2}" for n in range(first)]
     assert (found.field, found.offset) == ("key" if where >= 2 else "value", first)
-
-
-@pytest.mark.parametrize(("field", "offset"), [("key", 12), ("value", 11)])
-def test_failing_deserializer_returns_the_records_before_and_an_error_with_the_bytes(built, field, offset):
-    def fails(topic, headers, data):
-        if data in (b"", b"x"):
-            raise ZeroDivisionError("no")
-        return data
-
-    deserializers = (with_headers(fails), None) if field == "key" else (None, with_headers(fails))
-    done, error = rows.deserialize(built, *deserializers)
-    assert [r.offset for r in done] == list(range(10, offset))
-    assert isinstance(error, DeserializationError)
-    assert isinstance(error.__cause__, ZeroDivisionError)
-    assert (error.field, error.partition) == (field, TopicPartition("t", 4))
-    assert (error.offset, error.next_offset, error.timestamp) == (offset, offset + 1, offset - 9)
-    assert (error.key, error.value, tuple(error.headers)) == built[offset - 10][6:9]
