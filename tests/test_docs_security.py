@@ -245,7 +245,6 @@ def test_properties(source, world):
 
 
 def table_rows(heading):
-    """Return the cells of the table's rows under a heading, without the head."""
     section = TEXT.split(f"\n## {heading}\n")[1].split("\n## ")[0]
     rows = [line.strip("|").split(" | ") for line in section.splitlines() if line.startswith("| ")]
     return [[cell.strip() for cell in row] for row in rows[1:]]

@@ -44,7 +44,6 @@ def start(tmp_path):
 
 @pytest.fixture
 def broker():
-    """Three partitions of orders, three orders in each."""
     with BrokerProcess(topics={"orders": 3}) as process:
         for partition in range(3):
             process.produce("orders", [f"{partition}/{number}".encode() for number in range(3)], partition)

@@ -251,7 +251,6 @@ class Cooperative(Worker):
 
 @pytest.fixture
 def crew(sim, closed_at_end):
-    """Return a function that starts a cooperative worker."""
     members = []
     return lambda name, **options: closed_at_end(Cooperative(sim, members, name, **options))
 

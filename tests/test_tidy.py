@@ -155,7 +155,6 @@ def size_errors(path: str, source: str) -> Iterator[str]:
 
 
 def text_errors(path: str, source: str) -> Iterator[str]:
-    """Yield every mark of unfinished work."""
     for number, line in enumerate(source.splitlines(), start=1):
         for mark in UNFINISHED:
             if mark in line:
@@ -172,7 +171,6 @@ def errors_of_mentions(path: str, source: str) -> Iterator[str]:
 
 
 def docstring_errors(path: str, source: str) -> Iterator[str]:
-    """Yield the file if nothing says what it owns."""
     if not (ast.get_docstring(ast.parse(source)) or "").strip():
         yield f"{path}: no docstring that says what it owns"
 

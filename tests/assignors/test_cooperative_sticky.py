@@ -11,7 +11,6 @@ from thinconsumer.types import TopicPartition
 
 
 def plan(view, members):
-    """Assign, and check the result as the leader does."""
     assignor = CooperativeStickyAssignor()
     return checked(assignor.name, assignor.assign(view, members), view, members, cooperative=True)
 

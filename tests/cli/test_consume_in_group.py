@@ -21,7 +21,6 @@ pytestmark = pytest.mark.once
 
 @pytest.fixture
 def full(cluster, topic):
-    """Ten records in each of three partitions."""
     for partition in range(3):
         cluster.produce(topic, [f"{partition}/{number}".encode() for number in range(10)], partition)
     return topic

@@ -58,7 +58,6 @@ class Clusters:
         raise AssertionError(f"not at {ends}")
 
     def committed(self):
-        """Return the offset that another consumer finds committed."""
         with Consumer(
             driver=self.cluster.driver(), bootstrap_servers=self.cluster.bootstrap_servers, group_id="g"
         ) as c:

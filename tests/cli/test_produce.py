@@ -24,8 +24,6 @@ def read(cluster, topic):
 
 @pytest.fixture
 def write(say, topic):
-    """Run the command on these lines."""
-
     def run(given, *words):
         return say("produce", topic, *words, given=given)
 

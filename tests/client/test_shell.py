@@ -13,7 +13,6 @@ from thinconsumer.testing import MemoryCluster
 
 @pytest.fixture
 def made():
-    """Return a cluster and an admin, the plainest client there is."""
     cluster = MemoryCluster(1, {"t": 1})
     options = ClientOptions.from_options(bootstrap_servers=cluster.bootstrap_servers)
     return cluster, Admin(options, driver=cluster.driver())

@@ -165,7 +165,6 @@ class RouteBench:
         self.route.step(self.now, self.now, **more)
 
     def due(self):
-        """Return when the route is due even if nothing is received."""
         self.shared.agenda.take(self.now)  # drops what has come up too early
         return self.route._alarm.at
 
@@ -175,7 +174,6 @@ class RouteBench:
         return request
 
     def resolve(self, *addresses, error=""):
-        """Answer the lookup that is under way."""
         resolve = self.shared.book.take_command()
         assert (resolve.host, resolve.port) == (self.route.host, 9092)
         self.shared.book.resolved(resolve.host, resolve.port, addresses, error)
@@ -194,7 +192,6 @@ class RouteBench:
         return self.route.connections()[-1]
 
     def fail(self, error=REFUSED):
-        """Let the connection, or the newest attempt at one, fail."""
         self.newest.connection_lost(error, self.now)
         self.step()
 
@@ -273,7 +270,6 @@ def ready():
 
 @pytest.fixture
 def metadata():
-    """Return a response that has a few bytes of content."""
     return MetadataResponse(cluster_id="c", controller_id=7)
 
 

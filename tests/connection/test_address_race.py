@@ -59,7 +59,6 @@ class Racetrack:
         self.wait(0.0)
 
     def accept(self, number):
-        """Make the transport of an attempt ready."""
         self.benches[number].now = self.now
         self.benches[number].connection.connection_made(self.now)
         self.wait(0.0)
@@ -70,7 +69,6 @@ class Racetrack:
 
     @property
     def hung_up(self):
-        """Numbers of the addresses with a connection that this side closed."""
         return [number for number, bench in self.benches.items() if bench.hangups]
 
 

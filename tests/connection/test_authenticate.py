@@ -67,7 +67,6 @@ def test_a_failed_login_ends_the_connection_with_its_error(bench, metadata):
 
 
 def log_in_if_due(connection, now):
-    """Do what a route with a queued request does."""
     if connection.is_login_due(now):
         connection.reauthenticate(now)
 

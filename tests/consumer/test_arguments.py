@@ -41,7 +41,6 @@ class AsyncDeserializer:
 
 @pytest.fixture
 def member():
-    """A consumer in a group that has no partitions yet."""
     sim = Simulation(seed=1, brokers=1, topics={"t": 1})
     with Consumer(driver=sim.driver(), bootstrap_servers=sim.bootstrap_servers, group_id="g") as consumer:
         yield consumer

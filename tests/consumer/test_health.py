@@ -161,7 +161,6 @@ def test_a_broker_that_rejects_every_fetch_is_not_said_to_answer_none(reading):
 
 
 def prefer_an_unknown_replica(call, response):
-    """Answer as a leader that names a replica that no Metadata response has."""
     for topic in response.responses:
         for data in topic.partitions:
             data.preferred_read_replica, data.records = 99, None

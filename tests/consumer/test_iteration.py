@@ -15,7 +15,6 @@ T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
 
 def take(consumer, count):
-    """Return the offsets of the next records of an iteration."""
     return [record.offset for record in itertools.islice(consumer, count)]
 
 

@@ -36,7 +36,6 @@ class Reading:
         raise AssertionError("the records do not come")
 
     def answer_fetch(self):
-        """Append a record, and have the broker respond to the Fetch that waits for it."""
         self.broker.produce("t", [b"x"], 0)
         for _ in range(20):
             self.broker.step()

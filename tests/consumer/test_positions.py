@@ -25,7 +25,6 @@ T0, T1, T2 = (TopicPartition("t", number) for number in range(3))
 
 
 def resets(lines):
-    """Return the log lines that tell of a position that was set."""
     return [line for line in lines() if "position set to" in line]
 
 

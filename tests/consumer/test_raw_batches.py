@@ -12,7 +12,6 @@ T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
 
 def extents(found):
-    """Return the offsets of each batch, by partition number."""
     return {
         tp.partition: [(batch.base_offset, batch.next_offset) for batch in batches] for tp, batches in found.items()
     }

@@ -28,7 +28,6 @@ def prompt(reading):
 
 
 def waits_with_a_fetch(w, consumer):
-    """Return whether a Fetch is on its way to the broker without another call of the consumer."""
     before = w.fetches()[-1].session_epoch
     w.clock.advance_to(w.clock.now() + 0.1)
     w.network.run_due()

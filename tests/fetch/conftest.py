@@ -74,7 +74,6 @@ def corrupted(data: bytes) -> bytes:
 
 
 def frame(message: Message, version: int) -> tuple[Any, int]:
-    """Return a message encoded and decoded again, and its size."""
     data = message.encode(version)
     return type(message).decode(memoryview(data), version), len(data)
 
@@ -134,7 +133,6 @@ class World:
         return list(self.partitions)
 
     def simple(self, *positions: int, leader: int = 1, epoch: int = 5, **more: Any) -> list[Partition]:
-        """Assign partitions of one topic and one leader with these positions."""
         self.cluster({tp(n): (leader, epoch) for n in range(len(positions))}, **more)
         return self.assign({tp(n): position for n, position in enumerate(positions)}, epoch=epoch)
 
@@ -147,7 +145,6 @@ class World:
         return {one.node_id: one for one in sent if not one.request.context.second}
 
     def second(self, version: int = 17) -> Sent:
-        """Return the second Fetch that is due, and no other one is."""
         assert self.fetches(version) == {}
         [sent] = self.seconds.values()
         return sent
@@ -187,7 +184,6 @@ class Sent:
         self.message: Any = frame(request.build(self.version), self.version)[0]
 
     def fail(self, error: Exception) -> None:
-        """Answer with an error, as after a lost connection."""
         self._hand_in(Answer(self.request, self.node_id, self.version, error=error))
 
     def _hand_in(self, answer: Answer) -> Answer:

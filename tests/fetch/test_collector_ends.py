@@ -20,7 +20,6 @@ def take(world, **more) -> list[int]:
 
 
 def poison(tp, records):
-    """Deserialize the values, but not that of the record with the offset 5."""
     return deserialize(records, None, Deserializer.adapt(lambda data: 1 // (int(data) - 5)))
 
 

@@ -49,7 +49,6 @@ class Segment:
         return damaged
 
     def others(self, index):
-        """Return the offsets of the records of all batches but one."""
         return [offset for number, some in enumerate(self.offsets) if number != index for offset in some]
 
     def read(self, damaged, how, errors_max=3):

@@ -18,12 +18,10 @@ def _info(caplog):
 
 
 def lines(caplog) -> list[str]:
-    """Return the log lines about new positions."""
     return [record.getMessage() for record in caplog.records if "position set to" in record.getMessage()]
 
 
 def start(make, kit, count: int = 1, **options):
-    """Return a world with freshly assigned partitions, and them."""
     world = make(**options)
     world.cluster({kit.tp(n): (1, 5) for n in range(count)})
     world.partitions.assign([kit.tp(n) for n in range(count)])
@@ -31,7 +29,6 @@ def start(make, kit, count: int = 1, **options):
 
 
 def expire(world, partition) -> None:
-    """Answer a Fetch with OFFSET_OUT_OF_RANGE."""
     world.receive({partition.tp: {"error_code": Code.OFFSET_OUT_OF_RANGE}})
 
 

@@ -67,7 +67,6 @@ class Broker:
         return plan.session_id, dict(held)
 
     def evict(self) -> None:
-        """Forget every session, as a restart does."""
         self.sessions.clear()
 
 
@@ -114,7 +113,6 @@ def test_the_brokers_session_holds_exactly_the_wanted_partitions(steps):
 
 
 def say(ours: FetchSession, wants: Mapping[TopicPartition, WantedPartition], **more: bool) -> Plan:
-    """Return the plan of a session that may use sessions and ids."""
     return ours.plan(wants, sessions=more.get("sessions", True), uses_ids=more.get("uses_ids", True))
 
 

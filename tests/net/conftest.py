@@ -285,7 +285,6 @@ def make_stream():
 
 @pytest.fixture
 def count_fds():
-    """Return a function that counts this process's open descriptors."""
     for folder in ("/proc/self/fd", "/dev/fd"):
         if os.path.isdir(folder):
             return lambda: len(os.listdir(folder))

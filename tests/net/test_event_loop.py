@@ -54,7 +54,6 @@ class Loop:
 
 @pytest.fixture
 def broker():
-    """Three nodes, stepped by the loop."""
     with EmbeddedBroker(3, {"a": 2}) as broker:
         yield broker
 

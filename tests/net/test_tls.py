@@ -65,7 +65,6 @@ class TlsPeer:
         return given
 
     def write(self, *records):
-        """Hold these records for giving."""
         for record in records:
             self.tls.write(record)
         self._hold()
@@ -368,7 +367,6 @@ def asked(tls_world, authority):
 
 
 def answer_without_certificate(world, stream, peer):
-    """Let the client answer the request, and the peer hold its alert."""
     peer.give()
     world.run(lambda: peer.take() or peer.held)
     assert not stream.lost

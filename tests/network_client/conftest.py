@@ -63,7 +63,6 @@ class ClientBench:
         return answer
 
     def know(self, *node_ids):
-        """Tell the client of nodes, as metadata does."""
         brokers = [self.cluster.nodes[node_id] for node_id in node_ids or self.cluster.nodes]
         self.client.update_nodes([Node(b.node_id, b.host, b.port) for b in brokers])
 
@@ -75,7 +74,6 @@ class ClientBench:
         return self
 
     def brokers_of(self, api=MetadataRequest):
-        """Return the ids of the brokers that got requests of an API, in order."""
         return [received.node_id for received in self.cluster.received(api)]
 
 

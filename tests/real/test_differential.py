@@ -47,7 +47,6 @@ def conversation(world: World, name: str) -> list[tuple[str, str]]:
 
 
 def compared(real: tuple[str, str], ours: tuple[str, str]) -> str:
-    """Return where two notes differ, with what is around it."""
     lines = difflib.unified_diff(real[1].splitlines(), ours[1].splitlines(), "Kafka", "here", lineterm="")
     return "\n".join([real[0] if real[0] == ours[0] else f"{real[0]} (here {ours[0]})", *lines])
 

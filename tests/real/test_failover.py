@@ -30,7 +30,6 @@ class Trouble:
         self._cluster, self._topic, self._notes = cluster, topic, notes
 
     def victim(self) -> int:
-        """The node that leads the most partitions of the topic."""
         leaders = Counter(each.leader for each in self._cluster.describe(self._topic).values())
         return leaders.most_common(1)[0][0]
 

@@ -294,7 +294,6 @@ class Member:
 
 @pytest.fixture(scope="module")
 def stage(kafka: Administration, request: pytest.FixtureRequest) -> Iterator[tuple[Proxy, str]]:
-    """A proxy in front of the broker, and a topic with a producer."""
     host, _, port = kafka.bootstrap.split(",")[0].rpartition(":")
     topic = kafka.create_topic(f"group-matrix-{time.time_ns()}", PARTITIONS)
     with Proxy(host, int(port)) as proxy, SteadyProducer(kafka.bootstrap, topic, PARTITIONS, records_per_second=60):

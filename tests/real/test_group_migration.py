@@ -80,7 +80,6 @@ def judge(ledger: Ledger, written: dict[int, int], steps: Sequence[Step], eager:
 
 @pytest.fixture
 def local(kafka: Administration, new_topic: Callable[..., str]) -> Iterator[Locals]:
-    """A group of members in this process, on a topic of its own."""
     topic = new_topic(kafka, PARTITIONS)
     group = Locals(kafka.bootstrap, topic, topic, PARTITIONS, auto_commit_interval_ms=200)
     yield group

@@ -117,7 +117,6 @@ class Group:
 
     @property
     def count(self) -> int:
-        """How many records the group has read."""
         return sum(map(len, self.read.values()))
 
     def wrong(self) -> dict[bytes, int]:

@@ -148,5 +148,4 @@ def test_the_barrier_keeps_the_order_that_it_promises(kafka: Administration, cho
 
 
 def count(group: Group) -> int:
-    """Return how many records the group has read."""
     return sum(map(len, group.read.values()))

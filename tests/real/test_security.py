@@ -166,7 +166,6 @@ def test_a_wrong_host_name(secured_kafka, record_property):
 
 
 def connects(options, **more):
-    """Return whether the client gets metadata with these options."""
     with Consumer(**options, **more) as consumer:
         consumer.bootstrap(timeout_ms=10_000)
         return consumer.bootstrap_connected()

@@ -12,7 +12,6 @@ from thinconsumer.records.varints import Malformed, varint
 
 
 def block_of(*pairs: tuple[str, bytes | None]) -> bytes:
-    """Return headers encoded as at the end of a record."""
     record = encode_record(NewRecord(b"", headers=pairs), 0, 0)
     return record[varint(record, 0)[1] + len(["attributes", "timestamp", "offset", "key", "value"]) :]
 

@@ -54,7 +54,6 @@ def by_kafka_python(segment: bytes) -> list[tuple]:
 
 
 def by_us(segment: bytes) -> list[tuple]:
-    """Return the records of this package's decoder."""
     batches, error = split(memoryview(segment))
     assert error is None
     return [(r.offset, r.timestamp, r.timestamp_type, r.key, r.value) for b in batches for r in b.decode("t", 0)]

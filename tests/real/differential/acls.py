@@ -104,7 +104,6 @@ def trimmed(struct: Any, version: int) -> Any:
 
 
 def ask(world: World, line: Line, request: Message, about: str = "", *, at_least: int = 0, at_most: int = 99) -> Any:
-    """Send a request in the version of the plan, with the fields that this version has."""
     version = world.version(type(request), at_least, at_most)
     return line.ask(trimmed(request, version), version, about=about)
 

@@ -19,7 +19,6 @@ class EpochBook(Book):
     """Commits and fetches offsets with member epochs."""
 
     def commit_as(self, member: ConsumerMember, *offsets: tuple[int, int], about: str = "", **options: Any) -> Any:
-        """Commit with the id and epoch of a member, and note the answer."""
         self.version = options.pop("version", self.world.version(OffsetCommitRequest, WITH_EPOCHS))
         said = {"member_id": member.member_id, "generation_id_or_member_epoch": member.epoch, **options}
         return self.commit(*offsets, about=about, **said)

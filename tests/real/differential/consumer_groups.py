@@ -101,7 +101,6 @@ class ConsumerMember:
 
 
 def described(world: World, *groups: str, about: str = "") -> Any:
-    """Describe consumer groups, and note the answer."""
     request = ConsumerGroupDescribeRequest(group_ids=list(groups), include_authorized_operations=True)
     return world.connect().ask(request, about=about)
 

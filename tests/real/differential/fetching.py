@@ -32,7 +32,6 @@ class Reader:
         return fetch(self.topic, offset, topic_id=self.topic_id, **options)
 
     def ask(self, offset: int = 0, about: str = "", **options: Any) -> Any:
-        """Fetch one partition, and note the answer."""
         return self.line.ask(self.say(offset, **options), self.version, about=f"{offset} {about}")
 
     def of(self, *partitions: tuple[int, int], **options: Any) -> FetchRequest:

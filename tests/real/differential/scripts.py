@@ -29,14 +29,12 @@ def script(function: Script) -> Script:
 
 
 def consumer_group_script(function: Script) -> Script:
-    """Put a script on the list of those of the consumer group protocol."""
     assert function.__name__ not in CONSUMER_GROUP_SCRIPTS
     CONSUMER_GROUP_SCRIPTS[function.__name__] = function
     return function
 
 
 def cluster_script(function: Script) -> Script:
-    """Put a script on the list of those of a cluster of three brokers."""
     assert function.__name__ not in CLUSTER_SCRIPTS
     CLUSTER_SCRIPTS[function.__name__] = function
     return function

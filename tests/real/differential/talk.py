@@ -65,7 +65,6 @@ class Asked:
         self._number = number
 
     def answered_in(self, version: int) -> Asked:
-        """Expect the answer in another version than the question's."""
         self._version = version
         return self
 
@@ -104,7 +103,6 @@ class Line(abc.ABC):
         return Asked(self._world, self, label, type(message), version, number)
 
     def ask(self, message: Message, version: int | None = None, *, about: str = "") -> Any:
-        """Send a request, note its answer and return it."""
         return self.send(message, version, about=about).answer()
 
     @abc.abstractmethod
@@ -166,7 +164,6 @@ class World(abc.ABC):
         self.notes.append((label, what))
 
     def version(self, request: type[Message], at_least: int = 0, at_most: int = 99) -> int:
-        """Return the version that the plan chooses of an API, within bounds."""
         low, high = self._range_of(request)
         chosen = {"lowest": low, "middle": (low + high) // 2, "highest": high}[self.plan]
         return max(min(chosen, at_most, high), at_least, low)
@@ -232,7 +229,6 @@ class World(abc.ABC):
         """Let time pass."""
 
     def close(self) -> None:
-        """Hang up on all connections."""
         for line in self._lines:
             line.close()
 
@@ -298,7 +294,6 @@ class SocketLine(Line):
         return None if head is None else self._exactly(int.from_bytes(head, "big"))
 
     def is_silent(self, seconds: float) -> bool:
-        """Return whether nothing comes for so long."""
         return not select.select([self._socket], [], [], seconds)[0]
 
     def close(self) -> None:
@@ -439,7 +434,6 @@ class MemoryWorld(World):
         super().__init__(plan, prefix, base_ms)
 
     def wait(self, seconds: float) -> None:
-        """Let virtual time pass."""
         self.cluster.advance(self.cluster.schedule.now + seconds)
 
     def _connect(self, node_id: int = 1) -> Line:

@@ -74,7 +74,6 @@ class Member:
         return self._process.poll() is None
 
     def leave(self) -> None:
-        """Tell it to close its consumer and end."""
         self.alive = False
         assert self._process.stdin is not None
         self._process.stdin.write(b"leave\n")
@@ -192,7 +191,6 @@ class Crew:
     # -- what has come of it
 
     def alive(self, kind: str | None = None) -> list[Member]:
-        """Return the members that have neither left nor died."""
         return [member for member in self.members if member.alive and kind in (None, member.kind)]
 
     def settled(self) -> bool:
@@ -220,7 +218,6 @@ class Crew:
         return Ledger.of(member.events for member in self.members)
 
     def read_to(self, written: Mapping[int, int], seconds: float) -> None:
-        """Wait until a member has processed each written record."""
         deadline = time.monotonic() + seconds
         while missing := self.ledger().lost(written):
             assert time.monotonic() < deadline, f"never processed: {missing[:20]} ({len(missing)})\n{self.describe()}"
@@ -238,7 +235,6 @@ class Crew:
         return (self._folder / f"{member.name}.log").read_text(errors="replace")[-6000:]
 
     def describe(self) -> str:
-        """Return the latest events, and the partitions of each member."""
         owners = [f"{m.name}{'' if m.alive else ' (gone)'} owns {sorted(m.owned)}" for m in self.members]
         logs = [f"--- {m.name}\n{self.log_of(m)}" for m in self.members if m.kind.startswith("thin")]
         return "\n".join([*self.log, *owners, *logs])

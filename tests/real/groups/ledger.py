@@ -146,7 +146,6 @@ class Ledger:
         return found
 
     def said(self, what: str) -> list[str]:
-        """Return the words of all lines of that kind."""
         return [f"{event.when:.3f} {event.member}: {event.words}" for event in self.events if event.what == what]
 
     def longest_silence(self, partition: int, since: float, until: float) -> float:

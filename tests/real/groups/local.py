@@ -156,7 +156,6 @@ class Locals:
         return time.monotonic() - began
 
     def poll_for(self, seconds: float) -> None:
-        """Poll all in turn for so long."""
         until = time.monotonic() + seconds
         self.poll_until(lambda: time.monotonic() > until, seconds + 10, "time")
 

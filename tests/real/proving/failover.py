@@ -114,7 +114,6 @@ class Writer:
         self._target.poll(0.02)
 
     def finish(self) -> None:
-        """Wait until everything is acknowledged."""
         assert self._target.flush(120) == 0
 
     def _delivered(self, error: Any, message: Any) -> None:

@@ -10,7 +10,6 @@ ISOLATIONS = ("read_uncommitted", "read_committed")
 
 
 def hexed(data: bytes | None) -> str:
-    """Return bytes as a line shows them."""
     return "null" if data is None else data.hex()
 
 

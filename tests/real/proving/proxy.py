@@ -33,7 +33,6 @@ class Proxy:
 
     @property
     def accepted(self) -> int:
-        """Number of connections so far."""
         return len(self._links)
 
     def resolve(self, host: str, port: int) -> list[Address]:

@@ -119,7 +119,6 @@ def _active(cluster: KafkaCluster, topic: str, partition: int) -> int:
 
 
 def _cleaned(cluster: KafkaCluster, topic: str, partition: int) -> int:
-    """Return the first offset that the cleaner has not been over."""
     file = cluster.folder / "data-1" / "cleaner-offset-checkpoint"
     rows = [row.split() for row in file.read_text().splitlines()] if file.exists() else []
     return next((int(row[2]) for row in rows if row[:2] == [topic, str(partition)]), 0)

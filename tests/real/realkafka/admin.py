@@ -59,7 +59,6 @@ class Administration:
         return name
 
     def add_partitions(self, name: str, partitions: int) -> None:
-        """Let the topic have this many partitions in total."""
         self._administer(lambda admin: admin.create_partitions({name: partitions}), done_if="InvalidPartitionsError")
         self.wait_for_partitions(name, partitions)
 

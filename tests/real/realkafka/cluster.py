@@ -158,7 +158,6 @@ class KafkaCluster(Administration):
         return {"bootstrap_servers": self.address(listener), **self.security.client(listener, mechanism, user)}
 
     def data_folder(self, node: int, topic: str, partition: int) -> Path:
-        """Return where the broker keeps the partition's segments."""
         return self.folder / f"data-{node}" / f"{topic}-{partition}"
 
     # -- inside

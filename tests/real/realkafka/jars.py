@@ -53,7 +53,6 @@ def java() -> str:
 
 
 def class_path(version: str) -> str:
-    """Return the class path with a broker of this version, and the tools if they are of the same one."""
     return f"{_folder(f'kafka-{version}', _artifacts(version))}/*"
 
 

@@ -76,5 +76,4 @@ def run(arguments: list[str], seconds: float = 60) -> str:
 
 
 def java_command(arguments: list[str]) -> list[str]:
-    """Return the command that runs Java with these arguments, and dies with this process."""
     return [sys.executable, "-ISE", str(LAUNCHER), str(os.getpid()), jars.java(), *arguments]

@@ -48,7 +48,6 @@ def headers_decoded(decoded):
 
 
 def shown(error):
-    """Return what two errors must have in common to be equal."""
     return type(error), str(error), error.offset, error.next_offset
 
 
