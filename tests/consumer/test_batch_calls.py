@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from thinconsumer import Consumer, CorruptRecordError, IllegalArgumentError, IllegalStateError, TopicPartition
+from thinconsumer import Consumer, TopicPartition
 from thinconsumer.records.builder import NewRecord, build_batch
 from thinconsumer.testing import Simulation
 
@@ -59,16 +59,6 @@ def offsets(found):
     return {tp.partition: columns.offsets.tolist() for tp, columns in found.items()}
 
 
-@pytest.mark.parametrize("wrong", [0, -1, 1.5, True, "8"])
-def test_nonsense_is_refused_and_changes_nothing(numpy, reading, wrong):
-    _, consumer = reading(3)
-    with pytest.raises(IllegalArgumentError, match="max_bytes"):
-        consumer.poll_batches(1000, max_bytes=wrong)
-    with pytest.raises(IllegalArgumentError, match="timeout"):
-        consumer.poll_batches(-1)
-    assert offsets(consumer.poll_batches(1000)) == {0: [0, 1, 2]}
-
-
 def test_batches_are_asked_for_in_larger_answers_than_rows(numpy, reading):
     """One of a megabyte is decoded in no time: the next one would be waited for."""
     w, consumer = reading(3)
@@ -80,29 +70,6 @@ def test_batches_are_asked_for_in_larger_answers_than_rows(numpy, reading):
     assert sum(map(len, consumer.poll(1000).values())) == 3 and not asked.batches
 
 
-def test_nothing_assigned_raises(numpy, world):
-    consumer = world().consumer()
-    consumer.unsubscribe()
-    with pytest.raises(IllegalStateError, match="assign"):
-        consumer.poll_batches()
-
-
-@pytest.mark.parametrize("timeout_ms", [1, 999.5, 60_000])
-def test_idle_takes_exactly_its_timeout(numpy, reading, timeout_ms):
-    w, consumer = reading()
-    assert consumer.poll_batches(1000) == {}
-    seconds, found = w.elapsed(lambda: consumer.poll_batches(timeout_ms))
-    assert found == {} and seconds == pytest.approx(timeout_ms / 1000, abs=1e-9)
-
-
-def test_it_returns_as_soon_as_something_came(numpy, reading):
-    w, consumer = reading()
-    consumer.poll_batches(1000)
-    w.network.call_at(w.clock.now() + 2, lambda: w.append(3))
-    seconds, found = w.elapsed(lambda: consumer.poll_batches(60_000))
-    assert offsets(found) == {0: [0, 1, 2]} and seconds == pytest.approx(2, abs=0.01)
-
-
 def test_columns_carry_everything(numpy, world):
     w = world()
     headers = (("a", b"1"), ("b", None))
@@ -112,38 +79,6 @@ def test_columns_carry_everything(numpy, world):
     rows = consumer.poll(1000)[T0]
     consumer.seek(T0, 0)
     assert consumer.poll_batches(1000)[T0].rows() == rows
-
-
-def test_deserializers_are_not_applied(numpy, reading):
-    _, consumer = reading(2, value_deserializer=lambda data: pytest.fail("called"))
-    columns = consumer.poll_batches(1000)[T0]
-    assert [columns.value(n) for n in range(2)] == [b"0:0", b"0:1"]
-
-
-def test_positions_are_behind_what_was_returned(numpy, world):
-    w = world(topics={"t": 2})
-    w.append(4)
-    w.append(2, partition=1)
-    consumer = w.consumer(("t", 0), ("t", 1))
-    found = {}
-    while sum(map(len, found.values())) < 6:
-        found.update(offsets(consumer.poll_batches(1000)))
-    assert found == {0: [0, 1, 2, 3], 1: [0, 1]}
-    assert (consumer.position(T0), consumer.position(T1)) == (4, 2)
-    consumer.seek(T0, 2)
-    assert offsets(consumer.poll_batches(1000)) == {0: [2, 3]}
-
-
-def test_paused_partitions_are_kept_for_later(numpy, world):
-    w = world(topics={"t": 2})
-    w.append(3)
-    w.append(3, partition=1)
-    consumer = w.consumer(("t", 0), ("t", 1))
-    consumer.pause(T0)
-    assert offsets(consumer.poll_batches(1000)) == {1: [0, 1, 2]}
-    assert consumer.poll_batches(100) == {}
-    consumer.resume(T0)
-    assert offsets(consumer.poll_batches(1000)) == {0: [0, 1, 2]}
 
 
 def test_all_ways_of_reading_mixed(numpy, world):
@@ -159,35 +94,6 @@ def test_all_ways_of_reading_mixed(numpy, world):
     found += offsets(consumer.poll_batches(1000))[0]
     assert found == list(range(24))
     assert consumer.position(T0) == 24
-
-
-def test_good_records_first_then_the_error_and_skip_goes_on_behind_it(numpy, world):
-    w = world()
-    w.append(2)
-    broken = bytearray(build_batch([NewRecord(b"x")] * 2))
-    broken[-1] ^= 1
-    w.cluster.append_batch(T0, bytes(broken))
-    w.append(1)
-    consumer = w.consumer()
-    assert offsets(consumer.poll_batches(1000)) == {0: [0, 1]}
-    for _ in range(2):
-        with pytest.raises(CorruptRecordError) as caught:
-            consumer.poll_batches(1000)
-    assert consumer.position(T0) == 2
-    consumer.skip(caught.value)
-    assert offsets(consumer.poll_batches(1000)) == {0: [4]}
-
-
-def test_figures_count_what_columns_hand_over(numpy, reading):
-    _, consumer = reading(5)
-    consumer.poll_batches(1000)
-    total = {
-        name: value
-        for group in consumer.metrics().values()
-        for name, value in group.items()
-        if name == "records-consumed-total"
-    }
-    assert total == {"records-consumed-total": 5}
 
 
 @pytest.fixture

@@ -5,7 +5,6 @@ import pickle
 import pytest
 
 from thinconsumer import (
-    Consumer,
     DeserializationError,
     IllegalArgumentError,
     IllegalStateError,
@@ -57,33 +56,6 @@ NOT_ASSIGNED = {
 # -- time
 
 
-@pytest.mark.parametrize("timeout_ms", [1, 100, 999.5, 60_000, 300_000])
-def test_idle_poll_takes_exactly_its_timeout(reading, timeout_ms):
-    """Neither less, which would spin, nor more."""
-    w, consumer = reading()
-    assert consumer.poll(1000) == {}
-    seconds, found = w.elapsed(lambda: consumer.poll(timeout_ms))
-    assert found == {}
-    assert seconds == pytest.approx(timeout_ms / 1000, abs=1e-9)
-
-
-def test_poll_returns_as_soon_as_something_came(reading, offsets):
-    w, consumer = reading()
-    consumer.poll(1000)
-    w.network.call_at(w.clock.now() + 2, lambda: w.append(3))
-    seconds, found = w.elapsed(lambda: consumer.poll(60_000))
-    assert offsets(found) == {0: [0, 1, 2]}
-    assert seconds == pytest.approx(2, abs=0.01)
-
-
-def test_poll_of_nothing_assigned_raises(world):
-    w = world()
-    consumer = Consumer(driver=w.cluster.driver(), bootstrap_servers=w.cluster.bootstrap_servers)
-    with pytest.raises(IllegalStateError, match="assign"):
-        consumer.poll()
-    consumer.close()
-
-
 @pytest.mark.parametrize("name", NONSENSE)
 def test_nonsense_is_refused_and_changes_nothing(reading, read, name):
     _, consumer = reading(4)
@@ -104,19 +76,6 @@ def test_what_is_not_assigned_is_refused_by_name_and_changes_nothing(reading, na
 
 
 # -- records
-
-
-def test_records_carry_everything(world):
-    """Key, value, headers, time and place arrive as they were written; a tombstone is a record, and true."""
-    w = world()
-    headers = (("a", b"1"), ("b", None))
-    batch = [NewRecord(b"v", b"k", headers, timestamp=1234), NewRecord(None, b"gone", timestamp=1235)]
-    w.cluster.append_batch(T0, build_batch(batch))
-    first, tombstone = w.consumer().poll(1000)[T0]
-    assert (first.topic, first.partition, first.offset, first.timestamp) == ("t", 0, 0, 1234)
-    assert (first.key, first.value, first.headers) == (b"k", b"v", headers)
-    assert (tombstone.key, tombstone.value) == (b"gone", None)
-    assert bool(tombstone) is True
 
 
 @pytest.mark.parametrize("limit", [1, 3, 7, 10, 11, 500])
@@ -150,17 +109,6 @@ def test_without_update_offsets_the_same_comes_again(reading, offsets):
     assert offsets(consumer.poll(1000, max_records=3)) == {0: [0, 1, 2]}
     assert offsets(consumer.poll(1000, update_offsets=False)) == {0: [3, 4]}
     assert offsets(consumer.poll(1000)) == {0: [3, 4]}
-
-
-def test_position_moves_past_what_yields_no_records(world):
-    """Compaction holes at the end of a batch move the position with the records before them."""
-    w = world()
-    w.cluster.append_batch(T0, build_batch([NewRecord(b"x"), NewRecord(b"x", offset=3)], last_offset_delta=6))
-    w.append(1)
-    consumer = w.consumer()
-    found = [r.offset for r in consumer.poll(1000)[T0]]
-    assert (found, consumer.position(T0)) == ([0, 3, 7], 8)
-    assert consumer.lag() == {T0: 0}
 
 
 def test_a_known_position_is_returned_without_io(world):
@@ -214,66 +162,6 @@ def test_poisoned_record_is_named_and_can_be_skipped(world, offsets, exception, 
     assert offsets(consumer.poll(1000)) == {0: [6, 7, 8, 9]}
     consumer.skip(error)  # long past it: nothing happens
     assert consumer.position(T0) == 10
-
-
-def test_base_exception_of_a_deserializer_loses_nothing(world, offsets):
-    """KeyboardInterrupt is raised unchanged, and the next polls return the records of the interrupted one."""
-    w = world()
-    w.append(6)
-    struck = []
-
-    def interrupted(data):
-        if data == b"0:3" and not struck:
-            struck.append(data)
-            raise KeyboardInterrupt
-        return data
-
-    consumer = w.consumer(value_deserializer=interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        consumer.poll(1000)
-    assert offsets(consumer.poll(1000)) == {0: [0, 1, 2]}
-    assert offsets(consumer.poll(1000)) == {0: [3, 4, 5]}
-
-
-def test_poison_in_one_partition_does_not_hold_up_the_others(world, offsets):
-    """Every other poll hands over what the other partition has, however often the error is raised."""
-    w = world(topics={"t": 2})
-    w.append(1, 0)
-    for _ in range(10):
-        w.append(5, 1)
-
-    def poisoned(data):
-        if data.startswith(b"0:"):
-            raise ValueError(data)
-        return data
-
-    consumer = w.consumer(("t", 0), ("t", 1), value_deserializer=poisoned)
-    found, errors = [], 0
-    for _ in range(60):
-        try:
-            found += offsets(consumer.poll(100, max_records=5)).get(1, [])
-        except DeserializationError as error:
-            errors += 1
-            assert error.partition == T0
-    assert found == list(range(50))
-    assert errors >= 10
-
-
-def test_broken_batch_raises_until_it_is_skipped(world, offsets):
-    """A wrong checksum: the batches before it are delivered, its place is named, and skip goes behind all of it."""
-    w = world()
-    w.append(3)
-    batch = bytearray(build_batch([NewRecord(b"x")] * 4))
-    batch[-1] ^= 1
-    w.cluster.append_batch(T0, bytes(batch))
-    w.append(2)
-    consumer = w.consumer()
-    assert offsets(consumer.poll(1000)) == {0: [0, 1, 2]}
-    with pytest.raises(Exception, match="t-0") as caught:
-        consumer.poll(1000)
-    assert (caught.value.offset, caught.value.next_offset) == (3, 7)
-    consumer.skip(caught.value)
-    assert offsets(consumer.poll(1000)) == {0: [7, 8]}
 
 
 # -- errors that last

@@ -153,6 +153,7 @@ def test_what_a_callback_raises_comes_out_once_everything_is_done(sim, member, c
 def test_unsubscribing_tells_leaves_and_lets_everything_be_chosen_anew(sim, member):
     found = member()
     settle(found)
+    before = found.group_metadata().member_id
     found.unsubscribe()
     assert (found.assignment(), found.subscription()) == (set(), set())
     assert found.listener.heard[-1] == ("revoked", [0, 1])
@@ -162,6 +163,7 @@ def test_unsubscribing_tells_leaves_and_lets_everything_be_chosen_anew(sim, memb
     found.unsubscribe()
     found.subscribe(["t"], listener=found.listener)
     settle(found)
+    assert found.group_metadata().member_id not in ("", before)
 
 
 def test_closing_a_member_that_was_expelled_reports_a_loss(sim, member):

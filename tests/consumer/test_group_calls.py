@@ -128,6 +128,8 @@ def test_polling_with_nothing_chosen_is_refused(consumer):
     for _ in range(2):
         with pytest.raises(IllegalStateError, match="subscribe"):
             found.poll(0)
+        with pytest.raises(IllegalStateError, match="subscribe"):
+            found.enforce_rebalance()
         found.subscribe(["t"])
         found.poll(0)
         found.unsubscribe()
@@ -229,18 +231,6 @@ def test_a_topic_that_is_dropped_and_wanted_again_is_read_on(sim, consumer, prot
         assert offsets == list(range(100))
 
 
-def test_a_subscription_that_was_ended_can_begin_anew_at_once(consumer):
-    found = consumer("t")
-    join(found)
-    before = found.group_metadata().member_id
-    found.unsubscribe()
-    assert found.assignment() == set() == found.subscription()
-    found.subscribe(["u"])
-    join(found)
-    assert found.assignment() == {TopicPartition("u", 0)}
-    assert found.group_metadata().member_id not in ("", before)
-
-
 def test_offsets_come_in_any_clients_shape(consumer):
     found = consumer("t", enable_auto_commit=False)
     join(found)
@@ -260,29 +250,6 @@ def test_offsets_that_cannot_be_are_refused_before_anything_is_sent(consumer, of
     for call in (found.commit, found.commit_async):
         with pytest.raises(IllegalArgumentError):
             call(offsets)
-
-
-def test_committing_everything_is_what_earlier_calls_have_handed_out(sim, consumer):
-    found = consumer("t", enable_auto_commit=False)
-    join(found)
-    sim.produce("t", 0, [b"a", b"b", b"c"])
-    first = []
-    while len(first) < 2:
-        first += [record for records in found.poll(1000, max_records=2 - len(first)).values() for record in records]
-    found.commit()
-    assert found.committed(TP) == 2
-
-
-def test_iterating_commits_what_was_advanced_past(sim, consumer):
-    """The record in hand may not be processed."""
-    sim.produce("t", 0, [b"a", b"b", b"c"])
-    found = consumer("t", auto_commit_interval_ms=0)
-    for record in found:
-        if record.value == b"b":
-            break
-    found.close()
-    heir = consumer("t")
-    assert next(heir).value == b"b"
 
 
 @pytest.mark.parametrize(
@@ -330,19 +297,6 @@ def test_a_listener_that_commits_while_closing_leaves_out_the_record_in_hand(sim
     assert consumer().committed(TP) == 1
 
 
-def test_enforcing_a_rebalance_begins_a_new_generation(consumer):
-    found = consumer("t")
-    with pytest.raises(IllegalStateError, match="subscribe"):
-        consumer().enforce_rebalance()
-    join(found)
-    generation = found.group_metadata().generation_id
-    found.enforce_rebalance("because")
-    for _ in range(100):
-        found.poll(50)
-    assert found.group_metadata().generation_id == generation + 1
-    assert found.group_metadata().member_id
-
-
 def test_closing_leaves_the_group_unless_told_otherwise(sim, consumer):
     first = consumer("t", session_timeout_ms=30000, max_poll_interval_ms=30000)
     join(first)
@@ -366,16 +320,6 @@ def test_the_default_callback_hears_of_commits_that_have_none(consumer):
     for _ in range(20):
         found.poll(50)
     assert heard == [({TP: OffsetAndMetadata(1)}, None)]
-
-
-def test_what_is_under_way_is_committed_when_closing(consumer):
-    heard = []
-    found = consumer("t", enable_auto_commit=False)
-    join(found)
-    found.commit_async({TP: 2}, lambda offsets, error: heard.append(error))
-    found.close()
-    assert heard == [None]
-    assert consumer().committed(TP) == 2
 
 
 @pytest.mark.parametrize("call", ["poll", "close", "unsubscribe"])

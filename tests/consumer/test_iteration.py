@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from thinconsumer import DeserializationError, IllegalStateError, KafkaTimeoutError, TopicPartition
+from thinconsumer import DeserializationError, KafkaTimeoutError, TopicPartition
 from thinconsumer.broker import Silence
 from thinconsumer.consumer.iteration import Iteration
 from thinconsumer.records.batch import ControlType
@@ -49,13 +49,6 @@ def test_records_that_trickle_in_keep_an_iteration_going(world):
         w.network.call_at(w.clock.now() + 1 + number, lambda: w.append(1))
     consumer = w.consumer(consumer_timeout_ms=1500)
     assert [record.offset for record in consumer] == [0, 1, 2, 3, 4]
-
-
-def test_iterating_over_nothing_assigned_raises(reading):
-    _, consumer = reading()
-    consumer.assign([])
-    with pytest.raises(IllegalStateError, match="assign"):
-        next(consumer)
 
 
 # -- between two records

@@ -4,7 +4,7 @@ import pickle
 
 import pytest
 
-from thinconsumer import Consumer, CorruptRecordError, IllegalArgumentError, RawBatch, TopicPartition
+from thinconsumer import Consumer, CorruptRecordError, RawBatch, TopicPartition
 from thinconsumer.records.batch import ControlType
 from thinconsumer.records.builder import NewRecord, build_batch, build_marker
 
@@ -19,14 +19,6 @@ def extents(found):
 
 def records(*values, at=1000):
     return [NewRecord(value, b"k", (("h", b"1"),), timestamp=at + number) for number, value in enumerate(values)]
-
-
-@pytest.mark.parametrize("wrong", [0, -1, 1.5, True, "8"])
-def test_nonsense_is_refused_and_changes_nothing(reading, wrong):
-    _, consumer = reading(3)
-    with pytest.raises(IllegalArgumentError, match="max_bytes"):
-        consumer.poll_raw(1000, max_bytes=wrong)
-    assert extents(consumer.poll_raw(1000)) == {0: [(0, 3)]}
 
 
 @pytest.mark.parametrize(("codec", "name"), [(0, "none"), (1, "gzip"), (3, "lz4"), (4, "zstd")])
@@ -86,12 +78,6 @@ def test_a_batch_with_the_position_inside_comes_whole_and_names_where_to_start(r
     assert consumer.position(T0) == 6
 
 
-def test_deserializers_are_not_applied(reading):
-    _, consumer = reading(2, value_deserializer=lambda data: pytest.fail("called"))
-    (batch,) = consumer.poll_raw(1000)[T0]
-    assert [record.value for record in batch.decode()] == [b"0:0", b"0:1"]
-
-
 @pytest.mark.parametrize("level", ["read_committed", "read_uncommitted"])
 def test_aborted_batches_come_only_to_those_that_read_uncommitted(world, level):
     w = world()
@@ -106,21 +92,6 @@ def test_aborted_batches_come_only_to_those_that_read_uncommitted(world, level):
     while consumer.position(T0) < 5:
         found += extents(consumer.poll_raw(1000)).get(0, [])
     assert found == ([(1, 2), (3, 4)] if level == "read_committed" else [(0, 1), (1, 2), (3, 4)])
-
-
-def test_a_wrong_checksum_comes_after_the_batches_before_it_and_skip_passes_that_batch_only(world):
-    w = world()
-    w.append(2)
-    broken = bytearray(build_batch(records(b"broken")))
-    broken[-1] ^= 1
-    w.cluster.append_batch(T0, bytes(broken))
-    w.append(2)
-    consumer = w.consumer()
-    assert extents(consumer.poll_raw(1000)) == {0: [(0, 2)]}
-    with pytest.raises(CorruptRecordError, match="checksum") as caught:
-        consumer.poll_raw(1000)
-    consumer.skip(caught.value)
-    assert extents(consumer.poll_raw(1000)) == {0: [(3, 5)]}
 
 
 def test_without_check_crcs_the_checksum_is_the_readers_business(world):
@@ -144,23 +115,6 @@ def test_compaction_shows(world):
     assert (first.is_compacted, first.count, first.next_offset) == (True, 2, 5)
     assert (last.is_compacted, last.first_timestamp, last.base_offset) == (True, None, 8)
     assert consumer.position(T0) == 9
-
-
-def test_paused_partitions_are_kept_for_later(world):
-    w = world(topics={"t": 2})
-    w.append(3)
-    w.append(3, partition=1)
-    consumer = w.consumer(("t", 0), ("t", 1))
-    consumer.pause(T0)
-    assert extents(consumer.poll_raw(1000)) == {1: [(0, 3)]}
-    consumer.resume(T0)
-    assert extents(consumer.poll_raw(1000)) == {0: [(0, 3)]}
-
-
-def test_metrics_count_the_records(reading):
-    _, consumer = reading(3)
-    consumer.poll_raw(1000)
-    assert consumer.metrics()["consumer-fetch-manager-metrics"]["records-consumed-total"] == 3
 
 
 def test_a_batch_can_be_pickled_and_says_what_it_is(reading):
