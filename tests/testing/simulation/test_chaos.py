@@ -17,30 +17,11 @@ def nodes(made):
 # -- the table
 
 
-def test_without_rates_nothing_happens(make_chaos):
-    made = make_chaos()
-    made.sim.run_for(60)
-    assert made.counts == {} and len(made.sim.cluster.rules) == 0
-    assert not made.sim.network.cuts and all(node.is_running for node in nodes(made))
-
-
 @pytest.mark.parametrize("name", FAULTS)
 def test_each_knob_causes_its_own_fault_only(make_chaos, name):
     made = make_chaos(readers=1, **{name: OFTEN})
     made.sim.run_for(20)
     assert set(made.counts) == {name}
-
-
-def test_times_of_one_fault_do_not_depend_on_other_faults(make_chaos):
-    def moments(**rates):
-        made = make_chaos(readers=1, slow=OFTEN, **rates)
-        seen = []
-        made.slow = lambda *_: seen.append(made.sim.now())
-        made.sim.run_for(20)
-        return seen
-
-    alone = moments()
-    assert len(alone) >= 2 and moments(resets=OFTEN, stalls=OFTEN) == alone
 
 
 def test_worst_of_overlapping_slowdowns_counts_until_the_last_ends(make_chaos):

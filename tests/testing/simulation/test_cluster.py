@@ -115,15 +115,3 @@ def test_node_states_are_reported_and_traced(make):
         ("paused", "paused", ""), ("up", "resumed", ""), ("up", "killed", ""), ("up", "started", ""),
         ("up", "killed", "without a word"),
     ]  # fmt: skip
-
-
-@pytest.mark.parametrize("silently", [False, True])
-def test_clients_of_a_dead_node_get_a_reset_only_if_its_host_runs(make, silently):
-    sim = make()
-    sim.consumer([A0])
-    sim.run_for(1)
-    before = list(sim.network.connections)
-    assert before
-    sim.kill(1, silently=silently)
-    sim.run_for(0.02)
-    assert {connection.is_open for connection in before} == {silently}

@@ -30,22 +30,6 @@ def test_paused_brokers_go_on_and_are_not_paused_twice(make_chaos):
     assert not paused.is_paused
 
 
-def test_cuts_separate_nodes_in_both_directions_and_heal(make_chaos):
-    made = make_chaos()
-    assert faults.cut(made, Random(1))
-    cuts = set(made.sim.network.cuts)
-    assert cuts and cuts == {(b, a) for a, b in cuts}  # both ways, as one_way_share is 0
-    made.sim.run_for(11)
-    assert not made.sim.network.cuts
-
-
-def test_a_takeover_needs_another_replica_in_sync(make_chaos):
-    made = make_chaos(min_insync_replicas=3)
-    assert not faults.take_over(made, Random(1))
-    made.knobs.min_insync_replicas = 1
-    assert faults.take_over(made, Random(1))
-
-
 def write_all_the_time(made):
     """Write to both partitions, acknowledged by the in-sync replicas."""
 

@@ -8,7 +8,6 @@ from lab.group_faults import (
     GROUP_FAULTS,
     PARTITIONS_MAX,
     absent,
-    absent_twice,
     appear,
     change_mind,
     coordinator,
@@ -77,22 +76,6 @@ def test_members_are_absent_depart_and_return(swarm, lot):
     assert not (absent(swarm.chaos, lot) or depart(swarm.chaos, lot) or change_mind(swarm.chaos, lot))
 
 
-def test_a_member_is_absent_twice_and_its_coordinator_moves_between(swarm, lot):
-    chaos, first = swarm.chaos, coordinator(swarm.chaos, lot)
-    assert absent_twice(chaos, lot)
-    (away,) = [member for member in swarm.actors if member.stalled_until > swarm.sim.now()]
-    session = away.member.session_timeout_s
-    back = away.stalled_until
-    assert 1.3 <= (back - swarm.sim.now()) / session <= 1.5
-    swarm.sim.run_until(lambda: coordinator(chaos, lot) != first, session)
-    swarm.sim.run_until(lambda: away.stalled_until != back, 60)
-    assert swarm.sim.now() > back
-    assert 1.1 <= (away.stalled_until - swarm.sim.now()) / session <= 1.25
-    for member in swarm.actors:
-        member.crash()
-    assert not absent_twice(chaos, lot)
-
-
 def test_topics_grow_appear_and_vanish_and_owners_follow(swarm, lot):
     chaos = swarm.chaos
     before = len(swarm.tps)
@@ -115,21 +98,6 @@ def test_topics_grow_appear_and_vanish_and_owners_follow(swarm, lot):
     while len(swarm.topics) > 1:
         assert vanish(chaos, lot)
     assert not vanish(chaos, lot)
-
-
-@pytest.mark.parametrize("uses_broker_pattern", [False, True])
-def test_regular_expressions_of_the_broker_match_a_topic(swarm, lot, monkeypatch, uses_broker_pattern):
-    """Seed 3185 of the swarm: a member changed to one without topics, which began no epoch, as in Kafka."""
-    swarm.names[:] = ["topic0", *(f"later{n}" for n in range(4))]
-    swarm.topics[:] = ["topic0"]
-    chosen = []
-    for member in swarm.actors:
-        monkeypatch.setattr(member, "uses_broker_pattern", uses_broker_pattern)
-        monkeypatch.setattr(member, "subscribe", chosen.append)
-        monkeypatch.setattr(member, "soon", lambda do: do())
-    for _ in range(20):
-        assert change_mind(swarm.chaos, lot)
-    assert all("topic0" in topics for topics in chosen) is uses_broker_pattern
 
 
 def test_ending_faults_stops_all_group_faults(swarm, lot):

@@ -6,7 +6,6 @@ import pytest
 from lab import GroupSwarm
 from lab.group_swarm import LOGGER
 
-from thinconsumer_testing.broker.group import rebalance
 from thinconsumer_testing.simulation import Violation
 
 
@@ -59,17 +58,6 @@ def in_order(seed=2, **options):
     return swarm, next(group for group in swarm.coordinated() if group.group_id == "group1")
 
 
-def test_pending_sync_ends_before_the_quiet_phase():
-    """A static member that got an injected error and rejoined under another id never sends that sync."""
-    swarm, group = in_order()
-    before = group.generation
-    group.pending_syncs.add("gone-id")
-    group.schedule(rebalance.SYNC, 4000, lambda: rebalance._expire_syncs(group))
-    swarm.quiet()
-    assert group.generation > before and not swarm.rebalances.is_quiet
-    swarm.sim.check()
-
-
 def test_join_without_a_reason_in_the_quiet_phase_is_a_violation():
     swarm, _ = in_order()
     member = swarm.actors[0]
@@ -91,23 +79,6 @@ def going_back(swarm):
 
     member.soon(back)
     swarm.sim.run_for(2.0)
-
-
-def test_no_connection_is_swallowed_when_a_member_closes_in_order(monkeypatch):
-    """Seed 6352 of the swarm: a lost last commit would count as a violation."""
-    swarm = GroupSwarm(2)
-    swarm.sim.run_until(lambda: any(one.is_open for one in swarm.sim.network.connections), 30)
-    (connection, *_) = [one for one in swarm.sim.network.connections if one.is_open]
-    swarm.sim.network.break_off(connection, told="nobody")
-    before = swarm.sim.network.mishaps["drops"]
-
-    def wait(seconds):
-        raise Violation("waits")
-
-    monkeypatch.setattr(swarm.sim, "run_for", wait)
-    with pytest.raises(Violation, match="waits"):
-        swarm.order()
-    assert swarm.sim.network.mishaps["drops"] == before + 1
 
 
 def test_rewind_after_the_last_loss_is_a_violation(monkeypatch):

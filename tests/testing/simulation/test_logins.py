@@ -76,16 +76,6 @@ def test_during_an_outage_no_broker_is_dialled_without_a_token(stage):
     assert fail_providers(made.chaos, Random(1)) and made.logins.has_outage
 
 
-def test_of_overlapping_faults_the_last_one_ends_the_fault(stage):
-    made = stage("PLAIN")
-    made.logins.for_a_while(made.chaos, made.logins.reject, 2.0)
-    made.logins.for_a_while(made.chaos, made.logins.reject, 3.0)
-    made.sim.run_for(2.5)
-    assert made.logins.are_rejected
-    made.sim.run_for(1.0)
-    assert not made.logins.are_rejected
-
-
 def test_a_swarm_of_clients_that_log_in_rests_before_its_end(calm_knobs, monkeypatch):
     monkeypatch.setattr(swarm, "FAULTS_S", 1.0)
     calm_knobs.logins = dataclasses.replace(KNOBS, lost_closes=1.0, rejections=1.0)

@@ -81,11 +81,6 @@ def test_flags_choose_the_kind_of_run(capsys, flag, drawn):
     assert capsys.readouterr().out == f"{drawn}\n"
 
 
-def test_seed_zero_is_a_seed(run):
-    code, lines = run("--seed", "0")
-    assert code == 0 and lines[0] == "seed 0"
-
-
 @pytest.mark.parametrize("seed", [1, 3, 7])
 def test_time_limit_is_removed_after_the_run(monkeypatch, seed):
     """A timer that stays armed would interrupt the caller later."""

@@ -72,18 +72,6 @@ def test_close_arrives_after_earlier_messages(town):
     assert stream.lost == [] and town.network.connections == []
 
 
-def test_call_later_runs_only_while_the_node_serves(town):
-    stream, connection = town.connect(town.client())
-    came = []
-    connection.call_later(1.0, lambda: came.append("first"))
-    connection.call_later(3.0, lambda: came.append("second"))
-    town.pass_time(2.0)
-    connection.reset()
-    town.pass_time(5.0)
-    assert came == ["first"]
-    assert stream.lost == []  # the client was not stepped, so it has not noticed yet
-
-
 # -- addresses
 
 

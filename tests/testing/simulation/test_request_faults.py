@@ -32,12 +32,6 @@ def call(request=FetchRequest):
     return SimpleNamespace(request=request(), node=SimpleNamespace(node_id=3))
 
 
-def test_without_rates_nothing_is_mishandled():
-    quiet = rule()
-    assert not quiet.is_needed
-    assert [quiet(call()) for _ in range(50)] == [None] * 50 and quiet.count == 0
-
-
 @pytest.mark.parametrize(("name", "kind"), KINDS.items())
 def test_each_rate_causes_its_own_fault_only(name, kind):
     always = rule(**{name: 1.0})

@@ -116,14 +116,6 @@ def test_high_watermark_of_a_follower_commits_records(partition):
     assert partition.counting() == [0]
 
 
-def test_decreasing_high_watermark_changes_nothing(partition):
-    partition.leader.write(b"a", b"b")
-    partition.leader.commit(0)
-    assert partition.leader.log.high_watermark == 0
-    partition.leader.commit(2)
-    assert (partition.counting(), partition.truth.records, partition.truth.end) == ([0, 1], 2, 2)
-
-
 # -- transactions
 
 
@@ -175,16 +167,6 @@ def test_a_marker_that_is_not_committed_decides_nothing(partition):
 # -- elections
 
 
-def test_a_clean_election_loses_nothing(partition):
-    partition.leader.write(b"a")
-    partition.leader.write(b"b")
-    new = partition.elect(2)
-    assert partition.losses == []
-    assert partition.truth.epochs == [(0, 0), (1, 2)]
-    new.write(b"c", epoch=1)
-    assert partition.counting() == [0, 1, 2]
-
-
 def test_losing_uncommitted_records_is_no_loss(partition):
     partition.leader.write(b"a")
     partition.leader.write(b"b", commit=False)
@@ -224,15 +206,6 @@ def test_leader_that_missed_an_epoch_loses_all_of_its_records(partition):
     old.commit()
     assert partition.counting() == [0, 1]
     assert partition.truth.counts(1, 0)
-
-
-def test_an_epoch_that_is_not_newer_changes_nothing(partition):
-    partition.leader.write(b"a")
-    partition.elect(1, 2)
-    epochs = list(partition.truth.epochs)
-    for epoch in (1, 2):
-        partition.elect(1, epoch)
-    assert (partition.losses, partition.truth.epochs, partition.counting()) == ([], epochs, [0])
 
 
 def test_late_leader_of_an_older_epoch_reports_a_loss_and_loses_nothing(partition):
@@ -376,17 +349,6 @@ def test_compaction_leaves_the_newest_of_each_key_and_what_is_not_committed(part
     leader.commit()
     assert partition.counting() == [1, 2, 3]
     assert partition.truth.end == 4
-
-
-def test_a_loss_after_compaction(partition):
-    leader = partition.leader = partition.replica(compact=True, delete=False)
-    for key in (b"k", b"k", b"l", b"m"):
-        leader.write(NewRecord(b"v", key, timestamp=NOW))
-    new = leader.copy_to(partition.replica(), 3)
-    leader.log.compact(NOW, 4)
-    assert partition.counting() == [1, 2, 3]
-    new.log.begin_epoch(1)
-    assert (partition.losses, partition.counting()) == ([(3, 1)], [1, 2])
 
 
 def test_first_from_can_exclude_given_records(partition):

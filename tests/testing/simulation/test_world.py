@@ -47,14 +47,6 @@ def test_events_run_in_order_of_time_and_of_scheduling(world):
     assert world.now() == began + 5 and world.happened == 4
 
 
-def test_run_until_includes_its_last_moment_and_nothing_after_it(world):
-    came, began = [], world.now()
-    world.call_at(began + 1, lambda: came.append("at"))
-    world.call_at(began + 1.001, lambda: came.append("after"))
-    world.run_until(began + 1)
-    assert came == ["at"] and world.next_event_at() == began + 1.001
-
-
 def test_violation_is_raised_by_its_step_with_the_time(world):
     world.call_later(1.5, lambda: world.accuse("a record was skipped"))
     world.call_later(2, lambda: None)
@@ -159,17 +151,6 @@ def test_busy_actor_has_its_turn_right_after_the_call(world):
     assert worker.turns == []
     world.run_until(began + 9)
     assert worker.turns == [began + 4]
-
-
-def test_a_turn_that_raises_leaves_the_actor_able_to_have_another(world):
-    worker = Worker(world)
-    worker.plan = [lambda: 1 / 0]
-    worker.wake()
-    with pytest.raises(ZeroDivisionError):
-        world.step()
-    worker.wake()
-    world.step()
-    assert len(worker.turns) == 2
 
 
 def test_an_actor_that_is_not_active_has_no_turn(world):

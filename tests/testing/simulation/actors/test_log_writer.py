@@ -58,28 +58,10 @@ def test_writer_counts_its_batches_and_stops_in_time():
     assert {row.partition for row in rows} == {0, 1}
 
 
-def test_records_are_numbered_keys_repeat_and_sizes_stay_small():
-    rows = Desk(records_max=40).run().rows()
-    values = [row.value for row in rows if row.value is not None]
-    numbers = [int(value.split(b":")[1].rstrip(b".")) for value in values]
-    assert len(set(numbers)) == len(numbers)
-    assert 0 < len(rows) - len(values) < len(rows) / 10  # some tombstones
-    assert len({row.key for row in rows}) == 8
-    assert any(row.headers for row in rows)
-    assert {value.count(b".") for value in values} <= set(range(10))
-
-
 @pytest.mark.parametrize("compression", [True, False])
 def test_batches_use_several_codecs_if_compression_is_enabled(compression):
     codecs = {batch.codec for batch in Desk(compression=compression, writes=60).run().batches()}
     assert len(codecs) >= 3 if compression else codecs == {0}
-
-
-def test_equal_seeds_write_equal_records_and_other_seeds_do_not():
-    one, same, other = (Desk(seed, transactional=0.5, compression=True).run() for seed in (1, 1, 2))
-    assert one.rows() == same.rows()
-    assert one.sim.trace.digest() == same.sim.trace.digest()
-    assert [row.value for row in one.rows()] != [row.value for row in other.rows()]
 
 
 def test_transactions_commit_and_abort_and_none_stays_open():

@@ -86,15 +86,6 @@ def test_member_reads_processes_and_commits(sim, start, notes, commits, blocks):
     assert notes.said_names[-1] == "LeaveGroup" and not ann.is_running and ann.assignment() == set()
 
 
-def test_member_that_drives_keeps_its_generation_while_it_processes(sim, start, notes):
-    ann = start(think_s=(0.0, 8.0), drives=True)
-    sim.produce("t", 0, [b"a"])
-    sim.run_until(lambda: ann._unprocessed)
-    notes.calls.clear()
-    sim.run_until(lambda: notes.processed_offsets, 20)
-    assert notes.calls.count("other") > 2 and ann.consumer.raw.group_metadata().generation_id == 1
-
-
 def test_polling_continues_after_callbacks_raise(sim, start, notes):
     ann = start(raise_rate=0.7, asks=True, rewinds=True)
     sim.produce("t", 0, [b"a"] * 5)

@@ -7,7 +7,6 @@ from thinconsumer.records.builder import NewRecord, build_batch
 from thinconsumer.types import TopicPartition
 from thinconsumer.wire.consumer_protocol import encode_assignment
 from thinconsumer.wire.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
-from thinconsumer.wire.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse, FindCoordinatorResult
 from thinconsumer.wire.heartbeat import HeartbeatRequest, HeartbeatResponse
 from thinconsumer.wire.join_group import JoinGroupRequest, JoinGroupResponse
 from thinconsumer.wire.leave_group import LeaveGroupRequest
@@ -260,13 +259,6 @@ class Room:
         )
         told = [OffsetCommitResponsePartition(partition_index=tp.partition, error_code=code) for tp in offsets]
         return request, OffsetCommitResponse(topics=[OffsetCommitResponseTopic(name="t", partitions=told)])
-
-    def find(self, member, named):
-        """Look up the coordinator, and read its host and port, or an error."""
-        host, port = named or ("", -1)
-        row = FindCoordinatorResult(key=member.group, node_id=1, host=host, port=port, error_code=0 if named else 15)
-        request = FindCoordinatorRequest(coordinator_keys=[member.group])
-        self.learns(member, request, FindCoordinatorResponse(coordinators=[row]), line=9)
 
     def leave(self, member):
         """Leave the group."""

@@ -51,19 +51,6 @@ def test_a_fenced_member_owns_nothing(room, ann, code):
     assert (view.generation, view.share, view.expelled) == (-1, frozenset(), Code(code).name)
 
 
-def test_late_member_may_leave_though_it_reads_the_response_to_an_earlier_heartbeat(room, ann):
-    """Seed 7512 of the swarm: the member had stalled for longer than ``max_poll_interval_ms``, and was closed."""
-    view = beat(room, ann, 0, gets=3, tps=[0])
-    request = ConsumerGroupHeartbeatRequest(group_id="g", member_id="ann-id", member_epoch=3)
-    response = ConsumerGroupHeartbeatResponse(error_code=0, member_id="ann-id", member_epoch=3)
-    room.says(ann, request, 1)
-    room.now += ann.max_poll_interval_s + 1
-    room.tell("call_began", ann, False)
-    room.learns(ann, request, response, 1)
-    assert view.may_forget
-    assert not beat(room, ann, 3, gets=3).may_forget, "it has joined again, or has never left"
-
-
 def away(room, ann, gap):
     """Let the member make no call for a while; return whether it has to wait for a confirmation then."""
     room.tell("call_ended", ann)
@@ -105,36 +92,3 @@ def test_a_gap_that_the_membership_has_survived_before_needs_no_confirmation(roo
     assert away(room, ann, 15) is not is_trusted
     if is_trusted:
         assert away(room, ann, 25)
-
-
-@pytest.mark.parametrize(("second", "code", "is_trusted"), [(15, 0, True), (25, 0, False), (15, 16, False)])
-def test_the_heartbeat_between_two_gaps_may_prove_that_the_first_was_survived(room, ann, second, code, is_trusted):
-    """Seed 1557 of the swarm: its response was read in the call that ended the second gap.
-
-    The coordinator had moved away and back, and did not end the session of 10 s.
-    """
-    beat(room, ann, 0, gets=3, tps=[0])
-    assert away(room, ann, 20)
-    request = ConsumerGroupHeartbeatRequest(group_id="g", member_id="ann-id", member_epoch=3)
-    room.says(ann, request)
-    assert away(room, ann, second)
-    response = ConsumerGroupHeartbeatResponse(
-        error_code=code, member_id="ann-id", member_epoch=3, heartbeat_interval_ms=5000
-    )
-    room.learns(ann, request, response, 1)
-    assert room.views.of[ann].is_doubted is not is_trusted
-
-
-@pytest.mark.parametrize("fails", [True, False])
-def test_a_member_that_trusts_its_gap_trusts_the_one_before_until_a_heartbeat_fails(room, ann, fails):
-    """Seed 2638 of the swarm: the heartbeat between the gaps was unanswered."""
-    beat(room, ann, 0, gets=3, tps=[0])
-    room.now += 20
-    beat(room, ann, 3, gets=3)
-    assert away(room, ann, 15)
-    request = ConsumerGroupHeartbeatRequest(group_id="g", member_id="ann-id", member_epoch=3)
-    room.says(ann, request)
-    assert not away(room, ann, 6)
-    if fails:
-        room.learns(ann, request, ConsumerGroupHeartbeatResponse(error_code=Code.NOT_COORDINATOR), 1)
-    assert room.views.of[ann].is_doubted is fails

@@ -224,15 +224,6 @@ def test_reader_of_a_deposed_leader_must_read_the_new_records_later(court):
     assert "ann skipped t-0 offset 4: it read offset 6" in court.verdict()
 
 
-def test_unread_records_of_a_reelected_older_leader_must_be_read(court):
-    court.deliver(0, 1, 2, 3)
-    court.log = zombies(court)
-    court.log.begin_epoch(2)
-    court.write(b"p6", epoch=2)
-    court.deliver(6, epoch=2)
-    assert "offset 4" in court.verdict()
-
-
 @pytest.mark.parametrize(("client", "answer", "error", "is_owed"), [
     ("ann", 0, 0, False), ("ann", 1, 0, True), ("ann", 0, 6, True), ("ann", -1, 0, True), ("bob", 0, 0, True),
 ])  # fmt: skip
@@ -244,21 +235,6 @@ def test_answer_with_an_older_epoch_excuses_readers_below_its_end(court, validat
     assert ("offset 3" in court.verdict()) is is_owed
     court.deliver(5)
     assert court.verdict() == "" or is_owed
-
-
-@pytest.mark.parametrize(("reads", "right"), [((5, 6), True), ((6,), False)])
-def test_reader_behind_a_lost_marker_continues_at_the_answered_end(court, validation, reads, right):
-    """The reader's records have epoch 0, of which the new leader has three; the marker's epoch, 2, it never had."""
-    court.deliver(0, 1, 2, 3, 4, 5)
-    court.elect_short(3, 1)
-    court.write(b"a3", epoch=1)
-    court.write(b"a4", epoch=1)
-    court.log.begin_epoch(3)
-    court.write(b"b5", epoch=3)
-    court.write(b"b6", epoch=3)
-    court.checker.answered("ann", 1, *validation(2, answer=(1, 5)), 0.0)
-    court.deliver(*reads, epoch=3)
-    assert (court.verdict() == "") is right
 
 
 @pytest.mark.parametrize(

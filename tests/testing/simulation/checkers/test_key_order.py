@@ -90,23 +90,6 @@ def test_a_record_that_is_committed_twice_is_found(scene):
     assert "committed twice: t-1 offset 0, and t-0 offset 0" in words
 
 
-def test_a_replica_may_commit_what_another_one_has_committed_and_nothing_else(scene):
-    scene.append(PARENT, 1)
-    scene.checker.committed(PARENT, 5, 0)
-    scene.ends[PARENT] = 0
-    assert not scene.checker.findings
-    scene.append(PARENT, 2, epoch=6)
-    (words,) = scene.checker.findings
-    assert "record of leader epoch 5 was committed (t-0 offset 0), and then that of epoch 6" in words
-
-
-@pytest.mark.parametrize("offset", [0, -1])
-def test_an_acknowledged_record_is_where_the_producer_was_told(scene, offset):
-    value = scene.append(PARENT, 1).value
-    scene.checker.acknowledged(value, PARENT, offset)
-    assert not scene.checker.findings
-
-
 @pytest.mark.parametrize(
     ("tp", "offset", "is_committed"),
     [
@@ -187,13 +170,6 @@ def test_a_gate_may_not_open_while_the_awaited_partition_has_no_owner():
     assert "read up to 3" in words
 
 
-def test_there_is_no_slack_if_the_owner_before_has_died():
-    scene = Scene(8.0)
-    scene.checker.ended("sue")
-    records = opened(scene, since=10.0, at=10.1)
-    assert scene.deliver(records[0], to="bob")
-
-
 def test_logs_report_what_leaders_append_and_which_record_was_not_delivered():
     checker = KeyOrderChecker(lambda: 0.0)
     cluster = ReportingCluster(checker, 3, {"t": 1})
@@ -224,20 +200,3 @@ def test_logs_report_what_is_committed():
     assert leader.log.end_offset == 3 and not checker.findings
     checker.acknowledged(b"1:7:3", PARENT, 2)
     assert "committed at None" in checker.findings[0]
-
-
-def test_a_record_that_compaction_has_removed_needs_no_delivery():
-    checker = KeyOrderChecker(lambda: 0.0)
-    cluster = ReportingCluster(checker, 2)
-    cluster.create_topic("t", 1, 2, {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0"})
-    for number in (1, 2, 3):
-        cluster.produce("t", [NewRecord(b"1:7:%d" % number, b"7")])
-    leader = cluster.leader(PARENT)
-    assert checker.first_unread(leader) == 0
-    down = next(node for node in cluster.nodes if node != leader.node.node_id)
-    cluster.kill(down)
-    cluster.compact(PARENT)
-    assert checker.first_unread(leader) == 2
-    cluster.start(down)
-    cluster.move_leader(PARENT, down)
-    assert len(cluster.records("t")) == 3 and checker.first_unread(cluster.leader(PARENT)) == 2

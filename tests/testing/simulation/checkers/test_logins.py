@@ -4,8 +4,6 @@ from types import SimpleNamespace
 
 import pytest
 from lab.checkers.logins import EXPIRED, POLLS_MAX, LoginChecker
-from lab.knobs import LoginKnobs
-from lab.logins import SimulatedTokenProvider
 
 from thinconsumer import SaslAuthenticationFailedError
 from thinconsumer.wire.api_versions import ApiVersionsRequest
@@ -71,18 +69,6 @@ def bench(new_court):
     return Bench(new_court)
 
 
-def token_provider(bench, lifetime=4.0):
-    """Return a provider like those of simulations, at the bench's clock."""
-    logins = SimpleNamespace(
-        has_outage=False,
-        are_rejected=False,
-        counts={"tokens": 0},
-        wall_time=bench.logins.wall_time,
-        knobs=LoginKnobs(0.0, "OAUTHBEARER", 10.0, lifetime, 0.0, 0.0, 0.0),
-    )
-    return SimulatedTokenProvider(logins, "ann")
-
-
 def test_requests_follow_a_login_of_one_message(bench):
     bench.write(None, ApiVersionsRequest.API_KEY)
     bench.log_in()
@@ -124,21 +110,6 @@ def test_a_session_without_an_end_is_not_renewed(bench):
     assert bench.verdict() == ""
     bench.handshake()
     assert "authenticates again after 1000000.000 s of a session of None s" in bench.verdict()
-
-
-def test_a_session_ends_with_its_token(bench):
-    message = f"n,,\x01auth=Bearer {token_provider(bench)()}\x01\x01".encode()
-    bench.log_in("OAUTHBEARER", message)
-    bench.now = 3.5
-    bench.handshake("OAUTHBEARER")
-    assert bench.verdict() == ""
-    bench.authenticate(message, session_lifetime_ms=10_000)
-    bench.now = 3.9
-    bench.ask()
-    assert bench.verdict() == ""
-    bench.now = 4.2  # a session of 0.5 s: requests wait until the next login is allowed
-    bench.ask()
-    assert "with a session of 0.500 s" in bench.verdict()
 
 
 @pytest.mark.parametrize("reject", [lambda b: b.handshake(error=33), lambda b: b.authenticate(error_code=58)])

@@ -2,7 +2,6 @@
 
 import pytest
 
-from thinconsumer.errors import LogTruncationError
 from thinconsumer.types import TopicPartition
 from thinconsumer.wire.error_codes import Code
 from thinconsumer.wire.fetch import (
@@ -105,17 +104,6 @@ def test_fetch_with_an_older_leader_epoch_is_a_violation(wire, epoch):
     assert wire.fetch(epoch=5, topic_id=bytes(16)) == "", "an old version"
 
 
-def test_fetch_on_another_connection_may_be_older_than_the_last_metadata(wire):
-    """It was built before, and its connection was not ready until now."""
-    wire.metadata(5)
-    wire.metadata(7)
-    assert wire.fetch(epoch=7, line=1) == "" == wire.fetch(epoch=5, line=2)
-    assert wire.fetch(epoch=5, line=1) != "", "requests on one connection are written in order"
-    assert wire.fetch(epoch=4, line=2) != ""
-    wire.metadata(7)
-    assert wire.fetch(epoch=5, line=2) != ""
-
-
 def test_fetch_without_a_leader_may_carry_no_epoch(wire):
     wire.metadata(6, leader=-1)
     assert wire.fetch(epoch=-1) == ""
@@ -189,22 +177,3 @@ def test_truncation_that_is_not_raised_is_a_violation(wire):
     assert wire.poll(POLLS_MAX) == ""
     words = "ann has not raised LogTruncationError within 4 polls, although delivered records of t-0 were truncated"
     assert wire.poll(1) == words
-
-
-def test_truncation_need_not_be_raised_after_an_answer_that_the_client_ignores(wire):
-    wire.court.deliver(0, 1, 2, reader=wire.reader)
-    first, second = wire.validate(2), wire.validate(2)
-    first()
-    assert wire.poll() == "", "asked again"
-    second()
-    wire.checker.paused(wire.reader, [TP], True)
-    assert wire.poll() == "", "paused"
-    wire.checker.paused(wire.reader, [TP], False)
-    wire.checker.raised(wire.reader, LogTruncationError(TP, 3, 2))
-    assert wire.poll() == "", "raised"
-    wire.validate(2)()
-    wire.checker.sought(wire.reader, TP, 2)
-    assert wire.poll() == "", "sought"
-    wire.court.deliver(2, reader=wire.reader)
-    wire.validate(2, leader=-1)()
-    assert wire.poll() == "", "a leader that is not the newest"

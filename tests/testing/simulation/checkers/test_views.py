@@ -46,30 +46,6 @@ def test_errors_of_heartbeats_and_commits_expel_the_member(room, ann, view, how,
     assert view.unknown == ({"ann-id"} if code == Code.UNKNOWN_MEMBER_ID else set())
 
 
-@pytest.mark.parametrize(
-    ("named", "when", "believed"),
-    [
-        (("b", 9092), "after", False),
-        (("a", 9093), "after", False),
-        (("a", 9092), "after", True),
-        (("b", 9092), "before", True),
-        (None, "after", True),
-    ],
-)
-def test_commit_error_of_a_former_coordinator_expels_no_member(room, ann, view, named, when, believed):
-    """Only if FindCoordinator named another one since: else the receiver is the coordinator."""
-    room.tell("connection_opened", ann, 3, "a", 9092)
-    room.owns(ann, A)
-    if when == "before":
-        room.find(ann, named)
-    request, response = room.commit_messages(ann, {A: 1}, Code.UNKNOWN_MEMBER_ID)
-    room.says(ann, request, line=3)
-    if when == "after":
-        room.find(ann, named)
-    room.learns(ann, request, response, line=3)
-    assert (view.member_id, view.may_forget) == (("", False) if believed else ("ann-id", True))
-
-
 def test_missed_generation_is_noted_until_the_next_callback(room, ann, view):
     room.owns(ann, A, generation=3)
     room.join(ann, 4)
