@@ -259,6 +259,7 @@ class World:
         seat: MemberSeat | None = None,
         partition: int = 0,
         group: str = GROUP,
+        instance: str | None = None,
     ) -> PendingRequest:
         asked = PendingRequest()
         request = TxnOffsetCommitRequest(
@@ -266,6 +267,7 @@ class World:
             group_id=group,
             producer_id=producer_id,
             producer_epoch=0,
+            group_instance_id=instance,
             generation_id_or_member_epoch=-1 if seat is None else seat.generation,
             member_id="" if seat is None else seat.member_id,
             topics=[

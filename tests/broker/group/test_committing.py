@@ -162,12 +162,11 @@ def _by_id(topic_id: bytes) -> Any:
 # -- transactions
 
 
-def test_transactional_offset_counts_after_the_commit_marker(world: Any) -> None:
-    world.commit(offset=1)
-    assert world.txn_commit(7, 2).code == 0
-    assert world.offset() == 1
+def test_later_plain_commit_takes_precedence_over_a_transaction(world: Any) -> None:
+    world.txn_commit(7, 9)
+    world.commit(offset=4)
     world.marker(7)
-    assert world.offset() == 2
+    assert world.offset() == 4
 
 
 def test_partitions_of_an_ongoing_transaction_are_unstable(world: Any) -> None:
@@ -178,12 +177,11 @@ def test_partitions_of_an_ongoing_transaction_are_unstable(world: Any) -> None:
     assert (open_one.error_code, open_one.committed_offset) == (88, -1)
     assert (other.error_code, other.committed_offset) == (0, 1)
     assert world.offset() == -1
+    world.txn_commit(8, 3)
+    world.marker(8, commit=False)
+    assert world.fetch(0, require_stable=True).answer[1][0].partitions[0].error_code == 88
     world.marker(7)
     assert world.fetch(0, require_stable=True).answer[1][0].partitions[0].committed_offset == 2
-
-
-def test_transactional_commit_with_empty_group_id(world: Any) -> None:
-    assert world.txn_commit(7, group="").code == 24
 
 
 def test_producer_fenced_by_the_log(world: Any) -> None:

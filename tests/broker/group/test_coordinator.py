@@ -127,8 +127,9 @@ def test_delete_removes_pending_transactional_offsets(world: Any) -> None:
 
 
 def test_pending_member_of_a_deleted_group_is_unknown(world: Any) -> None:
-    pending = world.newcomer()
+    pending, group = world.newcomer(), world.group
     world.delete("billing")
+    assert group.timers == {}
     assert world.join(pending).answer.error_code == 25
 
 
@@ -184,6 +185,7 @@ def test_shard_reloads_when_elected_again(world: Any) -> None:
     world.elect()
     assert world.shard.state is ShardState.READY
     assert len(world.group.members) == 1
+    assert world.replica.listeners == 0
 
 
 # -- responses

@@ -5,17 +5,6 @@ import pytest
 from thinconsumer_testing.broker.group.event_processor import EventProcessor
 
 
-def test_deferred_callbacks_run_after_the_operation() -> None:
-    turns, seen = EventProcessor(), []
-
-    def first() -> None:
-        turns.defer(lambda: seen.append("answer"))
-        seen.append("first")
-
-    turns.run(first)
-    assert seen == ["first", "answer"]
-
-
 def test_nested_operation_is_part_of_the_outer_one() -> None:
     turns, seen = EventProcessor(), []
 

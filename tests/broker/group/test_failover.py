@@ -230,14 +230,6 @@ def test_unreplicated_commit_is_lost_and_not_acknowledged(world: Any) -> None:
     assert world.offset() == 1
 
 
-def test_empty_group_stays_empty(world: Any) -> None:
-    (leader,) = world.stable(1)
-    world.leave(leader.member_id)
-    world.crash()
-    assert world.heartbeat(leader).answer == 25
-    assert world.group.state is GroupState.EMPTY
-
-
 def test_group_with_a_lost_empty_generation_times_out_again(world: Any) -> None:
     (leader,) = world.stable(1, session_ms=5_000)
     world.replica.hold = True
@@ -247,14 +239,6 @@ def test_group_with_a_lost_empty_generation_times_out_again(world: Any) -> None:
     world.advance(5.1)
     assert world.group.state is GroupState.EMPTY
     assert world.group.generation == 2
-
-
-def test_generation_increases_across_coordinators(world: Any) -> None:
-    seats = world.stable(2)
-    for number in range(2, 6):
-        world.crash()
-        seats = rejoin_all(world, seats)
-        assert {seat.generation for seat in seats} == {number}
 
 
 def test_static_member_returns_to_the_next_coordinator(world: Any) -> None:

@@ -21,13 +21,6 @@ def test_new_member_gets_an_id_and_joins_with_it(world: Any) -> None:
     assert world.seat(back).member_id == rejected.member_id
 
 
-def test_new_member_joins_immediately_before_version_4(world: Any) -> None:
-    asked = world.join(version=3)
-    assert asked.is_parked
-    world.advance(0)
-    assert re.fullmatch(f"app-{UUID}", world.seat(asked).member_id)
-
-
 def test_static_member_joins_immediately_with_an_id_from_its_instance_id(world: Any) -> None:
     (seat,) = world.static("i")
     assert re.fullmatch(f"i-{UUID}", seat.member_id)
@@ -62,14 +55,6 @@ def test_repeated_join_gets_the_same_response(world: Any) -> None:
     assert world.group.state is GroupState.COMPLETING_REBALANCE
 
 
-def test_changed_metadata_in_the_sync_phase_begins_a_rebalance(world: Any) -> None:
-    leader, follower = world.joined(2)
-    waiting = world.sync(follower)
-    rejoined = world.join(leader.member_id, protocols=OTHER)
-    assert waiting.answer.error_code == 27
-    assert rejoined.is_parked
-
-
 def test_repeated_join_replies_on_the_new_connection(world: Any) -> None:
     leader, follower = world.stable(2)
     first = world.join(leader.member_id)
@@ -98,21 +83,14 @@ def test_empty_group_id(world: Any) -> None:
 def test_returning_static_member_causes_no_rebalance(world: Any) -> None:
     leader, follower = world.static("i", "j")
     name = follower.member_id[0]
-    back = world.seat(world.join(instance=name))
+    answered = world.join(instance=name)
+    assert (answered.answer.skip_assignment, answered.answer.members) == (False, [])
+    back = world.seat(answered)
     assert back.member_id != follower.member_id
     assert (back.generation, back.is_leader) == (1, False)
     assert world.group.state is GroupState.STABLE
     assert world.sync(back).answer.assignment == follower.member_id.encode()
     assert world.heartbeat(leader).answer == 0
-
-
-def test_old_member_id_of_a_returning_static_member_is_fenced(world: Any) -> None:
-    _, follower = world.static("i", "j")
-    name = follower.member_id[0]
-    world.join(instance=name)
-    assert world.heartbeat(follower, instance=name).answer == 82
-    assert world.commit(follower, instance=name).code == 82
-    assert world.heartbeat(follower).answer == 25  # without the instance id the member is unknown
 
 
 def test_parked_join_of_the_old_member_id_is_fenced(world: Any) -> None:
@@ -130,12 +108,6 @@ def test_returning_static_leader_gets_skip_assignment(world: Any) -> None:
     back = world.join(instance=leader.member_id[0]).answer
     assert (back.leader, back.skip_assignment, len(back.members)) == (back.member_id, True, 2)
     assert {m.group_instance_id for m in back.members} == {"i", "j"}
-
-
-def test_returning_static_follower_gets_no_skip_assignment(world: Any) -> None:
-    _, follower = world.static("i", "j")
-    back = world.join(instance=follower.member_id[0]).answer
-    assert (back.skip_assignment, back.members) == (False, [])
 
 
 def test_returning_static_leader_sees_its_old_id_as_leader_before_version_9(world: Any) -> None:

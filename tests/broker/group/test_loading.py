@@ -81,12 +81,20 @@ def test_old_member_records_use_the_session_timeout_as_rebalance_timeout(world: 
     assert world.group.state_timestamp_ms is None
 
 
+#: A group with two members of one instance.
+TWINS = log_format.GroupMetadataValue(
+    protocol_type="consumer",
+    protocol="range",
+    leader="m",
+    members=[log_format.MemberMetadata(member_id=name, group_instance_id="i") for name in ("m", "n")],
+)
 NONSENSE: list[tuple[bytes | None, bytes | None]] = [
     (None, b"no key"),
     (b"", b"an empty key"),
     (b"\0\1\xff", b"a broken key"),
     (log_format.offset_key("billing", "orders", 0), b"\0\x63"),
     (log_format.group_key("billing"), b"\0\3 broken"),
+    (log_format.group_key("billing"), log_format.versioned(TWINS, 3)),
     (b"\0\3\0\1g", b"of a consumer group, in an unknown version"),
     (b"\0\x0a\0\1g", b"of a group of another protocol"),
 ]
@@ -104,19 +112,6 @@ def test_invalid_records_are_skipped_with_a_warning(
         world.crash()
     assert (world.offset(0), world.offset(1)) == (1, 2)
     assert ("skipping" in caplog.text) is (record != NONSENSE[-1])
-
-
-def test_group_without_common_protocol_is_skipped(world: Any) -> None:
-    members = [
-        log_format.MemberMetadata(member_id=name, group_instance_id="i", client_id="c", client_host="/h")
-        for name in ("m", "n")
-    ]
-    value = log_format.GroupMetadataValue(
-        protocol_type="consumer", generation=4, protocol="range", leader="m", members=members
-    )
-    write(world, log_format.group_key("billing"), log_format.versioned(value, 3))
-    world.crash()
-    assert world.shard.latest.groups == {}
 
 
 def test_invalid_batch_is_skipped(world: Any, caplog: pytest.LogCaptureFixture) -> None:

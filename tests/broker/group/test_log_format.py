@@ -55,13 +55,6 @@ def test_group_is_written_in_version_3() -> None:
     assert f.versioned(GROUP, 3) == head + b"\0\0\0\1" + member
 
 
-def test_written_records_can_be_read() -> None:
-    assert f.decode_value(f.OffsetCommitValue, f.offset_value(OFFSET)) == OFFSET
-    assert f.decode_value(f.GroupMetadataValue, f.versioned(GROUP, 3)) == GROUP
-    assert f.decode_key(f.offset_key("g", "t", 3)) == f.OffsetCommitKey(group="g", topic="t", partition=3)
-    assert f.decode_key(f.group_key("g")) == f.GroupMetadataKey(group="g")
-
-
 @pytest.mark.parametrize("version", range(5))
 def test_every_version_of_an_offset_can_be_read(version: int) -> None:
     found = f.decode_value(f.OffsetCommitValue, version.to_bytes(2, "big") + OFFSET.encode(version))

@@ -39,14 +39,6 @@ def test_only_the_leaders_assignment_counts(world: Any) -> None:
     assert world.group.state is GroupState.COMPLETING_REBALANCE
 
 
-def test_sync_checks_protocol_type_and_name(world: Any) -> None:
-    """KIP-559."""
-    leader, follower = world.joined(2)
-    assert world.sync(leader, protocol_type="consumer", protocol="roundrobin").answer.error_code == 23
-    assert world.sync(leader, protocol_type="connect", protocol="range").answer.error_code == 23
-    assert world.sync(follower, protocol_type="consumer", protocol="range").is_parked
-
-
 def test_repeated_sync_replies_on_the_new_connection(world: Any) -> None:
     leader, follower = world.joined(2)
     first, second = world.sync(follower), world.sync(follower)
@@ -66,11 +58,10 @@ def test_heartbeat_waits_for_uncommitted_appends(world: Any) -> None:
     assert asked.answer == 0
 
 
-def test_requests_with_an_unknown_group(world: Any, seat_of: Any) -> None:
+def test_requests_with_an_empty_group_id(world: Any, seat_of: Any) -> None:
     seat = seat_of("m", 1)
-    assert world.heartbeat(seat, group="").answer == 24
-    assert world.sync(seat, group="").answer.error_code == 24
-    assert world.leave("m", group="").answer.error_code == 24
+    asked = world.heartbeat(seat, group=""), world.sync(seat, group=""), world.leave("m", group="")
+    assert [one.code for one in (*asked, world.txn_commit(7, group=""))] == [24] * 4
 
 
 # -- leave

@@ -163,18 +163,6 @@ def test_coordinator_failure_discards_parked_requests(group_client: Any) -> None
     assert client.broken
 
 
-def test_commit_is_answered_once_replicated(group_client: Any) -> None:
-    one = group_client()
-    client = one.coordinator()
-    object.__setattr__(one.cluster.config, "replication_s", 1.0)
-    client.send(one.committing(5), 9)
-    assert client.answers() == []
-    assert one.offset() == (0, -1)
-    one.cluster.advance(one.cluster.schedule.now + 1.1)
-    assert client.answers()[0].topics[0].partitions[0].error_code == 0
-    assert one.offset() == (0, 5)
-
-
 def test_resumed_coordinator_expires_no_sessions(group_client: Any) -> None:
     """Its timers were deferred; it must apply the leader change before they fire."""
     one = group_client()

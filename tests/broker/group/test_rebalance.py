@@ -3,6 +3,8 @@
 from itertools import repeat
 from typing import Any
 
+import pytest
+
 from thinconsumer_testing.broker.group import rebalance
 from thinconsumer_testing.broker.group.states import GroupState
 
@@ -15,6 +17,22 @@ def test_only_the_leader_gets_the_member_list(world: Any) -> None:
     assert {m.member_id: m.metadata for m in leader.members} == {name: name.encode() for name in ids}
     assert follower.members == []
     assert (leader.protocol_name, leader.protocol_type) == ("range", "consumer")
+
+
+@pytest.mark.parametrize(
+    ("listed", "elected"),
+    [
+        (["range roundrobin", "roundrobin range", "roundrobin range"], "roundrobin"),
+        (["sticky range", "sticky range", "range"], "range"),
+        (["roundrobin range sticky", "sticky range roundrobin"], "sticky"),  # the first in a Java HashMap
+    ],
+)
+def test_protocol_with_most_votes_of_those_that_all_support_is_elected(
+    world: Any, listed: list[str], elected: str
+) -> None:
+    asked = [world.join(version=3, protocols=dict.fromkeys(names.split(), b"")) for names in listed]
+    world.advance(0)
+    assert {one.answer.protocol_name for one in asked} == {elected}
 
 
 def test_new_members_extend_the_initial_delay_up_to_the_rebalance_timeout(new_world: Any) -> None:
@@ -40,7 +58,7 @@ def test_initial_delay_without_new_members_is_not_extended(new_world: Any) -> No
 
 def test_members_that_do_not_rejoin_in_time_are_removed(world: Any) -> None:
     leader, follower = world.stable(2, session_ms=60_000, rebalance_ms=5_000)
-    rejoined = world.join(leader.member_id, rebalance_ms=5_000)
+    rejoined = world.join(leader.member_id, rebalance_ms=2_000)  # the longest timeout of all members counts
     world.advance(4.9)
     assert rejoined.is_parked
     world.advance(0.2)

@@ -6,17 +6,7 @@ from typing import Any
 import pytest
 
 from thinconsumer.errors import IllegalStateError
-from thinconsumer_testing.broker.group.records import end_transaction
 from thinconsumer_testing.broker.group.states import GroupState, ShardState
-
-
-def test_loading_delay(new_world: Any) -> None:
-    world = new_world(coordinator_load_s=2.0)
-    assert world.shard.state is ShardState.CATCHING_UP
-    assert world.commit().code == 14
-    world.advance(2.0)
-    assert world.shard.state is ShardState.READY
-    assert world.commit().code == 0
 
 
 def test_records_appended_while_loading_are_loaded(new_world: Any) -> None:
@@ -72,14 +62,6 @@ def test_resignation_fails_a_parked_sync(world: Any) -> None:
     assert (waiting.answer.error_code, brought.answer.error_code) == (16, 16)
 
 
-def test_resignation_fails_a_waiting_static_member(world: Any) -> None:
-    world.static("i")
-    world.replica.hold = True
-    back = world.join(instance="i")
-    world.resign()
-    assert back.answer.error_code == 16
-
-
 def test_resignation_cancels_all_timers(world: Any) -> None:
     world.stable(2, session_ms=1_000)
     world.newcomer(session_ms=1_000)
@@ -103,14 +85,6 @@ def test_append_completed_after_resignation_is_ignored(world: Any) -> None:
     assert world.offset() == -1
     world.replica.replicate()  # the record is in the log, and the next coordinator, here the same broker, has loaded it
     assert world.offset() == 9
-
-
-def test_committed_log_is_visible_after_loading(world: Any) -> None:
-    world.commit(offset=9)
-    world.resign()
-    world.elect()
-    assert world.offset() == 9
-    assert world.replica.listeners == 0
 
 
 def test_uncommitted_loaded_records_become_visible_at_the_high_watermark(world: Any) -> None:
@@ -208,24 +182,5 @@ def test_appends_complete_in_order(world: Any) -> None:
     assert (second.code, world.offset()) == (0, 2)
 
 
-def test_marker_is_ignored_by_a_shard_that_is_not_ready(world: Any) -> None:
-    world.resign()
-    world.shard.apply(end_transaction(7, True))
-    assert world.shard.latest.offsets.groups() == []
-
-
 def test_member_ids_use_the_nodes_random_source(new_world: Any) -> None:
     assert new_world().newcomer() == new_world().newcomer()
-
-
-def test_offset_expiration_runs_every_ten_minutes(new_world: Any) -> None:
-    world = new_world(offsets_retention_minutes=15)
-    world.commit()
-    world.advance(900)
-    assert world.offset() == 5
-    world.advance(310)
-    assert world.offset() == -1
-    assert world.shard.latest.groups == {}
-    appends = world.replica.appends
-    world.advance(1_200)
-    assert world.replica.appends == appends

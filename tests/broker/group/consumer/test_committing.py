@@ -64,6 +64,7 @@ def test_anyone_commits_for_a_group_without_members(new_member: Any, world: Any)
 
 
 def test_transactions_need_no_member(pair: tuple[Any, Any], world: Any) -> None:
+    assert world.txn_commit(7, 4, instance="i").code == Code.UNKNOWN_MEMBER_ID
     assert world.txn_commit(7, 4).code == 0
     world.marker(7)
     assert world.offset() == 4
@@ -81,6 +82,8 @@ def fetched(world: Any, member_id: str | None, epoch: int, *, require_stable: bo
 def test_members_fetch_in_their_epoch(pair: tuple[Any, Any], world: Any, require_stable: bool) -> None:
     assert fetched(world, "m1", 3, require_stable=require_stable) == 0
     assert fetched(world, "m1", 2, require_stable=require_stable) == Code.STALE_MEMBER_EPOCH
+    assert fetched(world, "m1", 4, require_stable=require_stable) == Code.STALE_MEMBER_EPOCH
+    assert fetched(world, None, 3, require_stable=require_stable) == Code.UNKNOWN_MEMBER_ID
     assert fetched(world, "x", 2, require_stable=require_stable) == Code.UNKNOWN_MEMBER_ID
     assert fetched(world, None, -1, require_stable=require_stable) == 0
 

@@ -30,6 +30,7 @@ def test_a_reconciling_group(new_member: Any, world: Any) -> None:
     assert sorted(index for found in targets for index in found) == [0, 1, 2]
     assert two.assignment.topic_partitions == []
     assert one.member_type == CONSUMER_MEMBER
+    assert repr(world.group) == "<ConsumerGroup billing Reconciling epoch 3, 2 members>"
 
 
 def test_uncommitted_changes_are_not_shown(new_member: Any, world: Any) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from thinconsumer.wire.error_codes import Code
-from thinconsumer_testing.broker.group.consumer.states import AssignmentState, ConsumerGroupState
+from thinconsumer_testing.broker.group.consumer.states import ConsumerGroupState
 
 GROUP, TOPIC = "billing", "orders"
 
@@ -134,6 +134,16 @@ def test_a_new_topic_and_new_partitions_raise_the_epoch(new_member: Any, world: 
     assert (world.group.epoch, len(member.owned)) == (4, 6)
 
 
+def test_a_metadata_change_counts_although_the_log_rejects_the_next_heartbeat(new_member: Any, world: Any) -> None:
+    member = new_member()
+    member.join()
+    world.put_topic(TOPIC, 4)
+    world.replica.codes = iter([Code.NOT_ENOUGH_REPLICAS])
+    assert member.beat().error_code == Code.COORDINATOR_NOT_AVAILABLE
+    assert member.beat().error_code == 0
+    assert world.group.epoch == 3
+
+
 def test_a_topic_that_is_deleted_is_taken_away(new_member: Any, world: Any, settled: Any) -> None:
     member = new_member()
     member.join()
@@ -218,16 +228,6 @@ def test_older_epochs_are_fenced(new_member: Any, world: Any, settled: Any) -> N
         settled(member)
     assert member.epoch == 5
     assert member.ask(3, topic_partitions=[]).error_code == Code.FENCED_MEMBER_EPOCH
-
-
-def test_a_member_whose_state_is_unknown_has_to_rejoin_without_partitions(new_member: Any, world: Any) -> None:
-    member = new_member()
-    member.join()
-    found = world.group.members["m1"]
-    object.__setattr__(found, "state", AssignmentState.UNKNOWN)
-    assert member.beat().error_code == Code.FENCED_MEMBER_EPOCH
-    member.owned = set()
-    assert member.beat().error_code == 0
 
 
 # -- static members

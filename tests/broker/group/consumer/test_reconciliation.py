@@ -54,29 +54,12 @@ def member(epoch: int, assigned: Mapping[bytes, list[int]], state: AssignmentSta
     )
 
 
-def test_a_new_member_gets_free_partitions_at_once() -> None:
-    after = reconcile(ConsumerGroupMember("m"), goal(3, {A: {0, 1}}, {}))
-    assert (after.member_epoch, after.previous_member_epoch, after.state) == (3, 0, STABLE)
-    assert after.assigned == {A: {0: 3, 1: 3}}
-
-
-def test_a_stable_member_in_the_epoch_of_the_target_does_not_change() -> None:
-    before = member(3, {A: [0]})
-    assert reconcile(before, goal(3, {A: {0}})) is before
-
-
 def test_partitions_of_others_are_waited_for_and_the_member_moves_on() -> None:
     after = reconcile(member(3, {A: [0]}), goal(4, {A: {0, 1, 2}}, taken={(A, 1): 3}))
     assert (after.member_epoch, after.state) == (4, UNRELEASED)
     assert after.assigned == {A: {0: 3, 2: 4}}, "a partition that is kept keeps its epoch"
     done = reconcile(after, goal(4, {A: {0, 1, 2}}))
     assert (done.state, done.assigned) == (STABLE, {A: {0: 3, 1: 4, 2: 4}})
-
-
-def test_a_member_revokes_before_it_leaves_its_epoch() -> None:
-    after = reconcile(member(3, {A: [0, 1]}), goal(4, {A: {1, 2}}))
-    assert (after.member_epoch, after.state) == (3, UNREVOKED)
-    assert (after.assigned, after.pending_revocation) == ({A: {1: 3}}, {A: {0: 3}})
 
 
 @pytest.mark.parametrize("owned", [None, {A: [0, 1]}, {A: [0]}])
@@ -136,6 +119,11 @@ def test_an_unknown_state_fences_a_member_that_may_own_partitions() -> None:
             reconcile(unknown, goal(4, {A: {0}}, owned))
         assert caught.value.code == Code.FENCED_MEMBER_EPOCH
     assert reconcile(unknown, goal(4, {A: {0}}, {})).member_epoch == 4
+
+
+def test_topics_without_partitions_are_left_out() -> None:
+    assert owned_since({A: [1, 0], B: []}, 5) == {A: {0: 5, 1: 5}}
+    assert target_of([(A, [1]), (B, [])]) == {A: frozenset({1})}
 
 
 @dataclass

@@ -87,16 +87,10 @@ def test_the_removal_of_a_group_leaves_nothing() -> None:
     group = applied(PUTS).consumer_group("g")
     assert group is not None
     history = [*PUTS, *records.removal_of_group(group)]
+    history += [*records.removal_of_member("g", "m"), *records.removal_of_group(group)]
     assert applied(history).groups == loaded(history).groups == {}
     keys = {entry.record.key for entry in history if entry.record.value is not None}
     assert keys <= {entry.record.key for entry in history if entry.record.value is None}
-
-
-def test_tombstones_of_a_group_that_is_gone_change_nothing() -> None:
-    group = applied(PUTS).consumer_group("g")
-    assert group is not None
-    removal = [*records.removal_of_member("g", "m"), *records.removal_of_group(group)]
-    assert applied(removal).groups == loaded(removal).groups == {}
 
 
 def test_records_replace_a_classic_group_that_only_has_offsets(world: Any) -> None:
