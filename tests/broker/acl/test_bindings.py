@@ -55,13 +55,6 @@ def test_filters(wanted: dict[str, Any], expected: str) -> None:
     assert " ".join(found) == expected
 
 
-def test_filters_with_unknown_numbers() -> None:
-    assert not AclFilter().has_unknown
-    for name, kind in (("resource_type", ResourceType), ("pattern_type", PatternType), ("operation", AclOperation)):
-        assert AclFilter(**{name: kind.of(99)}).has_unknown
-    assert AclFilter(permission=AclPermission.of(-1)).has_unknown
-
-
 @pytest.mark.parametrize(
     ("change", "problem"),
     [
@@ -78,11 +71,6 @@ def test_filters_with_unknown_numbers() -> None:
 )
 def test_validation(change: dict[str, Any], problem: str | None) -> None:
     assert ORDERS._replace(**change).problem() == problem
-
-
-def test_numbers_of_the_protocol() -> None:
-    assert AclBinding.of(2, "orders", 3, "User:alice", "*", 3, 3) == ORDERS
-    assert AclBinding.of(2, "orders", 3, "User:alice", "*", 77, 3).operation is AclOperation.UNKNOWN
 
 
 @pytest.mark.parametrize("binding", EVERY.values())

@@ -106,6 +106,27 @@ def add_partitions() -> AddPartitionsToTxnRequest:
     )
 
 
+def offset_commit(topic_id: bytes) -> OffsetCommitRequest:
+    rows = [OffsetCommitRequestPartition(partition_index=0)]
+    topic = OffsetCommitRequestTopic(name="orders", topic_id=topic_id, partitions=rows)
+    return OffsetCommitRequest(group_id="billing", topics=[topic])
+
+
+def offset_fetch(topic_id: bytes) -> OffsetFetchRequest:
+    topics = [OffsetFetchRequestTopics(name="orders", topic_id=topic_id, partition_indexes=[0])]
+    return OffsetFetchRequest(
+        group_id="billing",
+        topics=[OffsetFetchRequestTopic(name="orders", partition_indexes=[0])],
+        groups=[OffsetFetchRequestGroup(group_id="billing", topics=topics)],
+    )
+
+
+LEADER_EPOCH = OffsetForLeaderEpochRequest(
+    topics=[OffsetForLeaderTopic(topic="orders", partitions=[OffsetForLeaderPartition(partition=0)])]
+)
+NEW_TOPIC = CreateTopicsRequest(topics=[CreatableTopic(name="new", num_partitions=1, replication_factor=1)])
+
+
 class Case(NamedTuple):
     """A request, and what it needs: operation and resource of the first missing ACL, and the code without it."""
 
@@ -147,51 +168,19 @@ CASES: dict[str, Case] = {
         on("WRITE", **ORDERS),
     ),
     "OffsetCommit to a group": Case(
-        lambda i: OffsetCommitRequest(
-            group_id="billing",
-            topics=[
-                OffsetCommitRequestTopic(
-                    name="orders", topic_id=i, partitions=[OffsetCommitRequestPartition(partition_index=0)]
-                )
-            ],
-        ),
+        offset_commit,
         (2, 9, 10), GROUP, READ_BILLING, (on("READ", **ORDERS),),
     ),
     "OffsetCommit of a topic": Case(
-        lambda i: OffsetCommitRequest(
-            group_id="billing",
-            topics=[
-                OffsetCommitRequestTopic(
-                    name="orders", topic_id=i, partitions=[OffsetCommitRequestPartition(partition_index=0)]
-                )
-            ],
-        ),
+        offset_commit,
         (2, 9, 10), TOPIC, on("READ", **ORDERS), (READ_BILLING,),
     ),
     "OffsetFetch of a group": Case(
-        lambda i: OffsetFetchRequest(
-            group_id="billing",
-            topics=[OffsetFetchRequestTopic(name="orders", partition_indexes=[0])],
-            groups=[
-                OffsetFetchRequestGroup(
-                    group_id="billing",
-                    topics=[OffsetFetchRequestTopics(name="orders", topic_id=i, partition_indexes=[0])],
-                )
-            ],
-        ),
+        offset_fetch,
         (1, 2, 7, 8, 10), GROUP, on("DESCRIBE", **BILLING), (on("DESCRIBE", **ORDERS),),
     ),
     "OffsetFetch of a topic": Case(
-        lambda i: OffsetFetchRequest(
-            group_id="billing",
-            topics=[OffsetFetchRequestTopic(name="orders", partition_indexes=[0])],
-            groups=[
-                OffsetFetchRequestGroup(
-                    group_id="billing",
-                    topics=[OffsetFetchRequestTopics(name="orders", topic_id=i, partition_indexes=[0])],
-                )
-            ],
-        ),
+        offset_fetch,
         (1, 2, 7, 8, 10), TOPIC, on("DESCRIBE", **ORDERS), (READ_BILLING,),
     ),
     "FindCoordinator of a group": Case(
@@ -227,11 +216,11 @@ CASES: dict[str, Case] = {
         lambda _: DeleteGroupsRequest(groups_names=["billing"]), (0, 2), GROUP, on("DELETE", **BILLING)
     ),
     "CreateTopics": Case(
-        lambda _: CreateTopicsRequest(topics=[CreatableTopic(name="new", num_partitions=1, replication_factor=1)]),
+        lambda _: NEW_TOPIC,
         (2, 7), TOPIC, on("CREATE", topic="new"), (on("DESCRIBE_CONFIGS", topic="new"),),
     ),
     "CreateTopics on the cluster": Case(
-        lambda _: CreateTopicsRequest(topics=[CreatableTopic(name="new", num_partitions=1, replication_factor=1)]),
+        lambda _: NEW_TOPIC,
         (2, 7), TOPIC, on("CREATE", cluster=True), (on("DESCRIBE_CONFIGS", topic="new"),),
     ),
     "CreatePartitions": Case(
@@ -307,9 +296,7 @@ CASES: dict[str, Case] = {
         )
     },
     "OffsetForLeaderEpoch": Case(
-        lambda _: OffsetForLeaderEpochRequest(
-            topics=[OffsetForLeaderTopic(topic="orders", partitions=[OffsetForLeaderPartition(partition=0)])]
-        ),
+        lambda _: LEADER_EPOCH,
         (2, 4), TOPIC, on("DESCRIBE", **ORDERS),
     ),
     "PartitionLeaderEpochsForPartitions": Case(
@@ -322,9 +309,7 @@ CASES: dict[str, Case] = {
         lambda _: ConsumerGroupPositionsRequest(group_id="billing", member_id="m"), (0,), GROUP, READ_BILLING
     ),
     "OffsetForLeaderEpoch by a follower": Case(
-        lambda _: OffsetForLeaderEpochRequest(
-            topics=[OffsetForLeaderTopic(topic="orders", partitions=[OffsetForLeaderPartition(partition=0)])]
-        ),
+        lambda _: LEADER_EPOCH,
         (2, 4), TOPIC, on("CLUSTER_ACTION", cluster=True),
     ),
     "DescribeAcls": Case(

@@ -71,25 +71,12 @@ def test_api_versions_may_be_repeated_only_until_it_is_answered(new):
     assert one.admit(HANDSHAKE, 0.0) is CLOSE
 
 
-@pytest.mark.parametrize("key", [METADATA, AUTHENTICATE])
-def test_requests_before_the_login_close_the_connection(new, key):
-    one = new()
-    assert one.admit(key, 0.0) is CLOSE
-    assert "before the login" in one.why_rejected
-
-
 def test_other_requests_during_the_exchange_are_illegal(new):
     for key in (METADATA, HANDSHAKE, VERSIONS):
         one = new()
         one.handshake("PLAIN", 1)
         assert one.admit(key, 0.0) is Admission.ILLEGAL_STATE
         assert one.authenticate(b"alice", 0.0, 0.0) is None
-
-
-def test_mechanism_that_is_not_enabled(new):
-    one = new()
-    assert one.handshake("GSSAPI", 1) is False
-    assert one.admit(HANDSHAKE, 0.0) is CLOSE
 
 
 @pytest.mark.parametrize(
@@ -107,15 +94,6 @@ def test_failed_login(new, principals, message, text):
     assert caught.value.details == ("PLAIN: secret reason" if message == b"hidden" else text)
     assert one.admit(AUTHENTICATE, 0.0) is CLOSE
     assert principals == []
-
-
-def test_version_0_of_the_handshake_is_followed_by_raw_tokens(new):
-    one = new()
-    assert not one.expects_raw_token
-    one.handshake("PLAIN", 0)
-    assert one.expects_raw_token
-    one.authenticate(b"alice", 0.0, 1000.0)
-    assert not one.expects_raw_token
 
 
 @pytest.mark.parametrize(
@@ -136,16 +114,6 @@ def test_lifetime_of_the_session(new, max_session_ms, message, lifetime):
     assert "expired" in one.why_rejected
 
 
-def test_reauthentication_extends_the_session(new, principals):
-    one = new(5000)
-    log_in(one)
-    log_in(one, now=4.0)
-    assert one.admit(METADATA, 8.9) is SERVE
-    log_in(one, now=20.0)
-    assert principals == ["User:alice"] * 3
-    assert one.admit(METADATA, 25.1) is CLOSE
-
-
 def test_reauthentication_twice_a_second_is_no_reauthentication(new):
     one = new(5000)
     log_in(one)
@@ -155,26 +123,8 @@ def test_reauthentication_twice_a_second_is_no_reauthentication(new):
     assert one.handshake("PLAIN", 1) is None
 
 
-def test_reauthentication_with_another_user_fails(new, principals):
-    one = new(5000)
-    log_in(one)
-    with pytest.raises(LoginFailedError, match=r"Cannot change principals .* from User.alice: User.bob"):
-        log_in(one, b"bob", 2.0)
-    assert principals == ["User:alice"]
-    assert one.admit(METADATA, 2.0) is CLOSE
-
-
 def test_failed_reauthentication_is_called_so(new):
     one = new(5000)
     log_in(one)
     with pytest.raises(LoginFailedError, match="during re-authentication"):
         log_in(one, b"hidden", 2.0)
-
-
-def test_reauthentication_with_another_mechanism_fails_after_the_handshake(new):
-    one = new(5000)
-    log_in(one)
-    assert one.admit(HANDSHAKE, 2.0) is SERVE
-    assert one.handshake("SCRAM-SHA-256", 1) is True
-    assert one.admit(AUTHENTICATE, 2.0) is Admission.CLOSE_LATE
-    assert one.authenticate(b"alice", 2.0, 0.0) is None

@@ -6,19 +6,6 @@ from thinconsumer_testing.broker.login.mechanisms import Mechanisms
 from thinconsumer_testing.broker.security import ListenerSecurity
 
 
-def test_plain():
-    security = ListenerSecurity("SASL_PLAINTEXT", sasl_enabled_mechanisms=("PLAIN",), users={"alice": "a"})
-    exchange = Mechanisms(security, random.Random(1)).new_exchange("PLAIN", {})
-    exchange.evaluate(b"\0alice\0a", 0.0)
-    assert exchange.user == "alice"
-
-
-def test_oauthbearer():
-    security = ListenerSecurity("SASL_PLAINTEXT", sasl_enabled_mechanisms=("OAUTHBEARER",))
-    exchange = Mechanisms(security, random.Random(1)).new_exchange("OAUTHBEARER", {})
-    assert b"invalid_token" in exchange.evaluate(b"n,,\x01auth=Bearer x\x01\x01", 0.0)
-
-
 def test_configured_users_get_scram_credentials_unless_they_have_stored_ones():
     enabled = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
     security = ListenerSecurity("SASL_PLAINTEXT", sasl_enabled_mechanisms=enabled, users={"alice": "a"})

@@ -46,12 +46,6 @@ def counts(topic):
     return [None if row.is_closed else row.undeleted_partition_count for row in topic.partitions]
 
 
-def test_a_new_topic_begins_with_its_partitions():
-    topic = new_topic(2)
-    assert topic.ordered == OrderedTopicCounts(2, 2)
-    assert counts(topic) == [2, 2]
-
-
 def test_an_expansion_raises_existing_epochs_with_the_count_and_records_the_old_ones():
     topic = begin_expansion(new_topic(2), [(2, 1), (3,)], ALIVE)
     assert topic.ordered == OrderedTopicCounts(2, 4, CountChange.EXPANSION, 2, partition_count_epoch=1)

@@ -131,14 +131,6 @@ def test_retried_end_gets_the_same_response(world):
     assert len(world.markers) == 1
 
 
-def test_transactional_ids_are_independent(world):
-    one, other = world.producer("a"), world.producer("b")
-    world.add(one, transactional_id="a")
-    world.add(other, transactional_id="b")
-    world.end(one, transactional_id="a", commit=True)
-    assert (world.state("a"), world.state("b")) == (S.COMPLETE_COMMIT, S.ONGOING)
-
-
 # -- fencing
 
 
@@ -174,13 +166,6 @@ def test_unlogged_fence_has_no_effect(world):
     world.append_codes = [Code.NOT_ENOUGH_REPLICAS]
     assert world.init() == [("COORDINATOR_NOT_AVAILABLE", *NO_PRODUCER)]
     assert world.end(zombie) == [("NONE", 1, 1)]
-
-
-def test_producer_that_continues_keeps_its_id(world):
-    who = world.producer()
-    again = world.producer(expected=who)
-    assert again == (who.id, who.epoch + 1)
-    assert world.producer(expected=who) == again, "a retry after a lost response"
 
 
 # -- time
@@ -344,13 +329,6 @@ def test_former_coordinator_cannot_end_transactions(world):
     assert world.markers == [(O0, 1, 1, True, 2)]
 
 
-def test_leadership_change_fails_waiting_requests(world):
-    world.replica.hold = True
-    answers = world.init()
-    world.resign()
-    assert answers == [("NOT_COORDINATOR", *NO_PRODUCER)]
-
-
 def test_reelected_coordinator_reloads_the_log(world):
     who = world.producer()
     world.replica.leader_epoch = 5
@@ -454,11 +432,3 @@ def test_partitions_are_verified_before_and_after_they_are_added(world):
         {O0: Code.NONE, B0: Code.TRANSACTION_ABORTABLE},
         {O0: Code.PRODUCER_FENCED},
     ]
-
-
-def test_offsets_partition_is_handled_like_any_other(world):
-    offsets = TopicPartition("__consumer_offsets", 1)
-    who = world.producer()
-    world.add(who, [O0, offsets], version=0)
-    world.end(who, version=0)
-    assert [m.tp for m in world.markers] == [offsets, O0]

@@ -33,14 +33,6 @@ def decided(world):
     return decide
 
 
-@pytest.mark.parametrize(("state", "commit"), [(S.PREPARE_COMMIT, True), (S.PREPARE_ABORT, False)])
-def test_completion_is_logged_after_all_markers(world, decided, seen, state, commit):
-    txn = decided(O0, O1, B0, state=state)
-    assert world.timeline[:3] == [seen.Marker(tp, 7, 3, commit, 1) for tp in sorted((O0, O1, B0))]
-    assert txn.state is world.state() is (S.COMPLETE_COMMIT if commit else S.COMPLETE_ABORT)
-    assert txn.pending is None
-
-
 def test_completion_without_partitions_is_logged_immediately(world, decided):
     assert decided().state is S.COMPLETE_COMMIT
     assert world.markers == []

@@ -8,19 +8,14 @@ from thinconsumer.types import TopicPartition
 from thinconsumer.wire.error_codes import Code
 from thinconsumer.wire.find_coordinator import FindCoordinatorRequest
 from thinconsumer.wire.init_producer_id import InitProducerIdRequest
-from thinconsumer.wire.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
 from thinconsumer.wire.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from thinconsumer_testing.broker.controller import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+from thinconsumer_testing.broker.controller import TRANSACTIONS_TOPIC
 from thinconsumer_testing.broker.group.hashing import partition_for
 from thinconsumer_testing.broker.txn.states import TransactionState
 from thinconsumer_testing.broker.wire.transactions import (
-    AddOffsetsToTxnRequest,
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnTopic,
     EndTxnRequest,
-    TxnOffsetCommitRequest,
-    TxnOffsetCommitRequestPartition,
-    TxnOffsetCommitRequestTopic,
 )
 
 ID = "payments"
@@ -45,10 +40,10 @@ class TransactionalClient:
             client = self._clients[node_id] = self._client_of(self.cluster, node_id)
         return client
 
-    def coordinator(self, key=ID, kind=1):
+    def coordinator(self):
         """Return the coordinator's connection; the lookup creates the topic."""
         anyone = next(node.node_id for node in self.cluster.nodes.values() if node.is_running)
-        request = FindCoordinatorRequest(key_type=kind, coordinator_keys=[key])
+        request = FindCoordinatorRequest(key_type=1, coordinator_keys=[ID])
         self.node(anyone).ask(request)
         (found,) = self.node(anyone).ask(request).coordinators
         assert found.error_code == 0
@@ -94,39 +89,13 @@ class TransactionalClient:
         answer = self.coordinator().ask(request, 3)
         return answer.results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code
 
-    def ask(self, client, request, version, after_s=0.0):
-        """Return the response, which the broker may send after other brokers' responses."""
-        client.send(request, version)
+    def end(self, commit=True, *, after_s=0.0):
+        """Return the error code; the broker may respond after other brokers have responded to it."""
+        request = EndTxnRequest(transactional_id=ID, producer_id=self.id, producer_epoch=self.epoch, committed=commit)
+        client = self.coordinator()
+        client.send(request, 5 if self.is_modern else 4)
         run(self.cluster, after_s)
         (answer,) = client.answers()
-        return answer
-
-    def commit_offset(self, group, tp, offset):
-        if not self.is_modern:
-            request = AddOffsetsToTxnRequest(
-                transactional_id=ID, producer_id=self.id, producer_epoch=self.epoch, group_id=group
-            )  # fmt: skip
-            if code := self.coordinator().ask(request, 4).error_code:
-                return code
-        partition = TxnOffsetCommitRequestPartition(
-            partition_index=tp.partition, committed_offset=offset, committed_metadata=""
-        )  # fmt: skip
-        request = TxnOffsetCommitRequest(
-            transactional_id=ID, group_id=group, producer_id=self.id, producer_epoch=self.epoch,
-            topics=[TxnOffsetCommitRequestTopic(name=tp.topic, partitions=[partition])],
-        )  # fmt: skip
-        answer = self.ask(self.coordinator(group, 0), request, 5 if self.is_modern else 4)
-        return answer.topics[0].partitions[0].error_code
-
-    def committed(self, group, tp):
-        topics = [OffsetFetchRequestTopics(name=tp.topic, partition_indexes=[tp.partition])]
-        request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=group, topics=topics)])
-        answer = self.ask(self.coordinator(group, 0), request, 8)
-        return answer.groups[0].topics[0].partitions[0].committed_offset
-
-    def end(self, commit=True, *, after_s=0.0):
-        request = EndTxnRequest(transactional_id=ID, producer_id=self.id, producer_epoch=self.epoch, committed=commit)
-        answer = self.ask(self.coordinator(), request, 5 if self.is_modern else 4, after_s)
         if self.is_modern and not answer.error_code:
             if (answer.producer_id, answer.producer_epoch) != (self.id, self.epoch):
                 self._sequences.clear()
@@ -193,17 +162,6 @@ def test_consecutive_transactions(cluster, producer):
         run(cluster, 0.01)
     assert [commit for *_, commit in markers(cluster, T0)] == [number % 3 != 0 for number in range(20)]
     assert cluster.leader(T0).last_stable_offset == 40
-
-
-@pytest.mark.parametrize("commit", [True, False])
-def test_transactional_offsets(cluster, producer, commit):
-    assert producer.commit_offset("readers", T0, 17) == 0
-    assert producer.committed("readers", T0) == -1
-    assert producer.end(commit) == 0
-    run(cluster, 0)
-    group_log = TopicPartition(OFFSETS_TOPIC, partition_for("readers", cluster.config.offsets_topic_num_partitions))
-    assert [kind for *_, kind in markers(cluster, group_log)] == [commit]
-    assert producer.committed("readers", T0) == (17 if commit else -1)
 
 
 def test_write_to_a_partition_not_added_is_rejected_before_kip_890(cluster, client_of):

@@ -32,14 +32,6 @@ def append(shard, txn, **options):
     return codes
 
 
-def test_transition_completes_once_logged(world, shard, txn):
-    world.replica.hold = True
-    codes = append(shard, txn)
-    assert (codes, txn.metadata.producer_epoch, txn.pending) == ([], -1, S.EMPTY)
-    world.replica.replicate()
-    assert (codes, txn.metadata.producer_epoch, txn.pending) == ([Code.NONE], 0, None)
-
-
 @pytest.mark.parametrize(
     ("code", "answer"),
     [
@@ -94,14 +86,6 @@ def test_transition_logged_late_does_not_count_for_a_stale_shard(world, shard, t
     assert (codes, txn.metadata.producer_epoch) == ([Code.NOT_COORDINATOR], -1)
 
 
-def test_next_shard_loads_the_logged_transactions(world, shard, txn):
-    append(shard, txn)
-    other = TransactionCoordinatorShard(world, 0, 2, world.replica)
-    other.load()
-    assert other.is_ready
-    assert other.transactions["t"].metadata == txn.metadata
-
-
 def test_tombstones_and_unknown_records_are_skipped_when_loading(world, shard, txn, caplog):
     append(shard, txn)
     keys = [encode_key("t"), b"\0\x05later", b"\0"]
@@ -109,21 +93,13 @@ def test_tombstones_and_unknown_records_are_skipped_when_loading(world, shard, t
         data = build_batch([NewRecord(value, key, timestamp=1)], base_offset=world.log.end_offset)
         world.log.append_stored(StoredBatch.of(data))
     other = TransactionCoordinatorShard(world, 0, 2, world.replica)
+    assert repr(other) == "<TransactionCoordinatorShard 0 epoch 2 stale, 0 transactional ids>"
     other.load()
     assert other.transactions == {}
     assert "skipping invalid record at offset 3" in caplog.text
 
 
 # -- expiration
-
-
-def test_unused_transactional_ids_expire(world, shard, txn):
-    append(shard, txn)  # at 200
-    shard.expire(199)
-    assert "t" in shard.transactions
-    shard.expire(200)
-    assert shard.transactions == {}
-    assert world.timeline[-1].metadata is None
 
 
 @pytest.mark.parametrize("state", [S.ONGOING, S.PREPARE_COMMIT, S.PREPARE_ABORT])
@@ -159,9 +135,3 @@ def test_tombstones_are_batched(world, shard):
     shard.expire(10_000)
     assert shard.transactions == {}
     assert [batch.next_offset - batch.base_offset for batch in world.log.batches_from(0)] == [TOMBSTONES_MAX, 1]
-
-
-def test_repr(shard):
-    assert repr(shard) == "<TransactionCoordinatorShard 0 epoch 1 ready, 0 transactional ids>"
-    shard.unload()
-    assert "stale" in repr(shard)

@@ -1,5 +1,7 @@
 """Every request in every state, with the results of Kafka 4.3's ``TransactionCoordinator`` source."""
 
+from dataclasses import replace
+
 import pytest
 
 from thinconsumer.errors import IllegalStateError
@@ -147,6 +149,24 @@ def test_pending_only_states_raise(state, request_):
 # -- transitions
 
 
+def test_one_transition_at_a_time():
+    txn = transaction("pending")
+    assert repr(txn) == "<Transaction t Ongoing to Ongoing 7/5>"
+    for move in (lambda: txn.add([A1], NOW, 2), txn.prepare_fence, txn.expire, lambda: txn.end(False, 2, -1, NOW)):
+        with pytest.raises(IllegalStateError, match="while another transition is"):
+            move()
+
+
+def test_only_the_prepared_transition_can_be_completed():
+    txn = transaction("Ongoing")
+    metadata = txn.add([A1], NOW, 2)
+    with pytest.raises(IllegalStateError, match="cannot complete a transition"):
+        txn.complete(replace(metadata, state=TransactionState.EMPTY))
+    txn.cancel_transition()
+    with pytest.raises(IllegalStateError, match="cannot complete a transition"):
+        txn.complete(metadata)
+
+
 @pytest.mark.parametrize("state", ["Empty", "CompleteCommit", "CompleteAbort"])
 def test_init_increments_the_epoch_and_sets_the_timeout(state):
     metadata = decide(transaction(state), "init")
@@ -157,13 +177,9 @@ def test_init_increments_the_epoch_and_sets_the_timeout(state):
 
 def test_continuing_producer_keeps_its_last_epoch():
     """KIP-360: so that it can retry after a lost response."""
-    metadata = decide(transaction("Empty"), "init 7/5")
-    assert (metadata.producer_epoch, metadata.last_producer_epoch) == (6, 5)
-
-
-def test_retried_init_gets_the_same_epoch():
-    metadata = decide(transaction("Empty"), "init 7/4")
-    assert (metadata.producer_epoch, metadata.last_producer_epoch) == (5, 4)
+    for request_, epochs in (("init 7/5", (6, 5)), ("init 7/4", (5, 4))):
+        metadata = decide(transaction("Empty"), request_)
+        assert (metadata.producer_epoch, metadata.last_producer_epoch) == epochs
 
 
 @pytest.mark.parametrize("who", ["", " 7/32766"])
@@ -219,20 +235,19 @@ def test_first_partitions_begin_the_transaction():
     assert (went_on.started_ms, went_on.partitions) == (900, {A0, A1})
 
 
-def test_end_before_kip_890_keeps_the_epoch():
-    metadata = decide(transaction("Ongoing", version=0), "commit1 7/5")
-    assert (metadata.producer_epoch, metadata.last_producer_epoch, metadata.client_version) == (5, 4, 0)
-
-
-def test_end_since_kip_890_increments_the_epoch():
-    metadata = decide(transaction("Ongoing"), "commit2 7/5")
-    assert (metadata.producer_epoch, metadata.last_producer_epoch, metadata.next_producer_id) == (6, 5, -1)
-
-
-def test_end_with_the_last_epoch_sets_the_next_producer_id():
-    txn = transaction("Ongoing", epoch=EPOCH_MAX - 1)
-    metadata = decide(txn, "commit2 7/32766")
-    assert (metadata.producer_epoch, metadata.next_producer_id) == (EPOCH_MAX, NEW_ID)
+@pytest.mark.parametrize(
+    ("request_", "epoch", "expected"),
+    [
+        ("commit1 7/5", 5, (5, 4, -1, 0)),
+        ("commit2 7/5", 5, (6, 5, -1, 2)),
+        ("commit2 7/32766", EPOCH_MAX - 1, (EPOCH_MAX, EPOCH_MAX - 1, NEW_ID, 2)),
+    ],
+    ids=["before KIP-890", "since KIP-890", "with the last epoch"],
+)
+def test_end_decides_on_the_next_epoch(request_, epoch, expected):
+    found = decide(transaction("Ongoing", epoch=epoch), request_)
+    found = found.producer_epoch, found.last_producer_epoch, found.next_producer_id, found.client_version
+    assert found == expected
 
 
 def test_abort_without_a_transaction_starts_now():
