@@ -78,29 +78,19 @@ def ask(broker, name, *args, **kwargs):
         {"$other": 1, "b": 2},
         TopicPartition("orders", 3),
         NewRecord(b"v", None, [("h", b"\xff"), ("h", None)], 5),
+        FaultRule("Fetch", Reply(Code.NOT_LEADER_OR_FOLLOWER), node=1, where={"topic": "orders"}),  # see test_faults
     ],
 )
 def test_values_round_trip(value):
     arrived = unpack(json.loads(json.dumps(pack(value))))
-    assert arrived == value
     assert type(arrived) is type(value)
+    assert arrived == value or arrived.as_dict() == value.as_dict()
 
 
-@pytest.mark.parametrize("value", [lambda: 1, object(), [object()]])
+@pytest.mark.parametrize("value", [lambda: 1, object(), [object()], FaultRule("Fetch", print)])
 def test_values_without_json_form_are_rejected_before_sending(value):
     with pytest.raises(IllegalArgumentError, match="cannot be sent to another process"):
         call_line(1, "produce", (value,), {})
-
-
-def test_rules_round_trip():
-    """For other rules see test_faults."""
-    rule = FaultRule("Fetch", Reply(Code.NOT_LEADER_OR_FOLLOWER), node=1, where={"topic": "orders", "partition": 0})
-    assert unpack(json.loads(json.dumps(pack(rule)))).as_dict() == rule.as_dict()
-
-
-def test_rule_with_a_function_is_rejected(broker):
-    with pytest.raises(IllegalArgumentError, match="cannot be sent to another process"):
-        ask(broker, "on", FaultRule("Fetch", lambda call: None))
 
 
 def test_calls_reach_the_broker_with_their_arguments(broker):
@@ -113,6 +103,11 @@ def test_calls_reach_the_broker_with_their_arguments(broker):
         ("kill", 2, 0.5),
         ("move_leader", TopicPartition("orders", 1), None),
     ]
+    broker.outcome = TopicImage("t", bytes(16), (), {})
+    assert ask(broker, "kill", 1) is None, "a metadata row is useless outside the broker's image"
+    assert ask(broker, "bugs") == ["a bug"]
+    with pytest.raises(LookupError, match="there is no partition orders-0"):
+        ask(broker, "leader", TopicPartition("orders", 0))
 
 
 @pytest.mark.parametrize("name", ["close", "__init__", "cluster", "nothing"])
@@ -149,12 +144,6 @@ def test_bug_is_reported_with_its_traceback(broker):
     assert "_do" in found.value.stderr
 
 
-def test_topic_image_is_returned_as_none(broker):
-    """A metadata row is useless outside the broker's image."""
-    broker.outcome = TopicImage("t", bytes(16), (), {})
-    assert ask(broker, "kill", 1) is None
-
-
 def test_rule_hits_and_removal_use_the_rule_number(broker):
     dispatcher = Dispatcher(broker)
 
@@ -172,27 +161,15 @@ def test_rule_hits_and_removal_use_the_rule_number(broker):
         say("rule_hits", number + 1)
 
 
-def test_leader_and_bugs_can_be_queried(broker):
-    assert ask(broker, "bugs") == ["a bug"]
-    with pytest.raises(LookupError, match="there is no partition orders-0"):
-        ask(broker, "leader", TopicPartition("orders", 0))
+NONSENSE = [b"", b"nonsense", b"[]", b"{}"]
 
 
-@pytest.mark.parametrize("line", [b"", b"nonsense", b"[]", b"{}", b'{"id": 1}', b'{"id": 1, "call": "kill"}', b"\xff"])
-def test_invalid_call_lines_get_an_error(broker, line):
-    answer = Dispatcher(broker).answer(line)
-    assert "error" in json.loads(answer)
+def test_invalid_lines(broker):
+    for line in (*NONSENSE, b'{"id": 1}', b'{"id": 1, "call": "kill"}', b"\xff"):
+        assert "error" in json.loads(Dispatcher(broker).answer(line))
     assert broker.calls == []
-
-
-@pytest.mark.parametrize("line", [b"", b"nonsense", b"[]", b"{}", b'{"id": 2, "result": 1}', b'{"id": 1}'])
-def test_invalid_response_lines_raise(line):
-    with pytest.raises(BrokerProcessError, match="does not answer call 1"):
-        result_of(line, 1)
-
-
-def test_response_to_an_earlier_call_is_recognised():
-    assert answers_earlier_call(b'{"id": 1, "result": null}', 2)
-    assert not answers_earlier_call(b'{"id": 2, "result": null}', 2)
-    assert not answers_earlier_call(b'{"id": null, "error": {}}', 2)
-    assert not answers_earlier_call(b"nonsense", 2)
+    for line in (*NONSENSE, b'{"id": 2, "result": 1}', b'{"id": 1}'):
+        with pytest.raises(BrokerProcessError, match="does not answer call 1"):
+            result_of(line, 1)
+    earlier = [b'{"id": 1, "result": null}', b'{"id": 2, "result": null}', b'{"id": null, "error": {}}', b"nonsense"]
+    assert [answers_earlier_call(line, 2) for line in earlier] == [True, False, False, False]

@@ -66,14 +66,12 @@ def open_store(folder):
         store.close()
 
 
-def test_new_directory_is_empty(open_store, folder):
-    assert open_store().cluster == StoredCluster("", 0, {})
-    assert folder.is_dir()
-
-
 def test_logs_are_restored_with_producer_state_and_epochs(open_store, folder):
-    log = log_of(open_store())
+    store = open_store()
+    assert store.cluster == StoredCluster("", 0, {})
+    log = log_of(store)
     append(log, b"a")
+    assert (folder / "orders.eu-west-3" / LOG_NAME).stat().st_size == log.size_bytes, "before it is closed"
     log.append(
         batch(b"b", producer_id=1, producer_epoch=0, base_sequence=0, transactional=True), leader_epoch=5, now_ms=NOW
     )
@@ -84,12 +82,6 @@ def test_logs_are_restored_with_producer_state_and_epochs(open_store, folder):
     append(again, b"c")
     assert values(log_of(open_store())) == [b"a", b"b", b"c"]
     assert (folder / "orders.eu-west-3" / LOG_NAME).read_bytes() == again.read(0, 3, 1 << 20)
-
-
-def test_appends_are_on_disk_without_close(open_store, folder):
-    log = log_of(open_store())
-    append(log, b"a")
-    assert (folder / "orders.eu-west-3" / LOG_NAME).stat().st_size == log.size_bytes
 
 
 def test_truncation_deletion_and_compaction_are_restored(open_store):
@@ -157,15 +149,6 @@ def test_any_bytes_are_truncated_to_valid_batches(junk, at, byte):
     assert valid_prefix(bytes(data[:size])) == (size, "")
 
 
-def test_topics_are_restored(open_store):
-    store = open_store()
-    rows = [topic("t", 3, **{"cleanup.policy": "compact"}), topic("__consumer_offsets", 1, OTHER_ID)]
-    store.save_topics(rows, cluster_id="abc", next_producer_id=17)
-    expected = StoredCluster("abc", 17, {row.name: row for row in rows})
-    assert store.cluster == expected
-    assert open_store().cluster == expected
-
-
 def test_logs_are_deleted_with_their_topics_and_partitions(open_store, folder):
     store = open_store()
     store.save_topics([topic("t", 2), topic("u", 1, OTHER_ID)], cluster_id="", next_producer_id=0)
@@ -182,17 +165,6 @@ def test_logs_are_deleted_with_their_topics_and_partitions(open_store, folder):
     again = open_store()
     assert values(log_of(again, TopicPartition("t", 0))) == [b"b"]
     assert log_of(again, TopicPartition("u", 0)).end_offset == 0
-
-
-def test_recreated_topic_starts_empty(open_store):
-    store = open_store()
-    store.save_topics([topic("t")], cluster_id="", next_producer_id=0)
-    old = log_of(store, TopicPartition("t", 0))
-    append(old, b"a", b"b")
-    old.delete_before(1)
-    store.save_topics([topic("t", 1, OTHER_ID)], cluster_id="", next_producer_id=0)
-    new = log_of(store, TopicPartition("t", 0))
-    assert (new.start_offset, new.end_offset) == (0, 0)
 
 
 def test_log_opened_again_is_empty(open_store, folder):
@@ -343,15 +315,10 @@ def test_unwritten_metadata_is_written_once_there_is_room(open_store, folder, in
     ]
     in_the_way.free()
     append(log, b"a")
-    assert open_store().cluster == StoredCluster("c", 2, {"t": topic("t", 3)})
-
-
-def test_unwritten_metadata_is_written_on_close(open_store, in_the_way):
-    store = open_store()
     in_the_way("meta.tmp")
-    store.save_topics([topic()], cluster_id="c", next_producer_id=7)
+    store.save_topics([topic("t", 4)], cluster_id="c", next_producer_id=7)
     in_the_way.free()
-    assert open_store().cluster.next_producer_id == 7
+    assert open_store().cluster == StoredCluster("c", 7, {"t": topic("t", 4)}), "at the latest when it is closed"
 
 
 def test_failed_compaction_keeps_the_log(open_store, in_the_way):

@@ -10,50 +10,12 @@ from thinconsumer_testing.broker.schedule import CANCELLED_MAX, Schedule
 
 def test_timers_fire_in_order_of_time_then_registration():
     schedule, seen = Schedule(), []
-    schedule.call_at(2.0, lambda: seen.append("b"))
-    schedule.call_at(1.0, lambda: seen.append("a"))
-    schedule.call_at(2.0, lambda: seen.append("c"))
+    for moment, name in ((2.0, "b"), (1.0, "a"), (2.0, "c")):
+        schedule.call_at(moment, lambda name=name: seen.append((schedule.now, name)))
     schedule.advance(5.0)
-    assert seen == ["a", "b", "c"]
+    assert seen == [(1.0, "a"), (2.0, "b"), (2.0, "c")], "each sees the time at which it was due"
+    assert schedule.now == 5.0
     assert schedule.wake_at() == math.inf
-
-
-def test_timer_sees_its_due_time_as_now():
-    schedule, seen = Schedule(), []
-    schedule.call_at(1.5, lambda: seen.append(schedule.now))
-    schedule.advance(100.0)
-    assert seen == [1.5]
-    assert schedule.now == 100.0
-
-
-def test_timers_set_by_timers_fire_in_the_same_step():
-    schedule, seen = Schedule(), []
-    schedule.call_at(1.0, lambda: schedule.call_later(1.0, lambda: seen.append(schedule.now)))
-    schedule.advance(3.0)
-    assert seen == [2.0]
-
-
-def test_cancelled_timer_neither_fires_nor_wakes():
-    schedule, seen = Schedule(), []
-    timer = schedule.call_at(1.0, lambda: seen.append(1))
-    assert timer.is_pending
-    timer.cancel()
-    assert schedule.wake_at() == math.inf
-    schedule.advance(2.0)
-    assert seen == []
-    timer.cancel()  # idempotent
-
-
-def test_timer_fires_once_and_can_be_rearmed():
-    seen = []
-    timer = Schedule().call_at(1.0, lambda: seen.append(1))
-    timer.fire()
-    timer.fire()
-    assert seen == [1]
-    timer.rearm(lambda: seen.append(2))
-    assert timer.is_pending
-    timer.fire()
-    assert seen == [1, 2]
 
 
 def test_monotonic_time_never_goes_back_but_wall_time_may():

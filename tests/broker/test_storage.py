@@ -137,9 +137,3 @@ def test_fewer_brokers_than_stored_are_rejected(started, tmp_path):
     started(3)
     with pytest.raises(IllegalStateError, match="3 or more brokers"):
         started(2)
-
-
-def test_two_clusters_cannot_share_a_directory(started, tmp_path):
-    started()
-    with pytest.raises(IllegalStateError):
-        ClusterDirectory(tmp_path, 2)

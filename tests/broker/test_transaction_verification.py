@@ -12,7 +12,6 @@ from thinconsumer_testing.broker.transaction_verification import (
     RETRY_FOR_S,
     TIMEOUT_S,
     TransactionalProducer,
-    add_or_verify,
     add_or_verify_for_produce,
     produce_error_code,
 )
@@ -70,12 +69,6 @@ def test_verification_reaches_the_coordinators_broker(world, version, add):
     assert world.results == [{}]
 
 
-def test_rejected_partitions_are_returned(world):
-    world.ask()
-    world.coordinator.answer({TPS[0]: 0, TPS[1]: int(Code.INVALID_TXN_STATE)})
-    assert world.results == [{TPS[1]: Code.INVALID_TXN_STATE}]
-
-
 @pytest.mark.parametrize(
     ("code", "version", "returned"),
     [
@@ -122,16 +115,6 @@ def test_coordinator_without_response_times_out(world):
     assert len(world.results) == 1, "a late response has no effect"
 
 
-def test_leader_retries_while_the_previous_transaction_completes(world):
-    busy = {TPS[0]: int(Code.CONCURRENT_TRANSACTIONS)}
-    world.ask()
-    world.coordinator.answer(busy)
-    assert world.results == []
-    world.schedule.advance(RETRY_AFTER_S)
-    world.coordinator.answer({})
-    assert world.results == [{}]
-
-
 def test_retries_are_limited_and_not_for_old_versions(world):
     busy = {TPS[0]: int(Code.CONCURRENT_TRANSACTIONS)}
     world.ask(11)
@@ -139,16 +122,12 @@ def test_retries_are_limited_and_not_for_old_versions(world):
     assert world.results == [{TPS[0]: Code.NOT_ENOUGH_REPLICAS}]
     world.ask(12)
     world.coordinator.answer(busy)
+    world.schedule.advance(RETRY_AFTER_S)
+    world.coordinator.answer({})
+    world.ask(12)
     for step in range(1, 10):
-        world.schedule.advance(step * RETRY_AFTER_S)
-        if world.coordinator.asked:
+        while world.coordinator.asked:
             world.coordinator.answer(busy)
-    assert world.results[1:] == [{TPS[0]: Code.CONCURRENT_TRANSACTIONS}]
+        world.schedule.advance(step * RETRY_AFTER_S)
+    assert world.results[1:] == [{}, {TPS[0]: Code.CONCURRENT_TRANSACTIONS}], "after the previous transaction, or never"
     assert world.schedule.now > RETRY_FOR_S
-
-
-def test_add_or_verify_returns_the_coordinators_codes(world):
-    """For the group coordinator, which maps them differently."""
-    add_or_verify(world.node, WRITER, TPS, add=False, done=world.results.append)
-    world.coordinator.answer({TPS[0]: int(Code.NOT_COORDINATOR)})
-    assert world.results == [{TPS[0]: Code.NOT_COORDINATOR}]

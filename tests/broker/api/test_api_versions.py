@@ -37,7 +37,8 @@ def test_features_with_minimum_level_0_are_omitted_for_old_clients(client):
     assert [one.name for one in client.ask(hello(), 3).supported_features] == ["metadata.version"]
     new = client.ask(hello(), 4)
     assert ("transaction.version", 0, 2) in [(f.name, f.min_version, f.max_version) for f in new.supported_features]
-    assert ("transaction.version", 2) in [(f.name, f.max_version_level) for f in new.finalized_features]
+    finalized = {feature.name: feature.max_version_level for feature in new.finalized_features}
+    assert finalized == {"group.version": 1, "metadata.version": 30, "transaction.version": 2}
     assert new.finalized_features_epoch >= 0
 
 

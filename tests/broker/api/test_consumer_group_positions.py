@@ -12,7 +12,6 @@ from thinconsumer.wire.consumer_group_positions import (
 from thinconsumer.wire.error_codes import Code
 from thinconsumer.wire.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from thinconsumer.wire.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
-from thinconsumer_testing.broker.api.consumer_group_positions import API
 
 OFFSETS = "__consumer_offsets"
 
@@ -110,24 +109,6 @@ def test_unknown_topics_and_partitions_are_left_out(cluster, client):
     assert (answer.error_code, answer.positions, answer.requested) == (0, [], [])
 
 
-@pytest.mark.parametrize(
-    ("more", "code"),
-    [
-        ({"group_id": ""}, Code.INVALID_GROUP_ID),
-        ({"group_id": "other"}, Code.UNKNOWN_MEMBER_ID),
-        ({"member_id": "stranger"}, Code.UNKNOWN_MEMBER_ID),
-        ({"generation_id_or_member_epoch": 0}, Code.ILLEGAL_GENERATION),
-        ({"generation_id_or_member_epoch": 2}, Code.ILLEGAL_GENERATION),
-        ({"group_instance_id": "i"}, Code.UNKNOWN_MEMBER_ID),
-    ],
-)
-def test_only_members_of_the_current_generation_take_part(cluster, client, more, code):
-    member = join(client)
-    answer = client.ask(exchange(cluster, member, [(0, 5)], [0], **more))
-    assert (answer.error_code, answer.positions, answer.requested) == (code, [], [])
-    assert found(client.ask(exchange(cluster, member, wanted=[0])).positions) == {0: -1}
-
-
 def test_nothing_is_exchanged_during_a_rebalance(cluster, client, client_of):
     member = join(client)
     client.ask(exchange(cluster, member, [(0, 5)], [0]))
@@ -213,34 +194,6 @@ def test_members_with_epochs_exchange_positions(cluster, client):
     assert found(client.ask(exchange(cluster, one, wanted=[0, 2])).positions) == {0: 12, 2: -1}
 
 
-@pytest.mark.parametrize(
-    ("more", "code"),
-    [
-        ({"group_id": "other"}, Code.UNKNOWN_MEMBER_ID),
-        ({"member_id": ""}, Code.UNKNOWN_MEMBER_ID),
-        ({"member_id": "stranger"}, Code.UNKNOWN_MEMBER_ID),
-        ({"generation_id_or_member_epoch": 0}, Code.STALE_MEMBER_EPOCH),
-        ({"generation_id_or_member_epoch": 1}, Code.STALE_MEMBER_EPOCH),
-        ({"generation_id_or_member_epoch": 3}, Code.STALE_MEMBER_EPOCH),
-        ({"generation_id_or_member_epoch": -1}, Code.STALE_MEMBER_EPOCH),
-    ],
-)
-def test_only_members_with_their_current_epoch_take_part(cluster, client, more, code):
-    member = beat(client, "m")
-    assert member == ("m", 2)
-    client.ask(exchange(cluster, member, [(0, 3)], [0]))
-    answer = client.ask(exchange(cluster, member, [(0, 5)], [0], **more))
-    assert (answer.error_code, answer.positions, answer.requested) == (code, [], [])
-    assert found(client.ask(exchange(cluster, member, wanted=[0])).positions) == {0: 3}
-
-
-def test_a_member_that_has_not_taken_over_its_new_epoch_takes_part(cluster, client):
-    """A rebalance of this protocol does not stop the members that keep their partitions."""
-    one = beat(client, "m")
-    beat(client, "n")
-    assert client.ask(exchange(cluster, one, [(0, 5)], [0])).error_code == 0
-
-
 def test_a_position_ends_with_the_epoch_of_the_member_that_has_sent_it(cluster, client):
     """It may have revoked the partition meanwhile, and the next owner may continue at a lower offset."""
     one = beat(client, "m")
@@ -256,6 +209,32 @@ def test_a_position_ends_with_the_epoch_of_the_member_that_has_sent_it(cluster, 
     assert client.ask(exchange(cluster, one, [(0, 5)])).error_code == Code.STALE_MEMBER_EPOCH
     client.ask(exchange(cluster, now_as, [(0, 5)]))
     assert found(client.ask(exchange(cluster, other, wanted=[0, 1])).positions) == {0: 5, 1: -1}
+
+
+@pytest.mark.parametrize(
+    ("more", "classic", "code"),
+    [
+        ({"group_id": ""}, Code.INVALID_GROUP_ID, Code.INVALID_GROUP_ID),
+        ({"group_id": "other"}, Code.UNKNOWN_MEMBER_ID, Code.UNKNOWN_MEMBER_ID),
+        ({"member_id": ""}, Code.UNKNOWN_MEMBER_ID, Code.UNKNOWN_MEMBER_ID),
+        ({"member_id": "stranger"}, Code.UNKNOWN_MEMBER_ID, Code.UNKNOWN_MEMBER_ID),
+        ({"group_instance_id": "i"}, Code.UNKNOWN_MEMBER_ID, Code.NONE),
+        *[
+            ({"generation_id_or_member_epoch": epoch}, Code.ILLEGAL_GENERATION, Code.STALE_MEMBER_EPOCH)
+            for epoch in (-1, 0, 1000)
+        ],
+    ],
+)
+@pytest.mark.parametrize("is_classic", [True, False])
+def test_only_members_take_part(cluster, client, more, classic, code, is_classic):
+    """Members of the current generation, or with their current epoch."""
+    member = join(client) if is_classic else beat(client, "m")
+    client.ask(exchange(cluster, member, [(0, 3)], [0]))
+    answer = client.ask(exchange(cluster, member, [(0, 5)], [0], **more))
+    assert answer.error_code == (classic if is_classic else code)
+    left = {0: 3} if answer.error_code else {0: 5}
+    assert found(answer.positions) == found(answer.requested) == ({} if answer.error_code else left)
+    assert found(client.ask(exchange(cluster, member, wanted=[0])).positions) == left
 
 
 @pytest.mark.parametrize("how", ["left", "fenced"])
@@ -279,7 +258,3 @@ def test_the_position_of_a_member_that_was_fenced_is_dropped(cluster, client):
         cluster.advance(cluster.schedule.now + 5)
         other = beat(client, *other)
     assert found(client.ask(exchange(cluster, other, wanted=[0])).positions) == {0: -1}
-
-
-def test_a_failed_request_has_the_error(cluster):
-    assert API.refuse(exchange(cluster, ("m", 1)), 0, 7).error_code == 7

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from thinconsumer.wire.api_versions import ApiVersionsRequest
 from thinconsumer.wire.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from thinconsumer.wire.error_codes import Code
 from thinconsumer.wire.groups import ConsumerGroupDescribeRequest
@@ -68,13 +67,6 @@ def test_groups_are_described_in_every_version(version: int, client: Any) -> Non
     assert (
         client.ask(ConsumerGroupDescribeRequest(group_ids=["billing"]), 1).groups[0].authorized_operations == NOT_ASKED
     )
-
-
-def test_the_feature_that_stands_for_the_protocol_is_finalized(client: Any) -> None:
-    request = ApiVersionsRequest(client_software_name="x", client_software_version="1")
-    answer = client.ask(request, 4)
-    assert {one.name: one.max_version_level for one in answer.finalized_features}["group.version"] == 1
-    assert {68, 69} <= {one.api_key for one in answer.api_keys}
 
 
 # -- ACLs

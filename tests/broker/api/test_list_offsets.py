@@ -68,14 +68,6 @@ def test_special_timestamps_have_minimum_versions(client, version, timestamp, si
     assert told(client.ask(look(timestamp), version)) == expected
 
 
-@pytest.mark.parametrize(
-    ("timestamp", "offset", "found"),
-    [(0, 0, 1000), (1000, 0, 1000), (1001, 1, 3000), (2500, 1, 3000), (3000, 1, 3000), (3001, -1, -1)],
-)
-def test_timestamp_finds_the_first_record_at_or_after_it(client, timestamp, offset, found):
-    assert told(client.ask(look(timestamp))) == (0, offset, found, -1 if offset < 0 else 0)
-
-
 def test_earliest_follows_the_log_start_offset(cluster, client):
     cluster.delete_records(TP, 2)
     assert told(client.ask(look(EARLIEST))) == (0, 2, -1, 0)

@@ -85,7 +85,4 @@ def test_duplicate_topic_has_one_response_entry(client: Any) -> None:
     topics = [topic("orders", bytes(16), 0, 7), topic("orders", bytes(16), 1)]
     answer = client.ask(OffsetCommitRequest(group_id="billing", topics=topics), 9)
     assert [(t.name, [p.partition_index for p in t.partitions]) for t in answer.topics] == [("orders", [7, 0, 1])]
-
-
-def test_request_without_partitions(client: Any) -> None:
     assert client.ask(OffsetCommitRequest(group_id="billing"), 9).topics == []

@@ -76,12 +76,9 @@ def test_several_groups(version: int, client: Any) -> None:
         (g.group_id, g.error_code, [(p.committed_offset, p.metadata) for t in g.topics for p in t.partitions])
         for g in answer.groups
     ] == [("billing", 0, [(6, "note")]), ("other", 0, [(-1, "")]), ("billing", 0, [(6, "note")])]
+    assert client.ask(OffsetFetchRequest(groups=[]), version).groups == []
     named = answer.groups[2].topics[0]
     assert (named.topic_id if version >= 10 else named.name) == (orders_id(client) if version >= 10 else "orders")
-
-
-def test_no_groups(client: Any) -> None:
-    assert client.ask(OffsetFetchRequest(groups=[]), 8).groups == []
 
 
 def test_unknown_topic_ids(client: Any) -> None:

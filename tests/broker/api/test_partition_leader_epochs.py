@@ -129,12 +129,3 @@ def test_a_topic_that_the_client_may_not_describe_is_rejected(new_cluster, clien
     assert (topic.error_code, topic.partitions) == (Code.TOPIC_AUTHORIZATION_FAILED, [])
     cluster.create_acls("User:ANONYMOUS", AclOperation.DESCRIBE.name, topic="t")
     assert ask(cluster, client, 0).partitions[0].error_code == 0
-
-
-def test_a_failed_request_has_an_error_for_each_topic():
-    request = asking((b"a" * 16, [0]), (b"b" * 16, []))
-    answer = partition_leader_epochs.API.refuse(request, 0, int(Code.REQUEST_TIMED_OUT))
-    assert [(topic.topic_id, topic.error_code) for topic in answer.topics] == [
-        (b"a" * 16, Code.REQUEST_TIMED_OUT),
-        (b"b" * 16, Code.REQUEST_TIMED_OUT),
-    ]

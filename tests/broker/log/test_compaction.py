@@ -102,33 +102,6 @@ def test_tombstones_are_kept_as_long_as_they_are_needed(compacted, write, compac
     assert tools.contents(compacted) == [(1, b"a", b"back")]
 
 
-def test_later_record_of_a_key_replaces_its_tombstone(compacted, write, compact, tools):
-    write(rec(b"a", None))
-    compact()
-    write(rec(b"a", b"back"))
-    compact(5_000)
-    assert tools.contents(compacted) == [(1, b"a", b"back")]
-
-
-def test_records_above_the_last_stable_offset_are_not_cleaned(compacted, write, tools):
-    write(rec(b"a"))
-    write(rec(b"a"))
-    write.transactional(1, rec(b"b"))
-    write(rec(b"a"))
-    compacted.compact(tools.NOW, 1)
-    assert compacted.size_bytes == sum(len(batch.data) for batch in compacted.batches_from(0))
-    assert [key for _, key, _ in tools.contents(compacted)] == [b"a", b"a", b"b", b"a"]
-    compacted.compact(tools.NOW, 4)
-    assert [offset for offset, _, _ in tools.contents(compacted)] == [1, 2, 3]
-
-
-def test_records_before_the_log_start_are_ignored(compacted, write, compact, tools):
-    write(rec(b"a"), rec(b"b"), rec(b"c"))
-    compacted.delete_before(1)
-    compact()
-    assert tools.contents(compacted) == [(1, b"b", b"v"), (2, b"c", b"v")]
-
-
 def test_log_without_compact_policy_is_unchanged(new_log, tools):
     log = new_log()
     tools.LogWriter(log)(rec(b"a"), rec(b"a"))

@@ -30,6 +30,7 @@ def test_append_sets_only_offset_and_leader_epoch(log, write):
     assert read[12:16] == (7).to_bytes(4, "big")
     assert (read[8:12], read[16:]) == (sent[8:12], sent[16:])
     assert log.epochs == [(0, 0), (7, 2)]
+    assert log.read(2, 4, 9_999) is next(log.batches_from(2)).data, "a single batch is not copied"
 
 
 def test_log_append_time_is_set_by_the_broker(new_log, tools):
@@ -95,15 +96,6 @@ def test_followers_share_batch_objects(log, write, new_log):
         follower.append_stored(next(log.batches_from(2)))
 
 
-def test_follower_may_start_inside_a_batch_of_the_leader(log, write, new_log):
-    write(b"a", b"b", b"c")
-    log.delete_before(1)
-    follower = new_log()
-    follower.start_at(1)
-    follower.append_stored(next(log.batches_from(1)))
-    assert (follower.start_offset, follower.end_offset) == (1, 3)
-
-
 def test_truncation_restores_all_state(log, write, new_log, tools):
     write.transactional(1, b"a")
     write.end(1, commit=False)
@@ -122,15 +114,6 @@ def test_truncation_restores_all_state(log, write, new_log, tools):
     assert log.last_stable_offset(2) == 2
     write.sequences[1, 0] = 1
     assert write.transactional(1, b"again").base_offset == 2
-
-
-def test_batch_across_the_truncation_offset_is_removed(log, write):
-    write(b"a")
-    write(b"b", b"c", b"d")
-    log.truncate_to(2)
-    assert log.end_offset == 1
-    log.truncate_to(1)
-    assert log.end_offset == 1
 
 
 def test_truncation_removes_an_epoch_without_records(log, write):
@@ -180,24 +163,6 @@ def test_start_at_removes_everything(log, write):
     log.start_at(50)
     assert (log.start_offset, log.end_offset, log.epochs, dict(log.open_transactions())) == (50, 50, [], {})
     assert write(b"b").base_offset == 50
-
-
-def test_last_stable_offset_is_before_the_oldest_ongoing_transaction(log, write):
-    write(b"a")
-    write.transactional(1, b"b")
-    write.transactional(2, b"c")
-    write.end(2)
-    assert log.last_stable_offset(4) == 1
-    assert log.last_stable_offset(0) == 0
-    write.end(1)
-    assert log.last_stable_offset(4) == 1  # the marker at 4 is not committed
-    assert log.last_stable_offset(5) == 5
-
-
-def test_last_stable_offset_is_never_below_the_log_start(log, write):
-    write.transactional(1, b"b", b"c")
-    log.delete_before(1)
-    assert log.last_stable_offset(2) == 1
 
 
 def test_full_disk_returns_storage_error(new_log, tools):

@@ -19,17 +19,34 @@ def sent(write, first, count=1, *, epoch=0, producer=1, **more):
     return f"again {appended.base_offset}" if appended.duplicate else appended.base_offset
 
 
-def test_sequence_numbers_must_be_consecutive(write):
-    assert sent(write, 0, 3) == 0
-    assert sent(write, 3) == 3
-    assert sent(write, 5) == "OUT_OF_ORDER_SEQUENCE_NUMBER"
-    assert sent(write, 2) == "OUT_OF_ORDER_SEQUENCE_NUMBER"
-    assert sent(write, 4) == 4
+OUT_OF_ORDER, OLD_EPOCH = "OUT_OF_ORDER_SEQUENCE_NUMBER", "INVALID_PRODUCER_EPOCH"
 
 
-def test_unknown_producer_may_start_at_any_sequence_number(write):
-    assert sent(write, 17) == 0
-    assert sent(write, 18) == 1
+@pytest.mark.parametrize(
+    "steps",
+    [
+        [((0, 3), 0), ((3,), 3), ((5,), OUT_OF_ORDER), ((2,), OUT_OF_ORDER), ((4,), 4)],
+        [((17,), 0), ((18,), 1)],
+        [((LAST - 1, 2), 0), ((0,), 2), ((1,), 3)],
+        [((LAST - 1, 4), 0), ((LAST - 1, 4), "again 0"), ((2,), 4)],
+        [
+            *(((first,), first) for first in range(6)),
+            *(((first,), f"again {first}") for first in range(1, 6)),
+            ((0,), OUT_OF_ORDER),
+            ((4, 2), OUT_OF_ORDER),  # not a duplicate
+        ],
+    ],
+    ids=["consecutive", "an unknown producer starts anywhere", "wrap", "wrap within a batch", "the last five repeat"],
+)
+def test_sequence_numbers(write, steps):
+    assert [sent(write, *arguments) for arguments, _ in steps] == [result for _, result in steps]
+
+
+def test_epochs_and_producers_have_their_own_sequence_numbers(write):
+    steps = [(0, 0, 0), (1, 1, OUT_OF_ORDER), (0, 1, 1), (0, 1, "again 1"), (1, 0, OLD_EPOCH), (0, 0, OLD_EPOCH)]
+    assert [sent(write, first, epoch=epoch) for first, epoch, _ in steps] == [result for _, _, result in steps]
+    assert [sent(write, 0, producer=3), sent(write, 0, producer=2), sent(write, 1, producer=3)] == [2, 3, 4]
+    assert [sent(write, 5, epoch=-1, producer=4), sent(write, 9, epoch=-1, producer=4)] == [5, 6]
 
 
 def test_no_later_batch_is_accepted_before_the_one_in_verification(write):
@@ -90,45 +107,6 @@ def test_only_the_first_batch_of_a_transaction_is_verified(write, history, epoch
     assert write.log.producers.would_begin_transaction(7, epoch) is is_first
 
 
-def test_last_five_batches_are_recognised_as_duplicates(write):
-    for first in range(6):
-        assert sent(write, first) == first
-    assert [sent(write, first) for first in range(1, 6)] == [f"again {first}" for first in range(1, 6)]
-    assert sent(write, 0) == "OUT_OF_ORDER_SEQUENCE_NUMBER"
-    assert sent(write, 4, 2) == "OUT_OF_ORDER_SEQUENCE_NUMBER"  # not a duplicate
-    assert write.log.end_offset == 6
-
-
-def test_sequence_numbers_wrap(write):
-    assert sent(write, LAST - 1, 2) == 0
-    assert sent(write, 0) == 2
-    assert sent(write, 1) == 3
-
-
-def test_sequence_numbers_wrap_within_a_batch(write):
-    assert sent(write, LAST - 1, 4) == 0
-    assert sent(write, LAST - 1, 4) == "again 0"
-    assert sent(write, 2) == 4
-
-
-def test_new_epoch_starts_at_sequence_0_and_fences_the_old_one(write):
-    assert sent(write, 0) == 0
-    assert sent(write, 1, epoch=1) == "OUT_OF_ORDER_SEQUENCE_NUMBER"
-    assert sent(write, 0, epoch=1) == 1
-    assert sent(write, 0, epoch=1) == "again 1"
-    assert sent(write, 1, epoch=0) == "INVALID_PRODUCER_EPOCH"
-    assert sent(write, 0, epoch=0) == "INVALID_PRODUCER_EPOCH"
-
-
-def test_producers_are_independent(write):
-    assert [sent(write, 0, producer=1), sent(write, 0, producer=2), sent(write, 1, producer=1)] == [0, 1, 2]
-
-
-def test_producer_known_by_a_marker_only_may_start_anywhere(write):
-    assert sent(write, 5, epoch=-1) == 0
-    assert sent(write, 9, epoch=-1) == 1
-
-
 def test_non_transactional_batch_in_a_transaction_is_rejected(write):
     assert sent(write, 0, transactional=True) == 0
     assert sent(write, 1) == "INVALID_TXN_STATE"
@@ -156,30 +134,19 @@ def test_sequence_numbers_restart_only_after_a_marker_of_a_new_epoch(write):
     assert sent(write, 0, epoch=1) == 4
 
 
-def test_markers_of_old_producer_or_coordinator_epochs_are_rejected(write):
-    sent(write, 0, epoch=3, transactional=True)
-    assert refusal_of_marker(write, epoch=2) == "INVALID_PRODUCER_EPOCH"
-    assert refusal_of_marker(write, epoch=3, coordinator_epoch=5) is None
-    assert refusal_of_marker(write, epoch=3, coordinator_epoch=4) == "TRANSACTION_COORDINATOR_FENCED"
-    assert refusal_of_marker(write, epoch=4, coordinator_epoch=5) is None
-    assert write.log.end_offset == 3
-
-
 @pytest.mark.parametrize(
-    ("epoch", "version", "refusal"),
+    "markers",
     [
-        (0, 0, None), (0, 1, None), (0, 2, "INVALID_PRODUCER_EPOCH"), (1, 2, None),
+        [({"epoch": 2}, OLD_EPOCH), ({"epoch": 3, "transaction_version": 1}, None)],
+        [({"epoch": 3, "transaction_version": 2}, OLD_EPOCH), *[({"epoch": 4, "transaction_version": 2}, None)] * 2],
+        [({"epoch": 3, "coordinator_epoch": 5}, None), ({"epoch": 3}, "TRANSACTION_COORDINATOR_FENCED")],
     ],
-)  # fmt: skip
-def test_transaction_version_2_marker_needs_a_new_epoch(write, epoch, version, refusal):
-    sent(write, 0, transactional=True)
-    assert refusal_of_marker(write, epoch=epoch, transaction_version=version) == refusal
-
-
-def test_repeated_marker_is_accepted(write):
-    sent(write, 0, transactional=True)
-    assert refusal_of_marker(write, epoch=1, transaction_version=2) is None
-    assert refusal_of_marker(write, epoch=1, transaction_version=2) is None
+    ids=["older than the transaction", "version 2 needs a new epoch, and repeats", "of an older coordinator"],
+)
+def test_outdated_markers_are_rejected(write, markers):
+    sent(write, 0, epoch=3, transactional=True)
+    assert [refusal_of_marker(write, **marker) for marker, _ in markers] == [refusal for _, refusal in markers]
+    assert write.log.end_offset == 1 + sum(refusal is None for _, refusal in markers)
     assert write.log.aborted(0, 99) == []
 
 

@@ -33,46 +33,32 @@ def test_segments_are_filled_to_segment_bytes(filled):
 
 
 @pytest.mark.parametrize(
-    ("keep", "start"), [(-1, 0), (10_000, 0), (9_999, 0), (7_001, 0), (7_000, 3), (4_000, 6), (1_000, 9), (0, 10)]
+    ("config", "now", "starts"),
+    [
+        ({"retention_ms": -1}, 10**12, {-1: 0, 10_000: 0, 9_999: 0, 7_001: 0, 7_000: 3, 4_000: 6, 1_000: 9, 0: 10}),
+        ({"retention_ms": 1_000}, 1_501, {7_000: 6}),  # size deletes one segment, age a second
+        ({"retention_ms": 1_000}, 1_801, {8_500: 9}),  # above the limit by more than the last segment, less than others
+        ({"delete": False, "retention_ms": 0}, 10**12, {0: 0}),
+    ],
 )
-def test_retention_by_size(filled, keep, start):
-    log = filled(retention_ms=-1, retention_bytes=keep)
-    log.apply_retention(10**12, 10)
-    assert (log.start_offset, log.end_offset) == (start, 10)
+def test_retention_by_size(filled, config, now, starts):
+    for keep, start in starts.items():
+        log = filled(retention_bytes=keep, **config)
+        log.apply_retention(now, 10)
+        assert (log.start_offset, log.end_offset) == (start, 10)
 
 
 @pytest.mark.parametrize(
-    ("now", "start"), [(1_200, 0), (1_201, 3), (1_500, 3), (1_501, 6), (1_801, 9), (1_900, 9), (1_901, 10)]
+    ("now", "high_watermark", "start"),
+    [
+        *((now, 10, start) for now, start in ((1_200, 0), (1_201, 3), (1_500, 3), (1_501, 6), (1_801, 9), (1_901, 10))),
+        *((10**6, high_watermark, start) for high_watermark, start in ((0, 0), (2, 0), (3, 3), (8, 6), (10, 10))),
+    ],
 )
-def test_retention_by_age_of_the_latest_record(filled, now, start):
+def test_retention_by_age_of_the_latest_committed_record(filled, now, high_watermark, start):
     log = filled(retention_ms=1_000)
-    log.apply_retention(now, 10)
+    log.apply_retention(now, high_watermark)
     assert log.start_offset == start
-
-
-@pytest.mark.parametrize(("high_watermark", "start"), [(0, 0), (2, 0), (3, 3), (8, 6), (10, 10)])
-def test_uncommitted_segments_are_kept(filled, high_watermark, start):
-    log = filled(retention_ms=0)
-    log.apply_retention(10**6, high_watermark)
-    assert log.start_offset == start
-
-
-def test_size_and_age_are_combined(filled):
-    log = filled(retention_ms=1_000, retention_bytes=7_000)
-    log.apply_retention(1_501, 10)  # size deletes one segment, age a second
-    assert log.start_offset == 6
-
-
-def test_size_limit_ends_at_an_expired_segment(filled):
-    log = filled(retention_ms=1_000, retention_bytes=8_500)
-    log.apply_retention(1_801, 10)  # 1500 bytes above the limit: less than the first segment, more than the last
-    assert log.start_offset == 9
-
-
-def test_compacted_log_has_no_retention(filled):
-    log = filled(delete=False, retention_ms=0)
-    log.apply_retention(10**12, 10)
-    assert log.start_offset == 0
 
 
 def test_records_without_timestamp_are_kept(tools):

@@ -4,7 +4,6 @@ import struct
 
 import crc32c
 import pytest
-from handmade import build_legacy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -98,10 +97,6 @@ def test_incomplete_batch(code, good, size):
 
 def test_bytes_after_the_batch(code, good):
     assert code(good + good) == "INVALID_RECORD"
-
-
-def test_old_magic_values_are_rejected(code):
-    assert code(build_legacy([NewRecord(b"v")], magic=1)) == "INVALID_RECORD"
 
 
 def test_producer_id_without_sequence_number(code, write):
