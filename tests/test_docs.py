@@ -74,15 +74,6 @@ def test_the_errors_page_names_every_error():
     assert named == {n for n in public if issubclass(getattr(thinconsumer, n), thinconsumer.KafkaError)}
 
 
-@pytest.mark.parametrize("page", sorted(ROOT.glob("**/*.md")), ids=lambda path: path.name)
-def test_links_between_pages_lead_somewhere(page):
-    """A relative link names a file that is there."""
-    if any(part.startswith(".") for part in page.relative_to(ROOT).parts):
-        return
-    for target in re.findall(r"\]\(([^)#]+)", page.read_text(encoding="utf-8")):
-        assert "://" in target or (page.parent / target).exists(), f"{page.name} links to {target}"
-
-
 def test_the_design_pages_name_existing_tests_and_files():
     """Rename a test or file there, too."""
     module = load("check")

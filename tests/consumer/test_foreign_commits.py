@@ -183,24 +183,6 @@ def test_what_an_eager_member_has_just_revoked_is_committed_until_the_generation
 
 
 @pytest.mark.parametrize("style", STYLES)
-def test_a_partition_that_has_moved_is_not_committed_any_more(make_group, style):
-    """A program that goes on with records of a partition that it has lost learns of it."""
-    group = make_group(style, partitions=2)
-    one = group.member()
-    group.settle(one)
-    other = group.member()
-    group.settle(one, other)
-    for _ in range(20):
-        one.poll(200)
-        other.poll(200)
-    [lost] = other.assignment()
-    other.commit({lost: 7})
-    with pytest.raises(PartitionNotOwnedError):
-        one.commit({lost: 2})
-    assert one.committed(lost) == 7
-
-
-@pytest.mark.parametrize("style", STYLES)
 def test_before_the_first_assignment_nothing_is_different(make_group, style):
     """A consumer that is not a member cannot commit, with the error that says so."""
     group = make_group(style)

@@ -136,14 +136,6 @@ def test_every_broker_version_is_read_correctly(reader, version):
     assert r.consumer.lag() == {t0: 0, t1: 0}
 
 
-def test_newest_version_that_both_speak_is_used(reader):
-    for version, highest in (("2.1", 10), ("2.8", 12), ("3.9", 17), ("4.x", 18)):
-        cluster = cluster_of(version, 1, {"t": 1})
-        r = reader(cluster, partitions(1))
-        r.poll()
-        assert {fetch.version for fetch in cluster.received(FetchRequest)} == {highest}
-
-
 # -- pipelining and sessions
 
 
@@ -255,19 +247,6 @@ def test_hot_partition_does_not_starve_the_others(reader):
     assert len(r.found[hot]) >= 200
 
 
-def test_draining_takes_turns(reader):
-    """With all of them full, a small max_records is shared out."""
-    cluster, tps = cluster_and_partitions(1, 5)
-    write_each(cluster, tps, 20, batches=5)
-    r = reader(cluster, tps)
-    r.poll(max_records=1)
-    for _ in range(100):
-        r.poll(max_records=4)
-    counts = [len(r.found[tp]) for tp in tps]
-    assert min(counts) >= 60
-    assert max(counts) - min(counts) <= 20
-
-
 def test_buffered_bytes_stay_below_the_cap(reader):
     """50 partitions with megabytes behind each, read one record at a time."""
     cluster, tps = cluster_and_partitions(2, 50)
@@ -282,17 +261,6 @@ def test_buffered_bytes_stay_below_the_cap(reader):
     assert most <= cap + 2 * batch
     assert all(found == list(range(len(found))) for found in r.found.values())
     assert sum(map(len, r.found.values())) == 5000
-
-
-def test_record_over_every_limit_is_delivered(reader):
-    cluster = MemoryCluster(1, {"t": 2})
-    t0, t1 = partitions(2)
-    write(cluster, t0, 1, b"v" * 300_000)
-    write(cluster, t0)
-    write(cluster, t1, 3)
-    r = reader(cluster, [t0, t1], fetch_max_bytes=1000, max_partition_fetch_bytes=500, max_buffered_bytes=65536)
-    r.run(3)
-    assert r.found == {t0: [0, 1], t1: [0, 1, 2]}
 
 
 # -- replicas
@@ -402,20 +370,6 @@ def test_all_brokers_back_after_a_minute_are_read_within_three_seconds(reader):
     r.run(10)
     assert r.found == {tp: [0, 1] for tp in tps}
     assert max(r.arrived.values()) - back <= 3
-
-
-def test_broker_that_restarts_is_read_on(reader):
-    cluster, tps = cluster_and_partitions(2, 2)
-    r = reader(cluster, tps)
-    for number in range(6):
-        write_each(cluster, tps, 2)
-        r.run(1)
-        node = 1 + number % 2
-        cluster.kill(node, noticed_after_s=0)
-        r.run(3)
-        cluster.start(node)
-        r.run(1)
-    assert r.found == {tp: list(range(12)) for tp in tps}
 
 
 def test_every_address_changes(reader):

@@ -262,13 +262,6 @@ def test_a_second_fetch_that_fails_is_no_failure_of_the_partition(held):
     assert world.fetch().asked()[a.tp].fetch_offset == 40
 
 
-def test_errors_of_partitions_are_handled_as_usual(held):
-    world, a, _, _ = held
-    seek(a, 40)
-    world.second().answer({a.tp: {"error_code": 1}}, session_id=NO_SESSION)  # OFFSET_OUT_OF_RANGE
-    assert a.state is PositionState.AWAITING_RESET
-
-
 def test_a_short_hold_needs_no_second_fetch(make):
     world = make(fetch_max_wait_ms=int(LOOK_AFTER_S * 1000))
     (a,) = world.simple(100)
@@ -329,12 +322,3 @@ def test_after_a_restart_all_begins_anew(held):
     world.second()
     world.planner.restart(world.now)
     assert set(world.fetch().asked()) == {a.tp, held[2].tp} and not world.seconds
-
-
-@pytest.mark.parametrize("version", [4, 12])
-def test_brokers_that_know_no_topic_ids(world, version):
-    a, b = world.simple(100, 200)
-    world.fetch(version).answer({a.tp: {"high_watermark": 100}, b.tp: {"high_watermark": 200}})
-    world.fetch(version)
-    seek(a, 40)
-    assert world.second(version).asked()[a.tp].fetch_offset == 40
