@@ -81,21 +81,6 @@ def test_columns_carry_everything(numpy, world):
     assert consumer.poll_batches(1000)[T0].rows() == rows
 
 
-def test_all_ways_of_reading_mixed(numpy, world):
-    w = world()
-    for _ in range(6):
-        w.append(4)
-    consumer = w.consumer()
-    found = [record.offset for record in consumer.poll(1000, max_records=6)[T0]]
-    found += offsets(consumer.poll_batches(1000, max_bytes=1))[0]
-    found += [next(consumer).offset, next(consumer).offset]
-    found += offsets(consumer.poll_batches(1000, max_bytes=1))[0]
-    found += [record.offset for record in consumer.poll(1000, max_records=1)[T0]]
-    found += offsets(consumer.poll_batches(1000))[0]
-    assert found == list(range(24))
-    assert consumer.position(T0) == 24
-
-
 @pytest.fixture
 def member(numpy, closed_at_end):
     """Return a function that makes members of one group on a simulated cluster; ``member.sim`` is the cluster."""

@@ -100,17 +100,6 @@ def test_max_poll_records_is_the_default_limit(reading, offsets):
     assert [offsets(consumer.poll(1000)) for _ in range(3)] == [{0: [0, 1, 2, 3]}, {0: [4, 5, 6, 7]}, {0: [8, 9]}]
 
 
-def test_without_update_offsets_the_same_comes_again(reading, offsets):
-    """A look ahead: positions stay, until a poll that moves them."""
-    _, consumer = reading(5)
-    for _ in range(3):
-        assert offsets(consumer.poll(1000, max_records=2, update_offsets=False)) == {0: [0, 1]}
-    assert consumer.position(T0) == 0
-    assert offsets(consumer.poll(1000, max_records=3)) == {0: [0, 1, 2]}
-    assert offsets(consumer.poll(1000, update_offsets=False)) == {0: [3, 4]}
-    assert offsets(consumer.poll(1000)) == {0: [3, 4]}
-
-
 def test_a_known_position_is_returned_without_io(world):
     """Programs that ask for it after each record would spend most of their time on engine steps."""
     w = world()

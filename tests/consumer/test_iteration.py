@@ -83,42 +83,6 @@ def test_driving_between_records_does_not_cost_a_step_per_record(reading):
 # -- mixed with everything else
 
 
-def test_iterating_and_polling_can_be_mixed(reading, offsets):
-    """A record returned by one is not returned by the other, and none is lost."""
-    _, consumer = reading(20, max_poll_records=7)
-    assert take(consumer, 3) == [0, 1, 2]
-    assert consumer.position(T0) == 3
-    assert offsets(consumer.poll(1000, max_records=2)) == {0: [3, 4]}
-    assert take(consumer, 1) == [5]
-    assert offsets(consumer.poll(1000, update_offsets=False)) == {0: [6, 7, 8, 9, 10, 11, 12]}
-    assert take(consumer, 8) == [6, 7, 8, 9, 10, 11, 12, 13]
-    assert consumer.lag() == {T0: 6}
-    assert [r.offset for r in consumer.read_to_end()] == [14, 15, 16, 17, 18, 19]
-    assert consumer.position(T0) == 20
-
-
-def test_seek_between_two_records_takes_effect_at_once(reading):
-    _, consumer = reading(10)
-    assert take(consumer, 2) == [0, 1]
-    consumer.seek(T0, 7)
-    assert take(consumer, 2) == [7, 8]
-    consumer.seek_to_beginning(T0)
-    assert take(consumer, 1) == [0]
-
-
-def test_pausing_between_two_records_holds_the_rest_back(world):
-    w = world(topics={"t": 2})
-    w.append(4, 0)
-    w.append(4, 1)
-    consumer = w.consumer(("t", 0), ("t", 1), consumer_timeout_ms=1000)
-    first = next(consumer)
-    consumer.pause(TopicPartition("t", first.partition))
-    other = [(record.partition, record.offset) for record in consumer]
-    assert other == [(1 - first.partition, offset) for offset in range(4)]
-    consumer.resume(TopicPartition("t", first.partition))
-    assert take(consumer, 3) == [1, 2, 3]
-
-
 def test_unassigned_between_two_records_is_not_handed_out(world):
     w = world(topics={"t": 2})
     w.append(4, 0)
@@ -224,15 +188,6 @@ def test_read_to_end_under_read_committed_stops_before_open_transactions(world):
     assert consumer.lag() == {T0: 0}
 
 
-def test_read_to_end_leaves_paused_partitions_out(world):
-    w = world(topics={"t": 2})
-    w.append(2, 0)
-    w.append(2, 1)
-    consumer = w.consumer(("t", 0), ("t", 1))
-    consumer.pause(T0)
-    assert [(r.partition, r.offset) for r in consumer.read_to_end()] == [(1, 0), (1, 1)]
-
-
 def test_read_to_end_that_gets_nowhere_says_so(reading):
     """A broker that stops answering: the timeout names how far it is behind."""
     w, consumer = reading(3, max_poll_records=2, max_partition_fetch_bytes=1)
@@ -246,14 +201,6 @@ def test_read_to_end_that_gets_nowhere_says_so(reading):
 
     with pytest.raises(KafkaTimeoutError, match=r"read_to_end.*t.*3\.000 s"):
         read_on()
-
-
-def test_leaving_read_to_end_early_loses_nothing(reading, offsets):
-    _, consumer = reading(8)
-    for record in consumer.read_to_end():
-        if record.offset == 2:
-            break
-    assert offsets(consumer.poll(1000)) == {0: [3, 4, 5, 6, 7]}
 
 
 # -- what it costs

@@ -8,7 +8,7 @@ import pytest
 
 from thinconsumer import Consumer, NoBrokersAvailable, TopicPartition
 from thinconsumer.fetch.chunks import DECODER
-from thinconsumer.testing import MemoryCluster, Network
+from thinconsumer.testing import MemoryCluster
 from thinconsumer.wire.api_versions import ApiVersionsRequest
 from thinconsumer.wire.fetch import FetchRequest
 from thinconsumer.wire.find_coordinator import FindCoordinatorRequest
@@ -440,15 +440,6 @@ def test_only_what_reading_needs_is_ever_asked(reader):
     heard = {request.api for request in cluster.requests}
     wanted = {ApiVersionsRequest, MetadataRequest, ListOffsetsRequest, FetchRequest, OffsetForLeaderEpochRequest}
     assert heard <= wanted
-
-
-def test_slow_network_byte_by_byte_changes_nothing(reader):
-    cluster = MemoryCluster(2, {"t": 3}, network=Network(chunk=1, send_limit=3))
-    tps = partitions(3)
-    write_each(cluster, tps, 4, batches=2)
-    r = reader(cluster, tps)
-    r.run(10)
-    assert r.found == {tp: list(range(8)) for tp in tps}
 
 
 def test_idle_consumer_steps_twice_per_long_poll(reader):
