@@ -6,23 +6,18 @@ difference. The broker never sees what the proxy keeps to itself, unless the fau
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import logging
-import socket
-import threading
 import time
-from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import pytest
+from proving.proxy import LOST, RESET, SILENCE, Proxy
 from realkafka import Administration
 from realkafka.produce import SteadyProducer
 
 from thinconsumer import Consumer
 from thinconsumer.errors import CommitFailedError, FencedInstanceIdError, KafkaError
-from thinconsumer.wire.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from thinconsumer.wire.error_codes import Code
 from thinconsumer.wire.find_coordinator import FindCoordinatorRequest
 from thinconsumer.wire.header import decode_response_header
@@ -31,7 +26,6 @@ from thinconsumer_testing.broker.apis import APIS
 from thinconsumer_testing.broker.wire.requests import REQUESTS, decode_request_header, encode_response
 
 PARTITIONS = 3
-RESET, LOST, SILENCE = "reset", "answer lost", "silence"
 #: The name of a ConsumerGroupHeartbeat by which a member leaves.
 LAST_HEARTBEAT = "ConsumerGroupHeartbeat to leave"
 #: APIs that return brokers' addresses, which the proxy replaces by its own.
@@ -39,16 +33,6 @@ NAMING = (MetadataRequest.API_KEY, FindCoordinatorRequest.API_KEY)
 SESSION_MS, REQUEST_MS, BACKOFF_MAX = 6000, 2000, 1.0
 #: On a busy machine everything takes longer.
 ALLOWANCE = 5.0
-
-
-class Pending(NamedTuple):
-    """A request without a response yet, in order."""
-
-    api_key: int
-    version: int
-    correlation_id: int
-    instead: bytes | None  #: Our own answer; the broker was not asked.
-    loses: bool
 
 
 class Fault:
@@ -60,26 +44,13 @@ class Fault:
         self.hits = 0
 
 
-class Proxy:
-    """One port that leads to one broker, on a thread of its own."""
+class FaultyProxy(Proxy):
+    """One port that leads to one broker, whose name it replaces by its own."""
 
     def __init__(self, host: str, port: int) -> None:
-        self.upstream = host, port
+        super().__init__((host, port), self._rename, self._meet)
         self._faults: dict[str, Fault] = {}
         self.asked: list[tuple[float, str]] = []
-        self._loop = asyncio.new_event_loop()
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.port: int = self._listener.getsockname()[1]
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._thread = threading.Thread(target=self._run, daemon=True)
-
-    def __enter__(self) -> Proxy:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(10)
 
     def break_(self, api: str, what: int | str, times: int | None = None) -> Fault:
         fault = self._faults[api] = Fault(what, times)
@@ -88,128 +59,32 @@ class Proxy:
     def heal(self) -> None:
         self._faults.clear()
 
-    def _run(self) -> None:
-        server = self._loop.run_until_complete(asyncio.start_server(self._serve, sock=self._listener, limit=2**26))
-        self._loop.run_forever()
-        server.close()
-        self._loop.run_until_complete(self._end())
-        self._loop.close()
-
-    async def _end(self) -> None:
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._tasks.add(task)
-        below, above = await asyncio.open_connection(*self.upstream, limit=2**26)
-        try:
-            await _Conversation(self, reader, writer, below, above).go()
-        except (OSError, asyncio.IncompleteReadError, asyncio.CancelledError):
-            pass  # either side has hung up, or the test is over
-        finally:
-            self._tasks.discard(task)
-            for end in (writer, above):
-                end.close()
-                with contextlib.suppress(OSError):
-                    await end.wait_closed()
-
-    def meets(self, name: str) -> int | str | None:
+    def _meet(self, api: int, version: int, correlation_id: int, frame: bytes) -> bytes | str | None:
+        """Return what happens to this request, and count it."""
+        header = decode_request_header(frame)
+        request: Any = REQUESTS[api].decode(frame, version, header.body_offset)
+        name = type(request).__name__.removesuffix("Request")
+        if name == "ConsumerGroupHeartbeat" and request.member_epoch < 0:
+            name = LAST_HEARTBEAT
         self.asked.append((time.monotonic(), name))
         fault = self._faults.get(name)
         if fault is None or fault.hits == fault.times:
             return None
         fault.hits += 1
-        return fault.what
+        if isinstance(fault.what, str):
+            return fault.what
+        return encode_response(APIS[api].refuse(request, version, fault.what), version, correlation_id)
 
-
-class _Conversation:
-    def __init__(self, proxy: Proxy, reader: Any, writer: Any, below: Any, above: Any) -> None:
-        self._proxy = proxy
-        self._reader, self._writer = reader, writer
-        self._below, self._above = below, above
-        self._pending: deque[Pending] = deque()
-        self._is_silent = False
-
-    async def go(self) -> None:
-        up, down = asyncio.ensure_future(self._up()), asyncio.ensure_future(self._down())
-        try:
-            await asyncio.wait((up, down), return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for side in (up, down):
-                side.cancel()
-            await asyncio.gather(up, down, return_exceptions=True)
-
-    async def _up(self) -> None:
-        while True:
-            frame = await _frame(self._reader)
-            header = decode_request_header(frame)
-            name = REQUESTS[header.api_key].__name__.removesuffix("Request")
-            if name == "ConsumerGroupHeartbeat":
-                beat: Any = ConsumerGroupHeartbeatRequest.decode(frame, header.api_version, header.body_offset)
-                name = LAST_HEARTBEAT if beat.member_epoch < 0 else name
-            fault = self._proxy.meets(name)
-            if fault == RESET:
-                self._break_off()
-                return
-            if fault == SILENCE:
-                self._is_silent = True
-            if self._is_silent:
-                continue
-            instead = self._refusal(frame, header, fault) if isinstance(fault, int) else None
-            pending = Pending(header.api_key, header.api_version, header.correlation_id, instead, fault == LOST)
-            self._pending.append(pending)
-            if instead is None:
-                self._above.write(len(frame).to_bytes(4, "big") + frame)
-            else:
-                self._flush()
-
-    async def _down(self) -> None:
-        while True:
-            frame = await _frame(self._below)
-            pending = self._pending.popleft()
-            if pending.loses:
-                self._break_off()
-                return
-            self._answer(self._renamed(frame, pending))
-            self._flush()
-
-    def _flush(self) -> None:
-        while self._pending and self._pending[0].instead is not None:
-            self._answer(self._pending.popleft().instead)
-
-    def _answer(self, frame: Any) -> None:
-        self._writer.write(len(frame).to_bytes(4, "big") + frame)
-
-    def _break_off(self) -> None:
-        # Without lingering a close is a reset.
-        sock = self._writer.get_extra_info("socket")
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
-        self._writer.transport.abort()
-
-    @staticmethod
-    def _refusal(frame: bytes, header: Any, code: int) -> bytes:
-        request = REQUESTS[header.api_key].decode(frame, header.api_version, header.body_offset)
-        answer = APIS[header.api_key].refuse(request, header.api_version, code)
-        return encode_response(answer, header.api_version, header.correlation_id)
-
-    def _renamed(self, frame: bytes, pending: Pending) -> bytes:
-        if pending.api_key not in NAMING:
+    def _rename(self, api: int, version: int, correlation_id: int, frame: bytes) -> bytes:
+        if api not in NAMING:
             return frame
-        request = REQUESTS[pending.api_key]
-        _, offset = decode_response_header(frame, request, pending.version)
-        answer: Any = request.RESPONSE.decode(frame, pending.version, offset)
+        request = REQUESTS[api]
+        _, offset = decode_response_header(frame, request, version)
+        answer: Any = request.RESPONSE.decode(frame, version, offset)
         for row in (answer, *getattr(answer, "brokers", ()), *getattr(answer, "coordinators", ())):
             if getattr(row, "port", -1) > 0:
-                row.host, row.port = "127.0.0.1", self._proxy.port
-        return encode_response(answer, pending.version, pending.correlation_id)
-
-
-async def _frame(reader: asyncio.StreamReader) -> bytes:
-    size = int.from_bytes(await reader.readexactly(4), "big")
-    return await reader.readexactly(size)
+                row.host, row.port = "127.0.0.1", self.port
+        return encode_response(answer, version, correlation_id)
 
 
 class Listener:
@@ -238,7 +113,7 @@ class Listener:
 class Member:
     """A consumer behind the proxy, alone in its group."""
 
-    def __init__(self, proxy: Proxy, topic: str) -> None:
+    def __init__(self, proxy: FaultyProxy, topic: str) -> None:
         self.listener = Listener()
         self.raised: list[KafkaError] = []
         self.told: list[KafkaError | None] = []
@@ -293,10 +168,13 @@ class Member:
 
 
 @pytest.fixture(scope="module")
-def stage(kafka: Administration, request: pytest.FixtureRequest) -> Iterator[tuple[Proxy, str]]:
+def stage(kafka: Administration, request: pytest.FixtureRequest) -> Iterator[tuple[FaultyProxy, str]]:
     host, _, port = kafka.bootstrap.split(",")[0].rpartition(":")
     topic = kafka.create_topic(f"group-matrix-{time.time_ns()}", PARTITIONS)
-    with Proxy(host, int(port)) as proxy, SteadyProducer(kafka.bootstrap, topic, PARTITIONS, records_per_second=60):
+    with (
+        FaultyProxy(host, int(port)) as proxy,
+        SteadyProducer(kafka.bootstrap, topic, PARTITIONS, records_per_second=60),
+    ):
         yield proxy, topic
 
 
@@ -328,7 +206,7 @@ CELLS = [
 
 @pytest.mark.parametrize("cell", CELLS, ids=lambda cell: f"{cell.api}-{cell.fault!s}")
 def test_a_member_survives_a_fault_of_one_api(
-    stage: tuple[Proxy, str], cell: Cell, caplog: pytest.LogCaptureFixture
+    stage: tuple[FaultyProxy, str], cell: Cell, caplog: pytest.LogCaptureFixture
 ) -> None:
     proxy, topic = stage
     proxy.heal()
@@ -341,7 +219,7 @@ def test_a_member_survives_a_fault_of_one_api(
         member.consumer.close(timeout_ms=5000)
 
 
-def run_cell(proxy: Proxy, member: Member, cell: Cell, caplog: pytest.LogCaptureFixture) -> None:
+def run_cell(proxy: FaultyProxy, member: Member, cell: Cell, caplog: pytest.LogCaptureFixture) -> None:
     caplog.clear()
     caplog.set_level(logging.INFO, "thinconsumer")
     member.raised.clear()
@@ -383,7 +261,7 @@ def is_out(member: Member, cell: Cell) -> None:
     assert member.poll(lambda: len(member.listener.owned) == PARTITIONS, SESSION_MS / 1000 + ALLOWANCE)
 
 
-def test_close_does_not_wait_for_an_unanswered_leave_group(stage: tuple[Proxy, str]) -> None:
+def test_close_does_not_wait_for_an_unanswered_leave_group(stage: tuple[FaultyProxy, str]) -> None:
     proxy, topic = stage
     member = Member(proxy, topic)
     assert member.poll(lambda: member.is_in_order(time.time() - 1.0), 30)
@@ -433,7 +311,9 @@ def share_and_read(leaving: Consumer[Any, Any], *others: Consumer[Any, Any]) -> 
 
 
 @pytest.mark.parametrize("style", ["cooperative-sticky", "consumer"])
-def test_an_unanswered_commit_leaves_time_to_leave(stage: tuple[Proxy, str], kafka: Administration, style: str) -> None:
+def test_an_unanswered_commit_leaves_time_to_leave(
+    stage: tuple[FaultyProxy, str], kafka: Administration, style: str
+) -> None:
     """Another member owns all partitions within its heartbeat interval, and not only after the session."""
     proxy, topic = stage
     proxy.heal()
@@ -452,7 +332,7 @@ def test_an_unanswered_commit_leaves_time_to_leave(stage: tuple[Proxy, str], kaf
         assert poll_until(lambda: len(other.assignment()) == PARTITIONS, other) < 1.0 + ALLOWANCE
 
 
-def test_a_member_leaves_while_the_leader_is_busy(stage: tuple[Proxy, str], kafka: Administration) -> None:
+def test_a_member_leaves_while_the_leader_is_busy(stage: tuple[FaultyProxy, str], kafka: Administration) -> None:
     """The coordinator holds the member's SyncGroup back, and accepts no commit until the leader has sent its own."""
     _, topic = stage
     group = f"{topic}-busy"
