@@ -1,4 +1,4 @@
-"""Whole programs around the consumer: struck by Ctrl-C, forked, and held to their memory."""
+"""Whole programs around the consumer: struck by Ctrl-C, and held to their memory."""
 
 from __future__ import annotations
 
@@ -12,11 +12,8 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import pytest
 from proving import filling
 from realkafka import Administration
-
-from thinconsumer import ConcurrentAccessError, Consumer, TopicPartition
 
 PROGRAMS = Path(__file__).with_name("proving")
 NewTopic = Callable[..., str]
@@ -100,34 +97,3 @@ def test_fifty_partitions_stay_within_max_buffered_bytes(kafka: Administration, 
     assert pinned <= limit + MB, "a batch more than the cap, per broker, is allowed"
     assert paused - began < (limit + 64 * MB) / 1024
     assert most - began < (limit + 64 * MB) / 1024
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
-def test_a_connected_consumer_refuses_to_work_in_a_forked_child(kafka: Administration, new_topic: NewTopic) -> None:
-    """The child gets ConcurrentAccessError, since its sockets are the parent's; one that was never connected works."""
-    topic = new_topic(kafka, 1)
-    write(kafka.bootstrap, topic, 100, 1, 10)
-    tp = TopicPartition(topic, 0)
-    with (
-        Consumer(bootstrap_servers=kafka.bootstrap, auto_offset_reset="earliest") as connected,
-        Consumer(bootstrap_servers=kafka.bootstrap, auto_offset_reset="earliest") as fresh,
-    ):
-        connected.assign([tp])
-        fresh.assign([tp])
-        assert connected.position(tp) == 0
-        pid = os.fork()
-        if pid == 0:
-            code = 1
-            try:
-                connected.poll(1000)
-            except ConcurrentAccessError:
-                found = fresh.poll(10_000, 500)
-                connected.close()
-                fresh.close()
-                code = 0 if len(found[tp]) == 100 else 2
-            finally:
-                os._exit(code)
-        _, status = os.waitpid(pid, 0)
-        assert os.waitstatus_to_exitcode(status) == 0
-        assert len(connected.poll(10_000, 500)[tp]) == 100
-        assert len(fresh.poll(10_000, 500)[tp]) == 100
