@@ -16,6 +16,7 @@ from thinconsumer.errors import (
     KafkaTimeoutError,
     UnsupportedVersionError,
 )
+from thinconsumer.failures import Action
 from thinconsumer.group.coordinator import (
     LEAVING_CONNECTION,
     MEMBERSHIP,
@@ -31,7 +32,7 @@ from thinconsumer.timers import NEVER
 from thinconsumer.types import Node, TopicPartition
 from thinconsumer.wire.error_codes import Code
 from thinconsumer.wire.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse, FindCoordinatorResult
-from thinconsumer.wire.heartbeat import HeartbeatRequest
+from thinconsumer.wire.heartbeat import HeartbeatRequest, HeartbeatResponse
 
 S = CoordinatorState
 RESET = KafkaConnectionError("reset")
@@ -413,6 +414,27 @@ def test_a_long_pending_response_starts_one_search_at_once(world):
     world.now += 3.0
     world.ask()
     assert world.coordinator.step(world.now) == []
+
+
+@pytest.mark.parametrize(
+    ("action", "is_answered", "expected"),
+    [
+        (Action.ACCEPT, True, [("answered", 1)]),
+        (Action.RESET_MEMBER_ID, True, [("answered", 1)]),
+        (Action.RAISE, True, [("answered", 1)]),
+        (Action.RAISE, False, []),
+        (Action.WAIT_FOR_COORDINATOR, True, [("loading", 100.0)]),
+        (Action.FIND_COORDINATOR, True, [("lost", 1)]),
+        (Action.FIND_COORDINATOR, False, [("lost", 1)]),
+    ],
+)
+def test_what_a_response_shows_about_the_coordinator(world, monkeypatch, action, is_answered, expected):
+    told, in_flight = [], world.know().pending().in_flight
+    for name in ("answered", "loading", "lost"):
+        monkeypatch.setattr(world.coordinator, name, lambda about, *more, name=name: told.append((name, about)))
+    answer = Answer(in_flight, 1, 4, HeartbeatResponse() if is_answered else None)
+    world.coordinator.report(action, RESET, answer, world.now)
+    assert told == expected
 
 
 # -- restart

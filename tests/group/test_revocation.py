@@ -170,30 +170,6 @@ def test_commits_that_never_settle_do_not_block_the_rebalance(revocation, partit
     assert A not in partitions
 
 
-def test_an_empty_revocation_calls_the_listener_only_with_always_call(revocation, story):
-    assert revocation.advance((), 1.0)
-    assert story == []
-    assert revoke(revocation, (), 1.0, always_call=True) == 2
-    assert ("revoked", set()) in story
-
-
-def test_the_exception_of_a_revoked_callback_is_kept_for_the_poll(make, story, partitions):
-    error = RuntimeError("in the listener")
-    revocation = make({"revoked": error})
-    revoke(revocation, {A})
-    assert [what for what, *_ in story].count("revoked") == 1
-    assert A not in partitions and revocation.error is error
-
-
-def test_an_interrupted_revoked_callback_runs_once(make, story, partitions):
-    revocation = make({"revoked": KeyboardInterrupt()})
-    with pytest.raises(KeyboardInterrupt):
-        revoke(revocation, {A})
-    revoke(revocation, {A})
-    assert [what for what, *_ in story].count("revoked") == 1
-    assert A not in partitions and revocation.error is None
-
-
 class Interrupted(Partitions):
     """Raise KeyboardInterrupt once, before or after an assignment."""
 

@@ -61,8 +61,3 @@ def cluster() -> Iterator:
     for one in made:
         for consumer in one.made:
             consumer.close(autocommit=False)
-
-
-@pytest.fixture
-def t0() -> TopicPartition:
-    return TopicPartition("t", 0)

@@ -9,8 +9,6 @@ from thinconsumer.broker import Reply
 from thinconsumer.records.builder import NewRecord
 from thinconsumer.spark.cluster_client import COMMIT_PAUSE_S
 from thinconsumer.wire.error_codes import Code
-from thinconsumer.wire.list_offsets import ListOffsetsRequest
-from thinconsumer.wire.metadata import MetadataRequest
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
@@ -56,20 +54,6 @@ def test_a_missing_partition_is_named_at_once(cluster):
         c.client(**chosen).partitions()
     assert c.kafka.clock.now() - begun < 5
     assert list(c.client(**chosen).partitions(known={T0: 1})) == [T0]
-
-
-def test_all_offsets_are_looked_up_in_one_round_trip(cluster):
-    c = cluster({"t": 100}, nodes=2)
-    c.append(b"a", b"b", partition=1)
-    client = c.client()
-    tps = client.partitions()
-    first, last = client.offsets(dict.fromkeys(tps, -2), dict.fromkeys(tps, -1)).offsets
-    assert (first[T1], last[T1]) == (0, 2)
-    assert len(c.requests(ListOffsetsRequest)) == 4
-    before = len(c.requests(MetadataRequest))
-    assert client.latest(tps, {}).offsets[0][T1] == 2
-    assert len(c.requests(MetadataRequest)) == before  # leaders stay cached
-    assert len(c.requests(ListOffsetsRequest)) == 6
 
 
 def test_log_ends_before_known_offsets_are_requested_again(cluster):

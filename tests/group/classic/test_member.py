@@ -328,8 +328,13 @@ def test_after_a_failed_sync_the_role_supplies_new_protocols(world):
     """The owned partitions are part of a JoinGroup, and the leader may change."""
     world.script.leads = True
     world.script.lines[SyncGroupRequest] += [Code.REBALANCE_IN_PROGRESS, SILENCE]
+    world.script.lines[JoinGroupRequest] += [0, 0, SILENCE]
     world.join()
-    assert world.role.calls.count("protocols") == 2 and world.role.calls.count("prepare") == 1
+    assert not world.member._attempt.leads
+    world.respond_late(world.open[-1])
+    world.turn()
+    assert world.role.calls.count("protocols") == world.role.calls.count("ready_to_assign") == 2
+    assert world.role.calls.count("prepare") == 1
     world.member.leave("x", world.now)
     assert not world.member.identity.is_member
 
@@ -421,6 +426,24 @@ def test_a_restart_repeats_requests_in_flight(make_world, state):
         assert len(world.sent(LeaveGroupRequest)) == 2
     if state in (S.COMPLETING_REBALANCE, S.STABLE, S.ASSIGNING):
         assert world.member.identity.generation_id == 1, "a repeated SyncGroup avoids a rebalance"
+
+
+def test_a_restart_sends_the_heartbeat_in_flight_again(world):
+    world.script.always[HeartbeatRequest] = SILENCE
+    world.join().run(3.0)
+    world.restart()
+    world.turn()
+    assert len(world.sent(HeartbeatRequest)) == 2
+
+
+def test_a_join_does_not_wait_for_the_response_to_a_heartbeat(world):
+    world.script.always[HeartbeatRequest] = SILENCE
+    world.join().run(3.0)
+    [heartbeat] = world.open
+    world.member.request_rejoin("again")
+    world.turn()
+    assert world.member.identity.generation_id == 2
+    assert {r.target for _, r, _ in world.said[1:]} == {heartbeat.target} == {(1, MEMBERSHIP)}
 
 
 @pytest.mark.parametrize("state", S)

@@ -43,6 +43,7 @@ def test_which_members_send_leave_group(make_world, instance, leave_group, said)
     assert world.member.has_left and bool(world.sent(LeaveGroupRequest)) is said
     if said:
         assert world.sent(LeaveGroupRequest)[0].members[0].group_instance_id == instance
+        assert world.said[-1][1].min_version == (0 if instance is None else 3)
 
 
 def test_without_a_member_id_no_leave_group_is_sent(world):
@@ -76,6 +77,25 @@ def test_leave_group_does_not_wait_behind_a_held_back_join(world):
     assert world.member.has_left
     [leave_request] = [r for _, r, _ in world.said if r.api is LeaveGroupRequest]
     assert leave_request.target == (1, LEAVING_CONNECTION)
+
+
+def test_a_retried_leave_group_does_not_follow_a_newer_join(world):
+    world.join()
+    world.script.lines[LeaveGroupRequest].append("reset")
+    world.script.always[JoinGroupRequest] = SILENCE
+    world.member.leave("unsubscribed", world.now)
+    world.member.subscribe("subscribed again")
+    world.run(1.0)
+    targets = [request.target for _, request, _ in world.said if request.api is LeaveGroupRequest]
+    assert targets == [(1, MEMBERSHIP), (1, LEAVING_CONNECTION)]
+
+
+def test_no_other_broker_is_asked_while_a_leave_group_is_unanswered(world):
+    world.script.always[LeaveGroupRequest] = SILENCE
+    world.join()
+    world.member.leave("closing", world.now)
+    world.run(4.9)
+    assert len(world.sent(FindCoordinatorRequest)) == 1 and not world.member.has_left
 
 
 def test_a_member_with_an_id_but_no_generation_sends_leave_group(world):
