@@ -21,11 +21,9 @@ class World:
         self._controller_rules = []
 
     def topic_names(self):
-        """Return the names of all topics."""
         return list(self.cluster.controller.image.topics)
 
     def partition(self, topic, number=0):
-        """Return the controller's image of a partition."""
         return self.cluster.controller.image.partition(topic, number)
 
     def elect_controller(self, node_id):
@@ -57,7 +55,6 @@ class World:
         assert [next(replies[0]) for _ in topics] == [0] * len(topics)
 
     def requests(self, api):
-        """Return every request of one API that reached any broker, in order."""
         return self.cluster.received(api)
 
     def close(self):
@@ -68,5 +65,4 @@ class World:
 
 @pytest.fixture
 def world(closed_at_end):
-    """Return a function that makes worlds; admins are closed at the end."""
     return lambda *args, **about: closed_at_end(World(*args, **about))

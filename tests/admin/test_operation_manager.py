@@ -61,7 +61,6 @@ RETRIED = {
 
 
 def refuse(w, api, code, times=1):
-    """Answer the next ``times`` requests of an API with an error code."""
     about_topics = (lambda call: bool(call.request.topics)) if api is MetadataRequest else None
     w.cluster.on(api, Reply(code), times=times, where=about_topics)
 

@@ -25,5 +25,4 @@ def kafka_python():
 
 @pytest.fixture(scope="session")
 def docs():
-    """The folder with the pages that tests compare with the code."""
     return Path(__file__).parents[2] / "docs"

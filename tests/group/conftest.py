@@ -117,7 +117,6 @@ class World:
     # -- the cluster
 
     def find(self, node_id: int, error_code: int = 0) -> None:
-        """Answer FindCoordinator."""
         self.coordinator.want("test")
         self.coordinator.restart(self.now)  # a request may be in flight
         requests = self.coordinator.step(self.now)
@@ -129,7 +128,6 @@ class World:
         self.coordinator.handle(Answer(requests[0], 9, 6, response), self.now)
 
     def topics(self, ids: Mapping[str, bytes]) -> None:
-        """Add topics with these ids to the metadata."""
         topics = [
             MetadataResponseTopic(
                 name=name,
@@ -148,12 +146,10 @@ class World:
     # -- commits
 
     def add(self, *pairs: tuple[TopicPartition, int], seconds: float = 60.0, callback: Any = None) -> Call[None]:
-        """Commit offsets without metadata."""
         offsets = {tp: OffsetAndMetadata(offset) for tp, offset in pairs}
         return self.commits.add(offsets, self.now + seconds, callback)
 
     def sent(self, version: int = 9) -> list[Sent]:
-        """Step, and return what the coordinator reads."""
         return [Sent(request, version) for request in self.commits.step(self.now)]
 
     def one(self, version: int = 9) -> Sent:
@@ -162,7 +158,6 @@ class World:
         return sent
 
     def later(self, version: int = 9) -> Sent:
-        """Let time pass until a commit is due; return it."""
         for _ in range(50):
             found = self.sent(version)
             if found:
@@ -177,7 +172,6 @@ class World:
     def answer(
         self, sent: Sent, codes: int | Mapping[TopicPartition, int] = 0, *, leave_out: Iterable[Any] = ()
     ) -> None:
-        """Respond with one code for all partitions, or with codes by partition."""
         response = OffsetCommitResponse()
         for topic in sent.message.topics:
             answer = OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id)
@@ -192,14 +186,12 @@ class World:
         self.respond(sent.request, response, sent.version, self.commits)
 
     def failure(self, call: Call[Any]) -> KafkaError:
-        """Return the error of a settled call."""
         assert call.done
         with pytest.raises(KafkaError) as caught:
             call.result()
         return caught.value
 
     def respond(self, request: Request, response: Message, version: int, manager: Any) -> None:
-        """Give a response, encoded and decoded."""
         decoded = type(response).decode(response.encode(version), version)
         manager.handle(Answer(request, request.target.node_id, version, decoded), self.now)
 
@@ -218,5 +210,4 @@ def world() -> World:
 
 @pytest.fixture
 def new_world() -> type[World]:
-    """Return the class, to make worlds with options."""
     return World

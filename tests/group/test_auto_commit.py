@@ -25,7 +25,6 @@ def auto(world) -> AutoCommit:
 
 
 def poll_after(world, auto, seconds=5.0):
-    """Poll when so many seconds have passed."""
     world.now += seconds
     auto.poll(world.now)
 

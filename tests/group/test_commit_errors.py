@@ -22,7 +22,6 @@ LIMITS = ("session_timeout_ms", "max_poll_interval_ms")
 
 
 def error_of(failures, what="commit"):
-    """Return the error of a commit."""
     return final_error(SETTINGS, "g", failures, what)  # type: ignore[arg-type]
 
 

@@ -17,7 +17,6 @@ LATE = Failure("timeout", "late")
 
 
 def explain(failures: Any, what: str) -> KafkaError:
-    """Return an error that names the failed partitions."""
     return CommitFailedError(what, reason="timeout", partitions=failures)
 
 
@@ -27,12 +26,10 @@ def queue() -> CommitQueue:
 
 
 def add(queue: CommitQueue, *pairs: tuple[TopicPartition, int], deadline: float = 60.0, callback: Any = None) -> Any:
-    """Add a call to the queue."""
     return queue.add({tp: OffsetAndMetadata(offset) for tp, offset in pairs}, WHO, deadline, callback)
 
 
 def taken(queue: CommitQueue) -> dict[TopicPartition, int]:
-    """Return the offsets of the next request."""
     return {tp: entry.value.offset for tp, entry in queue.take("g").items()}
 
 

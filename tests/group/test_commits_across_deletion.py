@@ -47,7 +47,6 @@ class World:
         self.cluster.produce("t", [b"new"] * NEW)
 
     def recreate_later(self):
-        """Delete and create the topic while the coordinator does not handle the next commit."""
         self.rule = self.cluster.on(OffsetCommitRequest, Delay(DELAY), times=1)
         self.cluster.schedule.call_later(DELAY / 2, self.recreate)
 
@@ -75,7 +74,6 @@ class World:
 
 @pytest.fixture(params=["classic", "consumer"])
 def world(request):
-    """Return a function that makes a world; its member is closed at the end."""
     made = []
 
     def make(**options):

@@ -48,14 +48,12 @@ class Asked:
 
 
 def ask(world, version: int = 9) -> Asked | None:
-    """Step, and return the request, if any."""
     found = [Asked(request, version) for request in world.committed.step(world.now)]
     assert len(found) <= 1
     return found[0] if found else None
 
 
 def later(world, version: int = 9) -> Asked:
-    """Let time pass until a request is due."""
     for _ in range(50):
         found = ask(world, version)
         if found is not None:

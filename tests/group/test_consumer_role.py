@@ -102,7 +102,6 @@ class World:
         raise AssertionError("not done")
 
     def rebalance(self, *tps, protocol=None, identity=ME):
-        """Run one rebalance, as the member does; return the callbacks."""
         del self.heard[:]
         self.do(self.role.prepare, identity, 0.0)
         self.role.protocols()

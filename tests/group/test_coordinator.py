@@ -49,12 +49,10 @@ class World:
         self.now = 100.0
 
     def ask(self):
-        """Return the request due now."""
         [request] = self.coordinator.step(self.now)
         return request
 
     def wait(self):
-        """Let time pass until a request is due; return it and the time."""
         begun = self.now
         for _ in range(10):
             self.now = self.coordinator.wake_at(self.now)
@@ -82,13 +80,11 @@ class World:
         self.coordinator.handle(Answer(request, by, version, decoded), self.now)
 
     def pending(self, since=None):
-        """Send a request to the coordinator, which gets no response."""
         requests = CoordinatorRequests("x", ConsumerConfig(), self.coordinator, random.Random(0))
         requests.send(HeartbeatRequest, lambda version: HeartbeatRequest(), self.now if since is None else since)
         return requests
 
     def know(self, node=1, **more):
-        """Find the coordinator."""
         self.coordinator.want()
         self.answer(self.ask(), node=node, **more)
         assert self.coordinator.state is S.KNOWN

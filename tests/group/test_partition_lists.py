@@ -14,7 +14,6 @@ NODES = {number: Node(number, f"b{number}", 9092, f"r{number}") for number in (1
 
 
 def cluster(**topics):
-    """Return a cluster with these partition numbers by topic."""
     return ClusterView(
         {
             topic: tuple(PartitionInfo(topic, n, 1 + n % 3, 0, (1 + n % 3,), (1 + n % 3,), ()) for n in numbers)

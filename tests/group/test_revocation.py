@@ -89,7 +89,6 @@ def revocation(make):
 
 
 def revoke(revocation, tps, now=0.0, **more):
-    """Revoke until it is done; return the number of calls."""
     for calls in range(1, 10):
         if revocation.advance(tps, now, **more):
             return calls

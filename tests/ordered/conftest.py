@@ -55,13 +55,11 @@ class World:
         self.read = []  #: (key, sequence) of every record, in the order in which consumers have returned them.
 
     def resize(self, count):
-        """Change the partition count, and wait until all brokers have it."""
         (self.cluster.expand if count > self.count else self.cluster.shrink)("t", count)
         self.count = count
         self.run(1.0)
 
     def run(self, seconds):
-        """Let time pass for the cluster alone."""
         self.clock.advance(seconds)
         self.cluster.network.run_due()
 
@@ -79,7 +77,6 @@ class World:
         return self.owner(0), self.owner(1)
 
     def remove_emptied(self):
-        """Remove the emptied partitions, as the controller does when retention has run."""
         self.cluster.controller.counts.remove_emptied()
         self.run(1.0)
 
@@ -113,13 +110,11 @@ class World:
         return consumer
 
     def take(self, found):
-        """Note the records that a poll has returned; return their (key, sequence)."""
         new = [tuple(map(int, bytes(r.value).split(b":"))) for records in found.values() for r in records if r.value]
         self.read += new
         return new
 
     def poll(self, *consumers, seconds=5.0, step=0.25):
-        """Poll in turn for this long; return the records."""
         end = self.clock.now() + seconds
         found = []
         while self.clock.now() < end:
@@ -140,7 +135,6 @@ class World:
         raise AssertionError([member.health() for member in members])
 
     def owner(self, number):
-        """Return the member that owns a partition."""
         [one] = [c for c in self.consumers if TopicPartition("t", number) in c.assignment()]
         return one
 

@@ -25,7 +25,6 @@ class Pair:
         self.parent, self.child = self.w.owner(0), self.w.owner(1)
 
     def sent(self):
-        """Return the positions in partition 0 that were sent."""
         requests = self.w.requests(ConsumerGroupPositionsRequest)
         rows = [row for one in requests for topic in one.message.positions for row in topic.partitions]
         return [row.position for row in rows if row.partition_index == P0.partition]

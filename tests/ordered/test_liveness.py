@@ -60,7 +60,6 @@ class Group:
         return next((one for one in members if TopicPartition("t", number) in one.assignment()), None)
 
     def poll(self, intervals, *members):
-        """Poll in turn for this many heartbeat intervals; return the records."""
         return self.w.poll(*members, seconds=intervals * self.interval, step=self.interval / 4)
 
     def intervals_until(self, *records, by):
@@ -73,7 +72,6 @@ class Group:
         return (self.w.clock.now() - began) / self.interval
 
     def sent(self, tp):
-        """Return the positions in a partition that members have sent, in order."""
         return [
             row.position
             for request in self.w.requests(ConsumerGroupPositionsRequest)
@@ -102,7 +100,6 @@ FIRST, LAST = (1, BEFORE + 1), (1, BEFORE + AFTER)
 
 @pytest.fixture(params=["classic", "consumer"])
 def group(world, request):
-    """Return a function that makes a group of either protocol."""
     return lambda **about: Group(world, request.param, **about)
 
 

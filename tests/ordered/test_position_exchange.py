@@ -39,7 +39,6 @@ class Group:
         self.now = 100.0
 
     def send(self, *wanted):
-        """Return the request that is due now, encoded and decoded, or None."""
         self.requests = self.exchange.step(self.now, wanted)
         if not self.requests:
             return None

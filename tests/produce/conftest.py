@@ -19,7 +19,6 @@ class World:
         self.producers = []
 
     def producer(self, seed=0, **options):
-        """Return a producer."""
         settings = ProducerSettings.from_options(bootstrap_servers=self.cluster.bootstrap_servers, **options)
         producer = Producer(settings, driver=self.cluster.driver(seed))
         self.producers.append(producer)
@@ -58,11 +57,9 @@ class World:
         return answer
 
     def values(self, topic="t", partition=0):
-        """Return all values in a partition's log, by offset."""
         return [record.value for record in self.cluster.records(topic, partition)]
 
     def requests(self, api=ProduceRequest):
-        """Return every request of one API that reached any broker, in order."""
         return self.cluster.received(api)
 
     def stamps(self):
@@ -95,7 +92,6 @@ class Worlds:
         return self.made[-1]
 
     def start(self, nodes=1, topics=None, seed=0, **options):
-        """Return a new world and a producer in it."""
         w = self(nodes, topics)
         return w, w.producer(seed, **options)
 

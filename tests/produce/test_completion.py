@@ -17,7 +17,6 @@ AGAIN = {Action.RETRY, Action.REFRESH_METADATA, Action.NEW_SEQUENCE}
 
 
 def action_of(code):
-    """Return the producer's action for an error code."""
     return rule("Produce", code, Scope.PARTITION).action
 
 

@@ -82,7 +82,6 @@ class Chaos:
             self.heal()
 
     def heal(self):
-        """Let every broker work again."""
         for node in self.world.cluster.nodes.values():
             self.world.network.resume(node.host, node.port)
             self.world.cluster.start(node.node_id)

@@ -16,7 +16,6 @@ from thinconsumer.wire.init_producer_id import InitProducerIdRequest, InitProduc
 
 @pytest.fixture
 def ids():
-    """Return a manager that wants an id."""
     made = ProducerIds(ProducerSettings.from_options(), random.Random(1))
     made.wanted = True
     return made

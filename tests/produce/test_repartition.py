@@ -50,7 +50,6 @@ def values(queue):
 
 
 def by_value(count):
-    """Choose the partition by the value, for ``count`` partitions."""
     return lambda record, size, partition: int(record.value) % count
 
 

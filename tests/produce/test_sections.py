@@ -19,7 +19,6 @@ def section_of(*values, codec=Codec.ZSTD):
 
 
 def stored(w):
-    """Return the batches of the log."""
     log = w.cluster.leader(T0).log
     return list(log.read_batches(0, log.end_offset))
 

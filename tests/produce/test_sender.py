@@ -22,7 +22,6 @@ T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
 
 def batches(received):
-    """Return how many partitions one Produce request wrote to."""
     return sum(len(topic.partition_data) for topic in received.message.topic_data)
 
 

@@ -107,7 +107,6 @@ class Bench:
         return self.manager
 
     def until(self, condition, seconds=100.0):
-        """Run until the condition holds; return the seconds that it took."""
         began = self.clock.now()
         while not condition():
             assert self.clock.now() < began + seconds
@@ -115,7 +114,6 @@ class Bench:
         return self.clock.now() - began
 
     def message(self, host=HOST):
-        """Return the first message of a login to a broker."""
         login = self.manager.new_login(host)
         handshake = login.next_request(None, 0.0)
         answer = SaslHandshakeResponse(error_code=0, mechanisms=[handshake.mechanism])

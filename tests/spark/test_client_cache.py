@@ -19,7 +19,6 @@ class Worker:
         return self.cache.borrow(options, lambda: next(self._numbers), fresh=fresh)
 
     def run_task(self, **given):
-        """Borrow a client, return it to the cache, and return its number."""
         with self.borrow(**given) as client:
             return client
 

@@ -15,13 +15,11 @@ T0 = TopicPartition("t", 0)
 
 
 def fetch(consumer, until, names, bytes_max):
-    """Yield the batches of one poll."""
     for columns in poll_up_to(consumer, {T0: until}, 4_000_000, 1000, columns=True).columns.values():
         yield from arrow_batches(columns, until, names, bytes_max)
 
 
 def consumer_of(c):
-    """Return a consumer at the beginning of t-0."""
     consumer = c.connect({"bootstrap.servers": c.kafka.bootstrap_servers, "auto.offset.reset": "earliest"})
     consumer.assign([T0])
     return consumer

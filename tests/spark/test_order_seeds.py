@@ -153,7 +153,6 @@ class Query:
 
 
 def run_seed(cluster, seed, actions=60, **given):
-    """Run one seed; return the errors."""
     world = World(cluster, seed, **given)
     draw = world.random
     queries = [Query(world, **draw.choice([{}, {"maxOffsetsPerTrigger": str(draw.randint(1, 8))}])) for _ in range(2)]

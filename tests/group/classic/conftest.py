@@ -67,7 +67,6 @@ class FakeRole:
         return says() if callable(says) else says
 
     def take_calls(self) -> list[str]:
-        """Return the calls since the last time."""
         calls, self.calls = self.calls, []
         return calls
 
@@ -284,7 +283,6 @@ class World:
         return says
 
     def reply(self, request: Request, says: Any) -> None:
-        """Give an answer to the manager that sent the request."""
         self.open.remove(request)
         answer = says if isinstance(says, Answer) else Answer(request, request.target.node_id, error=says)
         manager = self.coordinator if request.asker == self.coordinator.asker else self.member
@@ -321,15 +319,12 @@ class World:
     # -- looking
 
     def sent(self, api: type[Message]) -> list[Any]:
-        """Return the written messages of an API."""
         return [message for _, request, message in self.said if request.api is api]
 
     def times(self, api: type[Message]) -> list[float]:
-        """Return when messages of an API were written."""
         return [at for at, request, _ in self.said if request.api is api]
 
     def join(self) -> World:
-        """Subscribe and run until stable."""
         self.member.subscribe("the test wants it")
         self.turn()
         return self
@@ -353,7 +348,6 @@ class World:
         self.member.restart(self.now)
 
     def reach(self, state: ClassicMemberState) -> World:
-        """Bring the member into a state, and keep it there."""
         member, script, role = self.member, self.script, self.role
         if state is ClassicMemberState.UNSUBSCRIBED:
             return self
@@ -377,7 +371,6 @@ class World:
         return self
 
     def heal(self) -> None:
-        """End all faults."""
         self.script.always.clear()
         self.script.lines.clear()
         self.role.says.clear()
@@ -385,17 +378,14 @@ class World:
 
 @pytest.fixture
 def options() -> ConsumerConfig:
-    """Return options with round numbers."""
     return OPTIONS
 
 
 @pytest.fixture
 def world() -> World:
-    """Return a world with default options, nothing subscribed."""
     return World()
 
 
 @pytest.fixture(scope="session")
 def make_world() -> type[World]:
-    """Return the class, to make worlds with options."""
     return World

@@ -20,7 +20,6 @@ SILENCE = "silence"
 
 
 def warnings(caplog):
-    """Return the warnings and worse."""
     return [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
 
 

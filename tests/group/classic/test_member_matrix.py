@@ -65,7 +65,6 @@ def refused(error: type[KafkaError]) -> Cell:
 
 
 def fatal(error: type[KafkaError]) -> Cell:
-    """Return the effects of a final error."""
     return Cell(None, drops_kept_partitions=True, raises=error)
 
 
@@ -120,7 +119,6 @@ CELLS = [pytest.param(api, fault, cell, id=f"{api.__name__}-{fault!s:.30}") for 
 
 
 def provoke(world, api):
-    """Make a stable member send this request."""
     if api is LEAVE:
         world.member.leave("x", world.now)
     elif api is BEAT:

@@ -53,7 +53,6 @@ class Watch:
         self.seen = 0
 
     def step(self):
-        """Step, and check the new requests."""
         world = self.world
         for request in world.step():
             others = [other for other in world.open if other is not request and other.target == request.target]
@@ -67,7 +66,6 @@ class Watch:
         self.look()
 
     def look(self):
-        """Check what holds at any moment."""
         world, member = self.world, self.world.member
         for _, request, message in world.said[self.seen :]:
             if request.api is HeartbeatRequest:
@@ -86,7 +84,6 @@ class Watch:
             assert member.unconfirmed is None and member.error is None
 
     def order(self):
-        """Check the order of role methods."""
         before = None
         for call in self.world.role.calls:
             assert call == before or before in BEFORE[call], (before, call)
@@ -94,7 +91,6 @@ class Watch:
 
 
 def act(world, watch, what, which):
-    """Apply one event."""
     member, role = world.member, world.role
     if what == 0:
         world.now += [0.0, 0.05, 0.5, 3.0, 11.0, 61.0][which % 6]
@@ -134,7 +130,6 @@ def work(world):
 
 
 def rare(world, which):
-    """Apply one of the events that begin or end a rebalance."""
     member = world.member
     if which == 0:
         member.leave("x", world.now, leave_group=[None, True, False][which % 3])
@@ -156,7 +151,6 @@ def rare(world, which):
 
 
 def interrupt(world):
-    """Interrupt the next role method, and restart the engine."""
     calls = {call: KeyboardInterrupt() for call in CALLS}
     says, world.role.says = world.role.says, calls
     try:

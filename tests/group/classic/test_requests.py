@@ -14,7 +14,6 @@ STATIC = Identity("g", 7, "m", "i")
 
 
 def through(message, version):
-    """Return the message as the broker reads it."""
     return type(message).decode(message.encode(version), version)
 
 

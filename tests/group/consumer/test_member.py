@@ -75,7 +75,6 @@ class World:
             self.coordinator._found(Node(1, "b", 9092), self.now)
 
     def heartbeat(self):
-        """Return the one request that is due now, and its message."""
         (request,) = self.member.step(self.now)
         return request, request.build(1)
 

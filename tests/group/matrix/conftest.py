@@ -137,7 +137,6 @@ class World:
     # -- members
 
     def join(self, *, leads=True):
-        """Add both members to the group, the subject first or second."""
         self.add_subject() if leads else self.add_other()
         self.run(lambda: self._have_all())
         self.add_other() if leads else self.add_subject()
@@ -147,7 +146,6 @@ class World:
         return self
 
     def cancel(self):
-        """Clear all records."""
         self.caplog.clear()
         self._other_lines.clear()
         self.said.clear()
@@ -236,7 +234,6 @@ class World:
         self.sim.cluster.move_coordinator(GROUP)
 
     def lose_other(self):
-        """Make the other member leave."""
         self.other_is_gone = True
         self.other.consumer.close()
 
@@ -249,24 +246,20 @@ class World:
     # -- checks
 
     def story(self):
-        """Return a description for failed assertions."""
         raised = [type(error).__name__ for error in self.subject.raised[:5]]
         told = [(round(at, 2), getattr(error, "reason", error)) for at, error in self.subject.told[-8:]]
         asked = [(round(at, 3), name) for at, who, name, _ in self.said if who == "subject" and name != "Fetch"][-40:]
         return f"{self.subject.listener.heard}, raised {raised}, commits {told}, asked {asked}, {self.lines()}"
 
     def asked(self, *apis):
-        """Return when the subject sent requests of these APIs."""
         return [at for at, who, name, _ in self.said if who == "subject" and name in apis]
 
     def forget_member(self, member_id):
-        """Remove this member from the group, at the coordinator."""
         leaving = [MemberIdentity(member_id=member_id)]
         for node in self.sim.cluster.nodes.values():
             node.group_coordinator.leave(GROUP, leaving, lambda response: None)
 
     def lines(self, level="INFO"):
-        """Return the log lines at this level and above, except those of the other member alone."""
         return [
             record.getMessage()
             for record in self.caplog.records
@@ -298,7 +291,6 @@ class World:
         assert self.run(all_read, 30.0), "records were lost"
 
     def close(self):
-        """Close both members."""
         self.heal()
         self.stop_writing = self.other_is_gone = True
         for member in self.members():
@@ -314,8 +306,6 @@ def busiest_second():
 
 @pytest.fixture
 def make_world(caplog):
-    """Return a function that makes worlds."""
-
     made = []
 
     def make(**options):

@@ -101,7 +101,6 @@ STYLES = {api: (EAGER, COOPERATIVE) if api in (JOIN, SYNC, BEAT, FETCH) else (CO
 
 
 def patience(api, fault, times):
-    """Return the longest recovery after a fault, in seconds."""
     if api == LEAVE:
         return HEALS_IN + (0.0 if fault in HEARD and times else SESSION)
     return HEALS_IN + TWO_ROUNDS * MATRIX[api][fault].loses + (NOTICED_IN[api] if fault == "silence" else 0.0)

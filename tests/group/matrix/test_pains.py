@@ -21,7 +21,6 @@ EXPULSIONS = pytest.mark.parametrize("code", [Code.UNKNOWN_MEMBER_ID, Code.ILLEG
 
 
 def alone(make_world, **options):
-    """Return a world with one member, which owns all partitions."""
     world = make_world(**options)
     world.add_subject()
     assert world.run(lambda: world.in_order_since(world.now() - 0.6), 10)
@@ -30,7 +29,6 @@ def alone(make_world, **options):
 
 
 def polls(world, seconds, pause=0.05, ms=0):
-    """Poll for so many seconds, with pauses."""
     until = world.now() + seconds
     while world.now() < until:
         world.subject.poll(ms)
@@ -214,7 +212,6 @@ class Reader:
         )
 
     def process(self, count, done):
-        """Process so many records."""
         if self.how == "iterated":
             for record in self.consumer:
                 if count == 0:

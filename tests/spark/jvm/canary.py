@@ -25,12 +25,10 @@ spark = builder.getOrCreate()
 
 
 def show(what: str, text: object) -> None:
-    """Print one line of JSON."""
     print(json.dumps([what, str(text)]), flush=True)
 
 
 def explained(explain: Callable[[], object]) -> str:
-    """Return what ``explain`` prints."""
     with redirect_stdout(io.StringIO()) as out:
         explain()
     return out.getvalue()
@@ -49,7 +47,6 @@ def attempt(what: str, run: Callable[[], object]) -> None:
 
 
 def read(options: dict[str, str]) -> str:
-    """Read a batch."""
     frame = spark.read.format("thinconsumer").options(**options).load()
     for mode in ("extended", "formatted", "codegen"):
         show("plan", explained(partial(frame.explain, mode)))
@@ -58,7 +55,6 @@ def read(options: dict[str, str]) -> str:
 
 
 def copy(name: str, options: dict[str, str]) -> str:
-    """Copy a topic with a stream."""
     frame = spark.readStream.format("thinconsumer").options(**options, startingOffsets="earliest").load()
     writer = frame.select("value").writeStream.format("thinconsumer").options(**options).trigger(availableNow=True)
     query = writer.option("topic", "out").option("checkpointLocation", str(folder / f"checkpoint-{name}")).start()
@@ -73,7 +69,6 @@ def copy(name: str, options: dict[str, str]) -> str:
 
 
 def write(options: dict[str, str]) -> str:
-    """Write a batch."""
     rows = spark.createDataFrame([("written",)], "value string").coalesce(1)
     rows.write.format("thinconsumer").mode("append").options(**options).option("topic", "out").save()
     return "written"

@@ -106,7 +106,6 @@ class Kafka:
         return self.session.read.format("thinconsumer").options(**self.options(**given)).load()
 
     def rows(self, **given):
-        """Return every row of a batch read, in order."""
         return sorted(self.read(**given).collect(), key=lambda row: (row.topic, row.partition, row.offset))
 
     def stream(self, **given):

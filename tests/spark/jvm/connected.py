@@ -19,12 +19,10 @@ found = {"session": type(spark).__module__}
 
 
 def options(topic: str) -> dict[str, str]:
-    """Return the options of a source."""
     return {"kafka.bootstrap.servers": servers, "subscribe": topic, "startingOffsets": "earliest"}
 
 
 def offsets(frame) -> list:
-    """Return partition and offset of each row, sorted."""
     return sorted([row.partition, row.offset] for row in frame.collect())
 
 
@@ -40,7 +38,6 @@ def patient(run):
 
 
 def to_end(writer) -> None:
-    """Run an AvailableNow stream to its end."""
     query = writer.trigger(availableNow=True).start()
     query.awaitTermination(240)
 
@@ -54,7 +51,6 @@ found["available now"] = offsets(spark.read.parquet(str(Path(folder, "files"))))
 
 
 def follow():
-    """Follow the topic into a table."""
     query = stream.writeStream.format("memory").queryName("followed").start()
     query.processAllAvailable()
     return query

@@ -35,12 +35,10 @@ options = {
 
 
 def keep(batch, number):
-    """Write a batch under its number."""
     batch.write.mode("overwrite").parquet(str(Path(folder, "batches", str(number))))
 
 
 def start(name):
-    """Start a query, or start it again."""
     rows = spark.readStream.format("thinconsumer").options(**options).load()
     writer = rows.select("partition", "offset", rows.value.cast("string").alias("value")).writeStream.queryName(name)
     writer = writer.option("checkpointLocation", str(Path(folder, f"checkpoint-{name}"))).trigger(

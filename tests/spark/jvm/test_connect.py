@@ -37,7 +37,6 @@ def activated() -> dict[str, str]:
 
 
 def check(servers: str, remote: str, folder: Path, **more: str) -> None:
-    """Run the client, and check its results."""
     done = subprocess.run(
         [sys.executable, str(PROGRAM), servers, remote, str(folder)],
         env={**activated(), **more},

@@ -56,15 +56,12 @@ class Job:
         self.seen: set[tuple[tuple[int, str], str]] = set()
 
     def again(self) -> Job:
-        """Start the program again on the same folder."""
         return Job(*self._how)
 
     def said(self, words: str) -> bool:
-        """Return whether the program has printed this since ``mark``."""
         return words.encode() in self.output.read_bytes()[self.mark :]
 
     def wait_for(self, words: str) -> None:
-        """Wait until the program prints this."""
         until = time.monotonic() + PATIENCE_S
         while not self.said(words):
             if self.child.poll() is not None or time.monotonic() > until:
@@ -87,7 +84,6 @@ class Job:
         return "\n\n".join(dict.fromkeys(found))
 
     def kill(self, victim: str) -> bool:
-        """Kill a process of this kind; return whether one existed."""
         processes = descendants(self.child.pid)
         self.seen |= processes.items()
         if victim == "driver":

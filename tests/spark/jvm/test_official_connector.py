@@ -45,7 +45,6 @@ class Both:
         return in_order(self.read(source, **given).collect())
 
     def tasks(self, source: str, **given) -> list:
-        """Return the offsets of each task, sorted."""
         from pyspark.sql.functions import spark_partition_id
 
         found = defaultdict(list)
@@ -54,7 +53,6 @@ class Both:
         return sorted(sorted(task) for task in found.values())
 
     def stream(self, source: str, folder: Path, checkpoint: Path, **given) -> None:
-        """Run an AvailableNow stream into Parquet."""
         frame = self.session.readStream.format(source).options(**self.options(**given)).load()
         writer = frame.writeStream.format("parquet").option("path", str(folder)).trigger(availableNow=True)
         query = writer.option("checkpointLocation", str(checkpoint)).start()
@@ -80,7 +78,6 @@ def both(connector_jars, request) -> Both:
 
 @pytest.fixture(scope="module")
 def names(both) -> dict[str, str]:
-    """Create and fill the topics; return their names by kind."""
     run = uuid.uuid4().hex[:6]
     ours = isinstance(both.cluster, KafkaCluster)
     found = {kind: f"official-{kind}-{run}" for kind in KINDS if ours or not kind.startswith("compacted")}
@@ -291,7 +288,6 @@ class Followed:
             file.unlink()
 
     def offsets(self, name: str = "query") -> list:
-        """Return the offsets of every micro-batch in the checkpoint."""
         files = [file for file in (self.folder / f"{name}-checkpoint" / "offsets").iterdir() if file.name.isdigit()]
         lines = [file.read_text().splitlines()[-1] for file in sorted(files, key=lambda file: int(file.name))]
         return [json.loads(line) for line in lines]

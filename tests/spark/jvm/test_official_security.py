@@ -90,7 +90,6 @@ class Secured:
         }
 
     def login(self, mechanism: str, password: str = USERS["alice"], trust: dict[str, str] | None = None):
-        """Return the options to log in as alice over TLS."""
         return self._at(
             "SECURE",
             trust or self._pem,
@@ -123,7 +122,6 @@ class Secured:
         rows.coalesce(1).write.format(source).mode("append").options(**options).option("topic", topic).save()
 
     def copy(self, source: str, topic: str, to: str, options: dict[str, str], checkpoint) -> None:
-        """Copy a topic with an AvailableNow stream."""
         frame = self.session.readStream.format(source).options(**options, subscribe=topic)
         frame = frame.option("startingOffsets", "earliest").load().select("key", "value")
         writer = frame.writeStream.format(source).options(**options).option("topic", to).trigger(availableNow=True)

@@ -129,7 +129,6 @@ class Shop:
         return value
 
     def read(self):
-        """Return the orders as the job reads them."""
         topics = f"{self._prefix}.orders", f"{self._prefix}.products"
         return self._job.read_orders(self._session, self._options, *topics)
 
@@ -141,7 +140,6 @@ class Shop:
         return [row.asDict() for row in self._session.table(self._prefix).collect()]
 
     def reject(self) -> list[thinconsumer.ConsumerRecord]:
-        """Write the dead letters; return the topic's records."""
         topic = f"{self._prefix}.dead-letters"
         self._job.write_dead_letters(self.read(), self._options, topic, str(self._folder))
         for query in self._session.streams.active:
