@@ -14,6 +14,7 @@ from thinconsumer.group.classic.member import ClassicMember
 from thinconsumer.group.classic.states import ClassicMemberState
 from thinconsumer.group.group import Group
 from thinconsumer.group.identity import Identity
+from thinconsumer.group.membership import Timing
 from thinconsumer.metadata import Metadata
 from thinconsumer.partitions import Partitions
 from thinconsumer.position_states import PositionEvent, PositionState
@@ -223,3 +224,10 @@ def test_an_option_of_the_classic_protocol_decides_for_it(make, said):
     assert said() == ["group g: uses the classic protocol (group_protocol='auto'): session_timeout_ms given"]
     with pytest.raises(IllegalArgumentError, match="SubscriptionPattern"):
         group.require_broker_patterns()
+
+
+def test_a_timing_keeps_count_last_total_and_highest():
+    timing = Timing()
+    for seconds in (1.0, 3.0, 2.0):
+        timing.add(seconds)
+    assert (timing.count, timing.last, timing.total, timing.highest) == (3, 2.0, 6.0, 3.0)

@@ -13,7 +13,7 @@ from thinconsumer.group.identity import Identity
 from thinconsumer.linear_hashing import PartitionCounts
 from thinconsumer.metadata import Metadata
 from thinconsumer.ordered.holds import NOTHING, Hold
-from thinconsumer.ordered.known_positions import SILENT_RESPONSES, KnownPositions
+from thinconsumer.ordered.known_positions import KnownPositions
 from thinconsumer.ordered.topics import GatedTopic, Shape
 from thinconsumer.partitions import Partitions
 from thinconsumer.position_states import PositionEvent
@@ -100,40 +100,6 @@ def test_an_own_position_is_its_own(world):
     assert world.positions.of(world.topic, 1) is None, "held before its first record"
     world.own.delivery_end = 7
     assert world.positions.of(world.topic, 1) == 7, "held at a later gate"
-
-
-def test_committed_offsets_count_for_a_silent_owner_and_take_turns_with_positions(world):
-    kinds = []
-    for _ in range(SILENT_RESPONSES + 6):
-        if world.step(P0) is not None:
-            kinds.append("positions")
-            world.answer(positions=[(0, -1)])
-        else:
-            kinds.append("committed")
-            assert world.group.calls[-1][0] == [P0]
-            world.group.calls[-1][1].succeed({P0: OffsetAndMetadata(9)})
-            world.now += 1
-    assert kinds[: SILENT_RESPONSES + 1] == ["positions"] * SILENT_RESPONSES + ["committed"]
-    assert kinds[SILENT_RESPONSES:].count("committed") == 3
-    assert world.positions.of(world.topic, 0) == 9
-    while world.step(P0) is None:
-        world.now += 1
-    world.answer(positions=[(0, 11)])
-    assert world.positions.of(world.topic, 0) == 11
-
-
-def test_with_manual_assignment_committed_offsets_count(world):
-    world.group.is_subscribed = False
-    assert world.step(P0) is None
-    world.group.calls[0][1].succeed({P0: OffsetAndMetadata(9)})
-    world.positions.follow()
-    assert world.positions.of(world.topic, 0) == 9
-    assert world.positions.wake_at(world.now) == world.now + 1
-    world.step(P0)
-    assert len(world.group.calls) == 1
-    world.now += 1
-    world.step(P0)
-    assert len(world.group.calls) == 2
 
 
 def test_a_requested_position_waits_for_a_poll_but_not_for_ever(world):

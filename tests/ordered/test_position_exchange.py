@@ -73,16 +73,6 @@ def test_the_conditions_of_kip_253_for_including_a_position():
     assert is_worth_sending(Report(3, 2, False), last), "the application has gone back"
 
 
-def test_positions_of_other_members_are_those_of_the_last_response(group):
-    group.send(PARENT, CHILD)
-    group.answer(positions=[(PARENT, 12), (CHILD, -1)])
-    assert (group.exchange.known, group.exchange.unknown) == ({PARENT: 12}, {CHILD: 1})
-    group.now += 3
-    group.send(PARENT, CHILD)
-    group.answer(positions=[(CHILD, 0)])
-    assert (group.exchange.known, group.exchange.unknown) == ({CHILD: 0}, {PARENT: 1})
-
-
 def test_a_response_counts_only_for_partitions_that_were_asked_for(group):
     group.send(PARENT)
     group.answer(positions=[(CHILD, 12)])

@@ -11,7 +11,6 @@ from thinconsumer.ordered.gates import END, Requirement
 from thinconsumer.ordered.thresholds import Thresholds
 from thinconsumer.ordered.topics import EpochEnds, Threshold
 from thinconsumer.types import Node, PartitionInfo
-from thinconsumer.wire.error_codes import Code
 from thinconsumer.wire.offset_for_leader_epoch import (
     EpochEndOffset,
     OffsetForLeaderEpochResponse,
@@ -75,12 +74,6 @@ def test_the_end_of_an_epoch_is_asked_of_a_leader_with_a_later_one_only(world, e
     assert ends.thresholds[PARENT].offset == 40
 
 
-def test_the_end_of_a_partition_is_that_of_its_current_epoch(world, ends):
-    world.leads(7)
-    world.thresholds.ask(ends, Requirement(0, END))
-    assert world.sent() == (7, 7)
-
-
 def test_nothing_is_asked_twice_or_without_any_known_epoch(world, ends):
     world.thresholds.ask(ends, PARENT)
     assert ends.asked == {}
@@ -100,18 +93,6 @@ def test_an_undefined_end_is_asked_again(world, ends):
     assert world.sent() == (5, 6)
     world.answer(0)
     assert ends.thresholds == {PARENT: Threshold(0, 6)}
-
-
-@pytest.mark.parametrize("code", [Code.FENCED_LEADER_EPOCH, Code.UNKNOWN_LEADER_EPOCH, Code.NOT_LEADER_OR_FOLLOWER])
-def test_errors_are_retried(world, ends, code):
-    world.leads(6)
-    world.thresholds.ask(ends, PARENT)
-    world.sent()
-    world.answer(-1, int(code))
-    assert world.thresholds.last_error is not None
-    assert world.sent() == (5, 6)
-    world.answer(3)
-    assert world.thresholds.last_error is None
 
 
 def test_an_answer_is_outdated_after_a_leader_change_also_one_while_it_was_asked(world, ends):

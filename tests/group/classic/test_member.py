@@ -75,26 +75,41 @@ def test_the_deadlines_and_held_back_times_of_join_and_sync(make_world, poll_ms,
     assert sync == [(1030.0, 0.0 if leads else 30.0)]
 
 
+@pytest.mark.parametrize("instance", [None, "i"])
 @pytest.mark.parametrize("version", range(10))
-def test_join_heartbeat_and_leave_work_in_every_version(make_world, version):
-    world = make_world(version=version)
+def test_join_heartbeat_and_leave_work_in_every_version(make_world, version, instance):
+    """In a version without an instance id, the broker would treat a static member as a dynamic one."""
+    world = make_world({"group_instance_id": instance}, version=version)
     highest = {JoinGroupRequest: 9, SyncGroupRequest: 5, HeartbeatRequest: 4, LeaveGroupRequest: 5}
     highest[FindCoordinatorRequest] = 6
-    write = world.write
+    write, versions = world.write, {}
 
     def capped(request):
         world.version = min(version, highest[request.api])
+        versions[request.api] = max(world.version, request.min_version)
         return write(request)
 
     world.write = capped
     world.script.leads = world.script.requires_id = version % 2 == 1
     world.join().run(4.0)
     assert world.member.state is S.STABLE and len(world.sent(HeartbeatRequest)) == 1
-    world.member.leave("done", world.now)
+    world.member.leave("y" * 256, world.now, leave_group=True)
     world.turn()
     assert world.member.state is S.UNSUBSCRIBED
-    [leave_request] = world.sent(LeaveGroupRequest)
-    assert (leave_request.member_id or leave_request.members[0].member_id) == "m1"
+    join, sync = world.sent(JoinGroupRequest)[-1], world.sent(SyncGroupRequest)[0]
+    [heartbeat], [leave_request] = world.sent(HeartbeatRequest), world.sent(LeaveGroupRequest)
+    assert (join.group_id, join.protocol_type, join.group_instance_id) == ("g", "pool", instance)
+    assert join.rebalance_timeout_ms == (60_000 if versions[JoinGroupRequest] >= 1 else -1)
+    assert (sync.generation_id, sync.member_id, sync.group_instance_id) == (1, "m1", instance)
+    shares = {s.member_id: bytes(s.assignment) for s in sync.assignments}
+    assert shares == ({"m1": b"share of m1", "other": b"share of other"} if world.script.leads else {})
+    assert (heartbeat.generation_id, heartbeat.member_id, heartbeat.group_instance_id) == (1, "m1", instance)
+    if versions[LeaveGroupRequest] >= 3:
+        [leaving] = leave_request.members
+        assert (leaving.member_id, leaving.group_instance_id) == ("m1", instance)
+        assert leaving.reason == ("y" * 255 if versions[LeaveGroupRequest] >= 5 else None)
+    else:
+        assert leave_request.member_id == "m1"
 
 
 def test_a_static_member_sends_its_instance_id_in_every_request(make_world):
