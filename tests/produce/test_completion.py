@@ -214,6 +214,8 @@ def test_the_error_has_the_brokers_message_and_the_topic(world):
     future = w.deliver("t", b"v")
     assert isinstance(future.error, TopicAuthorizationFailedError)
     assert future.error.topics == ("t",)
+    assert (future.error.code, future.error.api) == (Code.TOPIC_AUTHORIZATION_FAILED, "Produce")
+    assert (future.error.partition, future.error.node_id) == (T0, 1)
     assert "not you" in str(future.error)
 
 

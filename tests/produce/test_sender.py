@@ -7,7 +7,6 @@ import pytest
 from thinconsumer import TopicPartition
 from thinconsumer.broker import Delay, Disconnect, Edit, EntryError, Raw, Reply, Silence
 from thinconsumer.errors import (
-    BrokerResponseError,
     ClusterAuthorizationFailedError,
     KafkaTimeoutError,
     TopicAuthorizationFailedError,
@@ -18,7 +17,7 @@ from thinconsumer.wire.init_producer_id import InitProducerIdRequest
 from thinconsumer.wire.metadata import MetadataRequest
 from thinconsumer.wire.produce import ProduceRequest, ProduceResponse
 
-T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
+T0 = TopicPartition("t", 0)
 
 
 def batches(received):
@@ -364,16 +363,6 @@ def test_metadata_of_idle_topics_is_not_refreshed(world):
     assert len(w.requests(MetadataRequest)) == asked
     future = w.deliver("t", b"v")
     assert future.result().offset == 1
-
-
-def test_an_error_names_code_api_partition_and_node(world):
-    w = world()
-    w.refuse_produce(Code.INVALID_RECORD)
-    w.producer()
-    future = w.deliver("t", b"v")
-    error = future.error
-    assert isinstance(error, BrokerResponseError)
-    assert (error.code, error.api, error.partition, error.node_id) == (Code.INVALID_RECORD, "Produce", T0, 1)
 
 
 def test_a_record_of_a_new_topic_makes_wake_at_now(world):
