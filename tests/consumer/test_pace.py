@@ -224,6 +224,8 @@ APIS = {
     "assigned": POSITIONS,
     "classic": [*GROUP, "JoinGroup", "SyncGroup", "Heartbeat", *POSITIONS],
     "consumer": [*GROUP, "ConsumerGroupHeartbeat", *POSITIONS],
+    "static": ["DescribeGroups", "FindCoordinator", "JoinGroup", "SyncGroup"],
+    "barrier": [*GROUP, *POSITIONS],
     "ordered": ["PartitionLeaderEpochsForPartitions", "ConsumerGroupPositions", *POSITIONS],
     "producer": ["InitProducerId", "Produce", "Metadata"],
 }
@@ -299,14 +301,27 @@ class World:
             self.producer = Producer(settings, driver=self.cluster.driver())
         else:
             self.consumer = self.make_consumer(**common)
+        if client == "barrier":
+            self.work(1.0)
+            self.cluster.expand("t", 2)
+            self.cluster.produce("t", [b"new"] * 3, 1)
+        elif client == "static":  # restarted as the leader, it compares the assignments of all members
+            self.work(1.0)
+            self.consumer.close()
+            self.cluster.produce("t", [b"new"] * 3, 0)
+            self.consumer = self.make_consumer(**common)
 
     def make_consumer(self, **options: Any) -> Consumer[Any, Any]:
         options |= {"auto_offset_reset": "earliest", "driver": self.cluster.driver()}
         if self.client != "assigned":
             options |= {"group_id": "g", "auto_commit_interval_ms": 1000}
             options["group_protocol"] = "consumer" if self.client == "consumer" else "classic"
-        if self.client in ("classic", "ordered"):
+        if self.client not in ("assigned", "consumer"):
             options |= {"heartbeat_interval_ms": 1000, "session_timeout_ms": 10_000}
+        if self.client == "barrier":
+            options |= {"ordered_delivery": "barrier", "ordered_delivery_grace_ms": 500, "metadata_max_age_ms": 300}
+        elif self.client == "static":
+            options |= {"group_instance_id": "i", "partition_assignment_strategy": ["cooperative-sticky"]}
         consumer: Consumer[Any, Any] = Consumer(**options)
         if self.client == "assigned":
             consumer.assign([T0])
