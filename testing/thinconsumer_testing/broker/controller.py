@@ -23,7 +23,7 @@ from .login.scram_credentials import ScramControlManager, ScramCredentials
 from .naming import OFFSETS_TOPIC as OFFSETS_TOPIC
 from .naming import TRANSACTIONS_TOPIC as TRANSACTIONS_TOPIC
 from .naming import topic_name_error
-from .ordered.changes import may_have_leader, with_first_counts
+from .ordered.changes import begin_shrinking, may_have_leader, with_first_counts
 from .ordered.control import Controls, CountRefused, PartitionCountManager
 
 if TYPE_CHECKING:
@@ -139,7 +139,7 @@ class Controller:
                 f"Attempted to add {count - have} additional partition(s), but only {len(assignment)} assignment(s) "
                 "were specified.",
             )
-        changed = self._shrunk(topic, count) if count < have else self._grown(topic, count - have, assignment)
+        changed = begin_shrinking(topic, count) if count < have else self._grown(topic, count - have, assignment)
         if not validate_only:
             self.put_topic(changed)
         return changed
@@ -149,9 +149,6 @@ class Controller:
             self.counts.check(topic, count)
         except CountRefused as refused:
             raise ControllerError(refused.code, refused.message) from None
-
-    def _shrunk(self, topic: TopicImage, count: int) -> TopicImage:
-        return self.counts.shrink(topic, count)
 
     def _grown(self, topic: TopicImage, more: int, assignment: Sequence[Sequence[int]] | None) -> TopicImage:
         by_number = None if assignment is None else dict(enumerate(assignment))

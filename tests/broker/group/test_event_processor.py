@@ -2,7 +2,7 @@
 
 import pytest
 
-from thinconsumer_testing.broker.group.event_processor import EventProcessor
+from thinconsumer_testing.broker.group.shard import EventProcessor
 
 
 def test_nested_operation_is_part_of_the_outer_one() -> None:

@@ -7,8 +7,6 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from thinconsumer_testing.broker.group.states import GroupEvent
-
 #: A parked request.
 PARKED = "parked"
 UNKNOWN, ILLEGAL, REBALANCE, INCONSISTENT = 25, 22, 27, 23
@@ -153,15 +151,6 @@ def test_every_request_in_every_state(name: str, state: str, new_world: Any, sea
 def test_groups_are_in_the_named_state(state: str, new_world: Any, seat_of: Any) -> None:
     (described,) = make(state, new_world, seat_of).world.coordinator.describe(["billing"], 5)
     assert described.group_state == ("Dead" if state == "absent" else state)
-
-
-@pytest.mark.parametrize("name", [name for name in REQUESTS if not name.startswith(("fetch", "delete"))])
-def test_every_request_to_a_dead_group(name: str, new_world: Any, seat_of: Any) -> None:
-    """An unloaded group gets no requests; if it did, clients would look for its coordinator."""
-    made = make("Stable", new_world, seat_of)
-    made.world.group.cancel_all()
-    made.world.group.move(GroupEvent.REMOVED)
-    assert code_of(REQUESTS[name][0](made)) == NOT_AVAILABLE
 
 
 @pytest.mark.parametrize("name", REQUESTS)

@@ -5,7 +5,7 @@ Follows Kafka's ``StandardAuthorizer`` and, for :meth:`Authorizer.is_allowed_for
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from thinconsumer.errors import IllegalArgumentError
 
@@ -87,8 +87,10 @@ class Authorizer:
             return True
         denied: list[AclBinding] = []
         allowed: list[AclBinding] = []
-        for binding in self._of_type(resource_type):
-            if _concerns(binding, principal, host) and binding.operation in (operation, AclOperation.ALL):
+        for binding in self._acls:
+            if binding.resource_type is not resource_type or binding.operation not in (operation, AclOperation.ALL):
+                continue
+            if _concerns(binding, principal, host):
                 (denied if binding.permission is AclPermission.DENY else allowed).append(binding)
         if any(_is_wildcard(binding) for binding in denied):
             return False
@@ -102,9 +104,6 @@ class Authorizer:
             )
             for binding in allowed
         )
-
-    def _of_type(self, resource_type: ResourceType) -> Iterator[AclBinding]:
-        return (binding for binding in self._acls if binding.resource_type is resource_type)
 
 
 def _concerns(binding: AclBinding, principal: str, host: str) -> bool:

@@ -39,8 +39,6 @@ GROUP_NOT_FOUND_FROM = 9
 def _check_commit(group: ClassicGroup, request: OffsetCommitRequest | TxnOffsetCommitRequest) -> int:
     generation, member_id = request.generation_id_or_member_epoch, request.member_id
     transactional = isinstance(request, TxnOffsetCommitRequest)
-    if group.state is GroupState.DEAD:
-        return int(Code.COORDINATOR_NOT_AVAILABLE)
     if generation < 0 and group.state is GroupState.EMPTY:
         return 0
     if generation >= 0 or member_id != UNKNOWN_MEMBER_ID or request.group_instance_id is not None:
@@ -173,20 +171,13 @@ def fetch(
             group.check_fetch(request.member_id, request.member_epoch)
         except GroupRequestError as error:
             return error.code, []
-    return 0, _fetch(view, request, require_stable)
-
-
-def _fetch(
-    view: ReplayedState, request: OffsetFetchRequestGroup, require_stable: bool
-) -> list[OffsetFetchResponseTopics]:
-    group_id = request.group_id
-    if request.topics is not None:
-        return [_fetched(view, group_id, topic, require_stable) for topic in request.topics]
-    by_topic: dict[str, list[int]] = {}
-    for topic, partition in view.offsets.of_group(group_id):
-        by_topic.setdefault(topic, []).append(partition)
-    topics = [OffsetFetchRequestTopics(name=name, partition_indexes=found) for name, found in by_topic.items()]
-    return [_fetched(view, group_id, topic, require_stable) for topic in topics]
+    topics = request.topics
+    if topics is None:
+        by_topic: dict[str, list[int]] = {}
+        for topic, partition in view.offsets.of_group(request.group_id):
+            by_topic.setdefault(topic, []).append(partition)
+        topics = [OffsetFetchRequestTopics(name=name, partition_indexes=found) for name, found in by_topic.items()]
+    return 0, [_fetched(view, request.group_id, one, require_stable) for one in topics]
 
 
 def _fetched(

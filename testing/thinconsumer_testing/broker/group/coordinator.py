@@ -38,17 +38,15 @@ from .consumer import records as consumer_records
 from .consumer.describing import described
 from .consumer.errors import GroupRequestError
 from .consumer.group import ConsumerGroup
-from .consumer.heartbeat import HeartbeatCall
+from .consumer.heartbeat import HeartbeatCall, check_heartbeat
 from .consumer.states import ConsumerGroupState
-from .consumer.validation import check_heartbeat
-from .event_processor import EventProcessor
 from .group import CONSUMER as CONSUMER_PROTOCOL
 from .group import UNKNOWN_MEMBER_ID, ClassicGroup
 from .hashing import partition_for
 from .joining import JoinGroupCall
 from .positions import ExchangedPositions, Place
 from .records import CoordinatorRecord, end_transaction, offset_tombstone
-from .shard import GroupCoordinatorShard
+from .shard import EventProcessor, GroupCoordinatorShard
 from .states import GroupState, ShardState
 
 if TYPE_CHECKING:
@@ -465,6 +463,6 @@ def _delete(shard: GroupCoordinatorShard, group_ids: Iterable[str]) -> dict[str,
 
 def _check_delete(shard: GroupCoordinatorShard, group_id: str) -> int:
     group = shard.latest.groups.get(group_id)
-    if group is None or group.state is GroupState.DEAD:
+    if group is None:
         return int(Code.GROUP_ID_NOT_FOUND)
     return 0 if group.state in (GroupState.EMPTY, ConsumerGroupState.EMPTY) else int(Code.NON_EMPTY_GROUP)

@@ -92,8 +92,6 @@ class ClassicGroup:
             self.static_members[member.instance_id] = member.member_id
         if not self.members:
             self.protocol_type = member.protocol_type
-        if not self.supports(member.protocol_type, member.protocol_names):
-            raise IllegalStateError(f"{self} and its new member {member.member_id!r} have no protocol in common")
         if self.leader_id is None:
             self.leader_id = member.member_id
         self.members[member.member_id] = member
@@ -180,7 +178,6 @@ class ClassicGroup:
         self.protocol_name = self.select_protocol() if self.members else None
         self.compute_subscribed_topics()
         self.move(GroupEvent.JOINED if self.members else GroupEvent.EMPTIED)
-        self.pending_syncs.clear()
 
     def compute_subscribed_topics(self) -> None:
         """Set ``subscribed_topics`` from the members' metadata; committed offsets of these topics do not expire."""
@@ -217,12 +214,11 @@ class ClassicGroup:
         self.answer_sync(member, SyncGroupResponse(error_code=int(Code.REBALANCE_IN_PROGRESS)))
         member.sync = reply
 
-    def answer_join(self, member: ClassicGroupMember, response: JoinGroupResponse) -> bool:
-        """Send the response to the member's parked JoinGroup; return False if none is parked."""
+    def answer_join(self, member: ClassicGroupMember, response: JoinGroupResponse) -> None:
+        """Send the response to the member's parked JoinGroup, if one is parked."""
         reply, member.join = member.join, None
         if reply is not None:
             reply(response)
-        return reply is not None
 
     def answer_sync(self, member: ClassicGroupMember, response: SyncGroupResponse) -> bool:
         """Send the response to the member's parked SyncGroup; return False if none is parked."""

@@ -53,8 +53,6 @@ def join(group: ClassicGroup, call: JoinGroupCall) -> None:
     if not _has_room(group, member_id):
         group.remove(member_id)
         call.refuse(Code.GROUP_MAX_SIZE_REACHED, UNKNOWN_MEMBER_ID)
-    elif group.state is GroupState.DEAD:
-        call.refuse(Code.COORDINATOR_NOT_AVAILABLE, member_id)
     elif not group.supports(call.request.protocol_type, [name for name, _ in call.protocols]):
         call.refuse(Code.INCONSISTENT_GROUP_PROTOCOL, member_id)
     elif member_id == UNKNOWN_MEMBER_ID:
@@ -70,7 +68,7 @@ def join(group: ClassicGroup, call: JoinGroupCall) -> None:
 
 def _has_room(group: ClassicGroup, member_id: str) -> bool:
     limit = group.shard.config.group_max_size
-    if group.state in (GroupState.EMPTY, GroupState.DEAD):
+    if group.state is GroupState.EMPTY:
         return True
     member = group.members.get(member_id)
     if group.state is GroupState.PREPARING_REBALANCE:

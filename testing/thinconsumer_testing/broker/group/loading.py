@@ -80,7 +80,7 @@ def _change(key: bytes | None, value: bytes | None, producer_id: int, shard: Gro
 
 
 def load_group(group_id: str, value: GroupMetadataValue, shard: GroupCoordinatorShard) -> ClassicGroup:
-    """Return a group as its record describes it. Raises: IllegalStateError: The members have no common protocol."""
+    """Return a group as its record describes it. Raises: IllegalStateError: Two members have the same instance id."""
     group = ClassicGroup(
         group_id,
         shard,

@@ -52,18 +52,16 @@ def _check_sync(group: ClassicGroup, request: SyncGroupRequest) -> int:
     return int(Code.REBALANCE_IN_PROGRESS) if group.state is GroupState.PREPARING_REBALANCE else 0
 
 
-def _check_generation(group: ClassicGroup, request: SyncGroupRequest | HeartbeatRequest) -> int:
+def _check_generation(
+    group: ClassicGroup, request: SyncGroupRequest | HeartbeatRequest | ConsumerGroupPositionsRequest
+) -> int:
     """Return 0 if the request is from a member of the current generation, else the error code that rejects it."""
-    return _check_identity(group, request.member_id, request.group_instance_id, request.generation_id)
-
-
-def _check_identity(group: ClassicGroup, member_id: str, instance_id: str | None, generation: int) -> int:
-    if group.state is GroupState.DEAD:
-        return int(Code.COORDINATOR_NOT_AVAILABLE)
-    code = group.check_member(member_id, instance_id)
-    if code or generation == group.generation:
-        return code
-    return int(Code.ILLEGAL_GENERATION)
+    if isinstance(request, ConsumerGroupPositionsRequest):
+        generation = request.generation_id_or_member_epoch
+    else:
+        generation = request.generation_id
+    code = group.check_member(request.member_id, request.group_instance_id)
+    return code or (0 if generation == group.generation else int(Code.ILLEGAL_GENERATION))
 
 
 #: The error code of the heartbeat response to a member of the current generation, by group state.
@@ -92,16 +90,13 @@ def check_position_sender(group: ClassicGroup | None, request: ConsumerGroupPosi
     """
     if group is None:
         return int(Code.UNKNOWN_MEMBER_ID)
-    generation = request.generation_id_or_member_epoch
-    if code := _check_identity(group, request.member_id, request.group_instance_id, generation):
+    if code := _check_generation(group, request):
         return code
     return 0 if group.state is GroupState.STABLE else int(Code.REBALANCE_IN_PROGRESS)
 
 
 def leave(group: ClassicGroup | None, leaving: Sequence[MemberIdentity]) -> LeaveGroupResponse:
     """Remove members; return the LeaveGroup response, which has an error code for each of them."""
-    if group is not None and group.state is GroupState.DEAD:
-        return LeaveGroupResponse(error_code=int(Code.COORDINATOR_NOT_AVAILABLE))
     responses = [
         MemberResponse(
             member_id=identity.member_id,

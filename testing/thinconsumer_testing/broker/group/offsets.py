@@ -74,10 +74,6 @@ class OffsetStore:
         """Return all committed offsets of a group, by partition; the caller must not change the result."""
         return self._offsets.get(group, {})
 
-    def groups(self) -> list[str]:
-        """Return the groups with committed offsets."""
-        return list(self._offsets)
-
     def is_unstable(self, group: str, topic: str, partition: int) -> bool:
         """Return whether an ongoing transaction has a pending offset of the partition."""
         return (topic, partition) in self._unstable.get(group, {})

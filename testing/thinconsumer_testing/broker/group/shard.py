@@ -8,6 +8,7 @@ clients never see a group or an offset that may be lost. Follows Kafka's ``Coord
 from __future__ import annotations
 
 import logging
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -21,7 +22,6 @@ from . import loading, rebalance, retention
 from .consumer.fencing import schedule_all
 from .consumer.group import ConsumerGroup
 from .consumer.timers import MemberTimers
-from .event_processor import EventProcessor
 from .group import ClassicGroup
 from .offsets import NO_PRODUCER_ID
 from .records import CoordinatorRecord, Replay, ReplayedState, empty_group_record, group_record, put_group
@@ -39,6 +39,38 @@ WRITE_TIMEOUT_S = 5.0
 RETENTION_CHECK_S = 600.0
 
 Done = Callable[[int], None]
+
+
+class EventProcessor:
+    """Runs each operation to its end, then the callbacks that it has deferred, which are mostly replies.
+
+    A reply can immediately cause the client's next request, which would see a half-changed group if it was handled
+    within the operation that replies. In Kafka the threads of ``CoordinatorEventProcessor`` execute the operations of a
+    partition one after the other.
+    """
+
+    def __init__(self) -> None:
+        self._busy = False
+        self._later: deque[Callable[[], None]] = deque()
+
+    def run(self, callback: Callable[[], None]) -> None:
+        """Run an operation, then the callbacks that it has deferred. If another operation is running already, the
+        callbacks wait until that one is complete, too.
+        """
+        if self._busy:
+            callback()
+            return
+        self._busy = True
+        try:
+            callback()
+        finally:
+            self._busy = False
+        while self._later and not self._busy:
+            self._later.popleft()()
+
+    def defer(self, callback: Callable[[], None]) -> None:
+        """Call ``callback`` once the current operation is complete."""
+        self._later.append(callback)
 
 
 @dataclass(slots=True, eq=False)
@@ -284,9 +316,8 @@ class GroupCoordinatorShard:
 
     def apply(self, change: Replay) -> None:
         """Apply a committed change that another component has written to the log: a transaction marker."""
-        if self.state is ShardState.READY:
-            change(self.latest, -1)
-            change(self.committed, -1)
+        change(self.latest, -1)
+        change(self.committed, -1)
 
     def _refuse(self, code: int, created: Sequence[ClassicGroup], done: Done | None) -> None:
         """Handle a rejected append: remove the groups that it would have created."""

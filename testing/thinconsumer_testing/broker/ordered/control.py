@@ -15,7 +15,7 @@ from thinconsumer.wire.error_codes import Code
 from ..image import ClusterImage, PartitionImage, TopicImage
 from ..schedule import Timer
 from . import changes
-from .topic import CountChange, OrderedTopicCounts
+from .topic import CountChange
 
 if TYPE_CHECKING:
     from ..partition import PartitionReplica
@@ -80,11 +80,6 @@ class PartitionCountManager:
         """Return the topic in the first step of an expansion; the caller has checked the new count."""
         return changes.begin_expansion(self._without_emptied(topic), replicas, self._image.brokers)
 
-    @staticmethod
-    def shrink(topic: TopicImage, count: int) -> TopicImage:
-        """Return the topic in the first step of a shrinking; the caller has checked the new count."""
-        return changes.begin_shrinking(topic, count)
-
     def follow(self, topic: TopicImage) -> None:
         """Note the new metadata of a topic, which may begin or complete a change."""
         if _is_changing(topic):
@@ -137,10 +132,10 @@ class PartitionCountManager:
 
     def _take_step(self, name: str) -> None:
         topic = self._image.topics.get(name)
-        if topic is None or not _is_changing(topic):
+        if topic is None or topic.ordered is None or not _is_changing(topic):
             self._changing.pop(name, None)
             return
-        is_shrinking = _counts(topic).change is CountChange.SHRINKING
+        is_shrinking = topic.ordered.change is CountChange.SHRINKING
         if not all(self._has_applied(row, is_shrinking) for row in changes.awaited_partitions(topic)):
             return
         if is_shrinking:
@@ -173,11 +168,6 @@ class PartitionCountManager:
         if replica is None or replica.log.start_offset != replica.log.end_offset:
             return None
         return replica.log.end_offset
-
-
-def _counts(topic: TopicImage) -> OrderedTopicCounts:
-    assert topic.ordered is not None, topic.name
-    return topic.ordered
 
 
 def _is_changing(topic: TopicImage) -> bool:

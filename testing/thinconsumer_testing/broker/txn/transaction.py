@@ -72,13 +72,11 @@ class Transaction:
         return is_exhausted(self.metadata.producer_epoch)
 
     def prepare_init(self, timeout_ms: int, expected_epoch: int | None, now_ms: int) -> TransactionMetadata | None:
-        """Prepare a transition that assigns the producer's next epoch.
+        """Prepare a transition that assigns the producer's next epoch; the caller has checked that there is one.
 
         A producer is fenced if its ``expected_epoch`` (KIP-360) is neither current nor previous: return None.
         """
         metadata = self.metadata
-        if self.is_exhausted:
-            raise IllegalStateError(f"{self}: the epochs of producer id {metadata.producer_id} are exhausted")
         epoch, last = metadata.producer_epoch + 1, NO_PRODUCER_EPOCH
         if expected_epoch is not None:
             if metadata.producer_epoch == NO_PRODUCER_EPOCH or expected_epoch == metadata.producer_epoch:

@@ -102,14 +102,14 @@ def test_records_replace_a_classic_group_that_only_has_offsets(world: Any) -> No
 
 
 def removal_and_puts() -> list[CoordinatorRecord]:
-    return [records.group_tombstone("g"), records.member_tombstone("g", "m"), *PUTS]
+    return [*records.removal_of_group(ConsumerGroup("g")), *PUTS]
 
 
 def test_tombstones_do_not_touch_a_classic_group(world: Any) -> None:
     state = ReplayedState()
     group = world.shard.new_group("g")
     put_group(group)(state, 0)
-    for entry in [*records.removal_of_member("g", "m"), records.group_tombstone("g")]:
+    for entry in [*records.removal_of_member("g", "m"), *records.removal_of_group(ConsumerGroup("g"))]:
         entry.change(state, 1)
     assert state.groups == {"g": group}
 

@@ -52,7 +52,7 @@ def test_unchanged_targets_are_not_written(image: ClusterImage) -> None:
     assert (group.assignment_epoch, group.assignment_timestamp_ms) == (7, 5)
     assert sorted(index for target in group.targets.values() for index in target[A]) == [0, 1, 2, 3]
     assert assign(state, image) == 1
-    records.member_tombstone("g", "m1").change(state, 0)
+    records.removal_of_member("g", "m1")[-1].change(state, 0)
     assert assign(state, image) == 2
 
 

@@ -9,7 +9,7 @@ import pytest
 from thinconsumer.wire.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions
 from thinconsumer.wire.error_codes import Code
 from thinconsumer_testing.broker.group.consumer.errors import GroupRequestError
-from thinconsumer_testing.broker.group.consumer.validation import check_heartbeat
+from thinconsumer_testing.broker.group.consumer.heartbeat import check_heartbeat
 
 JOIN = {
     "group_id": "g",

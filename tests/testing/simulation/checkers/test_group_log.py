@@ -9,6 +9,7 @@ from thinconsumer.records.builder import NewRecord
 from thinconsumer.types import TopicPartition
 from thinconsumer_testing.broker.group import log_format
 from thinconsumer_testing.broker.group.consumer import records
+from thinconsumer_testing.broker.group.consumer.group import ConsumerGroup
 from thinconsumer_testing.broker.group.consumer.member import ConsumerGroupMember
 from thinconsumer_testing.broker.group.consumer.states import AssignmentState
 
@@ -121,7 +122,7 @@ def test_group_that_became_classic_has_no_leader_until_it_rebalances(log, genera
     its new member id, in the same generation.
     """
     log.epochs(4, 4)
-    log.write(records.target_epoch_tombstone("g"), records.group_tombstone("g"))
+    log.write(*records.removal_of_group(ConsumerGroup("g")))
     log.classic(generation)
     log.classic(then)
     assert log.checker.without_leader() == (set() if has_leader else {"g"})

@@ -27,7 +27,7 @@ from .draft import Draft
 from .errors import GroupRequestError
 from .fencing import check_instance, remove_members, schedule_removal, schedule_session
 from .group import ConsumerGroup
-from .heartbeat import check_size, drop_unused_regexes, new_member_id, replace_static
+from .heartbeat import check_size, new_member_id, replace_static
 from .member import ClassicMetadata, ConsumerGroupMember, Partitions
 from .migration import can_downgrade, encoded_assignment, to_classic_group
 from .states import AssignmentState
@@ -62,7 +62,7 @@ def _join(shard: GroupCoordinatorShard, group: ConsumerGroup, call: JoinGroupCal
     downgrades = replaced is not None and replaced.classic is None and can_downgrade(shard, group, [replaced], 1)
     before = _member(draft, call, member_id)
     draft.put_member(_updated(before, call, subscription))
-    drop_unused_regexes(draft)
+    draft.drop_unused_regexes()
     member = draft.group.members[member_id]
     has_changed = (member.subscribed_topic_names, member.subscribed_topic_regex) != (
         before.subscribed_topic_names,

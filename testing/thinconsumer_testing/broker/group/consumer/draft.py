@@ -50,6 +50,12 @@ class Draft:
         if self.group.members.get(member.member_id) != member:
             self.add([group_records.member_record(self.group.group_id, member)])
 
+    def drop_unused_regexes(self) -> None:
+        """Remove the topics of regular expressions to which no member subscribes any more."""
+        group = self.group
+        unused = [regex for regex in group.resolved if regex not in group.regexes]
+        self.add(group_records.regex_tombstone(group.group_id, regex) for regex in unused)
+
     def update_epoch(self, *, must_bump: bool) -> None:
         """Begin a new epoch if ``must_bump``, or if the metadata of the group's topics has changed."""
         group, image = self.group, self._shard.image

@@ -86,8 +86,7 @@ def remove_members(
     downgrades = can_downgrade(shard, group, members)
     for member in members:
         draft.add(records.removal_of_member(group.group_id, member.member_id))
-    unused = [regex for regex in draft.group.resolved if regex not in draft.group.regexes]
-    draft.add(records.regex_tombstone(group.group_id, regex) for regex in unused)
+    draft.drop_unused_regexes()
     if downgrades:
         reason = "the last member of the consumer group protocol is gone"
         return to_classic_group(shard, draft, reason, needs_rebalance=True)
@@ -106,18 +105,24 @@ def schedule_session(shard: GroupCoordinatorShard, group_id: str, member_id: str
 
 
 def schedule_removal(
-    shard: GroupCoordinatorShard, group_id: str, member_id: str, kind: TimerKind, timeout_ms: int, reason: str
+    shard: GroupCoordinatorShard,
+    group_id: str,
+    member_id: str,
+    kind: TimerKind,
+    timeout_ms: int,
+    reason: str,
+    epoch: int | None = None,
 ) -> None:
-    """Set a timer that removes a member."""
+    """Set a timer that removes a member; with ``epoch``, only if it is still in this member epoch."""
 
     def expire() -> None:
         group = shard.latest.consumer_group(group_id)
         member = None if group is None else group.members.get(member_id)
-        if group is None or member is None:
+        if group is None or member is None or epoch not in (None, member.member_epoch):
             return
         log.info("%r: member %s is removed: %s", group, member_id, reason)
         if not remove_members(shard, group, [member]):
-            schedule_removal(shard, group_id, member_id, kind, RETRY_MS, reason)
+            schedule_removal(shard, group_id, member_id, kind, RETRY_MS, reason, epoch)
 
     shard.member_timers.schedule(group_id, member_id, kind, timeout_ms, expire)
 
@@ -130,21 +135,11 @@ def time_revocation(shard: GroupCoordinatorShard, group_id: str, member: Consume
     kind, member_id, epoch = TimerKind.REBALANCE, member.member_id, member.member_epoch
     if member.classic is not None:
         return
-    if member.state is not AssignmentState.UNREVOKED_PARTITIONS:
+    if member.state is AssignmentState.UNREVOKED_PARTITIONS:
+        reason = f"it has not left epoch {epoch} in time"
+        schedule_removal(shard, group_id, member_id, kind, member.rebalance_timeout_ms, reason, epoch)
+    else:
         shard.member_timers.cancel(group_id, member_id, kind)
-        return
-    timeout_ms = member.rebalance_timeout_ms
-
-    def expire() -> None:
-        group = shard.latest.consumer_group(group_id)
-        found = None if group is None else group.members.get(member_id)
-        if group is None or found is None or found.member_epoch != epoch:
-            return
-        log.info("%r: member %s is removed: it has not left epoch %d in time", group, member_id, epoch)
-        if not remove_members(shard, group, [found]):
-            shard.member_timers.schedule(group_id, member_id, kind, RETRY_MS, expire)
-
-    shard.member_timers.schedule(group_id, member_id, kind, timeout_ms, expire)
 
 
 def schedule_all(shard: GroupCoordinatorShard, group_id: str) -> None:

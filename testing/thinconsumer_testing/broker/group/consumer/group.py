@@ -47,7 +47,7 @@ class ConsumerGroup:
         #: The version of the metadata image for which ``metadata_hash`` was last compared; -1: not yet.
         self.metadata_version = -1
         self.regex_version = -1  #: That for which the regular expressions were last resolved; -1: not yet.
-        self._owners: dict[bytes, dict[int, str]] = {}
+        self._owners: dict[tuple[bytes, int], str] = {}  #: The member that owns each partition.
         self._subscribers: Counter[str] = Counter()  #: The number of members by subscribed topic name.
         self._regex_subscribers: Counter[str] = Counter()
         self._assignors: Counter[str] = Counter()
@@ -58,18 +58,8 @@ class ConsumerGroup:
     def copy(self) -> ConsumerGroup:
         """Return a copy that can change without this group; members and targets are immutable and shared."""
         other = ConsumerGroup(self.group_id)
-        other.epoch, other.assignment_epoch = self.epoch, self.assignment_epoch
-        other.assignment_timestamp_ms = self.assignment_timestamp_ms
-        other.metadata_hash, other.has_partition_metadata = self.metadata_hash, self.has_partition_metadata
-        other.metadata_version, other.regex_version = self.metadata_version, self.regex_version
-        other.members = dict(self.members)
-        other.static_members = dict(self.static_members)
-        other.targets = dict(self.targets)
-        other.resolved = dict(self.resolved)
-        other._owners = {topic_id: dict(owners) for topic_id, owners in self._owners.items()}
-        other._subscribers = self._subscribers.copy()
-        other._regex_subscribers = self._regex_subscribers.copy()
-        other._assignors = self._assignors.copy()
+        for name, value in vars(self).items():
+            setattr(other, name, value.copy() if isinstance(value, dict) else value)
         return other
 
     @property
@@ -98,7 +88,7 @@ class ConsumerGroup:
             self._assignors[member.server_assignor] += 1
         for owned in (member.assigned, member.pending_revocation):
             for topic_id, indexes in owned.items():
-                self._owners.setdefault(topic_id, {}).update(dict.fromkeys(indexes, member.member_id))
+                self._owners.update(((topic_id, index), member.member_id) for index in indexes)
 
     def remove_member(self, member_id: str) -> None:
         """Remove a member, if the group has it."""
@@ -119,17 +109,11 @@ class ConsumerGroup:
             _subtract(self._assignors, (member.server_assignor,))
         for owned in (member.assigned, member.pending_revocation):
             for topic_id, indexes in owned.items():
-                self._disown(topic_id, indexes, member.member_id)
-
-    def _disown(self, topic_id: bytes, indexes: Iterable[int], member_id: str) -> None:
-        # In a compacted log, the record of a partition's new owner may come before the last one of its former owner,
-        # which must not take the partition from the new owner.
-        owners = self._owners.get(topic_id, {})
-        for index in indexes:
-            if owners.get(index) == member_id:
-                del owners[index]
-        if not owners:
-            self._owners.pop(topic_id, None)
+                for index in indexes:
+                    # In a compacted log, the record of a partition's new owner may come before the last one of its
+                    # former owner, which must not take the partition from the new owner.
+                    if self._owners.get((topic_id, index)) == member.member_id:
+                        del self._owners[topic_id, index]
 
     # -- what follows from the state
 
@@ -147,7 +131,7 @@ class ConsumerGroup:
 
     def partition_epoch(self, topic_id: bytes, index: int) -> int:
         """Return the epoch of the member that owns a partition, -1 if no member does."""
-        member = self.members.get(self._owners.get(topic_id, {}).get(index, ""))
+        member = self.members.get(self._owners.get((topic_id, index), ""))
         return NO_EPOCH if member is None else member.member_epoch
 
     def target(self, member_id: str) -> Target:

@@ -8,7 +8,7 @@ Kafka's ``GroupMetadataManager``.
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
@@ -32,10 +32,14 @@ from .group import ConsumerGroup
 from .member import LEAVE_EPOCH, LEAVE_STATIC_EPOCH, ConsumerGroupMember, Owned, Partitions
 from .migration import upgrade
 from .regex_refresh import HiddenTopics
-from .validation import JOIN_EPOCH
 
 if TYPE_CHECKING:
     from ..shard import GroupCoordinatorShard
+
+
+#: The first version in which the client makes the member id (KIP-1082).
+CLIENT_MEMBER_ID_FROM = 1
+JOIN_EPOCH = 0
 
 
 class HeartbeatCall(NamedTuple):
@@ -65,13 +69,52 @@ class HeartbeatCall(NamedTuple):
         return request.rebalance_timeout_ms != -1 and has_subscription and request.topic_partitions is not None
 
 
+def check_heartbeat(request: ConsumerGroupHeartbeatRequest, version: int, assignors: Sequence[str]) -> None:
+    """Check a request. Raises: GroupRequestError: INVALID_REQUEST or UNSUPPORTED_ASSIGNOR."""
+    epoch = request.member_epoch
+    needs_id = version >= CLIENT_MEMBER_ID_FROM or epoch > JOIN_EPOCH or epoch == LEAVE_EPOCH
+    if needs_id and not request.member_id.strip():
+        raise _invalid("MemberId can't be empty.")
+    for value, name in (
+        (request.group_id, "GroupId"),
+        (request.instance_id, "InstanceId"),
+        (request.rack_id, "RackId"),
+    ):
+        if value is not None and not value.strip():
+            raise _invalid(f"{name} can't be empty.")
+    if epoch == JOIN_EPOCH:
+        _check_join(request)
+    elif epoch == LEAVE_STATIC_EPOCH and request.instance_id is None:
+        raise _invalid("InstanceId can't be null.")
+    elif epoch < LEAVE_STATIC_EPOCH:
+        raise _invalid("MemberEpoch is invalid.")
+    if request.server_assignor is not None and request.server_assignor not in assignors:
+        text = (
+            f"ServerAssignor {request.server_assignor} is not supported. Supported assignors: {', '.join(assignors)}."
+        )
+        raise GroupRequestError(Code.UNSUPPORTED_ASSIGNOR, text)
+
+
+def _check_join(request: ConsumerGroupHeartbeatRequest) -> None:
+    if request.rebalance_timeout_ms == -1:
+        raise _invalid("RebalanceTimeoutMs must be provided in first request.")
+    if request.topic_partitions is None or request.topic_partitions:
+        raise _invalid("TopicPartitions must be empty when (re-)joining.")
+    if request.subscribed_topic_names is None and request.subscribed_topic_regex is None:
+        raise _invalid("Either SubscribedTopicNames or SubscribedTopicRegex must be non-null when (re-)joining.")
+
+
+def _invalid(message: str) -> GroupRequestError:
+    return GroupRequestError(Code.INVALID_REQUEST, message)
+
+
 def error_response(error: GroupRequestError) -> ConsumerGroupHeartbeatResponse:
     """Return the response to a rejected request."""
     return ConsumerGroupHeartbeatResponse(error_code=error.code, error_message=error.message)
 
 
 def handle(shard: GroupCoordinatorShard, call: HeartbeatCall) -> ConsumerGroupHeartbeatResponse:
-    """Handle a heartbeat that :mod:`.validation` has checked; append what it changes, and return the response."""
+    """Handle a heartbeat that :func:`check_heartbeat` has accepted; append what it changes, and return the response."""
     try:
         if call.request.member_epoch in (LEAVE_EPOCH, LEAVE_STATIC_EPOCH):
             return leave(shard, call.request)
@@ -90,7 +133,7 @@ def _heartbeat(shard: GroupCoordinatorShard, call: HeartbeatCall) -> ConsumerGro
     updated = _updated(before, call)
     regex = regex_refresh.change_of(draft.group, before, updated)
     draft.put_member(updated)
-    drop_unused_regexes(draft)
+    draft.drop_unused_regexes()
     has_other_topics = updated.subscribed_topic_names != before.subscribed_topic_names
     draft.update_epoch(must_bump=has_other_topics or regex.is_resolved)
     draft.update_target()
@@ -246,13 +289,6 @@ def _updated(member: ConsumerGroupMember, call: HeartbeatCall) -> ConsumerGroupM
         client_host=call.client_host,
         classic=None,
     )
-
-
-def drop_unused_regexes(draft: Draft) -> None:
-    """Remove the topics of regular expressions to which no member subscribes any more."""
-    group = draft.group
-    unused = [regex for regex in group.resolved if regex not in group.regexes]
-    draft.add(records.regex_tombstone(group.group_id, regex) for regex in unused)
 
 
 def _indexes(owned: Owned) -> Mapping[bytes, set[int]]:

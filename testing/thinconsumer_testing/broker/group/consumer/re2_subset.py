@@ -94,11 +94,8 @@ class _Parser:
     def parse(self) -> _Node:
         node = self._choice()
         if self._at < len(self._text):
-            raise self._error("unexpected )")
+            raise IllegalArgumentError("unexpected )")
         return node
-
-    def _error(self, why: str) -> IllegalArgumentError:
-        return IllegalArgumentError(why)
 
     def _peek(self, expected: str) -> bool:
         return self._text.startswith(expected, self._at)
@@ -110,7 +107,7 @@ class _Parser:
 
     def _next(self) -> str:
         if self._at >= len(self._text):
-            raise self._error("unexpected end of the pattern")
+            raise IllegalArgumentError("unexpected end of the pattern")
         self._at += 1
         return self._text[self._at - 1]
 
@@ -130,10 +127,10 @@ class _Parser:
         if (bounds := self._bounds()) is None:
             return node
         if node.kind in ("start", "end"):
-            raise self._error("missing argument to repetition operator")
+            raise IllegalArgumentError("missing argument to repetition operator")
         self._take("?")  # whether a repetition is greedy changes nothing about what a pattern matches
         if self._bounds() is not None:
-            raise self._error("bad repetition operator")
+            raise IllegalArgumentError("bad repetition operator")
         return _Node("repeat", [node], low=bounds[0], high=bounds[1])
 
     def _bounds(self) -> tuple[int, int | None] | None:
@@ -149,7 +146,7 @@ class _Parser:
         self._at = end + 1
         first, last = int(low), (int(low) if not comma else int(high) if high else None)
         if max(first, last or 0) > REPEAT_MAX or (last is not None and last < first):
-            raise self._error("bad repetition operator")
+            raise IllegalArgumentError("bad repetition operator")
         return first, last
 
     def _atom(self) -> _Node:
@@ -157,7 +154,7 @@ class _Parser:
         if char == "(":
             return self._group()
         if char in "*+?":
-            raise self._error("missing argument to repetition operator")
+            raise IllegalArgumentError("missing argument to repetition operator")
         if char in "^$":
             return _Node("start" if char == "^" else "end")
         if char == ".":
@@ -175,14 +172,14 @@ class _Parser:
     def _group(self) -> _Node:
         self._depth += 1
         if self._depth > DEPTH_MAX:
-            raise self._error("groups are nested too deep")
+            raise IllegalArgumentError("groups are nested too deep")
         flags = self._folded, self._dot_all
         if self._take("?") and not self._take(":") and not self._name() and self._flags():
             self._depth -= 1
             return _Node("empty")  # the flags apply to the rest of the enclosing group
         node = self._choice()
         if not self._take(")"):
-            raise self._error("missing closing )")
+            raise IllegalArgumentError("missing closing )")
         self._folded, self._dot_all = flags
         self._depth -= 1
         return node
@@ -193,9 +190,9 @@ class _Parser:
         end = self._text.find(">", self._at)
         name = self._text[self._at : max(end, 0)]
         if not name or not _WORD.issuperset(name):
-            raise self._error("invalid named capture")
+            raise IllegalArgumentError("invalid named capture")
         if name in self._names:
-            raise self._error("duplicate capture group name")
+            raise IllegalArgumentError("duplicate capture group name")
         self._names.add(name)
         self._at = end + 1
         return True
@@ -212,7 +209,7 @@ class _Parser:
             elif flag == "s":
                 self._dot_all = value
             else:
-                raise self._error(f"unsupported flag or group {flag!r}")
+                raise IllegalArgumentError(f"unsupported flag or group {flag!r}")
         return self._next() == ")"
 
     def _escape(self) -> _Node:
@@ -231,7 +228,7 @@ class _Parser:
         if char == "x":
             return _Chars({self._hexadecimal()})
         if char in _WORD:
-            raise self._error(f"invalid escape sequence \\{char}")
+            raise IllegalArgumentError(f"invalid escape sequence \\{char}")
         return _Chars({char})
 
     def _hexadecimal(self) -> str:
@@ -243,7 +240,7 @@ class _Parser:
             digits = self._next() + self._next()
         code = int(digits, 16) if digits and set(digits) <= set(string.hexdigits) and len(digits) <= 6 else -1
         if not 0 <= code <= 0x10FFFF:
-            raise self._error("invalid escape sequence \\x")
+            raise IllegalArgumentError("invalid escape sequence \\x")
         return chr(code)
 
     def _class(self) -> _Chars:
@@ -264,7 +261,7 @@ class _Parser:
                 self._take("-")
                 high = self._class_char()
             if isinstance(high, _Chars) or high < low:
-                raise self._error("invalid character class range")
+                raise IllegalArgumentError("invalid character class range")
             found.ranges.append((low, high))
         self._take("]")
         return found
@@ -282,7 +279,7 @@ class _Parser:
         negated = name.startswith("^")
         members = _NAMED.get(name.removeprefix("^"))
         if members is None:
-            raise self._error("invalid character class range")
+            raise IllegalArgumentError("invalid character class range")
         self._at = end + 2
         if negated:
             found.excluded.append(members)

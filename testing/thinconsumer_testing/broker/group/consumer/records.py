@@ -8,89 +8,87 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import cast
+from typing import Any, NamedTuple
 
 from thinconsumer.records.builder import NewRecord
 from thinconsumer.wire import Message
 
-from .. import log_format as classic_format
-from ..log_format import decode_value
+from ..log_format import decode_value, versioned
 from ..records import CoordinatorRecord, Replay, ReplayedState
 from . import log_format as f
 from .group import FIRST_EPOCH, ConsumerGroup, ResolvedRegex
 from .member import LEAVE_EPOCH, ClassicMetadata, ConsumerGroupMember, Owned, Target, target_of
 from .states import AssignmentState
 
-ChangeGroup = Callable[[ConsumerGroup], None]
 
-#: The state after the tombstone of the epoch of a target assignment.
-_NO_TARGET = f.ConsumerGroupTargetAssignmentMetadataValue(assignment_epoch=FIRST_EPOCH)
+class _Kind(NamedTuple):
+    """One kind of record: the type of its value, and how a group changes by a value, and by a tombstone."""
+
+    value: type[Message] | None  #: None: what the value says is not needed.
+    put: Callable[[ConsumerGroup, Any, Any], None]
+    remove: Callable[[ConsumerGroup, Any], None] | None  #: None: the tombstone removes the group.
 
 
-def _in_group(group_id: str, change: ChangeGroup, *, creates: bool) -> Replay:
-    """Return the state change that applies ``change`` to the group, and creates the group first if ``creates``."""
+def record(key: Message, value: Message | None = None) -> CoordinatorRecord:
+    """Return a record with a key of :mod:`.log_format`, or the tombstone of this key."""
+    encoded = None if value is None else versioned(value, f.VALUE_VERSION)
+    return CoordinatorRecord(NewRecord(encoded, versioned(key, key.VERSIONS[0])), _change(key, value, encoded is None))
+
+
+def replayed(key: Message, data: bytes | None) -> Replay:
+    """Return the state change that replays a record with a key of :mod:`.log_format`.
+
+    Raises:
+        KafkaProtocolError: The value is invalid.
+    """
+    kind = _KINDS[type(key)].value
+    return _change(key, None if data is None or kind is None else decode_value(kind, data), data is None)
+
+
+def _change(key: Any, value: Message | None, is_tombstone: bool) -> Replay:
+    """Return the change of a group; the first record creates it, and a tombstone of a missing one has no effect."""
+    kind = _KINDS[type(key)]
 
     def replay(state: ReplayedState, offset: int) -> None:
-        group = state.groups.get(group_id)
+        group = state.groups.get(key.group_id)
         if not isinstance(group, ConsumerGroup):
-            if not creates:
-                return  # the tombstone of a group that is not there any more
+            if is_tombstone:
+                return
             # A classic group in its place only holds committed offsets, or its tombstone was compacted away.
             if group is not None:
                 group.cancel_all()
-            group = state.groups[group_id] = ConsumerGroup(group_id)
-        change(group)
+            group = state.groups[key.group_id] = ConsumerGroup(key.group_id)
+        if not is_tombstone:
+            kind.put(group, key, value)
+        elif kind.remove is None:
+            del state.groups[key.group_id]
+        else:
+            kind.remove(group, key)
 
     return replay
-
-
-def _record(key: Message, value: Message | None, change: ChangeGroup) -> CoordinatorRecord:
-    group_id = cast(f.ConsumerGroupMetadataKey, key).group_id
-    encoded = None if value is None else classic_format.versioned(value, f.VALUE_VERSION)
-    record = NewRecord(encoded, classic_format.versioned(key, key.VERSIONS[0]))
-    return CoordinatorRecord(record, _in_group(group_id, change, creates=value is not None))
 
 
 def epoch_record(group_id: str, epoch: int, metadata_hash: int) -> CoordinatorRecord:
     """Return the record of a group's epoch."""
     value = f.ConsumerGroupMetadataValue(epoch=epoch, metadata_hash=metadata_hash)
-    return _record(f.ConsumerGroupMetadataKey(group_id=group_id), value, _set_epoch(value))
+    return record(f.ConsumerGroupMetadataKey(group_id=group_id), value)
 
 
-def _set_epoch(value: f.ConsumerGroupMetadataValue) -> ChangeGroup:
-    def change(group: ConsumerGroup) -> None:
-        group.epoch, group.metadata_hash = value.epoch, value.metadata_hash
-
-    return change
-
-
-def group_tombstone(group_id: str) -> CoordinatorRecord:
-    """Return the tombstone of a group; those of its members and of its target assignment come before it."""
-    key = f.ConsumerGroupMetadataKey(group_id=group_id)
-    record = NewRecord(None, classic_format.versioned(key, f.GROUP_EPOCH))
-    return CoordinatorRecord(record, remove_group(group_id))
-
-
-def remove_group(group_id: str) -> Replay:
-    """Return the state change that removes a consumer group."""
-
-    def replay(state: ReplayedState, offset: int) -> None:
-        if isinstance(state.groups.get(group_id), ConsumerGroup):
-            del state.groups[group_id]
-
-    return replay
+def _put_epoch(group: ConsumerGroup, key: Message, value: f.ConsumerGroupMetadataValue) -> None:
+    group.epoch, group.metadata_hash = value.epoch, value.metadata_hash
 
 
 def partition_metadata_tombstone(group_id: str) -> CoordinatorRecord:
     """Return the tombstone of the topic metadata that Kafka kept before 4.1."""
-    return _record(f.ConsumerGroupPartitionMetadataKey(group_id=group_id), None, _set_partition_metadata(False))
+    return record(f.ConsumerGroupPartitionMetadataKey(group_id=group_id))
 
 
-def _set_partition_metadata(exists: bool) -> ChangeGroup:
-    def change(group: ConsumerGroup) -> None:
-        group.has_partition_metadata = exists
+def _put_partition_metadata(group: ConsumerGroup, key: Message, value: object) -> None:
+    group.has_partition_metadata = True
 
-    return change
+
+def _remove_partition_metadata(group: ConsumerGroup, key: Message) -> None:
+    group.has_partition_metadata = False
 
 
 def member_record(group_id: str, member: ConsumerGroupMember) -> CoordinatorRecord:
@@ -111,96 +109,68 @@ def member_record(group_id: str, member: ConsumerGroupMember) -> CoordinatorReco
             session_timeout_ms=classic.session_timeout_ms,
             supported_protocols=[f.ClassicProtocol(name=name, metadata=data) for name, data in classic.protocols],
         )
-    key = f.ConsumerGroupMemberMetadataKey(group_id=group_id, member_id=member.member_id)
-    return _record(key, value, _set_member(member.member_id, value))
+    return record(f.ConsumerGroupMemberMetadataKey(group_id=group_id, member_id=member.member_id), value)
 
 
-def _set_member(member_id: str, value: f.ConsumerGroupMemberMetadataValue) -> ChangeGroup:
+def _put_member(
+    group: ConsumerGroup, key: f.ConsumerGroupMemberMetadataKey, value: f.ConsumerGroupMemberMetadataValue
+) -> None:
     found = value.classic_member_metadata
     classic = None
     if found is not None:
         protocols = tuple((one.name, bytes(one.metadata)) for one in found.supported_protocols)
         classic = ClassicMetadata(found.session_timeout_ms, protocols)
-
-    def change(group: ConsumerGroup) -> None:
-        group.put_member(
-            replace(
-                group.members.get(member_id) or ConsumerGroupMember(member_id),
-                instance_id=value.instance_id,
-                rack_id=value.rack_id,
-                client_id=value.client_id,
-                client_host=value.client_host,
-                subscribed_topic_names=frozenset(value.subscribed_topic_names),
-                subscribed_topic_regex=value.subscribed_topic_regex or "",
-                rebalance_timeout_ms=value.rebalance_timeout_ms,
-                server_assignor=value.server_assignor,
-                classic=classic,
-            )
+    group.put_member(
+        replace(
+            group.members.get(key.member_id) or ConsumerGroupMember(key.member_id),
+            instance_id=value.instance_id,
+            rack_id=value.rack_id,
+            client_id=value.client_id,
+            client_host=value.client_host,
+            subscribed_topic_names=frozenset(value.subscribed_topic_names),
+            subscribed_topic_regex=value.subscribed_topic_regex or "",
+            rebalance_timeout_ms=value.rebalance_timeout_ms,
+            server_assignor=value.server_assignor,
+            classic=classic,
         )
-
-    return change
-
-
-def member_tombstone(group_id: str, member_id: str) -> CoordinatorRecord:
-    """Return the tombstone of a member's subscription, which removes the member."""
-    key = f.ConsumerGroupMemberMetadataKey(group_id=group_id, member_id=member_id)
-    return _record(key, None, _remove_member(member_id))
+    )
 
 
-def _remove_member(member_id: str) -> ChangeGroup:
-    return lambda group: group.remove_member(member_id)
+def _remove_member(group: ConsumerGroup, key: f.ConsumerGroupMemberMetadataKey) -> None:
+    group.remove_member(key.member_id)
 
 
 def target_epoch_record(group_id: str, epoch: int, timestamp_ms: int = 0) -> CoordinatorRecord:
     """Return the record of the epoch of a group's target assignment, and of the time at which it was computed."""
     value = f.ConsumerGroupTargetAssignmentMetadataValue(assignment_epoch=epoch, assignment_timestamp=timestamp_ms)
-    return _record(f.ConsumerGroupTargetAssignmentMetadataKey(group_id=group_id), value, _set_target_epoch(value))
+    return record(f.ConsumerGroupTargetAssignmentMetadataKey(group_id=group_id), value)
 
 
-def target_epoch_tombstone(group_id: str) -> CoordinatorRecord:
-    """Return the tombstone of the epoch of a group's target assignment."""
-    key = f.ConsumerGroupTargetAssignmentMetadataKey(group_id=group_id)
-    return _record(key, None, _set_target_epoch(_NO_TARGET))
+def _put_target_epoch(group: ConsumerGroup, key: Message, value: f.ConsumerGroupTargetAssignmentMetadataValue) -> None:
+    group.assignment_epoch, group.assignment_timestamp_ms = value.assignment_epoch, value.assignment_timestamp
 
 
-def _set_target_epoch(value: f.ConsumerGroupTargetAssignmentMetadataValue) -> ChangeGroup:
-    def change(group: ConsumerGroup) -> None:
-        group.assignment_epoch = value.assignment_epoch
-        group.assignment_timestamp_ms = value.assignment_timestamp
-
-    return change
+def _remove_target_epoch(group: ConsumerGroup, key: Message) -> None:
+    group.assignment_epoch, group.assignment_timestamp_ms = FIRST_EPOCH, 0
 
 
 def target_record(group_id: str, member_id: str, target: Target) -> CoordinatorRecord:
     """Return the record of a member's target assignment."""
-    value = f.ConsumerGroupTargetAssignmentMemberValue(
-        topic_partitions=[
-            f.TargetTopicPartitions(topic_id=topic_id, partitions=sorted(indexes))
-            for topic_id, indexes in target.items()
-        ]
-    )
+    rows = [f.TargetTopicPartitions(topic_id=one, partitions=sorted(indexes)) for one, indexes in target.items()]
     key = f.ConsumerGroupTargetAssignmentMemberKey(group_id=group_id, member_id=member_id)
-    return _record(key, value, _set_target(member_id, target))
+    return record(key, f.ConsumerGroupTargetAssignmentMemberValue(topic_partitions=rows))
 
 
-def _set_target(member_id: str, target: Target) -> ChangeGroup:
-    def change(group: ConsumerGroup) -> None:
-        group.targets[member_id] = target
-
-    return change
-
-
-def target_tombstone(group_id: str, member_id: str) -> CoordinatorRecord:
-    """Return the tombstone of a member's target assignment."""
-    key = f.ConsumerGroupTargetAssignmentMemberKey(group_id=group_id, member_id=member_id)
-    return _record(key, None, _remove_target(member_id))
+def _put_target(
+    group: ConsumerGroup,
+    key: f.ConsumerGroupTargetAssignmentMemberKey,
+    value: f.ConsumerGroupTargetAssignmentMemberValue,
+) -> None:
+    group.targets[key.member_id] = target_of((row.topic_id, row.partitions) for row in value.topic_partitions)
 
 
-def _remove_target(member_id: str) -> ChangeGroup:
-    def change(group: ConsumerGroup) -> None:
-        group.targets.pop(member_id, None)
-
-    return change
+def _remove_target(group: ConsumerGroup, key: f.ConsumerGroupTargetAssignmentMemberKey) -> None:
+    group.targets.pop(key.member_id, None)
 
 
 def current_record(group_id: str, member: ConsumerGroupMember) -> CoordinatorRecord:
@@ -212,8 +182,7 @@ def current_record(group_id: str, member: ConsumerGroupMember) -> CoordinatorRec
         assigned_partitions=_written(member.assigned),
         partitions_pending_revocation=_written(member.pending_revocation),
     )
-    key = f.ConsumerGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=member.member_id)
-    return _record(key, value, _set_current(member.member_id, value))
+    return record(f.ConsumerGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=member.member_id), value)
 
 
 def _written(owned: Owned) -> list[f.OwnedTopicPartitions]:
@@ -237,43 +206,29 @@ def _read(written: list[f.OwnedTopicPartitions], epoch: int) -> Owned:
     }
 
 
-def _set_current(member_id: str, value: f.ConsumerGroupCurrentMemberAssignmentValue) -> ChangeGroup:
-    def change(group: ConsumerGroup) -> None:
-        group.put_member(
-            replace(
-                group.members.get(member_id) or ConsumerGroupMember(member_id),
-                member_epoch=value.member_epoch,
-                previous_member_epoch=value.previous_member_epoch,
-                state=AssignmentState.of(value.state),
-                assigned=_read(value.assigned_partitions, value.member_epoch),
-                pending_revocation=_read(value.partitions_pending_revocation, value.member_epoch),
-            )
+def _put_current(
+    group: ConsumerGroup,
+    key: f.ConsumerGroupCurrentMemberAssignmentKey,
+    value: f.ConsumerGroupCurrentMemberAssignmentValue,
+) -> None:
+    group.put_member(
+        replace(
+            group.members.get(key.member_id) or ConsumerGroupMember(key.member_id),
+            member_epoch=value.member_epoch,
+            previous_member_epoch=value.previous_member_epoch,
+            state=AssignmentState.of(value.state),
+            assigned=_read(value.assigned_partitions, value.member_epoch),
+            pending_revocation=_read(value.partitions_pending_revocation, value.member_epoch),
         )
-
-    return change
-
-
-def current_tombstone(group_id: str, member_id: str) -> CoordinatorRecord:
-    """Return the tombstone of a member's current assignment: the member owns nothing any more."""
-    key = f.ConsumerGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=member_id)
-    return _record(key, None, _remove_current(member_id))
+    )
 
 
-def _remove_current(member_id: str) -> ChangeGroup:
-    def change(group: ConsumerGroup) -> None:
-        member = group.members.get(member_id)
-        if member is not None:
-            group.put_member(
-                replace(
-                    member,
-                    member_epoch=LEAVE_EPOCH,
-                    previous_member_epoch=LEAVE_EPOCH,
-                    assigned={},
-                    pending_revocation={},
-                )
-            )
-
-    return change
+def _remove_current(group: ConsumerGroup, key: f.ConsumerGroupCurrentMemberAssignmentKey) -> None:
+    """Replay the tombstone of a member's current assignment: the member owns nothing any more."""
+    member = group.members.get(key.member_id)
+    if member is not None:
+        gone = replace(member, member_epoch=LEAVE_EPOCH, previous_member_epoch=LEAVE_EPOCH)
+        group.put_member(replace(gone, assigned={}, pending_revocation={}))
 
 
 def regex_record(group_id: str, regex: str, resolved: ResolvedRegex) -> CoordinatorRecord:
@@ -281,102 +236,66 @@ def regex_record(group_id: str, regex: str, resolved: ResolvedRegex) -> Coordina
     value = f.ConsumerGroupRegularExpressionValue(
         topics=sorted(resolved.topics), version=resolved.version, timestamp=resolved.timestamp_ms
     )
-    key = f.ConsumerGroupRegularExpressionKey(group_id=group_id, regular_expression=regex)
-    return _record(key, value, _set_regex(regex, resolved))
+    return record(f.ConsumerGroupRegularExpressionKey(group_id=group_id, regular_expression=regex), value)
 
 
-def _set_regex(regex: str, resolved: ResolvedRegex) -> ChangeGroup:
-    def change(group: ConsumerGroup) -> None:
-        group.resolved[regex] = resolved
-
-    return change
+def _put_regex(
+    group: ConsumerGroup, key: f.ConsumerGroupRegularExpressionKey, value: f.ConsumerGroupRegularExpressionValue
+) -> None:
+    group.resolved[key.regular_expression] = ResolvedRegex(frozenset(value.topics), value.version, value.timestamp)
 
 
 def regex_tombstone(group_id: str, regex: str) -> CoordinatorRecord:
     """Return the tombstone of the topics that match a regular expression."""
-    key = f.ConsumerGroupRegularExpressionKey(group_id=group_id, regular_expression=regex)
-    return _record(key, None, _remove_regex(regex))
+    return record(f.ConsumerGroupRegularExpressionKey(group_id=group_id, regular_expression=regex))
 
 
-def _remove_regex(regex: str) -> ChangeGroup:
-    def change(group: ConsumerGroup) -> None:
-        group.resolved.pop(regex, None)
+def _remove_regex(group: ConsumerGroup, key: f.ConsumerGroupRegularExpressionKey) -> None:
+    group.resolved.pop(key.regular_expression, None)
 
-    return change
+
+_KINDS: dict[type[Message], _Kind] = {
+    f.ConsumerGroupMetadataKey: _Kind(f.ConsumerGroupMetadataValue, _put_epoch, None),
+    f.ConsumerGroupPartitionMetadataKey: _Kind(None, _put_partition_metadata, _remove_partition_metadata),
+    f.ConsumerGroupMemberMetadataKey: _Kind(f.ConsumerGroupMemberMetadataValue, _put_member, _remove_member),
+    f.ConsumerGroupTargetAssignmentMetadataKey: _Kind(
+        f.ConsumerGroupTargetAssignmentMetadataValue, _put_target_epoch, _remove_target_epoch
+    ),
+    f.ConsumerGroupTargetAssignmentMemberKey: _Kind(
+        f.ConsumerGroupTargetAssignmentMemberValue, _put_target, _remove_target
+    ),
+    f.ConsumerGroupCurrentMemberAssignmentKey: _Kind(
+        f.ConsumerGroupCurrentMemberAssignmentValue, _put_current, _remove_current
+    ),
+    f.ConsumerGroupRegularExpressionKey: _Kind(f.ConsumerGroupRegularExpressionValue, _put_regex, _remove_regex),
+}
 
 
 def removal_of_member(group_id: str, member_id: str) -> list[CoordinatorRecord]:
     """Return the tombstones of everything that the log has about a member."""
     return [
-        current_tombstone(group_id, member_id),
-        target_tombstone(group_id, member_id),
-        member_tombstone(group_id, member_id),
+        record(key(group_id=group_id, member_id=member_id))
+        for key in (
+            f.ConsumerGroupCurrentMemberAssignmentKey,
+            f.ConsumerGroupTargetAssignmentMemberKey,
+            f.ConsumerGroupMemberMetadataKey,
+        )
     ]
 
 
 def removal_of_group(group: ConsumerGroup) -> list[CoordinatorRecord]:
-    """Return the tombstones of everything that the log has about a group."""
+    """Return the tombstones of everything that the log has about a group; that of the group itself comes last."""
     group_id, found = group.group_id, list(group.members)
-    return [
-        *(current_tombstone(group_id, member_id) for member_id in found),
-        *(target_tombstone(group_id, member_id) for member_id in dict.fromkeys([*found, *group.targets])),
-        target_epoch_tombstone(group_id),
-        *(member_tombstone(group_id, member_id) for member_id in found),
-        *(regex_tombstone(group_id, regex) for regex in group.resolved),
-        partition_metadata_tombstone(group_id),
-        group_tombstone(group_id),
+    keys = [
+        *(f.ConsumerGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=one) for one in found),
+        *(
+            f.ConsumerGroupTargetAssignmentMemberKey(group_id=group_id, member_id=one)
+            for one in dict.fromkeys([*found, *group.targets])
+        ),
+        f.ConsumerGroupTargetAssignmentMetadataKey(group_id=group_id),
+        *(f.ConsumerGroupMemberMetadataKey(group_id=group_id, member_id=one) for one in found),
+        *(f.ConsumerGroupRegularExpressionKey(group_id=group_id, regular_expression=one) for one in group.resolved),
+        f.ConsumerGroupPartitionMetadataKey(group_id=group_id),
+        f.ConsumerGroupMetadataKey(group_id=group_id),
     ]
-
-
-def replayed(key: Message, data: bytes | None) -> Replay:
-    """Return the state change that replays a record with a key of :mod:`.log_format`.
-
-    Raises:
-        KafkaProtocolError: The value is invalid.
-    """
-    group_id = cast(f.ConsumerGroupMetadataKey, key).group_id
-    if data is not None:
-        return _in_group(group_id, _put(key, data), creates=True)
-    if isinstance(key, f.ConsumerGroupMetadataKey):
-        return remove_group(group_id)
-    return _in_group(group_id, _remove(key), creates=False)
-
-
-def _put(key: Message, data: bytes) -> ChangeGroup:
-    if isinstance(key, f.ConsumerGroupMetadataKey):
-        return _set_epoch(decode_value(f.ConsumerGroupMetadataValue, data))
-    if isinstance(key, f.ConsumerGroupMemberMetadataKey):
-        return _set_member(key.member_id, decode_value(f.ConsumerGroupMemberMetadataValue, data))
-    if isinstance(key, f.ConsumerGroupTargetAssignmentMetadataKey):
-        return _set_target_epoch(decode_value(f.ConsumerGroupTargetAssignmentMetadataValue, data))
-    if isinstance(key, f.ConsumerGroupTargetAssignmentMemberKey):
-        return _set_target(key.member_id, _target(data))
-    if isinstance(key, f.ConsumerGroupCurrentMemberAssignmentKey):
-        return _set_current(key.member_id, decode_value(f.ConsumerGroupCurrentMemberAssignmentValue, data))
-    if isinstance(key, f.ConsumerGroupRegularExpressionKey):
-        return _set_regex(key.regular_expression, _resolved(data))
-    return _set_partition_metadata(True)
-
-
-def _remove(key: Message) -> ChangeGroup:
-    if isinstance(key, f.ConsumerGroupMemberMetadataKey):
-        return _remove_member(key.member_id)
-    if isinstance(key, f.ConsumerGroupTargetAssignmentMetadataKey):
-        return _set_target_epoch(_NO_TARGET)
-    if isinstance(key, f.ConsumerGroupTargetAssignmentMemberKey):
-        return _remove_target(key.member_id)
-    if isinstance(key, f.ConsumerGroupCurrentMemberAssignmentKey):
-        return _remove_current(key.member_id)
-    if isinstance(key, f.ConsumerGroupRegularExpressionKey):
-        return _remove_regex(key.regular_expression)
-    return _set_partition_metadata(False)
-
-
-def _target(data: bytes) -> Target:
-    value = decode_value(f.ConsumerGroupTargetAssignmentMemberValue, data)
-    return target_of((row.topic_id, row.partitions) for row in value.topic_partitions)
-
-
-def _resolved(data: bytes) -> ResolvedRegex:
-    value = decode_value(f.ConsumerGroupRegularExpressionValue, data)
-    return ResolvedRegex(frozenset(value.topics), value.version, value.timestamp)
+    return [record(key) for key in keys]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -20,12 +20,3 @@ class MemberSpec(NamedTuple):
 #: A built-in assignor: takes members by member id, and the partition count of each topic id; returns the target
 #: assignment of each member.
 ServerAssignor = Callable[[Mapping[str, MemberSpec], Mapping[bytes, int]], dict[str, Target]]
-
-
-def is_homogeneous(members: Iterable[MemberSpec]) -> bool:
-    """Return whether all members subscribe to the same topics."""
-    distinct = iter(members)
-    first = next(distinct, None)
-    return first is None or all(
-        spec.subscribed is first.subscribed or spec.subscribed == first.subscribed for spec in distinct
-    )

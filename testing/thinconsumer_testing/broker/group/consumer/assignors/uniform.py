@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from ..member import Target, target_of
-from .spec import MemberSpec, is_homogeneous
+from .spec import MemberSpec
 
 #: The most rounds over all topics. With overlapping subscriptions each round improves the balance, by less and less.
 ROUNDS_MAX = 16
@@ -21,7 +21,7 @@ ROUNDS_MAX = 16
 
 def assign_uniformly(members: Mapping[str, MemberSpec], counts: Mapping[bytes, int]) -> dict[str, Target]:
     """Assign all partitions of the subscribed topics evenly, and keep as much of the last target as possible."""
-    if is_homogeneous(members.values()):
+    if len({spec.subscribed for spec in members.values()}) < 2:
         return _assign_by_quota(members, counts)
     return _Balancing(members, counts).assign()
 
