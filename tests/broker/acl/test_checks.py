@@ -31,7 +31,6 @@ from thinconsumer_testing.broker.wire.transactions import AddPartitionsToTxnRequ
 ALICE = "User:alice"
 TOPIC, GROUP = Code.TOPIC_AUTHORIZATION_FAILED, Code.GROUP_AUTHORIZATION_FAILED
 CLUSTER, TXN = Code.CLUSTER_AUTHORIZATION_FAILED, Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-AUTHORIZATION_ERRORS = {TOPIC, GROUP, CLUSTER, TXN}
 
 
 def batch() -> bytes:

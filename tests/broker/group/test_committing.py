@@ -8,16 +8,6 @@ import pytest
 from thinconsumer.wire.offset_fetch import OffsetFetchRequestGroup, OffsetFetchRequestTopics
 
 
-def test_committed_offsets_can_be_fetched(world: Any) -> None:
-    assert world.commit(offset=42, epoch=3, metadata="note").code == 0
-    code, topics = world.fetch(0, 1).answer
-    there, missing = topics[0].partitions
-    assert code == 0
-    assert (there.committed_offset, there.committed_leader_epoch, there.metadata) == (42, 3, "note")
-    assert (missing.committed_offset, missing.committed_leader_epoch, missing.metadata) == (-1, -1, "")
-    assert missing.error_code == 0
-
-
 def test_null_metadata_is_stored_as_empty(world: Any) -> None:
     world.commit(metadata=None)
     assert world.fetch(0).answer[1][0].partitions[0].metadata == ""

@@ -62,14 +62,6 @@ def test_describe_rebalancing_group_without_metadata(world: Any) -> None:
     assert group.members[0].member_assignment == leader.member_id.encode()
 
 
-def test_unknown_group_is_dead_or_not_found(world: Any) -> None:
-    """KIP-1043."""
-    (old,) = world.coordinator.describe(["missing"], 5)
-    assert (old.error_code, old.group_state, old.error_message) == (0, "Dead", None)
-    (new,) = world.coordinator.describe(["missing"], 6)
-    assert (new.error_code, new.group_state, new.error_message) == (69, "Dead", "Group missing not found.")
-
-
 def test_list_groups_by_state_and_type(world: Any) -> None:
     world.stable(1)
     world.commit(group="simple")
@@ -134,17 +126,6 @@ def test_pending_member_of_a_deleted_group_is_unknown(world: Any) -> None:
 
 
 # -- node events
-
-
-def test_offsets_of_deleted_topics_are_removed(world: Any) -> None:
-    world.put_topic("clicks", 1)
-    world.commit(topic="clicks")
-    world.commit()
-    world.image.remove_topic("clicks")
-    world.coordinator.on_topics_deleted(["clicks"])
-    assert [t.name for t in world.fetch().answer[1]] == ["orders"]
-    world.crash()
-    assert [t.name for t in world.fetch().answer[1]] == ["orders"]
 
 
 def test_offsets_of_a_recreated_topic_are_kept_for_its_new_id(world: Any) -> None:

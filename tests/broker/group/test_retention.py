@@ -6,8 +6,6 @@ import pytest
 
 from thinconsumer.wire.consumer_protocol import encode_subscription
 
-MINUTE = 60.0
-
 
 @pytest.fixture
 def short(new_world: Any) -> Any:

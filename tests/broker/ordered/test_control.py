@@ -94,14 +94,6 @@ def test_topics_without_the_config_have_no_counts(new_cluster):
     assert cluster.leader(TopicPartition("u", 0)).leader_epoch == 0
 
 
-def test_counts_below_the_initial_one_and_the_present_one_are_rejected(new_ordered):
-    cluster = new_ordered(partitions=2)
-    cluster.expand("t", 4)
-    for wrong in (-1, 0, 1, 4):
-        assert refused(cluster.shrink, "t", wrong) == Code.INVALID_PARTITIONS
-    assert ordered(cluster) == OrderedTopicCounts(2, 4)
-
-
 def test_replicas_are_for_expansions_only(new_ordered):
     cluster = new_ordered()
     cluster.controller.create_partitions("t", 3, [[3, 1]])
@@ -110,18 +102,6 @@ def test_replicas_are_for_expansions_only(new_ordered):
         cluster.controller.create_partitions("t", 2, [[1, 2]])
     assert error.value.code == Code.INVALID_REPLICA_ASSIGNMENT
     cluster.controller.create_partitions("t", 2, [])
-
-
-def test_an_expansion_is_rejected_while_marked_partitions_have_records(new_ordered):
-    cluster = new_ordered()
-    cluster.expand("t", 4)
-    cluster.produce("t", [b"x"], 2)
-    cluster.shrink("t", 2)
-    assert refused(cluster.expand, "t", 3) == Code.REASSIGNMENT_IN_PROGRESS
-    empty(cluster, 2)
-    cluster.expand("t", 3)
-    assert ordered(cluster)[:2] == (2, 3)
-    assert topic_of(cluster).partitions[2].first_offset == 1
 
 
 def test_a_shrinking_is_rejected_while_a_partition_has_no_leader(new_ordered):

@@ -393,21 +393,6 @@ def test_next_producer_id_survives_a_coordinator_change(world):
     assert world.add(ProducerIdAndEpoch(1, 0)) == ["NONE"]
 
 
-def test_timeout_abort_with_the_last_epoch(world):
-    seed(world, dataclasses.replace(LAST, producer_epoch=EPOCH_MAX - 2))
-    who = world.producer(timeout_ms=10_000)
-    world.add(who)
-    world.run(12)
-    assert world.markers == [(O0, 1000, EPOCH_MAX, False, 2)]
-    assert world.end(who, commit=False) == [("NONE", 1, 0)]
-
-
-def test_old_client_gets_a_new_producer_id_at_its_next_init(world):
-    seed(world, dataclasses.replace(LAST, producer_epoch=EPOCH_MAX - 2, client_version=0))
-    assert world.producer() == (1000, EPOCH_MAX - 1)
-    assert world.producer() == (1, 0)
-
-
 # -- partitions
 
 

@@ -22,7 +22,6 @@ NOW = 5_000
 A0, A1 = TopicPartition("a", 0), TopicPartition("a", 1)
 NEW_ID = 99
 
-STATES = ("Empty", "Ongoing", "PrepareCommit", "PrepareAbort", "CompleteCommit", "CompleteAbort")
 
 #: The last column is Ongoing with another pending transition. Producer id 7 has epoch 5; its last epoch was 4.
 SHORT = {

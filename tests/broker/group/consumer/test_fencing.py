@@ -7,8 +7,6 @@ from typing import Any
 from thinconsumer.wire.error_codes import Code
 from thinconsumer_testing.broker.group.consumer.states import ConsumerGroupState
 
-TOPIC = "orders"
-
 
 def test_a_silent_member_is_removed_after_the_session_timeout(new_world: Any, member_of: Any, settled: Any) -> None:
     world = new_world(group_consumer_session_timeout_ms=6_000)

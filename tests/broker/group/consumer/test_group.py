@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import pytest
 
-from thinconsumer_testing.broker.group.consumer.errors import GroupRequestError
 from thinconsumer_testing.broker.group.consumer.group import ConsumerGroup, ResolvedRegex
 from thinconsumer_testing.broker.group.consumer.member import ConsumerGroupMember
 
@@ -19,14 +18,6 @@ def group_of(*members: ConsumerGroupMember) -> ConsumerGroup:
     for member in members:
         group.put_member(member)
     return group
-
-
-def code_of(group: ConsumerGroup, *args: object, transactional: bool = False) -> int:
-    try:
-        group.check_commit(*args, transactional=transactional)  # type: ignore[arg-type]
-    except GroupRequestError as error:
-        return error.code
-    return 0
 
 
 def test_a_former_owner_does_not_take_a_partition_from_the_new_one() -> None:
@@ -88,4 +79,3 @@ def _change(group: ConsumerGroup, draw: random.Random) -> None:
     group.epoch += 1
 
 
-# -- commits

@@ -15,6 +15,16 @@ def pattern_member(new_member: Any, name: str = "m1", regex: str = "ord.*") -> A
     return new_member(name, subscribed_topic_names=None, subscribed_topic_regex=regex)
 
 
+@pytest.fixture
+def member(new_member: Any, world: Any, settled: Any) -> Any:
+    """The only member, whose expression ``ord.*`` is resolved."""
+    found = pattern_member(new_member)
+    found.join()
+    world.advance(0)
+    settled(found)
+    return found
+
+
 def test_topics_are_assigned_once_the_expression_is_resolved(new_member: Any, world: Any, settled: Any) -> None:
     member = pattern_member(new_member)
     answer = member.join()
@@ -36,11 +46,7 @@ def test_a_second_member_with_the_expression_needs_no_look_up(new_member: Any, w
     assert sorted(first.partitions + second.partitions) == [0, 1, 2]
 
 
-def test_new_topics_are_found_after_the_shortest_interval(new_member: Any, world: Any, settled: Any) -> None:
-    member = pattern_member(new_member)
-    member.join()
-    world.advance(0)
-    settled(member)
+def test_new_topics_are_found_after_the_shortest_interval(member: Any, world: Any, settled: Any) -> None:
     world.put_topic("ordinary", 1)
     world.advance(9)
     member.beat()
@@ -53,11 +59,7 @@ def test_new_topics_are_found_after_the_shortest_interval(new_member: Any, world
     assert len(member.owned) == 4
 
 
-def test_without_new_topics_nothing_is_looked_up(new_member: Any, world: Any, settled: Any) -> None:
-    member = pattern_member(new_member)
-    member.join()
-    world.advance(0)
-    settled(member)
+def test_without_new_topics_nothing_is_looked_up(member: Any, world: Any) -> None:
     writes = world.replica.appends
     world.advance(11)
     member.beat()
@@ -65,11 +67,7 @@ def test_without_new_topics_nothing_is_looked_up(new_member: Any, world: Any, se
     assert world.replica.appends == writes
 
 
-def test_the_next_coordinator_resolves_again(new_member: Any, world: Any, settled: Any) -> None:
-    member = pattern_member(new_member)
-    member.join()
-    world.advance(0)
-    settled(member)
+def test_the_next_coordinator_resolves_again(member: Any, world: Any, settled: Any) -> None:
     world.put_topic("ordinary", 1)
     world.crash()
     world.advance(10.1)
@@ -109,12 +107,8 @@ def test_invalid_expressions_change_nothing(new_member: Any, world: Any) -> None
     assert world.shard.latest.groups == {}
 
 
-def test_another_expression_takes_the_place_of_the_former_one(new_member: Any, world: Any, settled: Any) -> None:
+def test_another_expression_takes_the_place_of_the_former_one(member: Any, world: Any, settled: Any) -> None:
     world.put_topic("other", 2)
-    member = pattern_member(new_member)
-    member.join()
-    world.advance(0)
-    settled(member)
     member.beat(subscribed_topic_regex="oth.*")
     assert "ord.*" not in world.group.resolved
     world.advance(0)
@@ -122,11 +116,7 @@ def test_another_expression_takes_the_place_of_the_former_one(new_member: Any, w
     assert (member.partitions, len(member.owned)) == ([], 2)
 
 
-def test_an_empty_expression_ends_the_subscription(new_member: Any, world: Any, settled: Any) -> None:
-    member = pattern_member(new_member)
-    member.join()
-    world.advance(0)
-    settled(member)
+def test_an_empty_expression_ends_the_subscription(member: Any, world: Any) -> None:
     epoch = world.group.epoch
     member.beat(subscribed_topic_regex="")
     assert world.group.epoch == world.group.assignment_epoch == epoch + 1
@@ -145,13 +135,9 @@ def test_a_group_that_is_gone_is_not_resolved(new_member: Any, world: Any) -> No
 
 
 def test_a_clock_that_was_set_back_delays_no_look_up(
-    new_member: Any, world: Any, settled: Any, monkeypatch: pytest.MonkeyPatch
+    member: Any, world: Any, settled: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Kafka finds no new topics until its clock has reached the time of the last look-up again."""
-    member = pattern_member(new_member)
-    member.join()
-    world.advance(0)
-    settled(member)
     world.put_topic("ordinary", 1)
     hour_ago = world.shard.wall_ms() - 3_600_000
     monkeypatch.setattr(type(world.shard), "wall_ms", lambda shard: hour_ago)

@@ -23,13 +23,12 @@ class Scripted:
 
     def __init__(self):
         self.calls = []
-        self.error = None
-        self.plan = None
+        self.plan = None  #: The plan as a function of the members, or an exception.
 
     def assign(self, members, topics):
         self.calls.append((members, topics))
-        if self.error is not None:
-            raise self.error
+        if isinstance(self.plan, Exception):
+            raise self.plan
         if self.plan is not None:
             return self.plan(members)
         plan = {member: [] for member in members}
@@ -118,45 +117,34 @@ def test_partitions_are_assigned_anew_when_their_replicas_change(world):
     assert len(world.assignor.calls[-1][1]["u"][0]) == 2
 
 
+#: What is wrong with a plan, or the error; and the reason that the member gets.
 FAULTS = {
-    "raises": lambda assignor: setattr(assignor, "error", ZeroDivisionError("by design")),
-    "unknown member": lambda assignor: setattr(assignor, "plan", lambda members: {"nobody": [T0]}),
-    "unknown topic": lambda assignor: setattr(assignor, "plan", lambda members: {min(members): [("x", 0)]}),
-    "unknown partition": lambda assignor: setattr(assignor, "plan", lambda members: {min(members): [("t", 3)]}),
-    "doubled": lambda assignor: setattr(assignor, "plan", lambda members: {member: [T0] for member in members}),
-    "no integer": lambda assignor: setattr(assignor, "plan", lambda members: {min(members): [("t", 1.0)]}),
-    "no plan": lambda assignor: setattr(assignor, "plan", lambda members: None),
-    "no partitions": lambda assignor: setattr(assignor, "plan", lambda members: {member: [7] for member in members}),
-}
-REASONS = {
-    "raises": r"ZeroDivisionError\('by design'\)",
-    "unknown member": "'nobody', which is not a member",
-    "unknown topic": "x-0, which does not exist",
-    "unknown partition": "t-3, which does not exist",
-    "doubled": "assigns t-0 to .* and to",
-    "no integer": "'float' object cannot be interpreted as an integer",
-    "no plan": "AttributeError",
-    "no partitions": "TypeError",
+    "raises": (ZeroDivisionError("by design"), r"ZeroDivisionError\('by design'\)"),
+    "unknown member": (lambda members: {"nobody": [T0]}, "'nobody', which is not a member"),
+    "unknown topic": (lambda members: {min(members): [("x", 0)]}, "x-0, which does not exist"),
+    "unknown partition": (lambda members: {min(members): [("t", 3)]}, "t-3, which does not exist"),
+    "doubled": (lambda members: {member: [T0] for member in members}, "assigns t-0 to .* and to"),
+    "no integer": (lambda members: {min(members): [("t", 1.0)]}, "'float' object cannot be interpreted as an integer"),
+    "no plan": (lambda members: None, "AttributeError"),
+    "no partitions": (lambda members: {member: [7] for member in members}, "TypeError"),
 }
 
 
-@pytest.mark.parametrize("fault", FAULTS)
-def test_a_fault_fails_the_heartbeat_that_needs_a_plan_and_no_other(world, fault):
+@pytest.mark.parametrize(("fault", "reason"), FAULTS.values(), ids=FAULTS)
+def test_a_fault_fails_the_heartbeat_that_needs_a_plan_and_no_other(world, fault, reason):
     """A member goes on reading while another one cannot join; it joins once the assignor works again."""
     world.member()
     assert world.run() == []
-    FAULTS[fault](world.assignor)
+    world.assignor.plan = fault
     world.member()
     errors = world.run(60)
     assert {error.code for error in errors} == {-1} and len(errors) < 100
-    with pytest.raises(
-        BrokerResponseError, match=f"new target assignment for epoch .* with scripted: .*{REASONS[fault]}"
-    ):
+    with pytest.raises(BrokerResponseError, match=f"new target assignment for epoch .* with scripted: .*{reason}"):
         raise errors[0]
     assert world.owned() == [{T0, T1, T2}, set()]
     world.cluster.produce("t", [b"x"], 2)
     assert [record.value for found in world.members[0].poll(1000).values() for record in found] == [b"x"]
-    world.assignor.error = world.assignor.plan = None
+    world.assignor.plan = None
     world.run(60)
     one, two = world.owned()
     assert one | two == {T0, T1, T2} and one and two and not one & two
