@@ -77,5 +77,3 @@ def _change(group: ConsumerGroup, draw: random.Random) -> None:
     )
     group.targets[name] = {A: frozenset({draw.randrange(4)})}
     group.epoch += 1
-
-

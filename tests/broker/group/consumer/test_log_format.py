@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from thinconsumer.errors import KafkaProtocolError
 from thinconsumer.wire import Message
 from thinconsumer_testing.broker.group.consumer import log_format as f
+from thinconsumer_testing.broker.group.consumer.states import AssignmentState, ConsumerGroupState
 from thinconsumer_testing.broker.group.log_format import decode_key, decode_value, versioned
 
 TOPIC_ID = bytes(range(16))
@@ -67,3 +68,20 @@ def test_arbitrary_bytes_are_read_or_rejected(cls: type[Message], data: bytes) -
         decode_value(cls, data)
     except KafkaProtocolError:
         pass
+
+
+# -- states
+
+
+@pytest.mark.parametrize(("value", "state"), [(0, "STABLE"), (1, "UNREVOKED_PARTITIONS"), (2, "UNRELEASED_PARTITIONS")])
+def test_the_log_has_kafkas_numbers(value: int, state: str) -> None:
+    assert AssignmentState.of(value).name == state
+
+
+@pytest.mark.parametrize("value", [3, 126, -1, 127])
+def test_a_number_of_a_later_version_is_unknown(value: int) -> None:
+    assert AssignmentState.of(value) is AssignmentState.UNKNOWN
+
+
+def test_groups_have_kafkas_names() -> None:
+    assert [state.value for state in ConsumerGroupState] == ["Empty", "Assigning", "Reconciling", "Stable", "Dead"]
