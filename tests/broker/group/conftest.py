@@ -224,65 +224,32 @@ class World:
         epoch: int = -1,
         instance: str | None = None,
         retention_ms: int = -1,
+        producer_id: int = -1,
     ) -> PendingRequest:
-        """Commit an offset; the result is that of the partition."""
+        """Commit an offset, with a producer id in its transaction; the result is that of the partition."""
         asked = PendingRequest()
-        request = OffsetCommitRequest(
-            group_id=group,
-            generation_id_or_member_epoch=-1 if seat is None else seat.generation,
-            member_id="" if seat is None else seat.member_id,
-            group_instance_id=instance,
-            retention_time_ms=retention_ms,
-            topics=[
-                OffsetCommitRequestTopic(
-                    name=topic,
-                    topic_id=self.image.topics[topic].topic_id,
-                    partitions=[
-                        OffsetCommitRequestPartition(
-                            partition_index=partition,
-                            committed_offset=offset,
-                            committed_leader_epoch=epoch,
-                            committed_metadata=metadata,
-                        )
-                    ],
-                )
-            ],
-        )
+        row = {"partition_index": partition, "committed_offset": offset, "committed_leader_epoch": epoch}
+        fields: dict[str, Any] = {
+            "group_id": group,
+            "generation_id_or_member_epoch": -1 if seat is None else seat.generation,
+            "member_id": "" if seat is None else seat.member_id,
+            "group_instance_id": instance,
+        }
+        request: OffsetCommitRequest | TxnOffsetCommitRequest
+        if producer_id < 0:
+            rows = [OffsetCommitRequestPartition(**row, committed_metadata=metadata)]
+            topic_id = self.image.topics[topic].topic_id
+            topics = [OffsetCommitRequestTopic(name=topic, topic_id=topic_id, partitions=rows)]
+            request = OffsetCommitRequest(**fields, retention_time_ms=retention_ms, topics=topics)
+        else:
+            parts = [TxnOffsetCommitRequestPartition(**row, committed_metadata=metadata)]
+            fields["topics"] = [TxnOffsetCommitRequestTopic(name=topic, partitions=parts)]
+            request = TxnOffsetCommitRequest(**fields, transactional_id="t", producer_id=producer_id, producer_epoch=0)
         self.coordinator.commit(request, version, lambda codes: asked(next(codes)))
         return asked
 
-    def txn_commit(
-        self,
-        producer_id: int,
-        offset: int = 5,
-        *,
-        seat: MemberSeat | None = None,
-        partition: int = 0,
-        group: str = GROUP,
-        instance: str | None = None,
-    ) -> PendingRequest:
-        asked = PendingRequest()
-        request = TxnOffsetCommitRequest(
-            transactional_id="t",
-            group_id=group,
-            producer_id=producer_id,
-            producer_epoch=0,
-            group_instance_id=instance,
-            generation_id_or_member_epoch=-1 if seat is None else seat.generation,
-            member_id="" if seat is None else seat.member_id,
-            topics=[
-                TxnOffsetCommitRequestTopic(
-                    name=TOPIC,
-                    partitions=[
-                        TxnOffsetCommitRequestPartition(
-                            partition_index=partition, committed_offset=offset, committed_metadata=""
-                        )
-                    ],
-                )
-            ],
-        )
-        self.coordinator.commit(request, 5, lambda codes: asked(next(codes)))
-        return asked
+    def txn_commit(self, producer_id: int, offset: int = 5, **options: Any) -> PendingRequest:
+        return self.commit(offset=offset, version=5, producer_id=producer_id, **options)
 
     def marker(self, producer_id: int, *, commit: bool = True) -> None:
         self.replica.append_marker(producer_id, 0, commit, 0, lambda code: None)

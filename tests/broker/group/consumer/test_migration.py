@@ -33,15 +33,22 @@ def stable(world: Any, *instances: str | None) -> list[Any]:
     return seats
 
 
-def rejoin(world: Any, seat: Any, owned: list[int], seat_of: Any, instance: str | None = None) -> tuple[Any, list[int]]:
-    """Let a classic member rejoin and send SyncGroup; return its seat and what it may own."""
-    metadata = encode_subscription([TOPIC], owned=[TopicPartition(TOPIC, n) for n in owned])
-    answer = world.join(seat.member_id, protocols={"range": metadata}, instance=instance).answer
-    assert answer.error_code == 0
-    found = seat_of(answer.member_id, answer.generation_id)
-    answer = world.sync(found, instance=instance).answer
-    assert answer.error_code == 0
-    return found, [n for row in decode_assignment(answer.assignment).assigned_partitions for n in row.partitions]
+def settle(world: Any, seats: list[Any], modern: Any, seat_of: Any) -> list[int]:
+    """Let two classic members rejoin and send SyncGroup, and the other one send heartbeats; return what both own."""
+    owned = [[0, 1], [2]]
+    for _ in range(3):
+        for number, seat in enumerate(seats):
+            kept = [TopicPartition(TOPIC, n) for n in owned[number]]
+            answer = world.join(seat.member_id, protocols={"range": encode_subscription([TOPIC], owned=kept)}).answer
+            assert answer.error_code == 0
+            seats[number] = seat_of(answer.member_id, answer.generation_id)
+            answer = world.sync(seats[number]).answer
+            assert answer.error_code == 0
+            owned[number] = [
+                n for row in decode_assignment(answer.assignment).assigned_partitions for n in row.partitions
+            ]
+        modern.beat()
+    return [*owned[0], *owned[1]]
 
 
 # -- from classic to consumer
@@ -59,12 +66,8 @@ def test_a_classic_group_moves_when_a_member_of_the_new_protocol_joins(
     assert group is not None
     assert (group.epoch, len(group.members)) == (2, 3)
     assert [world.heartbeat(seat).code for seat in seats] == [Code.REBALANCE_IN_PROGRESS] * 2
-    owned = [[0, 1], [2]]
-    for _ in range(3):
-        for number in (0, 1):
-            seats[number], owned[number] = rejoin(world, seats[number], owned[number], seat_of)
-        modern.beat()
-    assert sorted([*modern.partitions, *owned[0], *owned[1]]) == [0, 1, 2]
+    owned = settle(world, seats, modern, seat_of)
+    assert sorted([*modern.partitions, *owned]) == [0, 1, 2]
     assert len(modern.partitions) == 1
     assert world.offset() == 5
     world.crash()
@@ -167,11 +170,7 @@ def test_a_consumer_group_moves_back_when_its_last_member_of_the_new_protocol_le
     seats = stable(world)
     modern = new_member("m1")
     modern.join()
-    owned = [[0, 1], [2]]
-    for _ in range(3):
-        for number in (0, 1):
-            seats[number], owned[number] = rejoin(world, seats[number], owned[number], seat_of)
-        modern.beat()
+    settle(world, seats, modern, seat_of)
     world.commit(seats[0], 5)
     epoch = world.group.epoch
     assert modern.leave().error_code == 0
