@@ -101,21 +101,6 @@ def kafka_python_reads(broker, count, **options):
     return found
 
 
-@pytest.mark.parametrize("compression", [None, "lz4"])
-def test_kafka_python_produces_and_consumes(compression):
-    with served(nodes=3) as broker:
-        producer = kafka.KafkaProducer(
-            bootstrap_servers=broker.bootstrap_servers, acks="all", compression_type=compression
-        )
-        for partition, key, value in SENT:
-            producer.send("orders", value, key=key, partition=partition, headers=[("n", b"1")])
-        producer.flush(20)
-        producer.close()
-        found = kafka_python_reads(broker, COUNT)
-    assert by_partition(found) == expected(SENT)
-    assert {tuple(record.headers) for record in found} == {(("n", b"1"),)}
-
-
 def test_kafka_python_retries_after_errors_and_lost_responses():
     """Its producer is idempotent: a batch that is resent after a lost response is stored once."""
     with served(nodes=2, topics={"orders": 3}) as broker:
@@ -170,31 +155,6 @@ def test_aiokafka_produces_and_consumes_on_the_brokers_thread(acks):
     assert by_partition(asyncio.run(main())) == expected(SENT)
 
 
-def test_aiokafka_reads_committed_transactions_only():
-    async def main():
-        async with watched() as broker:
-            producer = aiokafka.AIOKafkaProducer(
-                bootstrap_servers=broker.bootstrap_servers, transactional_id="pay", retry_backoff_ms=5
-            )
-            await producer.start()
-            kept = []
-            for number in range(6):
-                await producer.begin_transaction()
-                for one in range(3):
-                    value = b"%d-%d" % (number, one)
-                    await producer.send("orders", value, partition=one)
-                    kept += [value] if number % 2 == 0 else []
-                await (producer.abort_transaction() if number % 2 else producer.commit_transaction())
-            await producer.stop()
-            committed = await aiokafka_reads(broker, 9, isolation_level="read_committed")
-            everything = await aiokafka_reads(broker, 18)
-            return kept, committed, everything
-
-    kept, committed, everything = asyncio.run(main())
-    assert sorted(record.value for record in committed) == sorted(kept)
-    assert len(everything) == 18
-
-
 def test_aiokafka_follows_leader_changes():
     async def main():
         async with watched(nodes=3) as broker:
@@ -218,28 +178,6 @@ def test_aiokafka_follows_leader_changes():
 
     sent, found = asyncio.run(main())
     assert by_partition(found) == expected(sent)
-
-
-# -- confluent-kafka
-
-
-def test_confluent_kafka_produces_and_consumes():
-    confluent = pytest.importorskip("confluent_kafka")
-    with served(nodes=2) as broker:
-        options = {"bootstrap.servers": broker.bootstrap_servers}
-        producer = confluent.Producer(
-            {**options, "enable.idempotence": True, "linger.ms": 2, "compression.type": "zstd"}
-        )
-        for partition, key, value in SENT:
-            producer.produce("orders", value, key, partition=partition)
-        assert producer.flush(20) == 0
-        consumer = confluent.Consumer({**options, "group.id": "none", "enable.auto.commit": False})
-        consumer.assign([confluent.TopicPartition("orders", partition, 0) for partition in range(3)])
-        found, deadline = [], time.monotonic() + 20
-        while len(found) < COUNT and time.monotonic() < deadline:
-            found += consumer.consume(COUNT, 0.2)
-        consumer.close()
-    assert sorted((m.partition(), m.offset(), m.key(), m.value()) for m in found) == expected(SENT)
 
 
 # -- ACLs

@@ -4,11 +4,16 @@ import pytest
 
 from thinconsumer.errors import IllegalArgumentError
 from thinconsumer_testing.broker.config import TOPIC_DEFAULTS, BrokerConfig, TopicConfig
+from thinconsumer_testing.broker.topic_configs import validate_topic_configs
 
 
 def test_defaults_are_kafkas():
     assert TopicConfig.parse({}) == TopicConfig()
     assert TopicConfig.parse(TOPIC_DEFAULTS) == TopicConfig()
+    validate_topic_configs(TOPIC_DEFAULTS)
+    assert BrokerConfig.of({}) == BrokerConfig()
+    config = BrokerConfig.of({"num.partitions": "3", "auto_create_topics_enable": "false", "replication_s": 0.5})
+    assert (config.num_partitions, config.auto_create_topics_enable, config.replication_s) == (3, False, 0.5)
 
 
 @pytest.mark.parametrize("name", ["num_partitions", "max_connections", "fetch_max_bytes", "replication_s"])
@@ -58,13 +63,6 @@ def test_cleanup_policies(policy, compact, delete):
 def test_invalid_values_are_rejected_with_name_and_value(name, value):
     with pytest.raises(IllegalArgumentError, match=f"Invalid value {value} for configuration {name}"):
         TopicConfig.parse({name: value})
-
-
-def test_broker_configs_have_kafkas_names():
-    told = {"num.partitions": "3", "auto_create_topics_enable": "false", "replication_s": 0.5}
-    config = BrokerConfig.of(told)
-    assert (config.num_partitions, config.auto_create_topics_enable, config.replication_s) == (3, False, 0.5)
-    assert BrokerConfig.of({}) == BrokerConfig()
 
 
 @pytest.mark.parametrize(

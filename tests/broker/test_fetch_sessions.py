@@ -101,26 +101,16 @@ def test_epochs_increment_and_skip_zero_when_they_wrap():
     assert [next_epoch(epoch) for epoch in (0, 1, EPOCH_MAX, -1)] == [1, 2, 1, -1]
 
 
-def test_sessionless_fetch_opens_no_session(sessions, image):
-    context = sessions.context(asked(epoch=-1, numbers=(1, 0)), NAMES, image)
-    assert context.kind is FetchContextKind.SESSIONLESS
-    code, session_id, told = concluded(context, image)
-    assert (code, session_id, [one.partition for one, _ in told]) == (0, 0, [1, 0])
-    assert len(sessions) == 0
-
-
-def test_versions_before_sessions_are_sessionless(sessions, image):
+@pytest.mark.parametrize(
+    ("epoch", "version", "opens"), [(-1, NAMES, False), (0, NAMES, True), (FetchRequest().session_epoch, 6, False)]
+)
+def test_the_epoch_of_a_full_request_opens_a_session(sessions, image, epoch, version, opens):
     """Below version 7 a request has no epoch; the default is the final epoch."""
-    assert sessions.context(FetchRequest(), 6, image).kind is FetchContextKind.SESSIONLESS
-
-
-def test_full_fetch_opens_a_session_and_returns_all_partitions(sessions, image):
-    context = sessions.context(asked(numbers=(0, 1)), NAMES, image)
+    context = sessions.context(asked(epoch=epoch, numbers=(1, 0)), version, image)
+    assert context.kind is (FetchContextKind.FULL if opens else FetchContextKind.SESSIONLESS)
     code, session_id, told = concluded(context, image)
-    assert code == 0
-    assert 0 < session_id < 2**31
-    assert len(told) == 2
-    assert len(sessions) == 1
+    assert (code, [one.partition for one, _ in told]) == (0, [1, 0])
+    assert (0 < session_id < 2**31, session_id == 0, len(sessions)) == (opens, not opens, opens)
 
 
 def test_incremental_fetch_reads_the_session_partitions(sessions, image, opened):
@@ -130,12 +120,8 @@ def test_incremental_fetch_reads_the_session_partitions(sessions, image, opened)
     found = {one.partition: one.request.fetch_offset for one in context.partitions_to_read({})}
     assert found == {0: 0, 1: 9, 2: 9}
     assert list(found) == [0, 1, 2]
-
-
-def test_forgotten_partitions_are_not_read(sessions, image, opened):
-    session_id = opened(0, 1)
-    context = sessions.context(asked(numbers=(), session_id=session_id, epoch=1, forget=(0, 7)), NAMES, image)
-    assert numbers_of(context, image) == [1]
+    context = sessions.context(asked(numbers=(), session_id=session_id, epoch=2, forget=(0, 7)), NAMES, image)
+    assert numbers_of(context, image) == [1, 2]
 
 
 def test_session_without_partitions_is_closed(sessions, image, opened):
@@ -260,6 +246,8 @@ def test_full_cache_keeps_recent_sessions(image):
     assert concluded(second, image)[1] == 0, "fetched all the same, without a session"
     assert len(sessions) == 1
     assert node.schedule.now == 0
+    sessions = FetchSessionCache(FakeNode(slots=0))
+    assert concluded(sessions.context(asked(), NAMES, image), image)[:2] == (0, 0)
 
 
 def test_full_cache_evicts_the_session_unused_for_long(image):
@@ -289,8 +277,3 @@ def test_follower_evicts_recent_consumer_sessions_but_no_follower_sessions(image
     concluded(sessions.context(asked(), NAMES, image), image)
     assert concluded(sessions.context(asked(follower=2), NAMES, image), image)[1] != 0
     assert concluded(sessions.context(asked(topic_id=T, numbers=range(9), follower=3), 15, image), image)[1] == 0
-
-
-def test_no_sessions_without_cache_slots(image):
-    sessions = FetchSessionCache(FakeNode(slots=0))
-    assert concluded(sessions.context(asked(), NAMES, image), image)[:2] == (0, 0)

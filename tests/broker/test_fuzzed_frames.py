@@ -33,18 +33,6 @@ from thinconsumer_testing.broker.server import EmbeddedBroker
 pytestmark = pytest.mark.once
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "kafka-4.3.0"
-OWN_REQUESTS = (
-    PartitionLeaderEpochsForPartitionsRequest(
-        topics=[PartitionLeaderEpochsTopic(topic_id=b"i" * 16, partitions=[0, 5])]
-    ),
-    ConsumerGroupPositionsRequest(
-        group_id="g-offsets-0",
-        member_id="golden",
-        generation_id_or_member_epoch=1,
-        positions=[TopicPositions(topic_id=b"i" * 16, partitions=[PartitionPosition(partition_index=0, position=7)])],
-        wanted=[WantedTopic(topic_id=b"i" * 16, partitions=[0, 1])],
-    ),
-)
 FRAMES = 10_000
 #: Extreme values of lengths and counts.
 LIES = [
@@ -74,29 +62,25 @@ class DiscardingTransport:
     reset = close
 
 
-#: Requests of the project's own APIs, which real brokers do not have.
-EXTENSIONS = [
+#: Requests of the project's own APIs, which real brokers do not have and which were not recorded therefore.
+OWN_REQUESTS = (
     PartitionLeaderEpochsForPartitionsRequest(
-        topics=[PartitionLeaderEpochsTopic(topic_id=bytes(range(16)), partitions=[0, 1])]
+        topics=[PartitionLeaderEpochsTopic(topic_id=b"i" * 16, partitions=[0, 5])]
     ),
     ConsumerGroupPositionsRequest(
-        group_id="g",
-        member_id="m",
-        generation_id_or_member_epoch=2,
-        positions=[TopicPositions(topic_id=bytes(range(16)), partitions=[PartitionPosition(position=5)])],
-        wanted=[WantedTopic(topic_id=bytes(range(16)), partitions=[1])],
+        group_id="g-offsets-0",
+        member_id="golden",
+        generation_id_or_member_epoch=1,
+        positions=[TopicPositions(topic_id=b"i" * 16, partitions=[PartitionPosition(partition_index=0, position=7)])],
+        wanted=[WantedTopic(topic_id=b"i" * 16, partitions=[0, 1])],
     ),
-]
+)
 
 
 @pytest.fixture(scope="module")
 def real_requests():
-    """Request frames of every API in every version, without their sizes; each API equally often. Those of the project's
-    own APIs were not recorded, as no real broker has them.
-    """
+    """Request frames of every API in every version, without their sizes; each API equally often."""
     apis: dict[bytes, list[bytes]] = {}
-    for request in EXTENSIONS:
-        apis[request.API_KEY.to_bytes(2, "big")] = [encode_request(request, 0, 1, "c")]
     for file in sorted(GOLDEN.glob("*.txt")):
         for line in file.read_text().splitlines():
             frame = bytes.fromhex(line.split()[1])

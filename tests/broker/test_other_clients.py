@@ -390,7 +390,7 @@ def pair(broker: BrokerProcess) -> tuple[str, str]:
 
 def test_kafka_python_transactions(broker, pair):
     source, target = pair
-    options = {"bootstrap_servers": broker.bootstrap_servers, "transactional_id": target}
+    options = {"bootstrap_servers": broker.bootstrap_servers, "transactional_id": target, "compression_type": "lz4"}
     producer = kafka.KafkaProducer(**options)
     producer.init_transactions()
     offsets = {kafka.TopicPartition(source, 0): kafka.structs.OffsetAndMetadata(5, "", -1)}
@@ -451,7 +451,7 @@ def test_aiokafka_transactions(broker, pair):
 @needs_confluent
 def test_confluent_kafka_transactions(broker, pair):
     source, target = pair
-    options = {"bootstrap.servers": broker.bootstrap_servers, "transactional.id": target}
+    options = {"bootstrap.servers": broker.bootstrap_servers, "transactional.id": target, "compression.type": "zstd"}
     producer = confluent.Producer(options)
     producer.init_transactions(PATIENCE_S)
     group = confluent.Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": target})

@@ -154,14 +154,3 @@ def test_without_an_authorizer(version: int, admin: Any) -> None:
     assert (described.error_code, described.resources, bool(described.error_message)) == (disabled, [], True)
     deleted = client.ask(DeleteAclsRequest(filters=[DeleteAclsFilter(**EVERYTHING)]), version)
     assert [(one.error_code, one.matching_acls) for one in deleted.filter_results] == [(disabled, [])]
-
-
-def test_clients_that_may_not_alter_the_cluster(admin: Any) -> None:
-    client = admin(super_users="")
-    denied = Code.CLUSTER_AUTHORIZATION_FAILED
-    assert create(client, ORDERS) == [denied]
-    client.cluster.create_acls("User:ANONYMOUS", "DESCRIBE", cluster=True)
-    assert len(client.ask(DescribeAclsRequest(**EVERYTHING)).resources) == 1
-    assert create(client, ORDERS) == [denied]
-    client.cluster.create_acls("User:*", "ALTER", cluster=True)
-    assert create(client, ORDERS) == [0]

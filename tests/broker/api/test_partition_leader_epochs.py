@@ -13,7 +13,6 @@ from thinconsumer.wire.partition_leader_epochs import (
     PartitionLeaderEpochsForPartitionsRequest,
     PartitionLeaderEpochsTopic,
 )
-from thinconsumer_testing.broker.acl.bindings import AclOperation
 from thinconsumer_testing.broker.api import partition_leader_epochs
 
 CONFIGS = {"enable.ordered.delivery": "true"}
@@ -119,13 +118,3 @@ def test_a_broker_answers_from_its_own_metadata(new_cluster, client_of):
     old = ask(cluster, client_of(cluster, 2), 0, 1)
     assert old.undeleted_partition_count == 1
     assert [row.error_code for row in old.partitions] == [0, Code.UNKNOWN_TOPIC_OR_PARTITION]
-
-
-def test_a_topic_that_the_client_may_not_describe_is_rejected(new_cluster, client_of):
-    cluster = new_cluster(1, authorizer_class_name="org.apache.kafka.metadata.authorizer.StandardAuthorizer")
-    cluster.create_topic("t", 1, 1, CONFIGS)
-    client = client_of(cluster, 1)
-    (topic,) = client.ask(asking((id_of(cluster), [0]))).topics
-    assert (topic.error_code, topic.partitions) == (Code.TOPIC_AUTHORIZATION_FAILED, [])
-    cluster.create_acls("User:ANONYMOUS", AclOperation.DESCRIBE.name, topic="t")
-    assert ask(cluster, client, 0).partitions[0].error_code == 0

@@ -133,19 +133,6 @@ def test_credentials_are_stored_in_the_directory(tmp_path, client_of):
     storage.close()
 
 
-def test_acls_of_the_cluster_apply(new_cluster, client_of):
-    authorizer = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
-    cluster = new_cluster(1, security=SECURITY, authorizer_class_name=authorizer, super_users="User:root")
-    client = client_of(cluster, 1)
-    log_in(client, "alice", "alice-secret")
-    denied = Code.CLUSTER_AUTHORIZATION_FAILED
-    assert client.ask(set_password("bob", "b")).results[0].error_code == denied
-    assert client.ask(DescribeUserScramCredentialsRequest(users=None)).error_code == denied
-    cluster.create_acls("User:alice", ["ALTER"], cluster=True)
-    assert client.ask(set_password("bob", "b")).results[0].error_code == 0
-    assert list(described(client, "bob")) == ["bob"]
-
-
 def test_passwords_are_changed_for_every_mechanism(new_cluster, client_of):
     security = ListenerSecurity("SASL_PLAINTEXT", sasl_enabled_mechanisms=(*MECHANISMS, "PLAIN"), users={"alice": "a"})
     cluster = new_cluster(1, security=security)
