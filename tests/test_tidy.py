@@ -81,7 +81,6 @@ MAY_TOUCH_THE_WORLD = {
     "imports.py", "net", "client/guard.py", "spark", "cli", "thinconsumer_testing",
     "thinconsumer_testing/broker/server.py", "thinconsumer_testing/broker/process.py",
     "thinconsumer_testing/broker/directory.py", "thinconsumer_testing/broker/channel.py",
-    "thinconsumer_testing/broker/port_listener.py", "thinconsumer_testing/broker/tls.py",
     "thinconsumer_testing/broker/tls_channel.py",
     "sasl/aws_msk_iam.py",  # Formats a given time.
     "partitioning.py",  # Runs in producers of other clients.

@@ -14,8 +14,8 @@ from thinconsumer.errors import IllegalArgumentError, IllegalStateError
 from thinconsumer.records.builder import NewRecord, build_batch
 from thinconsumer.types import TopicPartition
 from thinconsumer_testing.broker.config import TopicConfig
-from thinconsumer_testing.broker.directory import LOG_NAME, OPEN_FILES_MAX, NodeDirectory, StoredCluster, valid_prefix
-from thinconsumer_testing.broker.image import PartitionImage, TopicImage
+from thinconsumer_testing.broker.directory import LOG_NAME, OPEN_FILES_MAX, NodeDirectory, valid_prefix
+from thinconsumer_testing.broker.image import PartitionImage, StoredCluster, TopicImage
 from thinconsumer_testing.broker.log.log import AppendRefused, Log
 
 TP = TopicPartition("orders.eu-west", 3)
@@ -30,6 +30,10 @@ def batch(*values, base=0, **more):
 def topic(name="t", partitions=1, topic_id=ID, **configs):
     rows = [PartitionImage(name, topic_id, number, 1, 4, (1, 2), (1,)) for number in range(partitions)]
     return TopicImage(name, topic_id, tuple(rows), configs, internal=name.startswith("__"))
+
+
+def save(store, *topics, cluster_id="", next_producer_id=0):
+    store.save(StoredCluster(cluster_id, next_producer_id, {topic.name: topic for topic in topics}))
 
 
 def log_of(store, tp=TP, **config):
@@ -151,12 +155,12 @@ def test_any_bytes_are_truncated_to_valid_batches(junk, at, byte):
 
 def test_logs_are_deleted_with_their_topics_and_partitions(open_store, folder):
     store = open_store()
-    store.save_topics([topic("t", 2), topic("u", 1, OTHER_ID)], cluster_id="", next_producer_id=0)
+    save(store, topic("t", 2), topic("u", 1, OTHER_ID))
     logs = {tp: log_of(store, tp) for tp in (TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("u", 0))}
     for log in logs.values():
         append(log, b"a", b"b")
         log.delete_before(1)
-    store.save_topics([topic("t", 1)], cluster_id="", next_producer_id=0)
+    save(store, topic("t", 1))
     assert sorted(path.name for path in folder.iterdir() if path.is_dir()) == ["t-0"]
     append(logs[TopicPartition("u", 0)], b"late")  # its replica may still be notified
     logs[TopicPartition("u", 0)].truncate_to(1)
@@ -182,10 +186,10 @@ def test_log_opened_again_is_empty(open_store, folder):
 
 def test_foreign_files_are_kept(open_store, folder, caplog):
     store = open_store()
-    store.save_topics([topic("t")], cluster_id="", next_producer_id=0)
+    save(store, topic("t"))
     append(log_of(store, TopicPartition("t", 0)), b"a")
     (folder / "t-0" / "notes.txt").write_text("mine")
-    store.save_topics([], cluster_id="", next_producer_id=0)
+    save(store)
     assert [path.name for path in (folder / "t-0").iterdir()] == ["notes.txt"]
     assert "cannot remove the folder" in caplog.text
 
@@ -212,7 +216,7 @@ def test_closed_store_rejects_writes(open_store):
     with pytest.raises(IllegalStateError, match="closed"):
         store.log_store(TP)
     with pytest.raises(IllegalStateError, match="closed"):
-        store.save_topics([], cluster_id="", next_producer_id=0)
+        save(store)
     assert values(log_of(open_store())) == [b"a"]
 
 
@@ -251,7 +255,7 @@ def test_topic_names_cannot_escape_the_directory(open_store, folder, name):
     store = open_store()
     with pytest.raises(IllegalArgumentError, match="not valid as a folder name"):
         store.log_store(TopicPartition(name, 0))
-    store.save_topics([topic("t")], cluster_id="", next_producer_id=0)
+    save(store, topic("t"))
     meta = json.loads((folder / "meta.json").read_text())
     meta["topics"][0]["name"] = name
     store.close()
@@ -309,14 +313,14 @@ def test_unwritten_metadata_is_written_once_there_is_room(open_store, folder, in
     log = log_of(store)
     in_the_way("meta.tmp")
     for number in range(3):
-        store.save_topics([topic("t", number + 1)], cluster_id="c", next_producer_id=number)
+        save(store, topic("t", number + 1), cluster_id="c", next_producer_id=number)
     assert [record.getMessage() for record in caplog.records] == [
         f"cannot write {folder / 'meta.json'}: Is a directory"
     ]
     in_the_way.free()
     append(log, b"a")
     in_the_way("meta.tmp")
-    store.save_topics([topic("t", 4)], cluster_id="c", next_producer_id=7)
+    save(store, topic("t", 4), cluster_id="c", next_producer_id=7)
     in_the_way.free()
     assert open_store().cluster == StoredCluster("c", 7, {"t": topic("t", 4)}), "at the latest when it is closed"
 

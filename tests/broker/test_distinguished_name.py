@@ -2,7 +2,7 @@
 
 import pytest
 
-from thinconsumer_testing.broker.distinguished_name import distinguished_name
+from thinconsumer_testing.broker.tls_channel import distinguished_name
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 
 from thinconsumer.errors import IllegalArgumentError
 from thinconsumer_testing.broker.security import ListenerSecurity
-from thinconsumer_testing.broker.tls import server_context
+from thinconsumer_testing.broker.tls_channel import server_context
 
 trustme = pytest.importorskip("trustme")
 

@@ -24,7 +24,7 @@ from .connection import ClientTransport, ServerConnection
 from .controller import CONTROLLER, OFFSETS_TOPIC, TRANSACTIONS_TOPIC, Controller, ControllerError
 from .faults import FaultRule, FaultRules, api_key_of
 from .group.hashing import partition_for
-from .image import PartitionImage, TopicImage
+from .image import PartitionImage, StoredCluster, TopicImage
 from .log.log import Log
 from .login.mechanisms import Mechanisms
 from .node import BrokerNode
@@ -377,12 +377,9 @@ class Cluster:
         """Write the metadata to the storage directory; does nothing if the cluster exists only in memory."""
         if self._storage is not None:
             image = self.controller.image
+            topics, credentials = dict(image.topics), dict(image.scram_credentials)
             self._storage.save(
-                image.topics.values(),
-                cluster_id=self.cluster_id,
-                next_producer_id=self._producer_ids_end,
-                scram_credentials=image.scram_credentials,
-                acls=image.acls,
+                StoredCluster(self.cluster_id, self._producer_ids_end, topics, credentials, tuple(image.acls))
             )
 
     def log_of(self, node_id: int, row: PartitionImage, config: TopicConfig) -> Log:

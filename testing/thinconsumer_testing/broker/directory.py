@@ -17,7 +17,6 @@ import os
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
 from io import FileIO
 from pathlib import Path
 from typing import Any
@@ -28,10 +27,10 @@ from thinconsumer.errors import IllegalArgumentError, IllegalStateError
 from thinconsumer.records.batch import CRC_COVERS_FROM, HEADER, HEADER_SIZE, LOG_OVERHEAD, OFFSET_MAX
 from thinconsumer.types import TopicPartition
 
-from .acl.bindings import AclBinding, acl_from_json, acl_to_json
-from .image import PartitionImage, TopicImage
+from .acl.bindings import acl_from_json, acl_to_json
+from .image import PartitionImage, StoredCluster, TopicImage
 from .log.stored import LoadedLog
-from .login.scram_credentials import ScramCredentials, credential_from_json, credential_to_json
+from .login.scram_credentials import credential_from_json, credential_to_json
 from .ordered.stored import add_ordered_to_json, with_ordered_from_json
 
 log = logging.getLogger(__name__)
@@ -44,17 +43,6 @@ META_VERSION = 1
 OPEN_FILES_MAX = 64
 #: After a logged write failure, a further one is logged only if this many writes have succeeded in between.
 WRITES_BEFORE_NEXT_WARNING = 1000
-
-
-@dataclass(frozen=True, slots=True)
-class StoredCluster:
-    """The stored metadata of a cluster, empty for a new directory."""
-
-    cluster_id: str = ""
-    next_producer_id: int = 0
-    topics: Mapping[str, TopicImage] = field(default_factory=dict)
-    scram_credentials: ScramCredentials = field(default_factory=dict)
-    acls: tuple[AclBinding, ...] = ()
 
 
 class NodeDirectory:
@@ -82,26 +70,17 @@ class NodeDirectory:
     def __repr__(self) -> str:
         return f"<NodeDirectory {str(self.path)!r}{'' if self._lock else ' closed'}>"
 
-    def save_topics(
-        self,
-        topics: Iterable[TopicImage],
-        *,
-        cluster_id: str,
-        next_producer_id: int,
-        scram_credentials: ScramCredentials | None = None,
-        acls: Iterable[AclBinding] = (),
-    ) -> None:
+    def save(self, cluster: StoredCluster) -> None:
         """Save the metadata after a change, and delete the logs of topics that no longer exist.
 
         A topic that was deleted and created again has another id, so its old logs are deleted, too.
         """
-        new = {topic.name: topic for topic in topics}
         for name, topic in self.cluster.topics.items():
-            successor = new.get(name)
+            successor = cluster.topics.get(name)
             kept = len(successor.partitions) if successor and successor.topic_id == topic.topic_id else 0
             for row in topic.partitions[kept:]:
                 self._delete_log(row.tp)
-        self.cluster = StoredCluster(cluster_id, next_producer_id, new, dict(scram_credentials or {}), tuple(acls))
+        self.cluster = cluster
         self._write_meta()
 
     def log_store(self, tp: TopicPartition) -> PartitionFile:
@@ -229,16 +208,13 @@ class NodeDirectory:
                 )
             topics = [_topic_from_json(row) for row in meta["topics"]]
             self._starts = {str(name): _offset(at) for name, at in meta["log_start_offsets"].items()}
-            # Directories of earlier versions have no SCRAM credentials.
-            credentials = dict(credential_from_json(row) for row in meta.get("scram_credentials", ()))
-            # Directories of earlier versions have no ACLs.
-            acls = tuple(acl_from_json(row) for row in meta.get("acls", ()))
             self.cluster = StoredCluster(
                 str(meta["cluster_id"]),
                 _offset(meta["next_producer_id"]),
                 {topic.name: topic for topic in topics},
-                credentials,
-                acls,
+                # Directories of earlier versions have neither SCRAM credentials nor ACLs.
+                dict(credential_from_json(row) for row in meta.get("scram_credentials", ())),
+                tuple(acl_from_json(row) for row in meta.get("acls", ())),
             )
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             raise IllegalStateError(
@@ -270,25 +246,10 @@ class ClusterDirectory:
         """Return the metadata last saved."""
         return self._stores[1].cluster
 
-    def save(
-        self,
-        topics: Iterable[TopicImage],
-        *,
-        cluster_id: str,
-        next_producer_id: int,
-        scram_credentials: ScramCredentials | None = None,
-        acls: Iterable[AclBinding] = (),
-    ) -> None:
+    def save(self, cluster: StoredCluster) -> None:
         """Save the metadata in every broker's directory, and delete the logs of topics that no longer exist."""
-        kept, kept_acls = list(topics), tuple(acls)
         for store in self._stores.values():
-            store.save_topics(
-                kept,
-                cluster_id=cluster_id,
-                next_producer_id=next_producer_id,
-                scram_credentials=scram_credentials,
-                acls=kept_acls,
-            )
+            store.save(cluster)
 
     def log_store(self, node_id: int, tp: TopicPartition) -> PartitionFile:
         """Return the store of one replica's log; see :meth:`NodeDirectory.log_store`."""

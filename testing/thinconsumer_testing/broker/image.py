@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from thinconsumer.types import TopicPartition
 
+from .acl.bindings import AclBinding
 from .acl.index import AclIndex
 from .login.scram_credentials import ScramCredentials
 from .ordered.topic import OrderedTopicCounts
@@ -112,3 +113,14 @@ class ClusterImage:
         if topic is not None:
             self.names_by_id.pop(topic.topic_id, None)
             self.version += 1
+
+
+@dataclass(frozen=True, slots=True)
+class StoredCluster:
+    """The stored metadata of a cluster, empty for a new directory."""
+
+    cluster_id: str = ""
+    next_producer_id: int = 0  #: Producer ids from this one on were never assigned.
+    topics: Mapping[str, TopicImage] = field(default_factory=dict)
+    scram_credentials: ScramCredentials = field(default_factory=dict)
+    acls: tuple[AclBinding, ...] = ()

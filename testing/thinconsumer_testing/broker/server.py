@@ -20,7 +20,7 @@ from typing import Any
 from thinconsumer.errors import IllegalArgumentError, IllegalStateError
 from thinconsumer.timers import NEVER
 
-from .channel import Channel, ChannelRegistry
+from .channel import Channel, ChannelRegistry, PortListener
 from .cluster import Cluster
 from .config import BrokerConfig
 from .controller import ControllerError
@@ -28,10 +28,8 @@ from .directory import ClusterDirectory
 from .faults import FaultRule
 from .image import TopicImage
 from .operations import BrokerOperations
-from .port_listener import PortListener
 from .security import ListenerSecurity
-from .tls import server_context
-from .tls_channel import TlsChannel
+from .tls_channel import TlsChannel, server_context
 
 log = logging.getLogger(__name__)
 

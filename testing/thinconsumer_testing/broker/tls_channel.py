@@ -1,8 +1,8 @@
 """One client's socket with TLS, as the transport of its connection to a broker.
 
-Owns the handshake and the principal from the client's certificate. After a failed handshake the channel reads on, and
-discards what it reads, until the client closes: a socket that is closed with unread bytes is reset, and the client
-would lose the TLS alert that gives the reason.
+Owns the server's context, the handshake, and the principal from the client's certificate. After a failed handshake the
+channel reads on, and discards what it reads, until the client closes: a socket that is closed with unread bytes is
+reset, and the client would lose the TLS alert that gives the reason.
 """
 
 from __future__ import annotations
@@ -10,9 +10,15 @@ from __future__ import annotations
 import logging
 import socket
 import ssl
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from thinconsumer.errors import IllegalArgumentError
 
 from .channel import LINGER_S, WRITE, Channel, ChannelRegistry
-from .distinguished_name import distinguished_name
+from .security import ListenerSecurity
 
 log = logging.getLogger(__name__)
 
@@ -145,3 +151,104 @@ class TlsChannel(Channel):
 
     def _wants_write(self) -> bool:
         return self._needs_write or super()._wants_write()
+
+
+_VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
+_VERIFY_MODES = {"none": ssl.CERT_NONE, "requested": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
+
+
+def server_context(security: ListenerSecurity) -> ssl.SSLContext:
+    """Return the context of the server's side of TLS connections.
+
+    Raises:
+        IllegalArgumentError: A file cannot be read, or its contents are invalid; the message names the setting.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    versions = sorted(_VERSIONS[name] for name in security.ssl_enabled_protocols)
+    context.minimum_version, context.maximum_version = versions[0], versions[-1]
+    # A client that renegotiates could make the broker compute many handshakes on one connection.
+    context.options |= ssl.OP_NO_RENEGOTIATION
+    _load_key(context, security)
+    if security.ssl_client_auth != "none":
+        _load_authorities(context, security)
+    context.verify_mode = _VERIFY_MODES[security.ssl_client_auth]
+    return context
+
+
+def _load_key(context: ssl.SSLContext, security: ListenerSecurity) -> None:
+    def password() -> str:
+        # With a function, OpenSSL does not ask for a missing password on the terminal.
+        return security.ssl_key_password
+
+    if security.ssl_keystore_location:
+        name, where = "ssl_keystore_location", security.ssl_keystore_location
+        with _named_errors(name, where):
+            context.load_cert_chain(where, password=password)
+    else:
+        # Python's ``ssl`` loads keys from files only; this one can be read by the current user only.
+        text = f"{security.ssl_keystore_key}\n{security.ssl_keystore_certificate_chain}\n"
+        with tempfile.TemporaryDirectory() as folder, _named_errors("ssl_keystore_key or its certificate chain", ""):
+            path = Path(folder) / "server.pem"
+            path.touch(0o600)
+            path.write_text(text, encoding="utf-8")
+            context.load_cert_chain(path, password=password)
+
+
+def _load_authorities(context: ssl.SSLContext, security: ListenerSecurity) -> None:
+    if security.ssl_truststore_location:
+        where = security.ssl_truststore_location
+        with _named_errors("ssl_truststore_location", where):
+            context.load_verify_locations(cafile=where)
+    else:
+        with _named_errors("ssl_truststore_certificates", ""):
+            context.load_verify_locations(cadata=security.ssl_truststore_certificates)
+
+
+@contextmanager
+def _named_errors(name: str, where: str) -> Iterator[None]:
+    subject = f"{name}={where}" if where else name
+    try:
+        yield
+    except ssl.SSLError as error:
+        reason = error.reason or "it is no PEM file, or the password of its key is wrong"
+        raise IllegalArgumentError(f"{subject} has no usable key and certificates in PEM form: {reason}") from None
+    except OSError as error:
+        raise IllegalArgumentError(f"{subject} cannot be read: {error.strerror or error}") from None
+
+
+#: The keywords of RFC 2253 by the names that Python's ``ssl`` uses. Other attributes keep their names; in Java they
+#: would be object identifiers with encoded values.
+_KEYWORDS = {
+    "commonName": "CN", "countryName": "C", "organizationName": "O", "organizationalUnitName": "OU",
+    "localityName": "L", "stateOrProvinceName": "ST", "streetAddress": "STREET", "domainComponent": "DC",
+    "userId": "UID",
+}  # fmt: skip
+_SPECIAL = frozenset(',+"\\<>;')
+_EMAIL_ADDRESS = "1.2.840.113549.1.9.1"
+_IA5_STRING = 0x16
+_SHORT_LENGTH_MAX = 127
+
+
+def distinguished_name(subject: Iterable[Iterable[tuple[str, str]]]) -> str:
+    """Return the name of a subject, in the form of ``SSLSocket.getpeercert()["subject"]``.
+
+    Principals contain it: ``CN=alice,O=Example``. Follows Java's ``X500Principal.getName`` (RFC 2253): the last part of
+    the subject comes first.
+    """
+    parts = ["+".join(_attribute(name, value) for name, value in part) for part in subject]
+    return ",".join(reversed(parts))
+
+
+def _attribute(name: str, value: str) -> str:
+    if name == "emailAddress" and value.isascii() and len(value) <= _SHORT_LENGTH_MAX:
+        return f"{_EMAIL_ADDRESS}=#{bytes((_IA5_STRING, len(value))).hex()}{value.encode().hex()}"
+    return f"{_KEYWORDS.get(name, name)}={_escaped(value)}"
+
+
+def _escaped(value: str) -> str:
+    text = "".join(f"\\{char}" if char in _SPECIAL else char for char in value)
+    if text.startswith(("#", " ")):
+        text = f"\\{text}"
+    if len(value) > 1 and value.endswith(" "):
+        text = f"{text[:-1]}\\ "
+    return text

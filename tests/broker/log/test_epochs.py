@@ -2,7 +2,7 @@
 
 import pytest
 
-from thinconsumer_testing.broker.log.epochs import LeaderEpochs
+from thinconsumer_testing.broker.log.log import LeaderEpochs
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from thinconsumer.records.builder import NewRecord, build_batch
 from thinconsumer.types import TopicPartition
 from thinconsumer_testing.broker.config import TopicConfig
 from thinconsumer_testing.broker.log.log import Log
-from thinconsumer_testing.broker.log.recompression import CODECS, recompress
+from thinconsumer_testing.broker.log.validation import CODECS, recompress
 
 RECORDS = [NewRecord(b"v" * 50, b"k", [("h", b"x")], 5), NewRecord(None, b"k", (), 3)]
 HERE = ("uncompressed", "gzip", "lz4", "zstd")

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from thinconsumer.errors import IllegalStateError
 from thinconsumer_testing.broker.directory import NodeDirectory
-from thinconsumer_testing.broker.image import PartitionImage, TopicImage
+from thinconsumer_testing.broker.image import PartitionImage, StoredCluster, TopicImage
 from thinconsumer_testing.broker.ordered.changes import (
     begin_expansion,
     begin_shrinking,
@@ -110,7 +110,7 @@ def test_a_topic_without_stored_counts_begins_with_its_present_ones():
 def test_a_directory_with_impossible_counts_is_not_opened(tmp_path, wrong):
     topic = complete_expansion(begin_expansion(with_first_counts(plain_topic()), [(1,)], {1: None}), elect)
     store = NodeDirectory(tmp_path)
-    store.save_topics([topic], cluster_id="c", next_producer_id=0)
+    store.save(StoredCluster("c", 0, {topic.name: topic}))
     store.close()
     again = NodeDirectory(tmp_path)
     assert again.cluster.topics["t"].ordered == topic.ordered

@@ -14,9 +14,8 @@ from thinconsumer.records.batches import split
 from thinconsumer.records.builder import NewRecord, build_batch
 
 from .markers import control_record, marker_of
-from .producers import ProducerStateManager
+from .producers import CompletedTransaction, LogTransactions, ProducerStateManager
 from .stored import StoredBatch
-from .transactions import CompletedTransaction, LogTransactions
 
 
 def clean(

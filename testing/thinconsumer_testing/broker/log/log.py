@@ -19,11 +19,9 @@ from thinconsumer.wire.error_codes import Code
 from ..config import TopicConfig
 from . import compaction, lookups, retention
 from .batches import BatchList
-from .epochs import LeaderEpochs
 from .producers import ProducerStateManager
-from .recompression import recompress
 from .stored import AppendInfo, AppendRefused, LoadedLog, StoredBatch
-from .validation import validate_batch, with_offsets
+from .validation import recompress, validate_batch, with_offsets
 
 if TYPE_CHECKING:
     from ..directory import PartitionFile
@@ -36,6 +34,59 @@ STALE_BYTES_MAX = 1 << 20
 #: A log needs compaction when its size exceeds twice the size after the last compaction by more than this number of
 #: bytes.
 GROWN_BYTES = 1 << 20
+
+
+class LeaderEpochs(list[tuple[int, int]]):
+    """The leader epochs of one log as (epoch, first offset), oldest first (KIP-101, KIP-279, KIP-320).
+
+    Follows Kafka's ``LeaderEpochFileCache``. Both epochs and offsets are strictly ascending.
+    """
+
+    @property
+    def latest(self) -> int:
+        """The latest leader epoch of the log, -1 if it has none."""
+        return self[-1][0] if self else -1
+
+    def assign(self, epoch: int, start: int) -> None:
+        """Add an epoch that starts at the offset ``start``, unless it is the latest one already.
+
+        Entries with a later epoch, or with the same or a later start offset, are removed.
+        """
+        if epoch < 0 or (self and self[-1][0] == epoch and self[-1][1] <= start):
+            return
+        while self and (self[-1][0] >= epoch or self[-1][1] >= start):
+            self.pop()
+        self.append((epoch, start))
+
+    def end_of(self, epoch: int, log_end: int) -> tuple[int, int]:
+        """Return the highest epoch of the log that is not above ``epoch``, and its end offset (exclusive).
+
+        If ``epoch`` is below all epochs of the log, its records have been deleted: return ``epoch`` with the start
+        offset of the log's first epoch. Return (-1, -1) if ``epoch`` is -1 or above all epochs, or there are none.
+        """
+        if epoch == -1 or not self:
+            return -1, -1
+        if epoch == self.latest:
+            return epoch, log_end
+        found = epoch
+        for known, start in self:
+            if known > epoch:
+                return found, start
+            found = known
+        return -1, -1
+
+    def truncate_to(self, end: int) -> None:
+        """Remove the epochs that start at or after ``end``, the new log end offset."""
+        while self and self[-1][1] >= end:
+            self.pop()
+
+    def start_at(self, start: int) -> None:
+        """Remove the epochs that end at or before ``start``, the new log start offset. The epoch that contains this
+        offset then starts there.
+        """
+        before = sum(first <= start for _, first in self)
+        if before:
+            self[:before] = [(self[before - 1][0], start)]
 
 
 class Log:

@@ -12,16 +12,24 @@ Here both are rejected, because the decoder requires ascending offsets; no curre
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from struct import Struct
 from typing import NamedTuple
 
 import crc32c as _crc32c
 
 from thinconsumer.records import columns, compression
-from thinconsumer.records.batch import CRC_COVERS_FROM, HEADER_SIZE, LENGTH_MIN, LOG_APPEND_TIME, LOG_OVERHEAD
+from thinconsumer.records.batch import (
+    CODEC_MASK,
+    CRC_COVERS_FROM,
+    HEADER_SIZE,
+    LENGTH_MIN,
+    LOG_APPEND_TIME,
+    LOG_OVERHEAD,
+)
 from thinconsumer.records.batches import split
 from thinconsumer.records.builder import restamp
+from thinconsumer.records.compression import Codec
 from thinconsumer.records.varints import LENGTH_TABLES, Malformed, varint
 from thinconsumer.wire.error_codes import Code
 
@@ -40,7 +48,12 @@ _LENGTH_MAX = 2**31 - 1 - LOG_OVERHEAD
 #: Record lengths by the one or two bytes of the varint that encodes them. A negative length is mapped to a length above
 #: any batch size, so that the record does not fit.
 _ONE_BYTE, _TWO_BYTES = LENGTH_TABLES[1], LENGTH_TABLES[2]
-_KNOWN_CODECS = frozenset(compression.Codec)
+#: Values of ``compression.type`` other than "producer", which keeps batches as they are.
+CODECS: Mapping[str, Codec] = {
+    "uncompressed": Codec.NONE, "gzip": Codec.GZIP, "snappy": Codec.SNAPPY, "lz4": Codec.LZ4, "zstd": Codec.ZSTD,
+}  # fmt: skip
+_ATTRIBUTES_LOW_BYTE_AT = 22
+_INT32 = Struct(">i")
 _INT64 = Struct(">q")
 _UINT32 = Struct(">I")
 
@@ -72,7 +85,7 @@ def validate_batch(
         )
     if crc32c(view[CRC_COVERS_FROM:]) != _UINT32.unpack_from(view, _CRC_AT)[0]:
         raise AppendRefused(Code.CORRUPT_MESSAGE, "the checksum in the batch header does not match the data")
-    if header.codec not in _KNOWN_CODECS:
+    if header.codec not in CODECS.values():
         raise AppendRefused(Code.UNKNOWN_SERVER_ERROR, f"unknown compression codec {header.codec}")
     if not from_client:
         return ValidatedBatch(header.data, header.max_timestamp, False)
@@ -88,8 +101,30 @@ def with_offsets(validated: ValidatedBatch, base_offset: int, leader_epoch: int,
     if not validated.changes_timestamps:
         return data
     out = bytearray(data)
-    out[22] &= ~LOG_APPEND_TIME
+    out[_ATTRIBUTES_LOW_BYTE_AT] &= ~LOG_APPEND_TIME
     _INT64.pack_into(out, 35, validated.max_timestamp)
+    _UINT32.pack_into(out, _CRC_AT, crc32c(memoryview(out)[CRC_COVERS_FROM:]))
+    return bytes(out)
+
+
+def recompress(data: bytes, compression_type: str) -> bytes:
+    """Return a valid batch in the topic's codec, or ``data`` itself if the codec's Python package is missing.
+
+    Follows Kafka's ``BrokerCompressionType``. Records stay unchanged; compression levels are ignored.
+    """
+    target = CODECS.get(compression_type)
+    codec = data[_ATTRIBUTES_LOW_BYTE_AT] & CODEC_MASK
+    if target is None or target == codec:
+        return data
+    body = memoryview(data)[HEADER_SIZE:]
+    try:
+        plain = compression.decompress(codec, body) if codec else bytes(body)
+        packed = compression.compress(target, plain) if target else plain
+    except compression.MissingCodecError:
+        return data
+    out = bytearray(data[:HEADER_SIZE]) + packed
+    _INT32.pack_into(out, 8, len(out) - LOG_OVERHEAD)
+    out[_ATTRIBUTES_LOW_BYTE_AT] = out[_ATTRIBUTES_LOW_BYTE_AT] & ~CODEC_MASK | target
     _UINT32.pack_into(out, _CRC_AT, crc32c(memoryview(out)[CRC_COVERS_FROM:]))
     return bytes(out)
 
