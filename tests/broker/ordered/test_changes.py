@@ -85,15 +85,6 @@ def test_no_count_is_accepted_between_both_steps_of_a_shrinking():
     assert [row.undeleted_partition_count for row in done.partitions] == [2] * 4
 
 
-def test_each_step_of_a_shrinking_raises_all_epochs_and_the_last_but_one_are_recorded():
-    topic = expand(new_topic(1), 3)
-    begun = begin_shrinking(topic, 2)
-    done = complete_shrinking(begun)
-    assert epochs(begun) == [epoch + 1 for epoch in epochs(topic)]
-    assert epochs(done) == [epoch + 2 for epoch in epochs(topic)]
-    assert [row.leader_epochs_before_deletion for row in done.partitions] == [(), (), tuple(epochs(begun)[:2])]
-
-
 def test_a_further_shrinking_keeps_what_the_first_has_recorded():
     first = shrink(expand(new_topic(1), 4), 3)
     second = shrink(first, 1)
@@ -120,16 +111,6 @@ def test_nothing_is_removed_during_a_change_or_without_ordered_delivery():
     assert without_emptied(begun, lambda row: 0) is begun
     plain = new_topic(2)._replace(ordered=None)
     assert without_emptied(plain, lambda row: 0) is plain
-
-
-def test_a_partition_that_is_created_again_continues_epochs_and_offsets():
-    gone = without_emptied(shrink(expand(new_topic(1), 3), 1), lambda row: 10 * row.partition)
-    last = gone.ordered.removed[1].leader_epoch
-    again = expand(gone, 2)
-    assert again.partitions[1].leader_epoch == last + 1
-    assert again.partitions[1].first_offset == 10
-    assert again.partitions[1].leader_epochs_before_deletion == ()
-    assert again.ordered.removed == {2: gone.ordered.removed[2]}
 
 
 @pytest.mark.parametrize("initial", [1, 2, 3, 5])

@@ -25,11 +25,6 @@ def test_the_first_member_gets_all_partitions_at_once(new_member: Any) -> None:
     assert member.partitions == [0, 1, 2]
 
 
-def test_the_response_names_the_heartbeat_interval_of_the_broker(new_world: Any, member_of: Any) -> None:
-    world = new_world(group_consumer_heartbeat_interval_ms=1234)
-    assert member_of(world, "m").join().heartbeat_interval_ms == 1234
-
-
 def test_without_news_the_response_has_no_assignment_and_nothing_is_written(new_member: Any, world: Any) -> None:
     member = new_member()
     member.join()
@@ -39,34 +34,12 @@ def test_without_news_the_response_has_no_assignment_and_nothing_is_written(new_
     assert world.replica.appends == writes
 
 
-def test_a_full_request_gets_the_assignment_again(new_member: Any) -> None:
-    member = new_member()
-    member.join()
-    answer = member.beat(rebalance_timeout_ms=30_000, subscribed_topic_names=[TOPIC])
-    assert answer.assignment is not None
-    assert answer.assignment.topic_partitions[0].partitions == [0, 1, 2]
-
-
-def test_in_version_0_the_coordinator_makes_the_member_id(new_member: Any, world: Any) -> None:
-    first, second = new_member(""), new_member("")
-    ids = [first.join(version=0).member_id, second.join(version=0).member_id]
-    assert len(set(ids)) == 2
-    assert all(len(one) == 22 for one in ids)
-    assert list(world.group.members) == ids
-
-
 def test_a_join_is_repeated_without_effect_if_its_response_was_lost(new_member: Any, world: Any) -> None:
     member = new_member()
     member.join()
     epoch = world.group.epoch
     assert member.join().error_code == 0
     assert (world.group.epoch, member.epoch, member.partitions) == (epoch, epoch, [0, 1, 2])
-
-
-def test_a_topic_that_does_not_exist_gives_no_partitions(new_member: Any) -> None:
-    member = new_member(subscribed_topic_names=["missing"])
-    answer = member.join()
-    assert (answer.error_code, member.owned) == (0, set())
 
 
 def test_nothing_is_answered_before_the_records_are_committed(new_member: Any, world: Any) -> None:
@@ -197,12 +170,6 @@ def test_assignments_wait_for_the_configured_interval(new_world: Any, member_of:
 
 
 # -- epochs
-
-
-def test_a_newer_epoch_is_fenced(new_member: Any) -> None:
-    member = new_member()
-    member.join()
-    assert member.ask(3).error_code == Code.FENCED_MEMBER_EPOCH
 
 
 def test_the_previous_epoch_is_accepted_if_nothing_more_is_owned(new_member: Any, world: Any) -> None:
