@@ -17,7 +17,7 @@ from thinconsumer_testing.broker.group.consumer import fencing, heartbeat, recon
 from thinconsumer_testing.broker.group.consumer.draft import Draft
 from thinconsumer_testing.broker.group.consumer.member import LEAVE_EPOCH
 from thinconsumer_testing.broker.group.consumer.states import AssignmentState
-from thinconsumer_testing.broker.group.consumer.timers import TimerKind
+from thinconsumer_testing.broker.group.timers import TimerKind
 
 coordinated = functools.partial(bug, ConsumerGroupSwarm)
 
@@ -73,7 +73,7 @@ def next_without_revoking(next_step, member, epoch, goal):
 
 
 def schedule_session_once(schedule_session, shard, group_id, member_id):
-    if not shard.member_timers.is_set(group_id, member_id, TimerKind.SESSION):
+    if (group_id, member_id, TimerKind.SESSION) not in shard.member_timers:
         schedule_session(shard, group_id, member_id)
 
 

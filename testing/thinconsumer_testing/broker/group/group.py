@@ -8,7 +8,7 @@ Follows Kafka's ``ClassicGroup``.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -17,10 +17,10 @@ from thinconsumer.wire.error_codes import Code
 from thinconsumer.wire.join_group import JoinGroupResponse, JoinGroupResponseMember
 from thinconsumer.wire.sync_group import SyncGroupResponse
 
-from ..schedule import Timer
 from .hashing import hash_map_order
 from .member import ClassicGroupMember, JoinReply, Protocols, SyncReply
 from .states import GROUP_TRANSITIONS, GroupEvent, GroupState, next_state
+from .timers import Timers
 
 if TYPE_CHECKING:
     from .shard import GroupCoordinatorShard
@@ -62,7 +62,7 @@ class ClassicGroup:
         self.new_member_added = False
         #: The topics to which members subscribe; None if the subscriptions are unknown.
         self.subscribed_topics: frozenset[str] | None = None
-        self.timers: dict[str, Timer] = {}  #: Pending timers by name.
+        self.timers = Timers[str](shard.call_later)  #: By name.
 
     def __repr__(self) -> str:
         state = f"{self.state.value} generation {self.generation}, {len(self.members)} members"
@@ -253,24 +253,3 @@ class ClassicGroup:
             skip_assignment=skip_assignment,
             members=members,
         )
-
-    def schedule(self, name: str, timeout_ms: float, callback: Callable[[], None]) -> None:
-        """Set a timer that calls ``callback``; it replaces the pending timer of the same name."""
-        self.cancel(name)
-
-        def fire() -> None:
-            del self.timers[name]
-            callback()
-
-        self.timers[name] = self.shard.call_later(max(timeout_ms, 0) / 1000, fire)
-
-    def cancel(self, name: str) -> None:
-        """Cancel a named timer, if it is set."""
-        timer = self.timers.pop(name, None)
-        if timer is not None:
-            timer.cancel()
-
-    def cancel_all(self) -> None:
-        """Cancel all timers."""
-        for name in list(self.timers):
-            self.cancel(name)

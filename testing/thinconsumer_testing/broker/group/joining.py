@@ -89,7 +89,7 @@ def _join_unknown(group: ClassicGroup, call: JoinGroupCall) -> None:
             _replace_static(group, call, instance_id, existing, new_id)
     elif call.version >= KNOWN_MEMBER_ID_FROM:
         group.pending_joins.add(new_id)
-        group.schedule(
+        group.timers.schedule(
             rebalance.session_timer(new_id),
             call.request.session_timeout_ms,
             lambda: rebalance.expire_heartbeat(group, new_id),

@@ -28,7 +28,7 @@ def sync(group: ClassicGroup | None, request: SyncGroupRequest, reply: SyncReply
     member = group.members[request.member_id]
     group.pending_syncs.discard(member.member_id)
     if not group.pending_syncs:
-        group.cancel(rebalance.SYNC)
+        group.timers.cancel(rebalance.SYNC)
     if group.state is GroupState.STABLE:
         reply(
             SyncGroupResponse(
@@ -117,7 +117,7 @@ def _leave_one(group: ClassicGroup, identity: MemberIdentity) -> int:
     member_id = identity.member_id
     if member_id in group.pending_joins:
         group.remove(member_id)
-        group.cancel(rebalance.session_timer(member_id))
+        group.timers.cancel(rebalance.session_timer(member_id))
         return 0
     if member_id == UNKNOWN_MEMBER_ID:
         # Admin clients remove a static member by its instance id alone.
@@ -129,6 +129,6 @@ def _leave_one(group: ClassicGroup, identity: MemberIdentity) -> int:
         code = group.check_member(member_id, identity.group_instance_id)
         if code:
             return code
-    group.cancel(rebalance.session_timer(member_id))
+    group.timers.cancel(rebalance.session_timer(member_id))
     rebalance.remove_member(group, group.members[member_id])
     return 0

@@ -42,13 +42,13 @@ def prepare(group: ClassicGroup, reason: str) -> None:
     if group.state is GroupState.COMPLETING_REBALANCE:
         set_assignment(group, {}, int(Code.REBALANCE_IN_PROGRESS))
     group.pending_syncs.clear()
-    group.cancel(SYNC)
+    group.timers.cancel(SYNC)
     is_initial = group.state is GroupState.EMPTY
     if is_initial:
         # More members are likely to join a new group soon: the delay saves a rebalance for each of them.
         delay = group.shard.config.group_initial_rebalance_delay_ms
         remaining = max(group.rebalance_timeout_ms - delay, 0)
-        group.schedule(JOIN, delay, lambda: _end_initial_delay(group, delay, remaining))
+        group.timers.schedule(JOIN, delay, lambda: _end_initial_delay(group, delay, remaining))
     group.move(GroupEvent.CHANGED)
     log.info("%r begins a rebalance: %s", group, reason)
     if is_initial:
@@ -56,7 +56,7 @@ def prepare(group: ClassicGroup, reason: str) -> None:
     if group.has_all_joined:
         complete_join(group)
     else:
-        group.schedule(JOIN, group.rebalance_timeout_ms, lambda: complete_join(group))
+        group.timers.schedule(JOIN, group.rebalance_timeout_ms, lambda: complete_join(group))
 
 
 def _end_initial_delay(group: ClassicGroup, delay: int, remaining: int) -> None:
@@ -66,7 +66,7 @@ def _end_initial_delay(group: ClassicGroup, delay: int, remaining: int) -> None:
     group.new_member_added = False
     new_delay = min(group.shard.config.group_initial_rebalance_delay_ms, remaining)
     new_remaining = max(remaining - delay, 0)
-    group.schedule(JOIN, new_delay, lambda: _end_initial_delay(group, new_delay, new_remaining))
+    group.timers.schedule(JOIN, new_delay, lambda: _end_initial_delay(group, new_delay, new_remaining))
 
 
 def maybe_complete_join(group: ClassicGroup) -> None:
@@ -83,14 +83,14 @@ def complete_join(group: ClassicGroup) -> None:
     """End the join phase and begin the next generation. Dynamic members that have not rejoined are removed; static ones
     stay until their session timeout.
     """
-    group.cancel(JOIN)
+    group.timers.cancel(JOIN)
     missing = [member for member in group.members.values() if member.join is None and member.instance_id is None]
     for member in missing:
         group.remove(member.member_id)
-        group.cancel(session_timer(member.member_id))
+        group.timers.cancel(session_timer(member.member_id))
     if not group.elect_joined_leader() and group.members:
         # Only static members remain and none has rejoined: wait for one to rejoin, or for their sessions to expire.
-        group.schedule(JOIN, group.rebalance_timeout_ms, lambda: complete_join(group))
+        group.timers.schedule(JOIN, group.rebalance_timeout_ms, lambda: complete_join(group))
         return
     group.begin_generation()
     if group.state is GroupState.EMPTY:
@@ -103,7 +103,7 @@ def complete_join(group: ClassicGroup) -> None:
         reschedule_heartbeat(group, member)
         member.is_new = False
         group.pending_syncs.add(member.member_id)
-    group.schedule(SYNC, group.rebalance_timeout_ms, lambda: _expire_syncs(group))
+    group.timers.schedule(SYNC, group.rebalance_timeout_ms, lambda: _expire_syncs(group))
 
 
 def set_assignment(group: ClassicGroup, assignments: Mapping[str, bytes], code: int = 0) -> None:
@@ -142,7 +142,7 @@ def _expire_syncs(group: ClassicGroup) -> None:
     missing = sorted(group.pending_syncs)  # sorted, as the order of a set is not deterministic
     for member_id in missing:
         group.remove(member_id)
-        group.cancel(session_timer(member_id))
+        group.timers.cancel(session_timer(member_id))
     prepare(group, f"{len(missing)} members did not send SyncGroup in time")
 
 
@@ -151,7 +151,7 @@ def reschedule_heartbeat(group: ClassicGroup, member: ClassicGroupMember, timeou
     member_id = member.member_id
     if timeout_ms is None:
         timeout_ms = member.session_timeout_ms
-    group.schedule(session_timer(member_id), timeout_ms, lambda: expire_heartbeat(group, member_id))
+    group.timers.schedule(session_timer(member_id), timeout_ms, lambda: expire_heartbeat(group, member_id))
 
 
 def expire_heartbeat(group: ClassicGroup, member_id: str) -> None:

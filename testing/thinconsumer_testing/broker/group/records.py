@@ -68,7 +68,7 @@ def remove_group(group_id: str) -> Replay:
         group = state.classic_group(group_id)
         if group is not None:
             del state.groups[group_id]
-            group.cancel_all()
+            group.timers.cancel_all()
 
     return change
 

@@ -21,11 +21,11 @@ from ..schedule import Timer
 from . import loading, rebalance, retention
 from .consumer.fencing import schedule_all
 from .consumer.group import ConsumerGroup
-from .consumer.timers import MemberTimers
 from .group import ClassicGroup
 from .offsets import NO_PRODUCER_ID
 from .records import CoordinatorRecord, Replay, ReplayedState, empty_group_record, group_record, put_group
 from .states import SHARD_TRANSITIONS, GroupEvent, GroupState, ShardEvent, ShardState, next_state
+from .timers import TimerKind, Timers
 
 if TYPE_CHECKING:
     from ..node import BrokerNode
@@ -105,9 +105,11 @@ class GroupCoordinatorShard:
         self._pending_writes: list[_PendingWrite] = []
         self._created: list[ClassicGroup] = []  #: New groups that have no record in the log yet.
         self._refusal_code = 0
-        self._timers: dict[str, Timer] = {}
+        self._timers = Timers[str](self.call_later)
         self._watch: int | None = None
-        self.member_timers = MemberTimers(self.call_later)  #: Those of consumer groups.
+        #: Those of consumer groups, by group id, member id and kind. They belong to the shard, as a group is only what
+        #: the log says: a callback checks whether the member is still there.
+        self.member_timers = Timers[tuple[str, str, TimerKind]](self.call_later)
 
     def __repr__(self) -> str:
         state = f"{self.state.value} epoch {self.epoch}, {len(self.latest.groups)} groups"
@@ -128,9 +130,7 @@ class GroupCoordinatorShard:
     def resigned(self) -> None:
         """Unload everything and fail waiting requests with NOT_COORDINATOR: another broker leads the partition."""
         self._transition(ShardEvent.RESIGNED)
-        for timer in self._timers.values():
-            timer.cancel()
-        self._timers.clear()
+        self._timers.cancel_all()
         if self._watch is not None and self._partition is not None:
             self._partition.remove_listener(self._watch)
         self._watch = None
@@ -325,7 +325,7 @@ class GroupCoordinatorShard:
         for group in created:
             if self.latest.groups.get(group.group_id) is group:
                 del self.latest.groups[group.group_id]
-                group.cancel_all()
+                group.timers.cancel_all()
         if done is not None:
             done(code)
 
@@ -360,7 +360,7 @@ class GroupCoordinatorShard:
 
 def _unload(group: ClassicGroup) -> None:
     """Cancel the group's timers and fail its parked requests, so that clients look for the next coordinator."""
-    group.cancel_all()
+    group.timers.cancel_all()
     if group.state is not GroupState.DEAD:
         group.move(GroupEvent.REMOVED)
     for member in group.members.values():

@@ -23,6 +23,7 @@ from thinconsumer.wire.sync_group import SyncGroupRequest, SyncGroupResponse
 from ..group import CONSUMER, UNKNOWN_MEMBER_ID
 from ..joining import KNOWN_MEMBER_ID_FROM, JoinGroupCall
 from ..member import Protocols
+from ..timers import TimerKind
 from .draft import Draft
 from .errors import GroupRequestError
 from .fencing import check_instance, remove_members, schedule_removal, schedule_session
@@ -31,7 +32,6 @@ from .heartbeat import check_size, new_member_id, replace_static
 from .member import ClassicMetadata, ConsumerGroupMember, Partitions
 from .migration import can_downgrade, encoded_assignment, to_classic_group
 from .states import AssignmentState
-from .timers import TimerKind
 
 if TYPE_CHECKING:
     from ..shard import GroupCoordinatorShard
@@ -78,8 +78,8 @@ def _join(shard: GroupCoordinatorShard, group: ConsumerGroup, call: JoinGroupCal
         reason = "the last member of the consumer group protocol uses the classic protocol now"
         to_classic_group(shard, draft, reason, needs_rebalance=has_changed)
     elif draft.append():
-        shard.member_timers.cancel(group.group_id, member_id, TimerKind.JOIN)
-        shard.member_timers.cancel(group.group_id, member_id, TimerKind.REBALANCE)
+        for kind in (TimerKind.JOIN, TimerKind.REBALANCE):
+            shard.member_timers.cancel((group.group_id, member_id, kind))
         schedule_session(shard, group.group_id, member_id, request.session_timeout_ms)
         reason = "it has not sent SyncGroup in time"
         schedule_removal(shard, group.group_id, member_id, TimerKind.SYNC, call.rebalance_timeout_ms, reason)
@@ -148,7 +148,7 @@ def sync(shard: GroupCoordinatorShard, group: ConsumerGroup, request: SyncGroupR
             raise GroupRequestError(Code.REBALANCE_IN_PROGRESS, "A new epoch has begun.")
     except GroupRequestError as error:
         return SyncGroupResponse(error_code=error.code)
-    shard.member_timers.cancel(group.group_id, member.member_id, TimerKind.SYNC)
+    shard.member_timers.cancel((group.group_id, member.member_id, TimerKind.SYNC))
     schedule_session(shard, group.group_id, member.member_id, classic.session_timeout_ms)
     return SyncGroupResponse(
         protocol_type=request.protocol_type,
@@ -193,7 +193,7 @@ def _has_free_partitions(group: ConsumerGroup, member: ConsumerGroupMember) -> b
 def _await_join(shard: GroupCoordinatorShard, group: ConsumerGroup, member: ConsumerGroupMember) -> None:
     """Remove the member unless it rejoins within its rebalance timeout, which begins with the first response."""
     kind, group_id, member_id = TimerKind.JOIN, group.group_id, member.member_id
-    if not shard.member_timers.is_set(group_id, member_id, kind):
+    if (group_id, member_id, kind) not in shard.member_timers:
         reason = "it has not rejoined in time"
         schedule_removal(shard, group_id, member_id, kind, member.rebalance_timeout_ms, reason)
 

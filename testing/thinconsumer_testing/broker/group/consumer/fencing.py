@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from thinconsumer.wire.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from thinconsumer.wire.error_codes import Code
 
+from ..timers import TimerKind
 from . import records
 from .draft import Draft
 from .errors import GroupRequestError
@@ -20,7 +21,6 @@ from .group import ConsumerGroup
 from .member import LEAVE_STATIC_EPOCH, ConsumerGroupMember
 from .migration import can_downgrade, to_classic_group
 from .states import AssignmentState
-from .timers import TimerKind
 
 if TYPE_CHECKING:
     from ..shard import GroupCoordinatorShard
@@ -94,7 +94,8 @@ def remove_members(
     if not draft.append():
         return False
     for member in members:
-        shard.member_timers.cancel_member(group.group_id, member.member_id)
+        for kind in TimerKind:
+            shard.member_timers.cancel((group.group_id, member.member_id, kind))
     return True
 
 
@@ -124,7 +125,7 @@ def schedule_removal(
         if not remove_members(shard, group, [member]):
             schedule_removal(shard, group_id, member_id, kind, RETRY_MS, reason, epoch)
 
-    shard.member_timers.schedule(group_id, member_id, kind, timeout_ms, expire)
+    shard.member_timers.schedule((group_id, member_id, kind), timeout_ms, expire)
 
 
 def time_revocation(shard: GroupCoordinatorShard, group_id: str, member: ConsumerGroupMember) -> None:
@@ -139,7 +140,7 @@ def time_revocation(shard: GroupCoordinatorShard, group_id: str, member: Consume
         reason = f"it has not left epoch {epoch} in time"
         schedule_removal(shard, group_id, member_id, kind, member.rebalance_timeout_ms, reason, epoch)
     else:
-        shard.member_timers.cancel(group_id, member_id, kind)
+        shard.member_timers.cancel((group_id, member_id, kind))
 
 
 def schedule_all(shard: GroupCoordinatorShard, group_id: str) -> None:

@@ -149,7 +149,8 @@ def to_classic_group(shard: GroupCoordinatorShard, draft: Draft, reason: str, *,
     if not draft.append():
         return False
     log.info("%r was a consumer group: %s", group, reason)
-    shard.member_timers.cancel_group(group.group_id)
+    for key in [key for key in shard.member_timers if key[0] == group.group_id]:
+        shard.member_timers.cancel(key)
     for member in list(group.members.values()):
         rebalance.reschedule_heartbeat(group, member)
     if needs_rebalance:

@@ -56,7 +56,7 @@ def _change(key: Any, value: Message | None, is_tombstone: bool) -> Replay:
                 return
             # A classic group in its place only holds committed offsets, or its tombstone was compacted away.
             if group is not None:
-                group.cancel_all()
+                group.timers.cancel_all()
             group = state.groups[key.group_id] = ConsumerGroup(key.group_id)
         if not is_tombstone:
             kind.put(group, key, value)

@@ -11,12 +11,12 @@ import logging
 from collections.abc import Callable, Collection, Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
+from ..timers import TimerKind
 from . import records
 from .draft import Draft
 from .group import ConsumerGroup, ResolvedRegex
 from .member import ConsumerGroupMember
 from .regexes import compile_regex, load_re2, match_topics
-from .timers import TimerKind
 
 if TYPE_CHECKING:
     from ..shard import GroupCoordinatorShard
@@ -76,8 +76,9 @@ def is_due(shard: GroupCoordinatorShard, group: ConsumerGroup, change: RegexChan
 
 def schedule(shard: GroupCoordinatorShard, group_id: str, hidden_topics: HiddenTopics) -> None:
     """Resolve the group's regular expressions after the current operation, unless that is planned already."""
-    if not shard.member_timers.is_set(group_id, "", TimerKind.REGEX):
-        shard.member_timers.schedule(group_id, "", TimerKind.REGEX, 0, lambda: resolve(shard, group_id, hidden_topics))
+    key = group_id, "", TimerKind.REGEX
+    if key not in shard.member_timers:
+        shard.member_timers.schedule(key, 0, lambda: resolve(shard, group_id, hidden_topics))
 
 
 def resolve(shard: GroupCoordinatorShard, group_id: str, hidden_topics: HiddenTopics) -> None:

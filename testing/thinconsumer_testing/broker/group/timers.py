@@ -1,0 +1,50 @@
+"""The timers of a coordinator's groups and members."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Hashable
+from typing import TypeVar
+
+from ..schedule import Timer
+
+K = TypeVar("K", bound=Hashable)
+
+
+class TimerKind(enum.Enum):
+    """The event that must occur at a member of a consumer group, or its group, before a timer ends."""
+
+    SESSION = "session"  #: The next heartbeat.
+    REBALANCE = "rebalance"  #: The revocation of partitions.
+    JOIN = "join"  #: The JoinGroup of a member that uses the classic protocol.
+    SYNC = "sync"  #: The SyncGroup of such a member.
+    REGEX = "regex"  #: The resolution of the group's regular expressions.
+
+
+class Timers(dict[K, Timer]):
+    """Pending timers by key; ``call_later`` sets a timer of the coordinator."""
+
+    def __init__(self, call_later: Callable[[float, Callable[[], None]], Timer]) -> None:
+        super().__init__()
+        self._call_later = call_later
+
+    def schedule(self, key: K, timeout_ms: float, callback: Callable[[], None]) -> None:
+        """Set a timer that calls ``callback``, in place of the pending one with this key."""
+        self.cancel(key)
+
+        def fire() -> None:
+            del self[key]
+            callback()
+
+        self[key] = self._call_later(max(timeout_ms, 0) / 1000, fire)
+
+    def cancel(self, key: K) -> None:
+        """Cancel a timer, if it is set."""
+        timer = self.pop(key, None)
+        if timer is not None:
+            timer.cancel()
+
+    def cancel_all(self) -> None:
+        """Cancel all timers."""
+        for key in list(self):
+            self.cancel(key)
