@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+import abc
 
 
 class LoginFailedError(Exception):
@@ -17,13 +17,16 @@ class InvalidCredentialsError(Exception):
     """A login fails for a reason that the client is not told, because it would show whether a user exists."""
 
 
-class Exchange(Protocol):
+class Exchange(abc.ABC):
     """The messages of one login with one mechanism."""
 
-    is_complete: bool  #: Whether the client has proven its identity.
-    user: str  #: The name of the user, once the exchange is complete.
-    expires_at: float | None  #: When the client's credentials expire, in wall-clock seconds; None if they do not.
+    is_complete = False  #: Whether the client has proven its identity.
+    user = ""  #: The name of the user, once the exchange is complete.
+    expires_at: float | None = (
+        None  #: When the client's credentials expire, in wall-clock seconds; None if they do not.
+    )
 
+    @abc.abstractmethod
     def evaluate(self, message: bytes, wall_time: float) -> bytes:
         """Return the response to the client's next message.
 

@@ -9,7 +9,7 @@ import json
 import re
 from collections.abc import Callable
 
-from .exchange import InvalidCredentialsError, LoginFailedError
+from .exchange import Exchange, InvalidCredentialsError, LoginFailedError
 from .web_tokens import AcceptedToken, TokenError
 
 DUMMY = b"\x01"
@@ -19,16 +19,13 @@ _INITIAL = re.compile(rf"n,(?:a=({_SASL_NAME}))?,\x01((?:{_PAIR})*)\x01")
 _AUTH = re.compile(r"(\w+) +([-_.a-zA-Z0-9]+)", re.ASCII)
 
 
-class OAuthBearerExchange:
+class OAuthBearerExchange(Exchange):
     """One login with a token. ``accept`` takes the token and the wall-clock time, and may raise TokenError."""
 
     def __init__(self, accept: Callable[[str, float], AcceptedToken]) -> None:
         self._accept = accept
         self._error = ""  #: The JSON error that was sent to the client.
         self._details = ""
-        self.is_complete = False
-        self.user = ""
-        self.expires_at: float | None = None
 
     def evaluate(self, message: bytes, wall_time: float) -> bytes:
         """Verify the token in the client's first message. The response is empty, or an error in JSON."""

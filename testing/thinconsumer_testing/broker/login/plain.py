@@ -5,19 +5,16 @@ from __future__ import annotations
 import hmac
 from collections.abc import Mapping
 
-from .exchange import LoginFailedError
+from .exchange import Exchange, LoginFailedError
 
 REJECTED = "Authentication failed: Invalid username or password"
 
 
-class PlainExchange:
+class PlainExchange(Exchange):
     """Compares the user name and password in the client's only message with the known users."""
 
     def __init__(self, users: Mapping[str, str]) -> None:
         self._users = users
-        self.is_complete = False
-        self.user = ""
-        self.expires_at: float | None = None
 
     def evaluate(self, message: bytes, wall_time: float) -> bytes:
         """Verify the message ``authzid NUL user NUL password``; the response is empty."""

@@ -13,7 +13,7 @@ import hmac
 import re
 from collections.abc import Callable
 
-from .exchange import InvalidCredentialsError, LoginFailedError
+from .exchange import Exchange, InvalidCredentialsError, LoginFailedError
 from .scram_credentials import BY_NAME, ScramCredential
 
 _SASL_NAME = r"(?:[^=,\x00]|=2C|=3D)+"
@@ -23,7 +23,7 @@ _CLIENT_FIRST = re.compile(rf"(n,(?:a=({_SASL_NAME}))?,)(n=({_SASL_NAME}),r=({_P
 _CLIENT_FINAL = re.compile(rf"(c=([A-Za-z0-9+/=]*),r=({_PRINTABLE}){_EXTENSIONS}),p=([A-Za-z0-9+/=]+)")
 
 
-class ScramExchange:
+class ScramExchange(Exchange):
     """One login with SCRAM.
 
     Args:
@@ -38,9 +38,6 @@ class ScramExchange:
         self._server_nonce = nonce
         self._credential: ScramCredential | None = None
         self._gs2_header = self._client_first_bare = self._nonce = self._server_first = ""
-        self.is_complete = False
-        self.user = ""
-        self.expires_at: float | None = None
 
     def evaluate(self, message: bytes, wall_time: float) -> bytes:
         """Return the server's first message, then the server's final message with its signature."""

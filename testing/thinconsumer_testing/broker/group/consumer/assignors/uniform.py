@@ -10,7 +10,6 @@ from __future__ import annotations
 import heapq
 from collections import defaultdict
 from collections.abc import Mapping
-from typing import NamedTuple
 
 from ..member import Target, target_of
 from .spec import MemberSpec
@@ -37,13 +36,6 @@ def _kept(spec: MemberSpec, counts: Mapping[bytes, int]) -> list[tuple[bytes, in
     ]
 
 
-class _Room(NamedTuple):
-    """A member that keeps fewer partitions than its quota, with the number of partitions that it lacks."""
-
-    member_id: str
-    lacks: int
-
-
 def _assign_by_quota(members: Mapping[str, MemberSpec], counts: Mapping[bytes, int]) -> dict[str, Target]:
     """Assign the same topics to all members.
 
@@ -53,7 +45,7 @@ def _assign_by_quota(members: Mapping[str, MemberSpec], counts: Mapping[bytes, i
     topics = next((spec.subscribed for spec in members.values()), frozenset())
     quota, extra = divmod(sum(counts[topic_id] for topic_id in topics), max(len(members), 1))
     places: dict[str, list[tuple[bytes, int]]] = {}
-    rooms: list[_Room] = []
+    rooms: list[tuple[str, int]] = []  # Members that keep fewer partitions than their quota, and how many they lack.
     claimed: set[tuple[bytes, int]] = set()
     last = len(members) - 1
     for number, (member_id, spec) in enumerate(members.items()):
@@ -65,7 +57,7 @@ def _assign_by_quota(members: Mapping[str, MemberSpec], counts: Mapping[bytes, i
         places[member_id] = found[:size]
         claimed.update(places[member_id])
         if len(places[member_id]) < size:
-            rooms.append(_Room(member_id, size - len(places[member_id])))
+            rooms.append((member_id, size - len(places[member_id])))
     free = [
         (topic_id, index)
         for topic_id in sorted(topics)
@@ -73,9 +65,9 @@ def _assign_by_quota(members: Mapping[str, MemberSpec], counts: Mapping[bytes, i
         if (topic_id, index) not in claimed
     ]
     start = 0
-    for room in rooms:
-        places[room.member_id] += free[start : start + room.lacks]
-        start += room.lacks
+    for member_id, lacks in rooms:
+        places[member_id] += free[start : start + lacks]
+        start += lacks
     return {member_id: _target(found) for member_id, found in places.items()}
 
 
