@@ -120,29 +120,6 @@ def coordinating(cluster: Any) -> int:
     return int(cluster.leader(TopicPartition("__consumer_offsets", partition_for(GROUP, 5))).node.node_id)
 
 
-def test_stable_group_survives_successive_coordinator_failures(group_client: Any) -> None:
-    one = group_client()
-    seen = set()
-    for offset in range(1, 6):
-        assert one.commit(offset) == 0
-        dead = coordinating(one.cluster)
-        seen.add(dead)
-        one.cluster.kill(dead, noticed_after_s=0)
-        assert one.heartbeat() == 0
-        assert one.offset() == (0, offset)
-        assert one.coordinator().ask(one.syncing()).assignment == b"plan"
-        one.cluster.start(dead)
-    assert len(seen) > 1
-
-
-def test_member_survives_a_coordinator_outage_longer_than_its_session(group_client: Any) -> None:
-    """The session timeout restarts at the new coordinator."""
-    one = group_client(broker_session_timeout_ms=60_000)
-    one.cluster.kill(coordinating(one.cluster))
-    one.cluster.advance(one.cluster.schedule.now + 61)
-    assert one.heartbeat() == 0
-
-
 def test_parked_requests_fail_when_the_coordinator_moves(group_client: Any) -> None:
     one = group_client()
     client = one.coordinator()

@@ -12,7 +12,7 @@ import pytest
 from thinconsumer import BrokerResponseError, Consumer, TopicPartition
 from thinconsumer.testing import MemoryCluster
 from thinconsumer_testing.broker.group.consumer.group import ConsumerGroup
-from thinconsumer_testing.broker.group.consumer.states import ConsumerGroupState
+from thinconsumer_testing.broker.group.group import ClassicGroup
 
 pytestmark = pytest.mark.once  # simulated clusters come out the same on each interpreter
 
@@ -33,7 +33,6 @@ class World:
         self.cluster = MemoryCluster(nodes, {"t": partitions}, **settings)
         self.partitions = partitions
         self.consumers: list[Consumer[Any, Any]] = []
-        self.dead: list[Consumer[Any, Any]] = []
         self.made = 0
         self.read: Counter[bytes] = Counter()
         self.written: list[bytes] = []
@@ -59,33 +58,16 @@ class World:
                 for records in consumer.poll(50).values():
                     self.read.update(bytes(record.value) for record in records)
 
-    def remove(self, consumer: Consumer[Any, Any], *, crash: bool = False) -> None:
+    def remove(self, consumer: Consumer[Any, Any]) -> None:
         self.consumers.remove(consumer)
-        if crash:
-            self.dead.append(consumer)
-        else:
-            consumer.close()
-
-    def shards(self) -> Iterator[Any]:
-        """Yield the coordinators of all partitions of ``__consumer_offsets``."""
-        for node in self.cluster.nodes.values():
-            yield from node.group_coordinator.shards.values()
+        consumer.close()
 
     @property
-    def group(self) -> ConsumerGroup:
+    def group(self) -> ClassicGroup | ConsumerGroup:
         """The group at its present coordinator."""
-        (found,) = [shard.latest.consumer_group(GROUP) for shard in self.shards() if GROUP in shard.latest.groups]
-        assert found is not None
+        shards = (shard for node in self.cluster.nodes.values() for shard in node.group_coordinator.shards.values())
+        (found,) = [shard.latest.groups[GROUP] for shard in shards if GROUP in shard.latest.groups]
         return found
-
-    @property
-    def coordinator(self) -> int:
-        return next(
-            number
-            for number, node in self.cluster.nodes.items()
-            for shard in node.group_coordinator.shards.values()
-            if GROUP in shard.latest.groups
-        )
 
     def sizes(self) -> list[int]:
         """Return how many partitions each consumer owns; together they own each partition once."""
@@ -105,98 +87,9 @@ def new_cluster_of() -> Iterator[Any]:
 
     yield make
     for one in made:
-        for consumer in (*one.consumers, *one.dead):
+        for consumer in one.consumers:
             consumer.close(timeout_ms=0)
         assert one.cluster.bugs == []
-
-
-def test_members_come_and_go_and_every_record_is_read_once(new_cluster_of: Any) -> None:
-    world = new_cluster_of()
-    first, second = world.consumer(), world.consumer()
-    world.run(3)
-    assert world.sizes() == [2, 2]
-    third = world.consumer()
-    world.run(3)
-    assert world.sizes() == [1, 1, 2]
-    world.remove(first)
-    world.run(3)
-    assert world.sizes() == [2, 2]
-    world.remove(second)
-    world.run(3)
-    assert third.assignment() == {TopicPartition("t", n) for n in range(4)}
-    world.run(0.2)
-    assert set(world.read.values()) == {1}
-    assert len(world.read) >= len(world.written) - 4
-
-
-def test_the_partitions_of_a_dead_member_move_after_its_session(new_cluster_of: Any) -> None:
-    world = new_cluster_of()
-    world.consumer()
-    dead = world.consumer()
-    world.run(3)
-    world.remove(dead, crash=True)
-    world.run(5)
-    assert len(world.group.members) == 2
-    world.run(3)
-    assert len(world.group.members) == 1
-    assert world.sizes() == [4]
-    assert len(world.read) >= len(world.written) - 4
-
-
-def test_members_stay_while_their_coordinator_moves(new_cluster_of: Any) -> None:
-    world = new_cluster_of(3)
-    for _ in range(3):
-        world.consumer()
-    world.run(4)
-    epoch, killed = world.group.epoch, world.coordinator
-    world.cluster.kill(killed)
-    world.run(8)
-    assert world.coordinator != killed
-    assert (world.group.epoch, world.group.state) == (epoch, ConsumerGroupState.STABLE)
-    assert world.sizes() == [1, 1, 2]
-    world.cluster.start(killed)
-    world.consumer()
-    world.run(8)
-    assert world.sizes() == [1, 1, 1, 1]
-    assert len(world.read) >= len(world.written) - 8
-
-
-def test_a_static_member_restarts_without_a_rebalance(new_cluster_of: Any) -> None:
-    world = new_cluster_of()
-    world.consumer()
-    static = world.consumer(group_instance_id="one")
-    world.run(3)
-    epoch, before = world.group.epoch, static.assignment()
-    world.remove(static)
-    world.run(1)
-    back = world.consumer(group_instance_id="one")
-    world.run(2)
-    assert (world.group.epoch, back.assignment()) == (epoch, before)
-    assert set(world.read.values()) == {1}
-
-
-def test_new_partitions_are_assigned(new_cluster_of: Any) -> None:
-    world = new_cluster_of(1, 2, metadata_lag_s=0.0)
-    world.consumer(metadata_max_age_ms=1_000)
-    world.consumer(metadata_max_age_ms=1_000)
-    world.run(2)
-    world.cluster.expand("t", 5)
-    world.partitions = 5
-    world.run(4)
-    assert world.sizes() == [2, 3]
-
-
-def test_offsets_are_committed_with_the_members_epoch(new_cluster_of: Any) -> None:
-    world = new_cluster_of()
-    consumer = world.consumer(enable_auto_commit=False)
-    world.run(2)
-    consumer.commit()
-    world.consumer()
-    consumer.poll(0)
-    consumer.commit()
-    world.run(2)
-    consumer.commit()
-    assert world.sizes() == [2, 2]
 
 
 def classic_options(strategy: str) -> dict[str, Any]:
@@ -224,7 +117,7 @@ def test_a_group_moves_to_the_other_protocol_and_back_one_member_at_a_time(new_c
             world.remove(world.consumers[0])
             world.run(4)
             assert world.sizes() == [2, 2]
-    assert not any(GROUP in shard.latest.groups and shard.latest.consumer_group(GROUP) for shard in world.shards())
+    assert isinstance(world.group, ClassicGroup)
     world.run(0.2)
     assert set(world.read.values()) == {1}
     assert len(world.read) >= len(world.written) - 4
@@ -247,7 +140,8 @@ def test_a_group_of_static_members_moves_both_ways_after_its_leader_has_restarte
     for name in ("one", "two"):
         world.consumer(group_instance_id=name, **classic)
     world.run(4)
-    (group,) = [shard.latest.groups[GROUP] for shard in world.shards() if GROUP in shard.latest.groups]
+    group = world.group
+    assert isinstance(group, ClassicGroup)
     generation = group.generation
     for name in ("one", "two"):
         restart(world, name, **classic)
@@ -256,8 +150,7 @@ def test_a_group_of_static_members_moves_both_ways_after_its_leader_has_restarte
         for name in ("one", "two"):
             restart(world, name, **options)
             assert world.sizes() == [2, 2]
-        moved = [shard.latest.consumer_group(GROUP) for shard in world.shards() if GROUP in shard.latest.groups]
-        assert [one is not None for one in moved] == [is_consumer_group]
+        assert isinstance(world.group, ConsumerGroup) is is_consumer_group
     world.run(0.2)
     assert set(world.read.values()) == {1}
     assert len(world.read) >= len(world.written) - 4
@@ -309,9 +202,7 @@ def test_a_member_whose_group_has_become_a_classic_one_joins_again(new_cluster_o
     assert world.sizes() == [2, 2]
     world.consumers.remove(asleep)
     world.run(10)
-    assert world.sizes() == [4] and not any(
-        shard.latest.consumer_group(GROUP) for shard in world.shards() if GROUP in shard.latest.groups
-    )
+    assert world.sizes() == [4] and isinstance(world.group, ClassicGroup)
     world.consumers.append(asleep)
     world.run(6)
     assert world.sizes() == [2, 2] and world.group.members and classic.assignment()
