@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from thinconsumer.agenda import Agenda
 from thinconsumer.config import ConsumerConfig
 from thinconsumer.connection.request import ANY_NODE, Answer, Request
 from thinconsumer.errors import KafkaConnectionError, KafkaError, TopicAuthorizationFailedError
@@ -69,14 +70,31 @@ class World:
     now: float = 100.0
 
     def __post_init__(self) -> None:
-        self.metadata = Metadata(ConsumerConfig.from_options(**self.options), random.Random(1))
+        self.agenda = Agenda()
+        self.metadata = Metadata(ConsumerConfig.from_options(**self.options), random.Random(1), self.agenda)
+        self.unread: list[Request] = []  #: Requests that :meth:`wait` has found.
 
     def step(self) -> list[Request]:
-        return self.metadata.step(self.now)
+        self.agenda.take(self.now)
+        found, self.unread = self.unread + self.metadata.step(self.now), []
+        return found
+
+    def wait(self) -> float:
+        """Step when the agenda says so, until a request is due; return the seconds until then, NEVER if none is."""
+        start = self.now
+        while not self.unread:
+            self.unread = self.step()
+            at = self.agenda.next()
+            if not self.unread and at == NEVER:
+                self.now = start
+                return NEVER
+            if not self.unread:
+                self.now = max(self.now, at)
+        return self.now - start
 
     def ask(self) -> Request:
         """Let time pass until exactly one request is due, and return it."""
-        self.now = max(self.now, self.metadata.wake_at(self.now))
+        self.wait()
         [request] = self.step()
         return request
 
@@ -106,17 +124,17 @@ def names(request: Request, version: int = 12) -> list[str | None] | None:
 
 def test_without_wanted_topics_no_request_is_sent(world):
     world.metadata.request_update("why not")
-    assert world.step() == [] and world.metadata.wake_at(world.now) == NEVER
+    assert world.step() == [] and world.wait() == NEVER
 
 
 def test_wanted_topics_are_asked_for_at_once_by_name_and_never_created(world):
     world.metadata.want(["b", "a"])
-    assert world.metadata.wake_at(world.now) == world.now
+    assert world.wait() == 0
     [request] = world.step()
     assert names(request) == ["a", "b"]
     assert request.build(12).allow_auto_topic_creation is False
     assert request.deadline == world.now + 30.0
-    assert world.step() == [] and world.metadata.wake_at(world.now) == NEVER, "one refresh is under way"
+    assert world.step() == [] and world.wait() == NEVER, "one refresh is under way"
 
 
 @pytest.mark.parametrize("version", range(MetadataRequest.VERSIONS[0], MetadataRequest.VERSIONS[1] + 1))
@@ -154,10 +172,9 @@ def test_the_message_asks_for_what_is_wanted_when_it_is_written(world):
 
 def test_known_metadata_is_asked_for_again_when_it_is_old(world):
     world.know(topic())
-    assert world.metadata.wake_at(world.now) == world.now + 300.0
     world.now += 299.9
     assert world.step() == []
-    world.now += 0.1
+    assert world.wait() == pytest.approx(0.1)
     assert len(world.step()) == 1
 
 
@@ -167,9 +184,7 @@ def test_an_update_asked_for_follows_the_last_one_after_a_pause(world):
     for _ in range(5):
         world.metadata.request_update("NOT_LEADER")
     assert world.step() == []
-    at = world.metadata.wake_at(world.now)
-    assert world.now + 0.08 <= at <= world.now + 0.12
-    world.now = at
+    assert 0.08 <= world.wait() <= 0.12
     assert len(world.step()) == 1
 
 
@@ -180,7 +195,7 @@ def test_an_update_asked_for_while_one_is_under_way_is_not_lost(world):
     first = world.ask()
     world.metadata.request_update("second")
     world.answer(response(topic()), request=first)
-    assert world.metadata.wake_at(world.now) < world.now + 1
+    assert world.wait() < 1
     world.ask()
 
 
@@ -190,7 +205,7 @@ def test_a_topic_wanted_while_a_refresh_is_under_way_is_asked_for_next(world):
     message = answer(request, response(topic("a")))
     world.metadata.want(["a", "b"])
     world.metadata.handle(message, world.now)
-    assert world.metadata.wake_at(world.now) < world.now + 1
+    assert world.wait() < 1
     assert names(world.ask()) == ["a", "b"]
 
 
@@ -199,9 +214,10 @@ def test_a_new_topic_does_not_wait_for_the_backoff_of_an_old_trouble(world):
     world.metadata.want(["gone"])
     for _ in range(8):
         world.answer(response(topic("gone", error_code=Code.UNKNOWN_TOPIC_OR_PARTITION)))
-    assert world.metadata.wake_at(world.now) > world.now + 0.5
+    world.now += 0.5
+    assert world.step() == []
     world.metadata.want(["gone", "new"])
-    assert world.metadata.wake_at(world.now) == world.now
+    assert world.wait() == 0
 
 
 # -- backoff
@@ -226,12 +242,12 @@ def test_while_something_is_missing_it_is_asked_for_ever_more_slowly(trouble):
     waits = []
     for _ in range(8):
         world.answer(TROUBLE[trouble]())
-        waits.append(world.metadata.wake_at(world.now) - world.now)
+        waits.append(world.wait())
     assert 0.08 <= waits[0] <= 0.12
     assert waits[1] > waits[0] and waits[2] > waits[1]
     assert all(0.8 <= wait <= 1.0 for wait in waits[4:])
     world.answer(response(topic()))
-    assert world.metadata.wake_at(world.now) == world.now + 300.0, "all is well again"
+    assert world.wait() == pytest.approx(300.0), "all is well again"
 
 
 def test_answers_that_tell_nothing_new_are_asked_for_ever_more_slowly(world):
@@ -240,13 +256,13 @@ def test_answers_that_tell_nothing_new_are_asked_for_ever_more_slowly(world):
     waits = []
     for _ in range(8):
         world.metadata.request_update("no leader known for t-99")
-        waits.append(world.metadata.wake_at(world.now) - world.now)
+        waits.append(world.wait())
         world.answer(response(topic()))
     assert max(waits) <= 1.0 and min(waits[5:]) >= 0.8
     world.metadata.request_update("x")
     world.answer(response(topic(leaders={0: (2, 6)})))
     world.metadata.request_update("x")
-    assert world.metadata.wake_at(world.now) - world.now <= 0.12, "news: the cluster is moving, ask soon again"
+    assert world.wait() <= 0.12, "news: the cluster is moving, ask soon again"
 
 
 def test_a_quiet_night_does_not_slow_down_the_first_failover(world):
@@ -258,7 +274,7 @@ def test_a_quiet_night_does_not_slow_down_the_first_failover(world):
     world.metadata.request_update("NOT_LEADER")
     world.answer(response(topic()))
     world.metadata.request_update("NOT_LEADER")
-    assert world.metadata.wake_at(world.now) - world.now <= 0.12
+    assert world.wait() <= 0.12
 
 
 # -- which responses are accepted
@@ -422,14 +438,14 @@ def test_an_error_of_before_is_not_held_against_a_topic_wanted_again(world):
     world.know(topic("other"))
     world.metadata.want(["other", "t"])
     assert world.metadata.topics["t"].error is None
-    assert world.metadata.wake_at(world.now) == world.now, "and ask at once: nothing is known of it"
+    assert world.wait() == 0, "and ask at once: nothing is known of it"
 
 
 def test_errors_of_topics_nobody_wants_are_forgotten(world):
     world.know(topic(error_code=Code.TOPIC_AUTHORIZATION_FAILED))
     world.metadata.want([])
     assert "t" not in world.metadata.topics
-    assert world.metadata.wake_at(world.now) == NEVER
+    assert world.wait() == NEVER
 
 
 # -- the answer as a whole
@@ -441,7 +457,7 @@ def test_rebootstrap_required_is_passed_on_and_the_answer_not_believed(world):
     world.answer(response(nodes=(7,), error_code=Code.REBOOTSTRAP_REQUIRED), version=13)
     assert world.metadata.rebootstrap_reason is not None
     assert set(world.metadata.nodes) == {1, 2, 3}
-    assert world.metadata.wake_at(world.now) <= world.now + 0.12
+    assert world.wait() <= 0.12
 
 
 @pytest.mark.parametrize("strategy", ["rebootstrap", "none"])
@@ -497,12 +513,12 @@ def test_a_hint_that_is_old_or_leads_nowhere_changes_nothing(world, tp, node, le
 
 def test_an_inquiry_past_the_cache_for_one_topic(world):
     call = world.metadata.inquire(["t"], "partitions_for_topic('t')")
-    assert world.metadata.wake_at(world.now) == world.now
+    assert world.wait() == 0
     [request] = world.step()
     assert names(request) == ["t"] and world.step() == []
     world.answer(response(topic(leaders={0: (1, 5), 1: (1, 5)})), request=request)
     assert set(call.result()["t"].partitions) == {0, 1}
-    assert world.step() == [] and world.metadata.wake_at(world.now) == NEVER
+    assert world.step() == [] and world.wait() == NEVER
 
 
 def test_an_unknown_topic_is_absent_from_the_result(world):
@@ -528,7 +544,7 @@ def test_a_passing_error_is_tried_again_and_remembered_for_the_timeout(world, tr
     for _ in range(4):
         world.answer(KafkaConnectionError("lost") if trouble is None else response(topic(error_code=trouble)))
         assert not call.done and call.last_error is not None
-        waits.append(world.metadata.wake_at(world.now) - world.now)
+        waits.append(world.wait())
     assert waits == sorted(waits) and waits[0] >= 0.08 and waits[-1] > 0.5
     world.answer(response(topic()))
     assert set(call.result()) == {"t"}
@@ -536,13 +552,13 @@ def test_a_passing_error_is_tried_again_and_remembered_for_the_timeout(world, tr
 
 def test_an_abandoned_inquiry_is_dropped_and_does_no_harm_while_it_is_under_way(world):
     world.metadata.inquire(["t"], "x").abandoned = True
-    assert world.metadata.wake_at(world.now) == NEVER and world.step() == []
+    assert world.wait() == NEVER and world.step() == []
     call = world.metadata.inquire(["t"], "x")
     request = world.ask()
     call.abandoned = True
     world.step()
     world.answer(KafkaConnectionError("lost"), request=request)
-    assert world.step() == [] and world.metadata.wake_at(world.now) == NEVER
+    assert world.step() == [] and world.wait() == NEVER
 
 
 def test_inquiries_do_not_wait_for_each_other_nor_for_the_refresh(world):
@@ -564,8 +580,7 @@ def test_what_an_inquiry_learns_counts_for_all(world):
 
 @settings(deadline=None, max_examples=60)
 @given(data=st.data(), backoff=st.sampled_from([0, 1, 100]))
-def test_whatever_happens_waking_up_always_has_a_reason(data, backoff):
-    """A step at the time of ``wake_at``, without other events, returns a request or a later ``wake_at``."""
+def test_whatever_happens_the_agenda_says_when_a_request_is_due(data, backoff):
     world = World({"retry_backoff_ms": backoff})
     metadata = world.metadata
     out: list[Request] = []
@@ -582,12 +597,8 @@ def test_whatever_happens_waking_up_always_has_a_reason(data, backoff):
         elif event == "answer" and out:
             request = out.pop(data.draw(st.integers(0, len(out) - 1)))
             metadata.handle(answer(request, data.draw(st.sampled_from(replies))()), world.now)
-        at = metadata.wake_at(world.now)
-        assert at >= world.now
-        if at < NEVER:
-            world.now = at
-            requests = metadata.step(world.now)
-            assert requests, "woken up for nothing"
-            out += requests
+        elif not world.agenda.is_due(world.now):
+            assert metadata.step(world.now) == [], "due, and the agenda does not say so"
+        if world.wait() < NEVER:
+            out += world.step()
             assert sum(r.context is None for r in out) <= 1, "two refreshes at once"
-        assert metadata.wake_at(world.now) > world.now

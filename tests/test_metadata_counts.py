@@ -4,6 +4,7 @@ import random
 
 import pytest
 
+from thinconsumer.agenda import Agenda
 from thinconsumer.config import ConsumerConfig
 from thinconsumer.connection.request import Answer
 from thinconsumer.metadata import Metadata
@@ -34,7 +35,7 @@ def topic(epochs=(5,), counts=(-1, -1), changes=-1, topic_id=ID_A):
 
 @pytest.fixture
 def metadata():
-    metadata = Metadata(ConsumerConfig.from_options(), random.Random(1))
+    metadata = Metadata(ConsumerConfig.from_options(), random.Random(1), Agenda())
     metadata.want({"t"})
     return metadata
 

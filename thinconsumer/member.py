@@ -10,6 +10,7 @@ from abc import abstractmethod
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
+from .agenda import Agenda
 from .assignors import GroupMetadata
 from .client import BaseClient, Engine, Shell, UserCallback, to_seconds
 from .config.client_options import ClientOptions, shared
@@ -98,7 +99,8 @@ class GroupMember(BaseClient):
         if settings.group_id is None:
             raise KafkaConfigurationError("group_id is missing: a member needs a group")
         driver = driver if driver is not None else open_driver(settings)
-        metadata = Metadata(settings, driver.random)
+        agenda = Agenda()
+        metadata = Metadata(settings, driver.random, agenda)
         self.settings = settings
         self.protocols = tuple(protocols)
         self._coordinator = Coordinator(
@@ -111,7 +113,7 @@ class GroupMember(BaseClient):
         identity = Identity(settings.group_id, group_instance_id=settings.group_instance_id)
         self._role = _Role(self, protocol_type, frozenset(cooperative_protocols), settings.session_timeout_ms / 1000)
         self._member = ClassicMember(settings, identity, self._role, self._coordinator, driver.random)
-        engine = Engine(settings, driver.random, metadata, (self._coordinator, self._member), driver.wall_time)
+        engine = Engine(settings, driver.random, metadata, (self._coordinator, self._member), driver.wall_time, agenda)
         self._member.drop_connection = engine.drop
         self._shell = Shell("member", engine, driver, attend=self._member.called, next_callback=self._next_callback)
         self._member.subscribe("the member starts")

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection, Iterable, Iterator
 
+from .agenda import NEVER, Agenda
 from .calls import Call
 from .config import CommonOptions
 from .connection.request import ANY_NODE, Answer, Request
@@ -17,7 +18,7 @@ from .errors import BrokerResponseError, KafkaError, TopicAuthorizationFailedErr
 from .failures import GRACE, Action, OutageLog, Scope, rule
 from .lazy_dataclass import dataclass
 from .linear_hashing import PartitionCounts
-from .timers import NEVER, Backoff, Random, Retry
+from .timers import Backoff, Random, Retry
 from .topic_metadata import TopicMetadata, comparable, partition_info
 from .types import ClusterView, Node, PartitionInfo, TopicPartition
 from .wire import ZERO_UUID, Message
@@ -48,18 +49,20 @@ class Metadata:
 
     asker = ASKER
 
-    def __init__(self, settings: CommonOptions, random: Random) -> None:
+    def __init__(self, settings: CommonOptions, random: Random, agenda: Agenda) -> None:
         self._settings = settings
         self._random = random
+        self._agenda = agenda
         self._backoff = Backoff.from_settings(settings)
-        self._retry = Retry(self._backoff, random)
+        self._retry = Retry(self._backoff, random, agenda)
         self._wanted: frozenset[str] = frozenset()
         self._everything = False
         self._listing = False  #: Whether the refresh in flight requests all topics.
         self.has_listed = False  #: Whether a list of all topics was received; topics first seen later are new.
         self.refresh_reason: str | None = None  #: Why a refresh is requested; None if it is not.
         self._demanded = False  #: Whether the refresh in flight was requested, and not just due by metadata_max_age_ms.
-        self._expires_at = -NEVER
+        self._expiry = agenda.alarm(ASKER)  #: ``metadata_max_age_ms`` after the last refresh.
+        self._expiry.set(-NEVER)
         self._failing_since: float | None = None
         #: The error of the last refresh, if it failed with an error that is not retriable; else None.
         self.refresh_error: KafkaError | None = None
@@ -169,12 +172,14 @@ class Metadata:
         if any(name not in self.topics or not self.topics[name].partitions for name in wanted - self._wanted):
             self._demand("topics not known yet")
         self._wanted = wanted
+        self._agenda.touch(ASKER)
 
     def request_update(self, why: str) -> None:
         """Refresh as soon as the backoff ends; ``why`` is logged."""
         if self.refresh_reason is None:
             log.debug("metadata refresh requested: %s", why)
             self.refresh_reason = why
+            self._agenda.touch(ASKER)
 
     def refresh_from_now(self, why: str) -> int:
         """Request a refresh, and return its number: :attr:`refreshed` reaches it when what is known is newer than now.
@@ -187,8 +192,7 @@ class Metadata:
     def inquire(self, topics: Iterable[str] | None, what: str) -> Call[dict[str, TopicMetadata]]:
         """Request these topics (``None``: all) for a user's call; the result omits topics that do not exist."""
         call: Call[dict[str, TopicMetadata]] = Call(what)
-        names = None if topics is None else tuple(topics)
-        self._inquiries.append(Inquiry(names, call, Retry(self._backoff, self._random)))
+        self._inquire(Inquiry(None if topics is None else tuple(topics), call, self._new_retry()))
         return call
 
     def look_up_ids(self, ids: Iterable[bytes]) -> Call[dict[str, TopicMetadata]]:
@@ -197,9 +201,15 @@ class Metadata:
         One request names topics either by id or by name: a broker ignores the names in a request that has ids.
         """
         call: Call[dict[str, TopicMetadata]] = Call("looking up topic ids")
-        retry = Retry(self._backoff, self._random)
-        self._inquiries.append(Inquiry((), call, retry, tuple(sorted(ids))))
+        self._inquire(Inquiry((), call, self._new_retry(), tuple(sorted(ids))))
         return call
+
+    def _inquire(self, inquiry: Inquiry) -> None:
+        self._inquiries.append(inquiry)
+        self._agenda.touch(ASKER)
+
+    def _new_retry(self) -> Retry:
+        return Retry(self._backoff, self._random, self._agenda)
 
     def learn_node(self, node: Node) -> None:
         """Add a node from another API's response: a coordinator may have joined after the last Metadata response."""
@@ -254,12 +264,12 @@ class Metadata:
 
     def restart(self, now: float) -> None:
         """Drop the requests in flight, since their connections are closed. The cache stays until it is refreshed."""
-        self._retry = Retry(self._backoff, self._random)
+        self._retry = self._new_retry()
         self._inquiries = []
         self._wanted = frozenset()
         self._everything = False
         self.refresh_reason = None
-        self._expires_at = -NEVER
+        self._expiry.set(-NEVER)
         self.version += 1
 
     def step(self, now: float) -> list[Request]:
@@ -277,16 +287,6 @@ class Metadata:
                 inquiry.retry.sent()
                 requests.append(self._request(inquiry.topics, now, inquiry))
         return requests
-
-    def wake_at(self, now: float) -> float:
-        """Return when :meth:`step` is due even if no response arrives."""
-        due = NEVER
-        if not self._retry.in_flight and (self._wanted or self._everything):
-            due = self._retry.not_before if self.refresh_reason else max(self._expires_at, self._retry.not_before)
-        for inquiry in self._inquiries:
-            if not inquiry.call.over:
-                due = min(due, inquiry.retry.wake_at())
-        return max(now, due)
 
     def handle(self, answer: Answer, now: float) -> None:
         """Handle the response to a request made by :meth:`step`."""
@@ -343,11 +343,12 @@ class Metadata:
         if not self._retry.in_flight:
             self._retry.succeeded()
         self.refresh_reason = self.refresh_reason or why
+        self._agenda.touch(ASKER)
 
     def _refresh_due(self, now: float) -> bool:
         if not (self._wanted or self._everything) or not self._retry.may_send(now):
             return False
-        return self.refresh_reason is not None or now >= self._expires_at
+        return self.refresh_reason is not None or self._expiry.is_over(now)
 
     def _request(self, topics: Iterable[str] | None, now: float, inquiry: Inquiry | None) -> Request:
         create = inquiry is None and self._settings.allow_auto_create_topics
@@ -371,7 +372,7 @@ class Metadata:
         return Request(ASKER, MetadataRequest, ANY_NODE, build, deadline, inquiry, lowest)
 
     def _after_refresh(self, changed: bool, now: float) -> None:
-        self._expires_at = now + self._settings.metadata_max_age_ms / 1000
+        self._expiry.set(now + self._settings.metadata_max_age_ms / 1000)
         incomplete = [name for name in sorted(self._wanted) if self._incomplete(name)]
         self._note_incomplete(incomplete, now)
         if incomplete:
@@ -386,7 +387,7 @@ class Metadata:
         attempts = self._retry.attempts + 1 if self._demanded and not changed else 0
         self._retry.succeeded()
         self._retry.attempts = attempts
-        self._retry.not_before = now + self._backoff.delay(max(1, attempts), self._random)
+        self._retry.pause.set(now + self._backoff.delay(max(1, attempts), self._random))
 
     def _note_failure(self, error: KafkaError | None, now: float, *, is_refresh: bool) -> None:
         """Log a request that a broker rejects with an error code; connections log their own failures."""

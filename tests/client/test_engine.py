@@ -2,6 +2,7 @@
 
 import pytest
 
+from thinconsumer.agenda import Agenda
 from thinconsumer.client import Engine
 from thinconsumer.client.engine import ROUNDS_MAX
 from thinconsumer.config import ClientOptions
@@ -49,6 +50,12 @@ def _versions():
     return ApiVersionsRequest(client_software_name="test", client_software_version="1")
 
 
+def new_engine(options, driver, *managers):
+    agenda = Agenda()
+    metadata = Metadata(options, driver.random, agenda)
+    return Engine(options, driver.random, metadata, managers, driver.wall_time, agenda)
+
+
 @pytest.fixture
 def made():
     """Return (cluster, driver, engine, two managers)."""
@@ -56,7 +63,7 @@ def made():
     options = ClientOptions.from_options(bootstrap_servers=cluster.bootstrap_servers)
     driver = cluster.driver()
     one, two = Asks("one"), Asks("two")
-    engine = Engine(options, driver.random, Metadata(options, driver.random), (one, two), driver.wall_time)
+    engine = new_engine(options, driver, one, two)
     return cluster, driver, engine, one, two
 
 
@@ -343,7 +350,7 @@ def fetching_token():
     )
     driver = MemoryCluster(1, {"t": 1}).driver()
     asks = Asks()
-    return driver, Engine(options, driver.random, Metadata(options, driver.random), (asks,), driver.wall_time), asks
+    return driver, new_engine(options, driver, asks), asks
 
 
 def test_a_fetch_of_a_token_is_due_at_its_time_though_only_another_manager_was_touched(fetching_token):

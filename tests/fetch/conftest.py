@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from thinconsumer.agenda import Agenda
 from thinconsumer.config import ConsumerConfig
 from thinconsumer.connection.request import ANY_NODE, Answer, Request
 from thinconsumer.errors import KafkaError
@@ -87,7 +88,7 @@ class World:
         self.now = 1000.0
         self.wall_time = 1_700_000_000.0
         self.partitions = Partitions()
-        self.metadata = Metadata(config, self.random)
+        self.metadata = Metadata(config, self.random, Agenda())
         self.buffer = Buffer()
         self.lookups = OffsetLookups(config, self.metadata, self.random)
         self.resets = Resets(config, self.partitions, self.metadata, self.lookups)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from thinconsumer.agenda import Agenda
 from thinconsumer.calls import Call
 from thinconsumer.config import ConsumerConfig
 from thinconsumer.connection.request import ANY_NODE, Answer, Request
@@ -95,7 +96,7 @@ class World:
         self.config = ConsumerConfig.from_options(group_id=GROUP, **options)
         self.random = random.Random(7)
         self.now = 1000.0
-        self.metadata = Metadata(self.config, self.random)
+        self.metadata = Metadata(self.config, self.random, Agenda())
         self.partitions = Partitions()
         self.coordinator = Coordinator(self.config, GROUP, self.metadata, self.random)
         self.membership = StrawMembership()

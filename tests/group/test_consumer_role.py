@@ -5,6 +5,7 @@ import random
 
 import pytest
 
+from thinconsumer.agenda import Agenda
 from thinconsumer.assignors import Assignment, PartitionAssignor, RebalanceProtocol
 from thinconsumer.assignors.registry import create
 from thinconsumer.calls import Call
@@ -64,7 +65,7 @@ class World:
 
     def __init__(self, *strategy, topics=("t",), **options):
         self.config = ConsumerConfig.from_options(group_id="g", **options)
-        self.metadata = Metadata(self.config, random.Random(1))
+        self.metadata = Metadata(self.config, random.Random(1), Agenda())
         self.partitions = Partitions()
         self.subscription = UserSubscription()
         self.heard = []

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from thinconsumer.agenda import Agenda
 from thinconsumer.config import ConsumerConfig
 from thinconsumer.connection.request import ANY_NODE, Answer
 from thinconsumer.consumer import Consumer
@@ -43,7 +44,7 @@ class World:
 
     def __init__(self, *node_ids, seed=1):
         draws = random.Random(seed)
-        self.metadata = Metadata(ConsumerConfig(), draws)
+        self.metadata = Metadata(ConsumerConfig(), draws, Agenda())
         self.metadata.nodes = {n: Node(n, f"b{n}", 9092, f"r{n}") for n in node_ids or (1, 2, 3)}
         self.coordinator = Coordinator(ConsumerConfig(), "g", self.metadata, draws)
         self.now = 100.0

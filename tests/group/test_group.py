@@ -5,6 +5,7 @@ import random
 
 import pytest
 
+from thinconsumer.agenda import Agenda
 from thinconsumer.assignors.registry import create
 from thinconsumer.config import ConsumerConfig
 from thinconsumer.connection.negotiate import choose_version
@@ -32,7 +33,7 @@ def make():
     def make(**options):
         config = ConsumerConfig.from_options(group_id="g", **options)
         lot = random.Random(1)
-        return Group(config, create(["range"]), Partitions(), Metadata(config, lot), lot)
+        return Group(config, create(["range"]), Partitions(), Metadata(config, lot, Agenda()), lot)
 
     return make
 

@@ -5,6 +5,7 @@ import re
 
 import pytest
 
+from thinconsumer.agenda import Agenda
 from thinconsumer.config import ConsumerConfig
 from thinconsumer.errors import IllegalArgumentError, IllegalStateError
 from thinconsumer.group.listener import RebalanceListener
@@ -163,7 +164,7 @@ def test_topics_and_a_pattern_for_the_broker_exclude_each_other():
 
 
 def test_a_pattern_is_matched_again_when_a_topic_appears():
-    metadata, subscription = Metadata(ConsumerConfig(), random.Random(1)), UserSubscription()
+    metadata, subscription = Metadata(ConsumerConfig(), random.Random(1), Agenda()), UserSubscription()
     topics = SubscribedTopics(subscription, metadata, internal=False)
     subscription.subscribe((), "a.*", None)
     assert topics.names() == frozenset()

@@ -4,6 +4,7 @@ import random
 
 import pytest
 
+from thinconsumer.agenda import Agenda
 from thinconsumer.calls import Call
 from thinconsumer.config import ConsumerConfig
 from thinconsumer.connection.request import Answer
@@ -34,7 +35,7 @@ class Group:
     """The parts of a group that positions depend on; also its subscription and its committed offsets."""
 
     def __init__(self, config, source):
-        self.coordinator = Coordinator(config, "g", Metadata(config, source), source)
+        self.coordinator = Coordinator(config, "g", Metadata(config, source, Agenda()), source)
         self.coordinator._found(Node(1, "b1", 9092), 0.0)
         self.subscription = self
         self.committed = self

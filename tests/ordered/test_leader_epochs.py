@@ -4,6 +4,7 @@ import random
 
 import pytest
 
+from thinconsumer.agenda import Agenda
 from thinconsumer.config import ConsumerConfig
 from thinconsumer.connection.request import ANY_NODE, Answer
 from thinconsumer.errors import KafkaError, TopicAuthorizationFailedError
@@ -26,7 +27,7 @@ ID = b"t" * 16
 class World:
     def __init__(self):
         config = ConsumerConfig.from_options(group_id="g")
-        self.metadata = Metadata(config, random.Random(1))
+        self.metadata = Metadata(config, random.Random(1), Agenda())
         self.epochs = LeaderEpochRequests("ordered", config, self.metadata, random.Random(1))
         self.topic = GatedTopic("t", Shape(ID, PartitionCounts(1, 3), frozenset(range(3)), 4))
         self.now = 10.0

@@ -4,6 +4,7 @@ import random
 
 import pytest
 
+from thinconsumer.agenda import Agenda
 from thinconsumer.config import ConsumerConfig
 from thinconsumer.connection.request import Answer
 from thinconsumer.errors import KafkaError
@@ -31,7 +32,7 @@ class Group:
     def __init__(self, **options):
         config = ConsumerConfig.from_options(group_id="g", heartbeat_interval_ms=3000, **options)
         source = random.Random(7)
-        self.coordinator = Coordinator(config, "g", Metadata(config, source), source)
+        self.coordinator = Coordinator(config, "g", Metadata(config, source, Agenda()), source)
         self.coordinator._found(Node(1, "b1", 9092), 0.0)
         self.member = CommitIdentity(Identity("g", 4, "m"), is_subscribed=True)
         self.exchange = PositionExchange("ordered", config, self.coordinator, source, lambda: self.member, lambda: 3.0)

@@ -4,6 +4,7 @@ import random
 
 import pytest
 
+from thinconsumer.agenda import Agenda
 from thinconsumer.config import ConsumerConfig
 from thinconsumer.connection.request import Answer
 from thinconsumer.metadata import Metadata, TopicMetadata
@@ -23,7 +24,7 @@ PARENT = Requirement(0, 5)
 class World:
     def __init__(self):
         config = ConsumerConfig.from_options(group_id="g")
-        self.metadata = Metadata(config, random.Random(1))
+        self.metadata = Metadata(config, random.Random(1), Agenda())
         self.thresholds = Thresholds(config, self.metadata, random.Random(1), "ordered")
         self.metadata.nodes = {1: Node(1, "h", 9092)}
         self.metadata.topics["t"] = TopicMetadata("t")

@@ -4,6 +4,7 @@ import random
 
 import pytest
 
+from thinconsumer.agenda import Agenda
 from thinconsumer.config import ConsumerConfig
 from thinconsumer.linear_hashing import PartitionCounts
 from thinconsumer.metadata import Metadata, TopicMetadata
@@ -28,7 +29,7 @@ def test_a_topic_has_changed_while_added_partitions_exist(initial, undeleted, ex
 
 
 def test_the_shape_is_that_of_the_metadata():
-    metadata = Metadata(ConsumerConfig.from_options(), random.Random(1))
+    metadata = Metadata(ConsumerConfig.from_options(), random.Random(1), Agenda())
     topic = metadata.topics["t"] = TopicMetadata("t", ID)
     assert shapes(metadata) == {}
     topic.counts = PartitionCounts(1, 2)

@@ -10,6 +10,7 @@ from kafka.partitioner.default import DefaultPartitioner
 from kafka.partitioner.default import murmur2 as kafka_python_murmur2
 
 from thinconsumer import TopicPartition
+from thinconsumer.agenda import Agenda
 from thinconsumer.errors import KafkaError
 from thinconsumer.metadata import Metadata, TopicMetadata
 from thinconsumer.partitioning import murmur2
@@ -28,9 +29,9 @@ class AccumulatorSetup:
 
     def __init__(self, **options):
         settings = ProducerSettings.from_options(**options)
-        self.metadata = Metadata(settings, random.Random(1))
+        self.metadata = Metadata(settings, random.Random(1), Agenda())
         self.metadata.nodes = {1: Node(1, "h", 1)}
-        self.accumulator = Accumulator(settings, random.Random(1))
+        self.accumulator = Accumulator(settings, random.Random(1), Agenda())
 
     def know(self, topic="t", leaders=(1, 1)):
         infos = {n: PartitionInfo(topic, n, leader, 0, (), (), ()) for n, leader in enumerate(leaders)}

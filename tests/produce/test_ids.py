@@ -4,6 +4,7 @@ import random
 
 import pytest
 
+from thinconsumer.agenda import Agenda
 from thinconsumer.connection.request import ANY_NODE, Answer
 from thinconsumer.errors import BrokerResponseError, KafkaConnectionError, UnsupportedVersionError
 from thinconsumer.produce import ProducerSettings
@@ -15,9 +16,15 @@ from thinconsumer.wire.init_producer_id import InitProducerIdRequest, InitProduc
 
 
 @pytest.fixture
-def ids():
-    made = ProducerIds(ProducerSettings.from_options(), random.Random(1))
-    made.wanted = True
+def agenda():
+    return Agenda()
+
+
+@pytest.fixture
+def ids(agenda):
+    made = ProducerIds(ProducerSettings.from_options(), random.Random(1), agenda)
+    made.want(True)
+    agenda.take(10.0)
     return made
 
 
@@ -31,19 +38,19 @@ def failed(ids, error, now=10.0):
     ids.handle(Answer(request, 1, error=error), now)
 
 
-def test_the_id_is_requested_from_any_broker_once_it_is_wanted():
-    ids = ProducerIds(ProducerSettings.from_options(), random.Random(1))
+def test_the_id_is_requested_from_any_broker_once_it_is_wanted(agenda):
+    ids = ProducerIds(ProducerSettings.from_options(), random.Random(1), agenda)
     assert ids.step(10.0) == []
-    assert ids.wake_at(10.0) == NEVER
-    ids.wanted = True
-    assert ids.wake_at(10.0) == 10.0
+    assert not agenda.is_due(10.0)
+    ids.want(True)
+    assert agenda.take(10.0) == {"producer id": None}
     (request,) = ids.step(10.0)
     assert request.target == ANY_NODE
     assert request.deadline == 40.0
     for version in range(InitProducerIdRequest.VERSIONS[1] + 1):
         assert request.build(version).encode(version)
     assert ids.step(10.0) == []
-    assert ids.wake_at(10.0) == NEVER
+    assert agenda.next() == NEVER
 
 
 def test_only_the_current_id_is_replaced(ids):
@@ -58,25 +65,26 @@ def test_only_the_current_id_is_replaced(ids):
 
 
 @pytest.mark.parametrize("code", [code for code in Code if code != Code.NONE], ids=lambda code: code.name)
-def test_every_error_code_is_retried_or_final(ids, code):
+def test_every_error_code_is_retried_or_final(ids, agenda, code):
     answered(ids, error_code=int(code), producer_id=-1)
     assert ids.producer_id == NO_ID
     assert ids.last_error.code == code
     passing = BY_CODE[code].retriable or code == Code.UNKNOWN_SERVER_ERROR
     assert (ids.final_error is None) is passing
     assert ids.step(10.0) == []
-    assert 10.07 < ids.wake_at(10.0) < 10.13
+    assert 10.07 < agenda.next() < 10.13
     answered(ids, now=11.0, producer_id=7, producer_epoch=0)
     assert (ids.producer_id, ids.last_error) == (7, None)
 
 
-def test_lost_connections_are_retried_with_a_growing_backoff(ids):
+def test_lost_connections_are_retried_with_a_growing_backoff(ids, agenda):
     now, waits = 10.0, []
     for _ in range(6):
         failed(ids, KafkaConnectionError("lost"), now)
         assert ids.final_error is None
-        waits.append(ids.wake_at(now) - now)
-        now = ids.wake_at(now)
+        waits.append(agenda.next() - now)
+        now = agenda.next()
+        agenda.take(now)
     assert waits[0] < 0.13
     assert waits[-1] > 0.7
 

@@ -212,6 +212,8 @@ def test_polling_at_wake_at_is_enough(world):
         polls += 1
         assert polls < 100
     assert all(r.done for r in futures)
+    w.clock.advance_to(producer.wake_at())  # the end of the pause after the last refresh of the metadata
+    producer.poll(0)
     assert producer.wake_at() > w.clock.now() + 100
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Mapping
 from typing import Any, TypeVar
 
+from ..agenda import Agenda
 from ..calls import Call
 from ..client import BaseClient, Engine, Shell, to_seconds
 from ..config import ClientOptions
@@ -33,11 +34,11 @@ class Admin(BaseClient):
 
     def __init__(self, settings: ClientOptions, *, driver: Driver) -> None:
         self.settings = settings
-        metadata = Metadata(settings, driver.random)
-        self._manager = OperationManager(settings, metadata, driver.random)
-        self._shell = Shell(
-            "admin", Engine(settings, driver.random, metadata, (self._manager,), driver.wall_time), driver
-        )
+        random, agenda = driver.random, Agenda()
+        metadata = Metadata(settings, random, agenda)
+        self._manager = OperationManager(settings, metadata, random, agenda)
+        engine = Engine(settings, random, metadata, (self._manager,), driver.wall_time, agenda)
+        self._shell = Shell("admin", engine, driver)
         self._manager.obstacle = self._shell.engine.obstacle
 
     def close(self) -> None:

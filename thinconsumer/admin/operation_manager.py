@@ -11,6 +11,7 @@ from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
+from ..agenda import Agenda
 from ..calls import Call
 from ..config import ClientOptions
 from ..connection.request import ANY_NODE, Answer, Request, Target
@@ -99,15 +100,16 @@ class OperationManager:
 
     asker = "admin"
 
-    def __init__(self, settings: ClientOptions, metadata: Metadata, random: Random) -> None:
+    def __init__(self, settings: ClientOptions, metadata: Metadata, random: Random, agenda: Agenda) -> None:
         self._settings = settings
+        self._agenda = agenda
         self._backoff = Backoff.from_settings(settings)
         self._metadata = metadata
         self._random = random
         self._operations: list[PendingOperation[Any, Any]] = []
         #: The latest metadata request for the brokers and the controller; no other is sent while it is pending.
         self._cluster_call: Call[Any] | None = None
-        self._cluster_call_not_before = -NEVER
+        self._cluster_pause = agenda.alarm()  #: Its end: no other is sent before.
         self._now = 0.0
         #: Returns the reason why brokers do not respond, for the message of a timeout; empty if there is none.
         self.obstacle: Callable[[], str] = str
@@ -124,12 +126,14 @@ class OperationManager:
             dict(items or {}),
             Call(operation.name),
             deadline,
-            Retry(self._backoff, self._random),
+            Retry(self._backoff, self._random, self._agenda),
             needs_nodes=items is None,
         )
         pending.unsent = dict.fromkeys(pending.items)
         pending.finish_if_done()
         self._operations.append(pending)
+        self._agenda.touch(self.asker)
+        self._agenda.at(deadline, self.asker)
         return pending.call
 
     def step(self, now: float) -> list[Request]:
@@ -149,14 +153,9 @@ class OperationManager:
         return requests
 
     def wake_at(self, now: float) -> float:
-        """Return when a backoff ends or a deadline passes."""
-        due = NEVER
-        for pending in self._operations:
-            if not pending.call.over:
-                due = min([due, pending.deadline, *(coordinator.wake_at(now) for coordinator in pending.searches())])
-                if pending.unsent or pending.needs_nodes:
-                    due = min(due, pending.retry.not_before)
-        return max(now, due)
+        """Return when a coordinator has to be looked up."""
+        searches = [found for pending in self._operations if not pending.call.over for found in pending.searches()]
+        return max(now, min((found.wake_at(now) for found in searches), default=NEVER))
 
     def handle(self, answer: Answer, now: float) -> None:
         """Apply the response or failure of a request."""
@@ -260,7 +259,7 @@ class OperationManager:
             if pending.coordinators.get(group) is not coordinator or group not in pending.unsent:
                 continue
             if error is None:
-                pending.retry.not_before = -NEVER
+                pending.retry.pause.clear()
             elif error is coordinator.error:
                 pending.settle(group, error)
             else:
@@ -271,10 +270,10 @@ class OperationManager:
 
         Without the backoff, a cluster that has no controller for long would receive metadata requests in a busy loop.
         """
-        if (self._cluster_call is None or self._cluster_call.over) and self._now >= self._cluster_call_not_before:
+        if (self._cluster_call is None or self._cluster_call.over) and not self._cluster_pause.is_ahead(self._now):
             log.debug("requesting metadata of brokers and controller: %s", why)
             self._cluster_call = self._metadata.inquire((), why)
-            self._cluster_call_not_before = self._now + self._backoff.delay(1, self._random)
+            self._cluster_pause.set(self._now + self._backoff.delay(1, self._random))
 
     def _apply_error(self, sent: OperationRequest, error: KafkaError, was_written: bool) -> None:
         """Apply the error of a request without a response to all of its keys."""

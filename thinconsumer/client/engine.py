@@ -78,12 +78,12 @@ class Engine:
         metadata: Metadata,
         managers: Sequence[Manager],
         wall_time: Callable[[], float],
-        agenda: Agenda | None = None,
+        agenda: Agenda,
     ) -> None:
         #: Obtains the credentials of logins, and renews them; None if ``security_protocol`` has no SASL.
         self.logins = _logins(options, random, wall_time)
         #: What is due: managers, by their names or :data:`ALL`, routes, and the network client.
-        self.agenda = Agenda() if agenda is None else agenda
+        self.agenda = agenda
         self.network = NetworkClient(options, random, self.logins, self.agenda)
         self.unsent: Collection[Stream] = self.network.unsent  #: See :class:`thinconsumer.driver.Endpoint`.
         self.metadata = metadata

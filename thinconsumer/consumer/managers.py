@@ -50,7 +50,7 @@ class ConsumerManagers:
         self.agenda = Agenda()
         self.partitions = Partitions()
         self.metrics = ConsumerMetrics()
-        self.metadata = Metadata(config, random)
+        self.metadata = Metadata(config, random, self.agenda)
         self.buffer = Buffer()
         self.lookups = OffsetLookups(config, self.metadata, random)
         self.resets = Resets(config, self.partitions, self.metadata, self.lookups)

@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from ..agenda import Agenda
 from ..errors import KafkaError
 from ..linear_hashing import PartitionCounts
 from ..metadata import Metadata
@@ -72,12 +73,17 @@ class TopicBuffer:
         self.used_at = -NEVER
 
 
+#: The name of the sender, which steps when there is a record to send.
+ASKER = "produce"
+
+
 class Accumulator:
     """All records that are neither acknowledged nor failed. The producer appends records; the sender sends batches."""
 
-    def __init__(self, settings: ProducerSettings, random: Random) -> None:
+    def __init__(self, settings: ProducerSettings, random: Random, agenda: Agenda) -> None:
         self._backoff = Backoff.from_settings(settings)
         self._random = random
+        self._agenda = agenda
         self._batch_size = min(settings.batch_size, settings.max_request_size)
         self._timeout = settings.delivery_timeout_ms / 1000
         self.topics: dict[str, TopicBuffer] = {}
@@ -94,6 +100,7 @@ class Accumulator:
 
     def append(self, topic: str, partition: int | None, record: NewRecord, size: int, now: float) -> SendFuture:
         """Add a record of at most ``size`` bytes. The caller has checked that it fits ``buffer_memory``."""
+        self._agenda.touch(ASKER)
         buffer = self._buffer_of(topic, now)
         if not buffer.partitions or buffer.unassigned:
             future = SendFuture(buffer.placeholder, 0, record.timestamp)
@@ -113,6 +120,7 @@ class Accumulator:
 
     def append_section(self, topic: str, partition: int, section: RecordSection, size: int, now: float) -> BatchFuture:
         """Add a batch with the records of a section. The caller has checked that it fits ``buffer_memory``."""
+        self._agenda.touch(ASKER)
         buffer = self._buffer_of(topic, now)
         if not buffer.partitions or buffer.unassigned:
             future = BatchFuture(buffer.placeholder)
@@ -172,7 +180,7 @@ class Accumulator:
         queue = buffer.queues.get(partition)
         if queue is None:
             tp = TopicPartition(buffer.name, partition)
-            queue = buffer.queues[partition] = PartitionQueue(tp, Retry(self._backoff, self._random))
+            queue = buffer.queues[partition] = PartitionQueue(tp, Retry(self._backoff, self._random, self._agenda))
         return queue
 
     def update(self, metadata: Metadata) -> None:

@@ -13,7 +13,6 @@ from itertools import islice
 from ..errors import BrokerResponseError, KafkaError, RecordError
 from ..failures import IN_DOUBT, Action, Scope, rule
 from ..metadata import Metadata
-from ..timers import NEVER
 from ..types import Node
 from ..wire.error_codes import Code, to_error
 from ..wire.produce import PartitionProduceResponse
@@ -185,7 +184,7 @@ class BatchCompleter:
         if is_news and queue.retry.attempts <= 1:
             # KIP-951: send the batch to the new leader at once, but only after its first failure. Otherwise two brokers
             # that name each other as the leader would cause a busy loop.
-            queue.retry.not_before = -NEVER
+            queue.retry.pause.clear()
         self._metadata.request_update(str(error))
 
 

@@ -3,10 +3,11 @@
 :mod:`.sequences` holds the id and epoch that each partition uses.
 """
 
+from ..agenda import Agenda
 from ..connection.request import ANY_NODE, Answer, Request
 from ..errors import BrokerResponseError, KafkaError
 from ..failures import Action, Scope, rule
-from ..timers import NEVER, Backoff, Random, Retry
+from ..timers import Backoff, Random, Retry
 from ..wire import Message
 from ..wire.error_codes import to_error
 from ..wire.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
@@ -18,18 +19,24 @@ NO_TRANSACTION_TIMEOUT = 2**31 - 1
 
 
 class ProducerIds:
-    """The manager of the producer id. It sends requests only while :attr:`wanted` is true."""
+    """The manager of the producer id. It sends requests only while one is wanted."""
 
     asker = "producer id"
 
-    def __init__(self, settings: ProducerSettings, random: Random) -> None:
+    def __init__(self, settings: ProducerSettings, random: Random, agenda: Agenda) -> None:
         self._settings = settings
-        self._retry = Retry(Backoff.from_settings(settings), random)
+        self._agenda = agenda
+        self._retry = Retry(Backoff.from_settings(settings), random, agenda)
         self.producer_id = NO_ID
         self.epoch = -1
-        self.wanted = False
+        self._wanted = False
         self.final_error: KafkaError | None = None  #: An error that is not retriable; the sender takes it.
         self.last_error: KafkaError | None = None  #: The last attempt's error; None after a success.
+
+    def want(self, wanted: bool) -> None:
+        """Say whether a producer id is needed: there are records to send."""
+        self._wanted = wanted
+        self._touch()
 
     def replace(self, producer_id: int) -> None:
         """Request another producer id, unless ``producer_id`` has been replaced already.
@@ -38,6 +45,11 @@ class ProducerIds:
         """
         if self.producer_id == producer_id:
             self.producer_id = NO_ID
+            self._touch()
+
+    def _touch(self) -> None:
+        if self._is_due() and not self._retry.in_flight:
+            self._agenda.touch(self.asker)
 
     def step(self, now: float) -> list[Request]:
         """Return the request due now, if any."""
@@ -46,10 +58,6 @@ class ProducerIds:
         self._retry.sent()
         deadline = now + self._settings.request_timeout_ms / 1000
         return [Request(self.asker, InitProducerIdRequest, ANY_NODE, self._build, deadline)]
-
-    def wake_at(self, now: float) -> float:
-        """Return the time at which :meth:`step` is due even if no answer arrives."""
-        return max(now, self._retry.wake_at()) if self._is_due() else NEVER
 
     def handle(self, answer: Answer, now: float) -> None:
         """Store the id and epoch of the answer, or its error."""
@@ -75,7 +83,7 @@ class ProducerIds:
         self._retry.in_flight = False
 
     def _is_due(self) -> bool:
-        return self.wanted and self.producer_id == NO_ID
+        return self._wanted and self.producer_id == NO_ID
 
     def _build(self, version: int) -> Message:
         return InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=NO_TRANSACTION_TIMEOUT)

@@ -5,6 +5,7 @@
 
 from collections.abc import Iterable
 
+from ..agenda import Agenda
 from ..client import BaseClient, Engine, Shell, to_seconds
 from ..config.values import INT64_MAX
 from ..driver import Driver
@@ -29,11 +30,12 @@ class Producer(BaseClient):
     def __init__(self, settings: ProducerSettings, *, driver: Driver) -> None:
         random = driver.random
         self.settings = settings
-        self._metadata = Metadata(settings, random)
-        self._accumulator = Accumulator(settings, random)
-        ids = ProducerIds(settings, random)
-        self._sender = Sender(settings, self._metadata, self._accumulator, ids, random)
-        engine = Engine(settings, random, self._metadata, (ids, self._sender), driver.wall_time)
+        agenda = Agenda()
+        self._metadata = Metadata(settings, random, agenda)
+        self._accumulator = Accumulator(settings, random, agenda)
+        ids = ProducerIds(settings, random, agenda)
+        self._sender = Sender(settings, self._metadata, self._accumulator, ids, random, agenda)
+        engine = Engine(settings, random, self._metadata, (ids, self._sender), driver.wall_time, agenda)
         self._sender.obstacle = engine.obstacle
         self._shell = Shell(
             "producer", engine, driver, attend=lambda now: self._sender.note_call(now, engine.wake_at())
@@ -90,7 +92,6 @@ class Producer(BaseClient):
         shell.step_interrupted = True
         future = self._accumulator.append(topic, partition, record, size, shell.driver.now())
         shell.step_interrupted = False
-        shell.engine.touch()
         return future
 
     def send_section(self, topic: str, partition: int, section: RecordSection) -> BatchFuture:
@@ -112,7 +113,6 @@ class Producer(BaseClient):
         shell.step_interrupted = True
         future = self._accumulator.append_section(topic, partition, section, size, shell.driver.now())
         shell.step_interrupted = False
-        shell.engine.touch()
         return future
 
     def poll(self, timeout_ms: float = 0) -> int:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from ..agenda import Agenda
 from ..connection.request import Answer, Request, Target
 from ..errors import BrokerResponseError, KafkaError, KafkaTimeoutError
 from ..metadata import Metadata
@@ -20,7 +21,7 @@ from ..timers import NEVER, Backoff, Random, Retry
 from ..types import Node, TopicPartition
 from ..wire import Message
 from ..wire.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
-from .accumulator import Accumulator, TopicBuffer
+from .accumulator import ASKER, Accumulator, TopicBuffer
 from .batch import BatchEvent, BatchState, ProducerBatch
 from .completion import BatchCompleter
 from .ids import ProducerIds
@@ -74,16 +75,24 @@ class NothingToSend(KafkaError):
 class Sender:
     """Returns the Produce requests to send, and handles their responses and timeouts."""
 
-    asker = "produce"
+    asker = ASKER
 
     def __init__(
-        self, settings: ProducerSettings, metadata: Metadata, accumulator: Accumulator, ids: ProducerIds, random: Random
+        self,
+        settings: ProducerSettings,
+        metadata: Metadata,
+        accumulator: Accumulator,
+        ids: ProducerIds,
+        random: Random,
+        agenda: Agenda,
     ) -> None:
         self._settings = settings
         self._metadata = metadata
         self._accumulator = accumulator
         self._ids = ids
         self._random = random
+        self._agenda = agenda
+        self._expiry = agenda.alarm(self.asker)  #: The first deadline of a batch or a record.
         self.completer = BatchCompleter(metadata, accumulator, ids)
         self._node_retries: dict[int, Retry] = {}
         self._topics_in_use: set[str] = set()
@@ -108,21 +117,16 @@ class Sender:
             self.completer.fail_without_id(error)
         self._expire(now)
         self._accumulator.move_records()
-        self._ids.wanted = bool(self._accumulator)
+        self._ids.want(bool(self._accumulator))
         self._stepped_at = now
         self._called_late = False
-        ready = dict.fromkeys(self._ready_leader(queue, now) for queue in self._accumulator.active)
+        active = self._accumulator.active
+        deadlines = [deadline for _, deadline in self._accumulator.without_metadata()]
+        deadlines += [queue.batches[0].deadline for queue in active if queue.batches]
+        if deadlines:
+            self._expiry.set(min(deadlines))
+        ready = dict.fromkeys(self._ready_leader(queue, now) for queue in active)
         return [self._request(node, now) for node in ready if node is not None and self._retry_of(node).may_send(now)]
-
-    def wake_at(self, now: float) -> float:
-        """Return the time at which a batch can be sent, a backoff ends, or a deadline passes."""
-        due = NEVER
-        for buffer, deadline in self._accumulator.without_metadata():
-            due = min(due, deadline if buffer.name in self._topics_in_use else now)
-        for queue in self._accumulator.active:
-            if queue.batches:
-                due = min(due, queue.batches[0].deadline, self._due_at(queue))
-        return max(now, due)
 
     def handle(self, answer: Answer, now: float) -> None:
         """Apply a Produce response, or the failure of its request."""
@@ -179,31 +183,16 @@ class Sender:
             return None
         if queue.awaits_leader:
             queue.awaits_leader = False
-            queue.retry.not_before = -NEVER
+            queue.retry.pause.clear()
         ready = queue.batches and not queue.in_flight and queue.retry.may_send(now) and self._has_id(queue)
         return info.leader if ready else None
-
-    def _due_at(self, queue: PartitionQueue) -> float:
-        """Return the time at which the queue's first batch can be sent.
-
-        Without a leader, it is the time of the next metadata request for the leader; while the queue waits for a
-        response or for a producer id, or its records wait to be moved, it is ``NEVER``.
-        """
-        if not self._accumulator.may_send(queue):
-            return NEVER
-        info = self._metadata.leader(queue.tp)
-        if info is None:
-            return queue.retry.not_before
-        if queue.in_flight or not self._has_id(queue):
-            return NEVER
-        return max(queue.retry.not_before, self._retry_of(info.leader).wake_at())
 
     def _has_id(self, queue: PartitionQueue) -> bool:
         return queue.sequences.producer_id != NO_ID or self._ids.producer_id != NO_ID
 
     def _request_leader(self, queue: PartitionQueue, now: float) -> None:
         """Request metadata for a partition without a leader, with a growing backoff."""
-        if now >= queue.retry.not_before:
+        if not queue.retry.pause.is_ahead(now):
             queue.awaits_leader = True
             self._metadata.request_update(f"no leader known for {queue.tp.topic}-{queue.tp.partition}")
             queue.retry.failed(now)
@@ -211,7 +200,8 @@ class Sender:
     def _retry_of(self, node_id: int) -> Retry:
         retry = self._node_retries.get(node_id)
         if retry is None:
-            retry = self._node_retries[node_id] = Retry(Backoff.from_settings(self._settings), self._random)
+            retry = Retry(Backoff.from_settings(self._settings), self._random, self._agenda)
+            self._node_retries[node_id] = retry
         return retry
 
     def _request(self, node_id: int, now: float) -> Request:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from thinconsumer.agenda import Agenda
 from thinconsumer.config import ConsumerConfig
 from thinconsumer.connection.request import Answer, Request
 from thinconsumer.errors import KafkaConnectionError, KafkaError, KafkaTimeoutError
@@ -224,7 +225,7 @@ class World:
     def __post_init__(self) -> None:
         self.settings = replace(OPTIONS, **self.options)
         draws = random.Random(self.seed)
-        self.metadata = Metadata(self.settings, draws)
+        self.metadata = Metadata(self.settings, draws, Agenda())
         self.metadata.nodes = {n: Node(n, f"b{n}", 9092, f"r{n}") for n in (1, 2, 3)}
         self.coordinator = Coordinator(self.settings, GROUP, self.metadata, draws)
         self.role = FakeRole()

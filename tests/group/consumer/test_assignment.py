@@ -4,6 +4,7 @@ import random
 
 import pytest
 
+from thinconsumer.agenda import Agenda
 from thinconsumer.config import ConsumerConfig
 from thinconsumer.group.consumer.assignment import MemberAssignment, Progress
 from thinconsumer.metadata import Metadata, TopicMetadata
@@ -55,7 +56,7 @@ class World:
 
     def __init__(self):
         self.partitions = Partitions()
-        self.metadata = Metadata(ConsumerConfig(), random.Random(1))
+        self.metadata = Metadata(ConsumerConfig(), random.Random(1), Agenda())
         self.revocation = FakeRevocation(self.partitions)
         self.assignment = MemberAssignment(self.partitions, self.metadata, self.revocation, random.Random(2))
         self.name(T, "t")

@@ -4,6 +4,7 @@ import random
 
 import pytest
 
+from thinconsumer.agenda import Agenda
 from thinconsumer.config import ConsumerConfig
 from thinconsumer.connection.request import Answer
 from thinconsumer.errors import IllegalStateError, KafkaConnectionError, UnsupportedVersionError
@@ -53,7 +54,7 @@ class World:
     def __init__(self, instance=None):
         config, rng = ConsumerConfig(**OPTIONS), random.Random(3)
         self.now = 100.0
-        self.partitions, self.metadata = Partitions(), Metadata(config, rng)
+        self.partitions, self.metadata = Partitions(), Metadata(config, rng, Agenda())
         self.metadata.topics["t"] = TopicMetadata("t", T)
         self.revocation = FakeRevocation(self.partitions)
         self.coordinator = Coordinator(config, "g", self.metadata, rng)
