@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable
-from heapq import heapify, heappop, heappush
+from heapq import heappop, heappush
 from itertools import count
 
 #: A time that never comes.
@@ -150,8 +150,9 @@ class Agenda:
         """
         self.touched.clear()
         self.joining.clear()
-        kept = dict.fromkeys(alarm for _, _, alarm in self._entries if not keys(alarm.key))
-        self._entries = [(alarm.at, next(self._serial), alarm) for alarm in kept if alarm.at < NEVER]
-        heapify(self._entries)
-        for alarm in kept:
-            alarm.listed = [NEVER, alarm.at] if alarm.at < NEVER else [NEVER]
+        alarms = dict.fromkeys(alarm for _, _, alarm in self._entries)
+        self._entries = []
+        for alarm in alarms:
+            alarm.listed = [NEVER]
+            if alarm.at < NEVER and not keys(alarm.key):
+                alarm.set(alarm.at)
