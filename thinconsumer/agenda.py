@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from itertools import count
 
 #: A time that never comes.
@@ -151,8 +151,11 @@ class Agenda:
         self.touched.clear()
         self.joining.clear()
         alarms = dict.fromkeys(alarm for _, _, alarm in self._entries)
-        self._entries = []
+        kept = [alarm for alarm in alarms if alarm.at < NEVER and not keys(alarm.key)]
+        entries = [(alarm.at, next(self._serial), alarm) for alarm in kept]
+        heapify(entries)
         for alarm in alarms:
             alarm.listed = [NEVER]
-            if alarm.at < NEVER and not keys(alarm.key):
-                alarm.set(alarm.at)
+        for alarm in kept:
+            alarm.listed = [NEVER, alarm.at]
+        self._entries = entries  # last: after Ctrl-C before it, the next call finds all alarms again
