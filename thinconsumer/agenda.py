@@ -146,16 +146,13 @@ class Agenda:
     def forget(self, keys: Callable[[Hashable], bool]) -> None:
         """Drop the entries of the owners with such keys, which exist no more, and all that is due at once.
 
-        The alarms of all other owners stay, even after an exception between two lines: each time is in its alarm alone.
+        The alarms of all other owners stay, and after an exception between any two lines none lacks its entry.
         """
         self.touched.clear()
         self.joining.clear()
-        alarms = dict.fromkeys(alarm for _, _, alarm in self._entries)
-        kept = [alarm for alarm in alarms if alarm.at < NEVER and not keys(alarm.key)]
-        entries = [(alarm.at, next(self._serial), alarm) for alarm in kept]
-        heapify(entries)
-        for alarm in alarms:
+        gone = {alarm for _, _, alarm in self._entries if keys(alarm.key)}
+        kept = [entry for entry in self._entries if entry[2] not in gone]
+        heapify(kept)
+        self._entries = kept
+        for alarm in gone:
             alarm.listed = [NEVER]
-        for alarm in kept:
-            alarm.listed = [NEVER, alarm.at]
-        self._entries = entries  # last: after Ctrl-C before it, the next call finds all alarms again
