@@ -84,16 +84,14 @@ class World:
         start = self.now
         while not self.unread:
             self.unread = self.step()
-            at = self.agenda.next()
-            if not self.unread and at == NEVER:
+            if not self.unread and self.agenda.next() == NEVER:
                 self.now = start
                 return NEVER
             if not self.unread:
-                self.now = max(self.now, at)
+                self.now = max(self.now, self.agenda.next())
         return self.now - start
 
     def ask(self) -> Request:
-        """Let time pass until exactly one request is due, and return it."""
         self.wait()
         [request] = self.step()
         return request
@@ -573,9 +571,6 @@ def test_what_an_inquiry_learns_counts_for_all(world):
     world.metadata.inquire(None, "x")
     world.answer(response(topic(leaders={0: (3, 8)})))
     assert world.metadata.leader(T0).leader == 3
-
-
-# -- never busy
 
 
 @settings(deadline=None, max_examples=60)
