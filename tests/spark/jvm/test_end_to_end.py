@@ -84,6 +84,40 @@ def test_available_now_reads_limited_batches_and_restarts_from_the_checkpoint(ka
     assert json.loads(last.read_text().splitlines()[-1]) == {k.topic: {"0": 50, "1": 55}}
 
 
+def test_a_child_is_read_after_its_parent_on_topics_with_ordered_delivery(kafka_topic):
+    """The keys of partition 1 were in partition 0 up to offset 8."""
+    k = kafka_topic
+    k.create(1, {"enable.ordered.delivery": "true"})
+    k.produce([b"v"] * 8)
+    k.broker.expand(k.topic, 2)
+    while k.broker.leader((k.topic, 1)) < 0:
+        pass
+    k.produce([b"v"] * 4, 1)
+    parent, child = [(0, n) for n in range(8)], [(1, n) for n in range(4)]
+    rows: list = []
+
+    def keep(batch, number):
+        rows.extend((number, row.partition, row.offset) for row in batch.collect())
+
+    limits = {"maxOffsetsPerTrigger": "6"} if HAS_LIMITS else {}
+    stream = k.stream(startingOffsets="earliest", **limits).writeStream.foreachBatch(keep)
+
+    def run():
+        rows.clear()
+        query = stream.start()
+        try:
+            query.processAllAvailable()
+        finally:
+            query.stop()
+
+    k.patiently(run)
+    batches = [sorted(row[1:] for row in rows if row[0] == number) for number in range(rows[-1][0] + 1)]
+    assert batches == ([parent[:6], parent[6:], child] if HAS_LIMITS else [parent, child])
+    ends = json.dumps({k.topic: {"0": 7, "1": -1}})
+    assert [row[3:5] for row in k.rows(endingOffsets=ends)] == parent[:7]
+    assert [row[3:5] for row in k.rows()] == parent + child
+
+
 def test_the_first_batch_is_repeated_unchanged(kafka_topic):
     """Without its commit file, as after a kill, the first batch has the same offsets again."""
     k = kafka_topic
