@@ -5,10 +5,10 @@ import random
 
 import pytest
 
+from thinconsumer.agenda import ALL
 from thinconsumer.errors import IllegalStateError, KafkaError
 from thinconsumer.partitions import Confirmation, Cursor, Partition, Partitions, Reset
 from thinconsumer.position_states import TRANSITIONS, PositionEvent, PositionState
-from thinconsumer.timers import NEVER
 from thinconsumer.types import TopicPartition
 
 S = PositionState
@@ -33,7 +33,9 @@ FLAGS = ("paused", "pending_revocation", "callback_pending")
 
 
 def fetching(tp: TopicPartition = A, offset: int = 10, epoch: int = 3) -> Partition:
-    partition = Partition(tp, S.AWAITING_RESET)
+    partitions = Partitions()
+    partitions.assign([tp])
+    partition = partitions.require(tp)
     partition.place(E.RESET_FOUND, offset, epoch)
     return partition
 
@@ -92,7 +94,8 @@ def test_place_puts_a_new_cursor_even_for_the_same_offset(event):
 def test_place_clears_what_the_old_position_had_gathered():
     partition = fetching()
     partition.ask_reset(Reset(Reset.LATEST, "x"), out_of_range=10)
-    partition.error, partition.failures, partition.blocked_until = KafkaError("m"), 4, NEVER
+    partition.error, partition.failures = KafkaError("m"), 4
+    partition.back_off(100.0)
     partition.place(E.SEEK, 20)
     assert partition.error is None and partition.reset is None and partition.out_of_range is None
     assert partition.may_fetch(0.0)
@@ -157,12 +160,12 @@ def test_rewinding_fetches_again_what_was_not_handed_out():
     partition = fetching(offset=10, epoch=3)
     old = partition.cursor
     old.fetch_offset, old.fetch_epoch = 500, 4
-    partition.blocked_until = 7.0
+    partition.back_off(7.0)
     partition.rewind()
     assert partition.cursor is not old and partition.state is S.FETCHING
     cursor = partition.cursor
     assert (cursor.offset, cursor.epoch, cursor.fetch_offset, cursor.fetch_epoch) == (10, 3, 10, 3)
-    assert partition.blocked_until == 7.0
+    assert partition.is_backing_off(6.9) and not partition.is_backing_off(7.0)
 
 
 # -- flags
@@ -181,7 +184,7 @@ def test_only_a_fetching_partition_without_flags_is_handed_out_and_fetched(state
 
 def test_a_blocked_partition_is_handed_out_but_not_asked_for():
     partition = fetching()
-    partition.blocked_until = 5.0
+    partition.back_off(5.0)
     assert partition.may_hand_out
     assert not partition.may_fetch(4.999) and partition.may_fetch(5.0)
 
@@ -246,21 +249,21 @@ def test_require_says_what_is_assigned_but_no_novel():
     assert "many-0" in str(caught.value) and len(str(caught.value)) < 300
 
 
-def test_in_state_leaves_out_the_blocked_and_wake_at_says_when_they_come_back():
+def test_in_state_leaves_out_the_blocked_and_the_agenda_has_them_when_they_come_back():
     partitions = Partitions()
     partitions.assign([A, B, C])
     a, b, c = partitions
-    a.blocked_until, b.blocked_until, c.blocked_until = 3.0, 2.0, NEVER
-    assert partitions.in_state(S.AWAITING_RESET, 0.0) == []
-    assert partitions.wake_at(S.AWAITING_RESET, 0.0) == 2.0
-    assert partitions.in_state(S.AWAITING_RESET, 2.0) == [b]
-    assert partitions.wake_at(S.AWAITING_RESET, 2.0) == 3.0, "what is free already gives no time to wake at"
-    assert partitions.wake_at(S.AWAITING_RESET, 3.0) == NEVER
-    assert partitions.wake_at(S.FETCHING, 0.0) == NEVER
-    c.blocked_until = 5.0
+    agenda = partitions.agenda
+    assert agenda.take(0.0) == {ALL: None}, "of the assignment"
+    a.back_off(3.0)
+    b.back_off(2.0)
+    assert partitions.in_state(S.AWAITING_RESET, 0.0) == [c] and agenda.next() == 2.0
+    assert partitions.in_state(S.AWAITING_RESET, 2.0) == [b, c] and agenda.take(2.0) == {b: None}
     a.place(E.RESET_FOUND, 1)
-    a.blocked_until = 4.0
-    assert (partitions.wake_at(S.AWAITING_RESET, 3.0), partitions.wake_at(S.FETCHING, 3.0)) == (5.0, 4.0)
+    assert a.may_fetch(2.0) and agenda.take(2.0) == {ALL: None}, "a new position ends the backoff"
+    b.back_off(5.0)
+    b.backoff = None
+    assert partitions.in_state(S.AWAITING_RESET, 2.0) == [b, c]
 
 
 # -- lists that follow changes
@@ -281,7 +284,7 @@ def test_lists_of_partitions_are_what_a_look_at_all_of_them_finds(seed):
             case 1:
                 one.ask_reset(None)
             case 2:
-                one.blocked_until = now + draw.choice([0.0, 1.0, 2.0, NEVER])
+                one.back_off(now + draw.choice([0.0, 1.0, 2.0]))
             case 3:
                 one.failed(KafkaError("x"), is_raised=True)
             case 4:
@@ -296,11 +299,8 @@ def test_lists_of_partitions_are_what_a_look_at_all_of_them_finds(seed):
                 now += draw.choice([0.5, 1.0])
         everyone = list(partitions)
         for state in S:
-            blocked = [p.blocked_until for p in everyone if p.state is state and p.blocked_until > now]
-            assert partitions.wake_at(state, now) == min(blocked, default=NEVER)
-            assert partitions.in_state(state, now) == [
-                p for p in everyone if p.state is state and p.blocked_until <= now
-            ]
+            found = [p for p in everyone if p.state is state and not p.is_backing_off(now)]
+            assert partitions.in_state(state, now) == found
         assert partitions.with_error() == [p for p in everyone if p.error is not None]
         assert set(partitions.without_position()) == {p for p in everyone if not p.has_position}
         assert set(partitions.unconfirmed()) == {
@@ -334,7 +334,7 @@ def test_the_planner_gets_no_partition_that_was_and_is_not_to_be_fetched():
     assert list(partitions.take_unplanned()) == [a]
     a.ask_reset(None)
     assert list(partitions.take_unplanned()) == [a], "it is not fetched any more"
-    a.blocked_until = 1.0
+    a.back_off(1.0)
     assert not partitions.take_unplanned()
 
 
@@ -345,9 +345,9 @@ def test_a_change_is_reported_before_it_is_made():
     [a] = partitions
     partitions.take_unplanned()
     seen = []
-    a.belongs_to(type("Changes", (dict,), {"__setitem__": lambda self, p, value: seen.append(p.paused)})())
+    partitions.changed = type("Changes", (dict,), {"__setitem__": lambda self, p, value: seen.append(p.paused)})()
     a.paused = True
-    assert seen == [False, False]
+    assert seen == [False]
 
 
 @pytest.mark.parametrize(("end", "may_fetch"), [(None, True), (12, True), (11, True), (10, False), (-1, False)])

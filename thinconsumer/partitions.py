@@ -11,11 +11,10 @@ response is dropped if the partition has another cursor object by then.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from heapq import heappop, heappush
-from itertools import count
 from operator import attrgetter
 from typing import Any, NamedTuple
 
+from .agenda import Agenda, Alarm
 from .errors import IllegalStateError, KafkaError
 from .garbage_collection import garbage_collection_paused
 from .lazy_dataclass import dataclass
@@ -85,7 +84,7 @@ WATCHED = (
     "unsubscribed",
     "callback_pending",
     "error",
-    "blocked_until",
+    "backoff",
     "delivery_end",
     "preferred_replica",
     "confirmation",
@@ -106,14 +105,14 @@ class Partition:
     """One assigned partition.
 
     Every change of an attribute that decides whether the partition is fetched is reported to :class:`Partitions`, so
-    that no poll needs to look at all partitions.
+    that no poll needs to look at all partitions. A partition is the key of its alarms: when the time of one has come,
+    the engine reports a change, too.
     """
 
     __slots__ = (
-        *(f"_{name}" for name in WATCHED), "_changed", "committed", "failures", "fruitless_ranges",
-        "high_watermark", "indexed_end", "indexed_state", "is_new", "last_error", "last_stable_offset",
-        "leader_epoch", "least_refresh", "log_start_offset", "number", "out_of_range", "placed_by", "preferred_until",
-        "reset", "topic_id", "tp",
+        *(f"_{name}" for name in WATCHED), "_owner", "committed", "failures", "fruitless_ranges", "high_watermark",
+        "indexed_state", "is_new", "last_error", "last_stable_offset", "leader_epoch", "least_refresh",
+        "log_start_offset", "number", "out_of_range", "placed_by", "preference", "reset", "topic_id", "tp",
     )  # fmt: skip
 
     state: PositionState = _watched("_state")
@@ -133,8 +132,8 @@ class Partition:
     #: The error of the latest response about this partition, if the application must act on it; else None. A poll
     #: raises each error object once.
     error: KafkaError | None = _watched("_error")
-    #: End of this partition's backoff, in monotonic seconds; no request for it before.
-    blocked_until: float = _watched("_blocked_until")
+    #: The end of this partition's backoff; None if it has none. An assignment of None ends the backoff.
+    backoff: Alarm | None = _watched("_backoff")
     #: The offset from which on a gatekeeper holds the records: they are neither fetched nor returned. NOTHING: it holds
     #: all; None: none.
     delivery_end: int | None = _watched("_delivery_end")
@@ -146,16 +145,14 @@ class Partition:
     def __init__(self, tp: TopicPartition, state: PositionState) -> None:
         self.tp = tp
         self.number = 0  #: The index in the assignment.
-        #: The changed partitions of the assignment that this partition belongs to; None if it was never assigned.
-        self._changed: dict[Partition, None] | None = None
-        #: The state and ``blocked_until`` under which :class:`Partitions` lists the partition; None if it does not.
+        self._owner: Partitions | None = None  #: None if the partition was never assigned.
+        #: The state under which :class:`Partitions` lists the partition; None if it does not.
         self.indexed_state: PositionState | None = None
-        self.indexed_end = 0.0
         self._state = state
         self._cursor = Cursor(-1)
         self._paused = self._pending_revocation = self._unsubscribed = self._callback_pending = False
         self._error: KafkaError | None = None
-        self._blocked_until = 0.0
+        self._backoff: Alarm | None = None
         self._delivery_end: int | None = None
         self._preferred_replica = -1
         self._confirmation: Confirmation | None = None
@@ -184,7 +181,7 @@ class Partition:
         self.high_watermark: int | None = None
         self.last_stable_offset: int | None = None
         self.log_start_offset: int | None = None
-        self.preferred_until = 0.0
+        self.preference: Alarm | None = None  #: The end of the time for which ``preferred_replica`` counts.
 
     def report_change(self) -> None:
         """Make the planner and the other managers look at this partition again.
@@ -192,14 +189,39 @@ class Partition:
         Called before the change: if Ctrl-C struck between the two, a change that was not reported would leave the
         partition out of Fetch requests.
         """
-        changed = self._changed
-        if changed is not None:
-            changed[self] = None
+        owner = self._owner
+        if owner is not None:
+            owner.changed[self] = None
 
-    def belongs_to(self, changed: dict[Partition, None]) -> None:
-        """Report this and all later changes by adding the partition to ``changed``."""
-        self._changed = changed
-        changed[self] = None
+    def _report_state(self) -> None:
+        """Report a change of the state, and make all managers step: another one acts on the partition from now on."""
+        self.report_change()
+        if self._owner is not None:
+            self._owner.agenda.touch()
+
+    def belongs_to(self, owner: Partitions) -> None:
+        """Report this and all later changes to the partitions of which this is one."""
+        self._owner = owner
+        owner.changed[self] = None
+
+    def back_off(self, until: float) -> None:
+        """Send no request for this partition before ``until``, in monotonic seconds."""
+        self.backoff = self._alarm(until)
+
+    def is_backing_off(self, now: float) -> bool:
+        """Whether no request for this partition may be sent yet."""
+        return self._backoff is not None and self._backoff.is_ahead(now)
+
+    def prefer(self, node_id: int, until: float) -> None:
+        """Fetch from a follower in place of the leader until then."""
+        self.preference = self._alarm(until)
+        self.preferred_replica = node_id
+
+    def _alarm(self, at: float) -> Alarm:
+        assert self._owner is not None, "only assigned partitions have times"
+        alarm = self._owner.agenda.alarm(self)
+        alarm.set(at)
+        return alarm
 
     @property
     def confirmed_at(self) -> float | None:
@@ -225,7 +247,9 @@ class Partition:
 
     def move(self, event: PositionEvent) -> None:
         """Make the transition of ``event``, or raise ``IllegalStateError`` if the state does not allow it."""
-        self.state = self._after(event)
+        state = self._after(event)
+        self._report_state()
+        self._state = state
 
     def _after(self, event: PositionEvent) -> PositionState:
         return next_state(TRANSITIONS, self.state, event, self.tp)
@@ -264,7 +288,7 @@ class Partition:
 
     def may_fetch(self, now: float) -> bool:
         """Whether records may be fetched now."""
-        return self.wants_records and now >= self.blocked_until
+        return self.wants_records and not self.is_backing_off(now)
 
     @property
     def may_commit(self) -> bool:
@@ -310,7 +334,7 @@ class Partition:
         out_of_range: int | None,
         placed_by: PositionEvent | None,
     ) -> None:
-        self.report_change()
+        self._report_state()
         # Only assignments and no call: Python raises KeyboardInterrupt at calls, and Ctrl-C between two of these
         # statements would leave the new state with the old cursor.
         self._state = state
@@ -319,7 +343,7 @@ class Partition:
         self.out_of_range = out_of_range
         self.placed_by = placed_by
         self.failures = 0
-        self._blocked_until = 0.0
+        self._backoff = None
         self._error = self.last_error = None
 
 
@@ -338,7 +362,8 @@ class Partitions:
     follow the changes that partitions report, so that finding what there is to do takes time for those alone.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, agenda: Agenda | None = None) -> None:
+        self.agenda = Agenda() if agenda is None else agenda
         self.assigned: dict[TopicPartition, Partition] = {}  #: Replaced by each assignment, and not changed in place.
         self.generation = 0
         self.in_hand: RecordInHand | None = None
@@ -349,10 +374,6 @@ class Partitions:
         self._by_state: dict[PositionState, dict[Partition, None]] = {state: {} for state in PositionState}
         self._with_error: dict[Partition, None] = {}
         self._unconfirmed: dict[Partition, None] = {}
-        #: The ends of backoffs by state: heaps of end, a number that is different for each entry, and partition. An
-        #: entry that is outdated is dropped when it is the first.
-        self._ends: dict[PositionState, list[tuple[float, int, Partition]]] = {state: [] for state in PositionState}
-        self._serial = count()
         self._changes = 0
         #: The topics of which newly assigned partitions begin with all records held. The gatekeeper's next step
         #: determines what they wait for, but a queued Fetch may be written before.
@@ -414,12 +435,13 @@ class Partitions:
                     partition.delivery_end = NOTHING
                 if not self.has_topic(partition.tp.topic):
                     partition.unsubscribed = True
-                partition.belongs_to(self.changed)
+                partition.belongs_to(self)
         for tp, partition in kept.items():
             if tp not in assigned:
                 partition.report_change()
         self.assigned = assigned
         self.generation += 1
+        self.agenda.touch()
 
     def mark_unsubscribed(self) -> None:
         """Withhold the records of partitions that the subscription no longer has, and return those that it has again.
@@ -467,7 +489,7 @@ class Partitions:
         """Return the partitions in ``state`` that are not backing off."""
         if self.changed:
             self._follow_changes()
-        return _in_order(p for p in self._by_state[state] if now >= p.blocked_until)
+        return _in_order(p for p in self._by_state[state] if not p.is_backing_off(now))
 
     def without_position(self) -> list[Partition]:
         """Return the partitions without a known position."""
@@ -499,18 +521,6 @@ class Partitions:
             if confirmation.is_current:
                 self._unconfirmed.pop(partition, None)
 
-    def wake_at(self, state: PositionState, now: float) -> float:
-        """Return when the next backoff of a partition in ``state`` ends; infinity if there is none."""
-        if self.changed:
-            self._follow_changes()
-        ends = self._ends[state]
-        while ends:
-            end, _, partition = ends[0]
-            if end > now and partition.indexed_state is state and partition.indexed_end == end:
-                return end
-            heappop(ends)
-        return float("inf")
-
     def take_unplanned(self) -> dict[Partition, None]:
         """Return the partitions that were changed, assigned or unassigned since the last call of this method."""
         if self.changed:
@@ -538,15 +548,11 @@ class Partitions:
             self._unconfirmed.pop(partition, None)
             partition.indexed_state = None
             return
-        state, end = partition._state, partition._blocked_until
-        if before is not state or partition.indexed_end != end:
+        state = partition._state
+        if before is not state:
             if before is not None:
                 self._by_state[before].pop(partition, None)
             self._by_state[state][partition] = None
-            if end:
-                heappush(self._ends[state], (end, next(self._serial), partition))
-            # The end first: if Ctrl-C strikes between the two, the partition is listed again.
-            partition.indexed_end = end
             partition.indexed_state = state
         if partition._error is None:
             self._with_error.pop(partition, None)

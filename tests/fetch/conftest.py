@@ -15,7 +15,7 @@ from thinconsumer.errors import KafkaError
 from thinconsumer.fetch import chunks, planner
 from thinconsumer.fetch.answers import Answers
 from thinconsumer.fetch.buffer import Buffer
-from thinconsumer.fetch.collector import Collector
+from thinconsumer.fetch.collector import Collector, PollResult
 from thinconsumer.fetch.leader_queries import LeaderQuery
 from thinconsumer.fetch.lookups import ListedOffset, OffsetLookups
 from thinconsumer.fetch.planner import Planner
@@ -87,15 +87,39 @@ class World:
         self.random = random.Random(7)
         self.now = 1000.0
         self.wall_time = 1_700_000_000.0
-        self.partitions = Partitions()
-        self.metadata = Metadata(config, self.random, Agenda())
+        self.agenda = Agenda()
+        self.partitions = Partitions(self.agenda)
+        self._metadata_agenda = Agenda()
+        self.metadata = Metadata(config, self.random, self._metadata_agenda)
         self.buffer = Buffer()
-        self.lookups = OffsetLookups(config, self.metadata, self.random)
+        self.lookups = OffsetLookups(config, self.metadata, self.random, self.agenda)
         self.resets = Resets(config, self.partitions, self.metadata, self.lookups)
-        self.validation = Validation(config, self.partitions, self.metadata, self.random)
-        self.planner = Planner(config, self.partitions, self.metadata, self.buffer, self.random)
+        self.validation = Validation(config, self.partitions, self.metadata, self.random, self.agenda)
+        self.planner = Planner(config, self.partitions, self.metadata, self.buffer, self.random, self.agenda)
         self.answers = Answers(config, self.partitions, self.metadata, self.buffer, self.planner, self.random)
         self.collector = Collector(config, self.partitions, self.buffer, deserialize)
+        self._gather, self.collector.gather = self.collector.gather, self.gather
+
+    def wake_at(self) -> float:
+        """Return when a step is due."""
+        return max(self.now, self.agenda.next())
+
+    def refresh_at(self) -> float:
+        """Return when metadata is refreshed."""
+        return max(self.now, self._metadata_agenda.next())
+
+    def take_due(self) -> None:
+        """Take what is due from the agenda, as the engine does before a step."""
+        for key in self.agenda.take(self.now):
+            if isinstance(key, Partition):
+                key.report_change()
+
+    def gather(self, *args: Any, **more: Any) -> PollResult:
+        """Gather records as a poll does."""
+        poll_result = self._gather(*args, **more)
+        if not poll_result.moves and self.buffer.queues:
+            self.planner.make_room()
+        return poll_result
 
     # -- the cluster
 
@@ -141,6 +165,7 @@ class World:
 
     def fetches(self, version: int = 17) -> dict[int, Sent]:
         """Return the due Fetch of each node, and put second ones into ``seconds``."""
+        self.take_due()
         sent = [Sent(self, request, version) for request in self.planner.step(self.now)]
         self.seconds = {one.node_id: one for one in sent if one.request.context.second}
         return {one.node_id: one for one in sent if not one.request.context.second}
@@ -161,11 +186,17 @@ class World:
     # -- the other requests
 
     def look_ups(self, version: int = 9) -> list[Sent]:
+        self.take_due()
         self.resets.step(self.now, self.wall_time)
-        return [Sent(self, request, version) for request in self.lookups.step(self.now)]
+        sent = [Sent(self, request, version) for request in self.lookups.step(self.now)]
+        self.agenda.touched.clear()  # in another round of the step, nothing is left to do
+        return sent
 
     def validations(self, version: int = 4) -> list[Sent]:
-        return [Sent(self, request, version) for request in self.validation.step(self.now)]
+        self.take_due()
+        sent = [Sent(self, request, version) for request in self.validation.step(self.now)]
+        self.agenda.touched.clear()
+        return sent
 
     def reset_all(self, ends: dict[TopicPartition, tuple[int, int]]) -> None:
         """Answer all lookups from these logs' (start, end) until none is left."""

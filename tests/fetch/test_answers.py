@@ -157,7 +157,7 @@ def test_responses_with_batches_below_the_fetch_offset_only_are_an_error_if_they
         errors.append(a.error)
         assert "below this offset" in str(a.last_error) and a.cursor.fetch_offset == 20
         assert world.fetches() == {}
-        waits.append(world.planner.wake_at(world.now) - world.now)
+        waits.append(world.wake_at() - world.now)
         world.now += waits[-1]
     assert [error is not None for error in errors] == [False] * 3 + [True] * 5
     assert isinstance(errors[-1], CorruptRecordError) and (errors[-1].offset, errors[-1].next_offset) == (20, 21)
@@ -172,12 +172,12 @@ def test_bytes_without_a_whole_batch_raise_an_error_and_are_fetched_again_with_b
     [a] = world.simple(0)
     world.receive({a.tp: kit.batch(0, 5)[:80]})
     assert isinstance(a.error, RecordError) and a.error.offset == 0
-    assert world.fetches() == {} and world.now < world.planner.wake_at(world.now) < NEVER
+    assert world.fetches() == {} and world.now < world.wake_at() < NEVER
     for _ in range(5):
-        world.now = world.planner.wake_at(world.now)
+        world.now = world.wake_at()
         world.receive({a.tp: kit.batch(0, 5)[:80]})
-    assert 0.8 <= world.planner.wake_at(world.now) - world.now <= 1.0
-    world.now = world.planner.wake_at(world.now)
+    assert 0.8 <= world.wake_at() - world.now <= 1.0
+    world.now = world.wake_at()
     world.receive({a.tp: kit.batch(0, 5)})
     assert a.error is None and take_all(world) == [0, 1, 2, 3, 4]
 
@@ -206,12 +206,12 @@ def test_retriable_errors_back_off_and_are_not_raised(world, kit, code):
     for _ in range(5):
         world.receive({a.tp: {"error_code": code}, b.tp: kit.batch(b.cursor.fetch_offset, 1)})
         assert a.error is None and a.state is PositionState.FETCHING
-        waits.append(a.blocked_until - world.now)
+        waits.append(a.backoff.at - world.now)
         sent = world.fetch()
         assert set(sent.request.context.cursors) == {b.tp}, "the other partition is still fetched"
         assert a.tp in sent.forgotten(), "or the broker would return the error again at once, in a busy loop"
         sent.answer({b.tp: kit.batch(b.cursor.fetch_offset, 1)})
-        world.now = a.blocked_until
+        world.now = a.backoff.at
     assert 0.08 <= waits[0] <= 0.12 and 0.8 <= waits[-1] <= 1.0
     refresh = world.metadata.step(world.now + 10)
     assert bool(refresh) is (rule("Fetch", code, Scope.PARTITION).action is Action.REFRESH_METADATA)
@@ -224,7 +224,7 @@ def test_final_errors_are_recorded_and_back_off(world, code):
     [a] = world.simple(0)
     world.receive({a.tp: {"error_code": code}})
     assert a.error is not None and BY_CODE[code].name in str(a.error)
-    assert a.blocked_until > world.now
+    assert a.is_backing_off(world.now)
 
 
 @pytest.mark.parametrize("code", [Code.NOT_LEADER_OR_FOLLOWER, Code.FENCED_LEADER_EPOCH])
@@ -257,7 +257,7 @@ def test_a_leader_named_after_a_success_is_used_without_backoff_again(world, kit
 def test_a_named_leader_without_an_address_needs_a_metadata_refresh(world):
     [a] = world.simple(0)
     world.receive({a.tp: {"error_code": Code.NOT_LEADER_OR_FOLLOWER, "leader": (9, 6)}})
-    assert a.blocked_until > world.now and world.metadata.wake_at(world.now) < world.now + 1
+    assert a.is_backing_off(world.now) and world.refresh_at() < world.now + 1
 
 
 def test_an_error_drops_the_preferred_replica(world):
@@ -302,7 +302,7 @@ def test_out_of_range_returns_buffered_records_before_the_reset(world, kit):
     world.receive({a.tp: {"error_code": Code.OFFSET_OUT_OF_RANGE}})
     assert take_all(world) == list(range(10)) and a.cursor.offset == 10
     assert world.fetches() == {}
-    world.now = world.planner.wake_at(world.now)
+    world.now = world.wake_at()
     world.receive({a.tp: {"error_code": Code.OFFSET_OUT_OF_RANGE}})
     assert a.out_of_range == 10
 
@@ -328,7 +328,7 @@ def test_a_session_error_is_followed_by_a_full_fetch_request(world, kit, code, s
     world.receive({}, error_code=code)
     if not at_once:
         assert world.fetches() == {}
-        world.now = world.planner.wake_at(world.now)
+        world.now = world.wake_at()
     sent = world.fetch()
     assert (sent.message.session_id, sent.message.session_epoch) == (session_id, 0)
     assert {tp: p.fetch_offset for tp, p in sent.asked().items()} == {a.tp: 1, b.tp: 1}
@@ -343,7 +343,7 @@ def test_a_session_lost_at_its_first_full_or_incremental_fetch_backs_off(world, 
     if opened:
         world.receive({})
     world.receive({}, error_code=Code.FETCH_SESSION_ID_NOT_FOUND)
-    assert world.fetches() == {} and world.planner.wake_at(world.now) > world.now
+    assert world.fetches() == {} and world.wake_at() > world.now
 
 
 def test_immediate_responses_without_records_are_paced(world, kit):
@@ -351,7 +351,7 @@ def test_immediate_responses_without_records_are_paced(world, kit):
     began = world.now
     for _ in range(100):
         if not (sent := world.fetches()):
-            world.now = world.planner.wake_at(world.now)
+            world.now = world.wake_at()
             sent = world.fetches()
         sent[1].answer({})
     assert 18 < world.now - began < 20  # a fifth of a second each, except for the first few
@@ -368,7 +368,7 @@ def test_immediate_responses_are_paced_by_the_wait_of_the_broker_if_that_is_shor
     began = world.now
     for _ in range(100):
         if not (sent := world.fetches()):
-            world.now = world.planner.wake_at(world.now)
+            world.now = world.wake_at()
             sent = world.fetches()
         sent[1].answer({})
     assert 0.9 < world.now - began < 1
@@ -381,8 +381,8 @@ def test_repeated_out_of_range_errors_back_off(world, kit):
     for _ in range(6):
         world.receive({a.tp: {"error_code": Code.OFFSET_OUT_OF_RANGE}})
         assert a.state is PositionState.AWAITING_RESET
-        waits.append(a.blocked_until - world.now)
-        assert world.resets.wake_at(world.now) == max(a.blocked_until, world.now)
+        waits.append(a.backoff.at - world.now)
+        assert bool(world.look_ups()) is (waits[-1] <= 0)
         a.place(PositionEvent.RESET_FOUND, 7, 5)
         world.now += 1
     assert waits[0] <= 0 < waits[1] < waits[2] < waits[4] <= 1
@@ -395,7 +395,7 @@ def test_an_unsupported_fetch_version_is_recorded_as_error(world):
     error = UnsupportedVersionError("Fetch is not spoken", code=35, name="UNSUPPORTED_VERSION")
     world.fetch().fail(error)
     assert a.error is error
-    world.now = world.planner.wake_at(world.now)
+    world.now = world.wake_at()
     world.receive({a.tp: {}})
     assert a.error is None
 
@@ -404,7 +404,7 @@ def test_a_final_error_of_the_response_is_cleared_by_a_good_response(world):
     a, b = world.simple(0, 0)
     world.receive({}, error_code=Code.CLUSTER_AUTHORIZATION_FAILED)
     assert a.error is not None and b.error is a.error
-    world.now = world.planner.wake_at(world.now)
+    world.now = world.wake_at()
     world.receive({a.tp: {}, b.tp: {}})
     assert a.error is None and b.error is None
 
@@ -414,8 +414,8 @@ def test_the_next_request_after_a_lost_connection_closes_the_old_session(world, 
     [a] = world.simple(0)
     world.receive({a.tp: kit.batch(0, 1)})
     world.fetch().fail(KafkaConnectionError("lost"))
-    assert world.metadata.wake_at(world.now) < world.now + 1
-    world.now = world.planner.wake_at(world.now)
+    assert world.refresh_at() < world.now + 1
+    world.now = world.wake_at()
     sent = world.fetch()
     assert (sent.message.session_id, sent.message.session_epoch) == (77, 0)
     assert sent.asked()[a.tp].fetch_offset == 1
@@ -484,7 +484,7 @@ def test_short_failures_are_not_logged_as_warnings(world, kit, caplog):
     a, b = world.simple(0, 0)
     for code in (6, 74, 75, 78):
         world.receive({a.tp: {"error_code": code}, b.tp: kit.batch(b.cursor.fetch_offset, 1)})
-        world.now = a.blocked_until
+        world.now = a.backoff.at
     world.receive({}, error_code=Code.FETCH_SESSION_ID_NOT_FOUND)
     world.fetch().fail(KafkaConnectionError("lost"))
     assert caplog.records == []
@@ -494,8 +494,8 @@ def test_partitions_that_failed_together_are_fetched_again_together(world):
     """With a jitter each, thousands of partitions would each be retried in a request of their own."""
     parts = world.simple(*[0] * 50)
     world.receive({p.tp: {"error_code": Code.KAFKA_STORAGE_ERROR} for p in parts})
-    assert len({p.blocked_until for p in parts}) == 1
-    world.now = world.planner.wake_at(world.now)
+    assert len({p.backoff.at for p in parts}) == 1
+    world.now = world.wake_at()
     assert len(world.planner.wanted(1, world.now)) == 50
 
 

@@ -5,6 +5,7 @@ import random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from thinconsumer.agenda import Agenda
 from thinconsumer.errors import CorruptRecordError
 from thinconsumer.fetch.buffer import Buffer, Fetched, Frame
 from thinconsumer.partitions import Partition
@@ -78,7 +79,7 @@ def test_an_error_pins_no_memory_once_all_records_before_it_are_returned():
     assert buffer.pinned == 0
 
 
-def test_make_room_rewinds_one_partition_paused_ones_first():
+def test_drop_one_rewinds_one_partition_paused_ones_first():
     buffer = Buffer()
     reading, paused, validating = (partition(n) for n in range(3))
     for each in (reading, paused, validating):
@@ -86,12 +87,13 @@ def test_make_room_rewinds_one_partition_paused_ones_first():
         each.cursor.fetch_offset = 50
     paused.paused = True
     validating.move(PositionEvent.LEADER_CHANGED)
-    buffer.freed = False
-    buffer.make_room()
-    assert buffer.pinned == 200 and buffer.freed
+    agenda = Agenda()
+    buffer.awaited_by = agenda.alarm("fetch")
+    buffer.drop_one()
+    assert buffer.pinned == 200 and agenda.take(0.0) == {"fetch": None}
     assert paused.cursor.fetch_offset == 0 and reading.cursor.fetch_offset == 50
-    buffer.make_room()
-    buffer.make_room()
+    buffer.drop_one()
+    buffer.drop_one()
     assert buffer.pinned == 100, "a partition in validation keeps its cursor"
     assert validating.cursor.fetch_offset == 50
 
@@ -118,7 +120,7 @@ def test_pinned_bytes_equal_the_held_frames_after_any_operations(seed):
         elif what == 5 and (head := buffer.head(some)):
             buffer.break_off(head, broken())
         elif what == 6:
-            buffer.make_room()
+            buffer.drop_one()
         frames = {id(f.frame): f.frame for each in partitions for f in buffer.queue(each)}
         assert buffer.pinned == sum(frame.size for frame in frames.values())
         assert set(buffer.turns()) == {each for each in partitions if buffer.queue(each)}

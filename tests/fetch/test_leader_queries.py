@@ -20,7 +20,7 @@ CODES = [c for c in Code if c and c is not Code.UNSUPPORTED_FOR_MESSAGE_FORMAT]
 def test_one_request_per_leader(world, kit, asker):
     world.cluster({kit.tp(0): (1, 5), kit.tp(1): (2, 6), kit.tp(2): (1, 7)})
     askers = [asker(world, kit.tp(n)) for n in range(3)]
-    assert world.lookups.topics() == {"t"} and world.lookups.wake_at(world.now) == world.now
+    assert world.lookups.topics() == {"t"} and world.wake_at() == world.now
     sent = {s.node_id: s for s in world.look_ups()}
     assert {node: dict(s.timestamps()) for node, s in sent.items()} == {
         1: {kit.tp(0): -1, kit.tp(2): -1},
@@ -28,11 +28,11 @@ def test_one_request_per_leader(world, kit, asker):
     }
     assert [p.current_leader_epoch for t in sent[1].message.topics for p in t.partitions] == [5, 7]
     assert sent[1].message.replica_id == -1 and sent[1].request.deadline == world.now + 30
-    assert world.look_ups() == [] and world.lookups.wake_at(world.now) == NEVER
+    assert world.look_ups() == [] and world.wake_at() == NEVER
     sent[1].offsets({kit.tp(0): 10, kit.tp(2): 12})
     sent[2].offsets({kit.tp(1): 11})
     assert [a.found for a in askers] == [[(10 + n, 123, 5)] for n in range(3)]
-    assert world.lookups.topics() == set() and world.lookups.wake_at(world.now) == NEVER
+    assert world.lookups.topics() == set() and world.wake_at() == NEVER
 
 
 def test_two_lookups_of_one_partition_make_two_requests(world, kit, asker):
@@ -59,7 +59,7 @@ def test_final_errors_are_reported_and_retriable_ones_back_off(world, kit, one, 
         assert (world.metadata.refresh_reason is not None) is (
             rule("ListOffsets", code, Scope.PARTITION).action is Action.REFRESH_METADATA
         )
-        waits.append(world.lookups.wake_at(world.now) - world.now)
+        waits.append(world.wake_at() - world.now)
         world.now += waits[-1]
     final = rule("ListOffsets", code, Scope.PARTITION).action is Action.RAISE
     error, was_final = one.failed[0]
@@ -87,7 +87,7 @@ def test_final_errors_are_reported_and_retriable_ones_back_off(world, kit, one, 
 def test_failed_requests_are_retried_unless_the_error_is_final(world, one, error, final):
     world.look_ups()[0].fail(error)
     assert one.failed == [(error, final)]
-    assert world.metadata.wake_at(world.now) < world.now + 1
+    assert world.refresh_at() < world.now + 1
     world.now += 1
     assert bool(world.look_ups()) is not final
 
@@ -99,10 +99,10 @@ def test_waiting_for_a_leader_does_not_spin_without_backoff(make, kit, asker):
     caller = asker(world, kit.tp(0))
     assert world.look_ups() == []
     assert [(str(error), final) for error, final in caller.failed] == [("no leader known for t-0", False)]
-    assert world.lookups.wake_at(world.now) > world.now
-    assert world.metadata.wake_at(world.now) < NEVER
+    assert world.wake_at() > world.now
+    assert world.refresh_at() < NEVER
     world.cluster({kit.tp(0): (2, 6)})
-    world.now = world.lookups.wake_at(world.now)
+    world.now = world.wake_at()
     assert world.look_ups()[0].node_id == 2
 
 
@@ -136,7 +136,7 @@ def test_a_partition_missing_in_the_response_is_requested_again(world, kit, aske
 def test_a_lookup_no_longer_wanted_is_dropped(world, kit, one):
     one.wanted = False
     assert world.look_ups() == [] and world.lookups.topics() == set()
-    assert world.lookups.wake_at(world.now) == NEVER
+    assert world.wake_at() == NEVER
 
 
 def test_the_result_of_a_lookup_no_longer_wanted_is_dropped(world, kit, one):
@@ -169,7 +169,7 @@ def test_waiting_for_a_leader_backs_off_until_metadata_changes(make, kit, asker)
     waits = []
     for _ in range(6):
         assert world.look_ups() == []
-        waits.append(world.lookups.wake_at(world.now) - world.now)
+        waits.append(world.wake_at() - world.now)
         world.now += waits[-1]
     assert waits[0] < 0.13 and waits[1] > 0.15 and waits[-1] > 0.7
     world.look_ups()
@@ -185,7 +185,7 @@ def test_lookups_that_failed_together_are_retried_in_one_request(make, kit, aske
         asker(world, kit.tp(number))
     [sent] = world.look_ups()
     sent.fail(KafkaConnectionError("gone"))
-    world.now = world.lookups.wake_at(world.now)
+    world.now = world.wake_at()
     [again] = world.look_ups()
     assert len(again.message.topics[0].partitions) == 50
 
@@ -199,7 +199,7 @@ class Thresholds(EpochEndQueries):
 def asked(world, kit):
     """Return queries for epochs 3 and 5 of two partitions on one leader, and what they have found."""
     world.cluster({kit.tp(0): (1, 7), kit.tp(1): (1, 8)})
-    queries, found = Thresholds(world.config, world.metadata, world.random), {}
+    queries, found = Thresholds(world.config, world.metadata, world.random, world.agenda), {}
     for number, epoch in ((0, 3), (1, 5)):
 
         def take(data, now, number=number):
@@ -229,8 +229,9 @@ def test_one_request_to_a_leader_has_all_epochs_and_the_current_ones(asked, worl
 def test_a_leader_that_has_changed_is_asked_again_after_a_metadata_refresh(asked, world):
     queries, found = asked
     [request] = queries.step(world.now)
+    world.take_due()
     answer(queries, request, world.now, {0: (-1, int(Code.FENCED_LEADER_EPOCH)), 1: (6, 0)})
     assert found == {1: 6}
-    assert world.metadata.wake_at(world.now) <= world.now + 1
-    world.now = queries.wake_at(world.now)
+    assert world.refresh_at() <= world.now + 1
+    world.now = world.wake_at()
     assert [p.partition for p in queries.step(world.now)[0].build(4).topics[0].partitions] == [0]

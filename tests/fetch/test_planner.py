@@ -31,7 +31,7 @@ def test_one_fetch_per_leader_and_none_while_one_is_in_flight(world, kit):
     sent = world.fetches()
     assert {node: set(s.asked()) for node, s in sent.items()} == {1: {kit.tp(0), kit.tp(2)}, 2: {kit.tp(1)}}
     assert all(s.request.asker == ASKER for s in sent.values())
-    assert world.fetches() == {} and world.planner.wake_at(world.now) == NEVER
+    assert world.fetches() == {} and world.wake_at() == NEVER
     sent[2].answer({})
     assert set(world.fetches()) == {2}
 
@@ -87,7 +87,7 @@ def test_a_node_that_is_down_does_not_stop_the_others(world, kit):
     world.assign({kit.tp(0): 0, kit.tp(1): 0})
     world.fetches()[1].fail(KafkaConnectionError("refused"))
     assert world.fetches() == {}, "node 1 backs off, node 2 is busy"
-    at = world.planner.wake_at(world.now)
+    at = world.wake_at()
     assert world.now + 0.08 <= at <= world.now + 0.12
     world.now = at
     assert set(world.fetches()) == {1}
@@ -115,8 +115,8 @@ def test_partitions_that_may_not_be_fetched_are_left_out(make, kit, state):
     elif state == "resetting":
         a.ask_reset(None)
     elif state == "blocked":
-        a.blocked_until = world.now + 5
-        assert world.planner.wake_at(world.now) == a.blocked_until
+        a.back_off(world.now + 5)
+        assert world.wake_at() == a.backoff.at
     elif state == "held":
         a.delivery_end = 0
     sent = world.fetch()
@@ -162,7 +162,7 @@ def test_a_fetch_may_be_written_after_all_partitions_are_given_up(world, for_bat
 
 
 def test_nothing_is_fetched_without_an_assignment(world):
-    assert world.fetches() == {} and world.planner.wake_at(world.now) == NEVER
+    assert world.fetches() == {} and world.wake_at() == NEVER
 
 
 # -- versions and topic ids
@@ -248,8 +248,8 @@ def test_a_preferred_replica_missing_in_metadata_backs_off(world):
     [a] = world.simple(0, leader=1)
     world.receive({a.tp: {"preferred_read_replica": 9}})
     assert world.fetches() == {}
-    assert world.planner.wake_at(world.now) > world.now + 0.05
-    assert world.metadata.wake_at(world.now) < world.now + 1
+    assert world.wake_at() > world.now + 0.05
+    assert world.refresh_at() < world.now + 1
 
 
 def test_a_preferred_replica_is_fetched_from_with_the_last_known_epoch_while_there_is_no_leader(world):
@@ -378,11 +378,11 @@ def test_little_free_buffer_memory_sends_no_fetch(make, kit):
     world.receive({a.tp: kit.batch(0, 5, size=70_000)})
     assert 400_000 - world.buffer.pinned < LEAST_WORTH_ASKING
     assert world.fetches() == {}, "and wake_at does not cause a busy loop"
-    assert world.planner.wake_at(world.now) == NEVER
+    assert world.wake_at() == NEVER
     take_all(world)
-    assert world.planner.wake_at(world.now) == world.now
+    assert world.wake_at() == world.now
     assert world.fetch().message.max_bytes == 100_000
-    assert world.planner.wake_at(world.now) == NEVER
+    assert world.wake_at() == NEVER
 
 
 @pytest.mark.parametrize(("nodes", "each"), [(1, 4 << 20), (2, 2 << 20), (4, 1 << 20), (8, 1 << 20), (32, 1 << 19)])
@@ -411,7 +411,7 @@ def test_no_more_is_read_ahead_while_records_can_be_returned(make, kit):
         partition.paused = True
     assert world.fetches() == {}
     assert world.collector.gather(500).count == 0
-    assert world.planner.wake_at(world.now) == world.now
+    assert world.wake_at() == world.now
     for number in range(2):
         sent = world.fetch()
         assert sent.message.max_bytes == 4 << 20, "paused partitions do not stop the others"
@@ -421,7 +421,7 @@ def test_no_more_is_read_ahead_while_records_can_be_returned(make, kit):
     for partition in parts[:16]:
         partition.paused = False
     assert take_all(world) == 16
-    assert set(world.fetches()) == {1} and not world.buffer.may_fill
+    assert set(world.fetches()) == {1} and not world.planner._may_fill
 
 
 def test_paused_partitions_fill_the_buffer_before_their_batches_are_dropped(make, kit):
@@ -470,7 +470,7 @@ def test_returning_records_wakes_no_step_when_no_partition_was_left_out(world, k
     world.receive({a.tp: kit.batch(0, 5)})
     sent = world.fetch()
     take_all(world)
-    assert world.planner.wake_at(world.now) == NEVER
+    assert world.wake_at() == NEVER
     sent.answer({})
 
 
@@ -534,4 +534,4 @@ def test_wake_at_never_causes_a_busy_loop(make, kit, seed):
             world.now += rng.random()
         out.update(world.fetches())
         out.update(world.fetches())
-        assert world.planner.wake_at(world.now) > world.now
+        assert world.wake_at() > world.now

@@ -2,6 +2,7 @@
 
 import random
 
+from thinconsumer.agenda import Agenda
 from thinconsumer.errors import KafkaConnectionError
 from thinconsumer.fetch.planner import SHUNNED, Replicas
 from thinconsumer.wire.error_codes import Code
@@ -20,14 +21,14 @@ def until_followed(replicas, now):
 
 
 def test_a_failed_follower_is_avoided_longer_than_failure_detection_takes():
-    replicas = Replicas(random.Random(1))
+    replicas = Replicas(random.Random(1), Agenda())
     replicas.failed(NODE, 100.0)
     assert replicas.may_follow(8, 100.0)
     assert 9.0 < until_followed(replicas, 100.0) < 16
 
 
 def test_consecutive_failures_double_the_pause_and_a_success_resets_it():
-    replicas = Replicas(random.Random(1))
+    replicas = Replicas(random.Random(1), Agenda())
     now, waits = 0.0, []
     for _ in range(8):
         replicas.failed(NODE, now)
@@ -41,7 +42,7 @@ def test_consecutive_failures_double_the_pause_and_a_success_resets_it():
 
 
 def test_a_failure_reported_by_many_partitions_counts_once():
-    replicas = Replicas(random.Random(1))
+    replicas = Replicas(random.Random(1), Agenda())
     for _ in range(50):
         replicas.failed(NODE, 0.0)
     assert until_followed(replicas, 0.0) < 16

@@ -70,7 +70,7 @@ def test_records_that_both_fetches_return_are_taken_once(held, kit):
 def test_a_seek_to_the_end_waits(held):
     world, a, _, _ = held
     seek(a, 100)
-    assert world.fetches() == world.seconds == {} and world.planner.wake_at(world.now) == NEVER
+    assert world.fetches() == world.seconds == {} and world.wake_at() == NEVER
 
 
 def test_a_seek_beyond_the_end_is_out_of_range_at_once(held):
@@ -104,10 +104,10 @@ def test_a_fetch_of_partitions_with_unknown_ends_is_held_only_after_a_while(worl
     assert set(world.fetch().asked()) == {a.tp}
     b.place(PositionEvent.RESET_FOUND, 5)
     assert world.fetches() == world.seconds == {}
-    assert world.planner.wake_at(world.now) == world.now + LOOK_AFTER_S
+    assert world.wake_at() == world.now + LOOK_AFTER_S
     world.now += LOOK_AFTER_S
     assert set(world.second().asked()) == {b.tp}
-    assert world.planner.wake_at(world.now) == NEVER
+    assert world.wake_at() == NEVER
 
 
 def test_a_fetch_of_partitions_with_records_is_held_only_if_they_do_not_come(held):
@@ -115,7 +115,7 @@ def test_a_fetch_of_partitions_with_records_is_held_only_if_they_do_not_come(hel
     world, a, b, _ = held
     b.high_watermark = 201
     seek(a, 40)
-    assert world.fetches() == world.seconds == {} and world.planner.wake_at(world.now) == world.now + AWAITED_S
+    assert world.fetches() == world.seconds == {} and world.wake_at() == world.now + AWAITED_S
     world.now += AWAITED_S
     assert set(world.second().asked()) == {a.tp}
 
@@ -148,7 +148,7 @@ def test_after_a_second_fetch_without_partitions_nothing_waits(held):
     assert request.build(17).topics == []
     world.answers.handle(Answer(request, 1, 17, error=KafkaConnectionError("lost")), world.now)
     world.now += 10
-    assert world.fetches() == world.seconds == {} and not world.buffer.starving and not world.planner.has_left_out
+    assert world.fetches() == world.seconds == {} and world.buffer.awaited_by is None
 
 
 def test_a_partition_is_fetched_at_once_when_the_buffer_has_room_again(make, kit):
@@ -158,9 +158,9 @@ def test_a_partition_is_fetched_at_once_when_the_buffer_has_room_again(make, kit
     world.receive({full.tp: kit.batch(0, 4, size=150_000), kit.tp(1): {"high_watermark": 0}})
     assert full.tp not in world.fetch().request.context.cursors
     world.collector.settle(world.collector.gather(3))
-    assert world.fetches() == world.seconds == {} and world.planner.wake_at(world.now) == NEVER
+    assert world.fetches() == world.seconds == {} and world.wake_at() == NEVER
     world.collector.settle(world.collector.gather(1))
-    assert world.planner.wake_at(world.now) == world.now
+    assert world.wake_at() == world.now
     assert set(world.second().asked()) == {full.tp}
 
 
@@ -168,9 +168,10 @@ def test_no_second_fetch_is_sent_while_the_buffer_is_full(held):
     world, a, _, _ = held
     world.buffer.pinned = world.config.max_buffered_bytes
     seek(a, 40)
-    assert world.fetches() == world.seconds == {} and world.planner.wake_at(world.now) == NEVER
-    world.buffer.pinned, world.buffer.freed = 0, True
-    assert world.planner.wake_at(world.now) == world.now
+    assert world.fetches() == world.seconds == {} and world.wake_at() == NEVER
+    world.buffer.pinned = 0
+    world.buffer.awaited_by.touch()
+    assert world.wake_at() == world.now
     reserved = world.second().request.context.second.reserved
     assert 0 < reserved <= world.config.max_buffered_bytes
 
@@ -180,7 +181,7 @@ def test_a_position_without_records_is_not_asked_for_again_before_the_first_fetc
     world, a, b, first = held
     seek(a, 40)
     world.second().answer({a.tp: {"high_watermark": 100}}, session_id=NO_SESSION)
-    assert world.fetches() == world.seconds == {} and world.planner.wake_at(world.now) == NEVER
+    assert world.fetches() == world.seconds == {} and world.wake_at() == NEVER
     seek(b, 7)
     second = world.second()
     assert set(second.asked()) == {b.tp}, "other positions are"
@@ -254,8 +255,8 @@ def test_a_second_fetch_that_fails_is_no_failure_of_the_partition(held):
         world.second().fail(KafkaConnectionError("refused"))
         assert a.last_error is None and a.state is PositionState.FETCHING
         assert world.fetches() == world.seconds == {}, "backing off"
-        assert world.now < world.planner.wake_at(world.now) < world.now + 2
-        world.now = world.planner.wake_at(world.now)
+        assert world.now < world.wake_at() < world.now + 2
+        world.now = world.wake_at()
     world.second().answer({}, session_id=NO_SESSION, error_code=-1)
     assert world.fetches() == world.seconds == {} and a.last_error is None
     first.answer({})
@@ -279,7 +280,7 @@ def test_many_partitions_are_not_all_looked_at(world):
     parts[0].high_watermark = 9
     seek(parts[0], 5)
     assert world.fetches() == world.seconds == {}
-    assert world.planner.wake_at(world.now) == world.now + LOOK_AFTER_S
+    assert world.wake_at() == world.now + LOOK_AFTER_S
     world.now += LOOK_AFTER_S
     assert set(world.second().asked()) == {parts[0].tp}
 
@@ -310,10 +311,11 @@ def test_nothing_waits_once_a_node_has_no_partitions(held):
     world, a, b, _ = held
     seek(a, 40)
     world.second().fail(KafkaConnectionError("refused"))
-    assert world.planner.wake_at(world.now) < NEVER
+    assert world.wake_at() < NEVER
     a.paused = b.paused = True
-    assert world.fetches() == world.seconds == {} and world.planner.wake_at(world.now) == NEVER
-    assert not world.planner._waiting
+    assert world.fetches() == world.seconds == {}
+    world.now = world.wake_at()
+    assert world.fetches() == world.seconds == {} and world.wake_at() == NEVER
 
 
 def test_after_a_restart_all_begins_anew(held):

@@ -18,7 +18,7 @@ ID, OTHER = b"1" * 16, b"2" * 16
 
 
 def session(incremental: bool = True) -> FetchSession:
-    return FetchSession(Target(1), Retry(Backoff(0.1, 1.0), random.Random(1)), incremental)
+    return FetchSession(Target(1), Retry(Backoff(0.1, 1.0), random.Random(1)), incremental, 0.2)
 
 
 def wanted(offset: int = 0, *, max_bytes: int = 100, epoch: int = 1, topic_id: bytes = ID) -> WantedPartition:

@@ -4,6 +4,7 @@ import random
 
 import pytest
 
+from thinconsumer.agenda import NEVER
 from thinconsumer.errors import CorruptRecordError
 from thinconsumer.fetch.targets import FetchTargets
 from thinconsumer.partitions import Reset
@@ -26,7 +27,8 @@ def expected(world):
             left_out.add(p)
             continue
         preferred = p.preferred_replica
-        if preferred >= 0 and (world.now >= p.preferred_until or preferred not in world.metadata.nodes):
+        is_over = p.preference is None or not p.preference.is_ahead(world.now)
+        if preferred >= 0 and (is_over or preferred not in world.metadata.nodes):
             preferred = -1
         info = world.metadata.leader(p.tp)
         node = preferred if preferred >= 0 else None if info is None else info.leader
@@ -65,12 +67,10 @@ class Changes:
         self.one().pending_revocation ^= True
 
     def block(self):
-        self.one().blocked_until = self.world.now + self.draw.choice([0.0, 1.0, 3.0])
+        self.one().back_off(self.world.now + self.draw.choice([0.0, 1.0, 3.0]))
 
     def prefer(self):
-        partition = self.one()
-        partition.preferred_replica = self.draw.randrange(1, 4)
-        partition.preferred_until = self.world.now + self.draw.choice([1.0, 4.0])
+        self.one().prefer(self.draw.randrange(1, 4), self.world.now + self.draw.choice([1.0, 4.0]))
 
     def assign(self):
         numbers = self.draw.sample(range(COUNT), self.draw.randrange(1, COUNT))
@@ -132,6 +132,7 @@ def test_targets_follow_all_changes(make, kit, seed):
         if changes.draw.random() < 0.5:
             continue
         targets: FetchTargets = world.planner.targets
+        world.take_due()
         targets.update(world.now)
         by_node, left_out, leaderless = expected(world)
         assert {node: targets.wanted(node) for node in targets.by_node} == by_node
@@ -160,15 +161,17 @@ def test_only_changed_partitions_are_looked_at(world, kit, monkeypatch):
 def test_times_of_partitions_are_kept_once(world):
     """A partition with a preferred replica changes with each response, for minutes before the preference ends."""
     [a] = world.simple(0)
-    a.preferred_replica, a.preferred_until = 2, world.now + 100
+    a.prefer(2, world.now + 100)
     targets = world.planner.targets
     for _ in range(50):
         a.report_change()
         targets.update(world.now)
-    assert len(targets._due) == 1
+    world.take_due()
+    assert world.wake_at() == world.now + 100
     world.now += 100
+    world.take_due()
     targets.update(world.now)
-    assert set(targets.by_node) == {1} and not targets._due and not targets._due_at
+    assert set(targets.by_node) == {1} and world.wake_at() == NEVER
 
 
 @pytest.mark.parametrize("is_in_flight", [False, True])
@@ -196,6 +199,5 @@ def test_another_limit_changes_which_partitions_have_filled_their_share(world, k
     world.receive({a.tp: kit.batch(0, 100)})
     targets = world.planner.targets
     for limit, is_full in ((1, True), (1 << 30, False), (1, True)):
-        targets.set_limit(limit)
-        targets.update(world.now)
+        targets.set_limit(limit, world.now)
         assert (a in targets.left_out) is is_full

@@ -78,7 +78,7 @@ def test_without_a_leader_only_metadata_is_requested(in_doubt):
     world, a = in_doubt()
     world.cluster({a.tp: (-1, 7)})
     assert world.validations() == []
-    assert world.metadata.wake_at(world.now) < world.now + 1
+    assert world.refresh_at() < world.now + 1
     world.cluster({a.tp: (3, 8)})
     [sent] = world.validations()
     assert sent.node_id == 3
@@ -135,7 +135,7 @@ def test_the_end_of_a_newer_epoch_says_nothing(in_doubt, epoch, caplog):
         sent.epoch_ends({a.tp: (epoch, 80)})
         assert a.state is PositionState.VALIDATING and a.cursor.offset == 100
         assert world.validations() == [] and str(epoch) in str(a.last_error)
-        world.now = world.validation.wake_at(world.now)
+        world.now = world.wake_at()
     assert world.now - began > 15
     assert [record.levelno for record in caplog.records] == [logging.WARNING]
     world.validations()[0].epoch_ends({a.tp: (5, 80)})
@@ -149,7 +149,7 @@ def test_under_policy_none_truncation_is_raised_until_a_seek(in_doubt, end, dive
     error = a.error
     assert isinstance(error, LogTruncationError)
     assert (error.partition, error.position, error.divergent_offset) == (a.tp, 100, divergent)
-    assert world.validations() == [] and world.validation.wake_at(world.now) == NEVER
+    assert world.validations() == [] and world.wake_at() == NEVER
     world.cluster({a.tp: (3, 7)})
     assert world.validations() == [] and a.error is error, "another leader does not clear the error"
     a.place(PositionEvent.SEEK, 80)
@@ -207,7 +207,7 @@ def test_errors_back_off_and_final_ones_are_recorded(in_doubt, code):
         action = rule("OffsetForLeaderEpoch", code, Scope.PARTITION).action
         assert (a.error is not None) is (action is Action.RAISE)
         assert (world.metadata.refresh_reason is not None) is (action is Action.REFRESH_METADATA)
-        waits.append(world.validation.wake_at(world.now) - world.now)
+        waits.append(world.wake_at() - world.now)
         assert world.validations() == []
         world.now += waits[-1]
     assert 0.08 <= waits[0] <= 0.12 and 0.8 <= waits[-1] <= 1.0
@@ -387,7 +387,7 @@ def behind(make, kit):
 def pass_time(world, until):
     """Advance the time over backoffs until requests are due; return them."""
     while not (asked := world.validations()) and world.now < until:
-        world.now = min(until, max(world.now + 0.001, world.validation.wake_at(world.now)))
+        world.now = min(until, max(world.now + 0.001, world.wake_at()))
     return asked
 
 
@@ -396,7 +396,7 @@ def test_a_leader_older_than_the_records_read_is_not_asked(behind):
     world, a = behind(auto_offset_reset="latest")
     assert pass_time(world, world.now + 5) == []
     assert a.state is PositionState.VALIDATING and a.cursor.offset == 100 and a.error is None
-    assert world.metadata.wake_at(world.now) <= world.now, "metadata is requested"
+    assert world.refresh_at() <= world.now, "metadata is requested"
     world.cluster({a.tp: (2, 8)})
     [sent] = world.validations()
     assert (sent.node_id, sent.epochs()) == (2, {a.tp: (8, 7)}), "at once, without a backoff"
@@ -429,7 +429,7 @@ def test_the_wait_for_newer_metadata_starts_anew_for_each_position(behind):
     assert pass_time(world, world.now + 9) == []
     a.place(PositionEvent.SEEK, 50)
     world.partitions.assign([])
-    assert world.validations() == [] and world.validation.wake_at(world.now) == NEVER
+    assert world.validations() == []
 
 
 # -- Fetch responses during validation
@@ -465,7 +465,7 @@ def test_late_errors_of_the_old_leader_do_not_delay_validation(fetched_late, cod
     world, a, late = fetched_late()
     [sent] = world.validations()
     late.answer({a.tp: {"error_code": int(code)}})
-    assert (a.state, a.error, a.blocked_until) == (PositionState.VALIDATING, None, 0.0)
+    assert (a.state, a.error, a.backoff) == (PositionState.VALIDATING, None, None)
     sent.epoch_ends({a.tp: (5, 80)})
     assert (a.state, a.cursor.offset) == (PositionState.FETCHING, 80)
 

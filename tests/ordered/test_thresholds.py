@@ -25,7 +25,7 @@ class World:
     def __init__(self):
         config = ConsumerConfig.from_options(group_id="g")
         self.metadata = Metadata(config, random.Random(1), Agenda())
-        self.thresholds = Thresholds(config, self.metadata, random.Random(1), "ordered")
+        self.thresholds = Thresholds(config, self.metadata, random.Random(1), Agenda(), "ordered")
         self.metadata.nodes = {1: Node(1, "h", 9092)}
         self.metadata.topics["t"] = TopicMetadata("t")
         self.now = 10.0

@@ -361,7 +361,7 @@ def step_twice(step, self, now):
 
 def fail_without_backoff(failed, self, now):
     failed(self, now)
-    self.not_before = now
+    self.pause.clear()
 
 
 def step_without_deadline(step, self, now):

@@ -19,6 +19,7 @@ from ..errors import KafkaError, KafkaTimeoutError
 from ..garbage_collection import garbage_collection_paused
 from ..metadata import Metadata
 from ..network_client import NetworkClient
+from ..partitions import Partition
 from ..timers import NEVER, Random
 
 if TYPE_CHECKING:
@@ -153,6 +154,8 @@ class Engine:
                 due[asker if handle(answer, now) else ALL] = None
                 if answer.response is not None:
                     self.record_exchange((now, answer.sent_size, answer.size, (now - answer.sent_at) * 1000))
+            if ALL in self.agenda.touched:  # by a response
+                due[ALL] = self.agenda.touched.pop(ALL)
             if holds is not None and due and ALL not in due and holds(due):
                 self.agenda.touched.update(due)
                 return network.wants_driver()
@@ -179,10 +182,13 @@ class Engine:
             self.full_steps += ALL in due
 
     def _step_network(self, now: float, due: dict[Hashable, None]) -> dict[Hashable, None]:
-        """Step the routes among what is due; return the names of managers among it."""
+        """Step the routes among what is due; return the names of managers among it. For a partition, all step."""
         routes = [key for key in due if not isinstance(key, str)]
-        for route in routes:
-            del due[route]
+        for key in routes:
+            del due[key]
+            if isinstance(key, Partition):
+                key.report_change()
+                due[ALL] = None
         for why in self.network.step(now, routes):
             self.metadata.request_update(why)
             due[ALL] = None
@@ -199,7 +205,8 @@ class Engine:
         for request in requests:
             self.network.send(request, now)
         if self.agenda.touched:  # a request could not be written at once
-            self.agenda.touched.update(self._step_network(now, self.agenda.take(-NEVER)))
+            names = self._step_network(now, self.agenda.take(-NEVER))
+            self.agenda.touched.update(names)  # the agenda has another dict than before
         return bool(requests)
 
     @garbage_collection_paused  # with thousands of partitions, a step makes as many objects
@@ -276,9 +283,8 @@ class Engine:
         self._metadata_seen = -1
         for manager in self._by_name.values():
             manager.restart(now)
-        self.agenda.forget(
-            lambda key: not isinstance(key, str)
-        )  # those of the network client before, and of its routes
+        # those of the network client before, and of its routes
+        self.agenda.forget(lambda key: not isinstance(key, (str, Partition)))
         self.touch()
 
     def _follow_metadata(self, now: float) -> None:

@@ -27,7 +27,7 @@ from ..fetch.validation import Validation
 from ..metadata import Metadata
 from ..metrics import ConsumerMetrics
 from ..partitions import Partitions
-from ..timers import NEVER, Random
+from ..timers import Random
 from ..types import TopicPartition
 from ..wire.error_codes import Code, to_error
 
@@ -48,14 +48,14 @@ class ConsumerManagers:
     ) -> None:
         self.config = config
         self.agenda = Agenda()
-        self.partitions = Partitions()
+        self.partitions = Partitions(self.agenda)
         self.metrics = ConsumerMetrics()
         self.metadata = Metadata(config, random, self.agenda)
         self.buffer = Buffer()
-        self.lookups = OffsetLookups(config, self.metadata, random)
+        self.lookups = OffsetLookups(config, self.metadata, random, self.agenda)
         self.resets = Resets(config, self.partitions, self.metadata, self.lookups)
-        self.validation = Validation(config, self.partitions, self.metadata, random)
-        self.planner = Planner(config, self.partitions, self.metadata, self.buffer, random)
+        self.validation = Validation(config, self.partitions, self.metadata, random, self.agenda)
+        self.planner = Planner(config, self.partitions, self.metadata, self.buffer, random, self.agenda)
         self.answers = Answers(config, self.partitions, self.metadata, self.buffer, self.planner, random)
         self.collector = Collector(config, self.partitions, self.buffer, deserialize)
         self.group: Group | None = None
@@ -81,6 +81,7 @@ class ConsumerManagers:
         self._generation = (-1, -1)
         #: Version of metadata, generation of the assignment, and the assigned partitions missing in existing topics.
         self._missing: tuple[tuple[int, int], dict[TopicPartition, int]] = ((-1, -1), {})
+        self._outage_end = self.agenda.alarm()  #: When an outage has lasted long enough for :meth:`outage`.
         self.engine = Engine(config, random, self.metadata, self._in_order(), wall_time, self.agenda)
         self.engine.record_exchange = self.metrics.exchanges.record
         if self.group is not None:
@@ -89,23 +90,16 @@ class ConsumerManagers:
     def _in_order(self) -> list[Manager]:
         """Return the managers in the order in which they step."""
         # ``topics`` and ``resets`` come first: they determine the topics and offsets that later managers request.
-        topics = ManagerParts(
-            "topics", self._follow_assignment, wake_at=self._assignment_wake_at, restart=self._restart
-        )
-        resets = ManagerParts("resets", self._step_resets, wake_at=self.resets.wake_at, restart=self.resets.restart)
+        topics = ManagerParts("topics", self._follow_assignment, restart=self._restart)
+        resets = ManagerParts("resets", self._step_resets, restart=self.resets.restart)
         group = () if self.group is None else self.group.managers()
-        fetching = ManagerParts(
-            FETCH, self.planner.step, self._take_fetched, self.planner.wake_at, self.planner.restart
-        )
+        fetching = ManagerParts(FETCH, self.planner.step, self._take_fetched, restart=self.planner.restart)
         # Gatekeepers step before the planner, since a change of a topic holds records before the next Fetch, and after
         # validation, which notices that a topic was created again.
         keeps_order = self.config.ordered_delivery != "off"
         ordered = (ManagerParts("ordered", self._watch_counts),) if keeps_order else ()
-        outage = ManagerParts("outage", lambda now: [], wake_at=self._outage_due)
-        return [
-            topics, resets, self.metadata, *group, self.lookups, self.validation, *ordered, *self.gatekeepers, fetching,
-            outage,
-        ]  # fmt: skip
+        waiting = self.lookups, self.validation
+        return [topics, resets, self.metadata, *group, *waiting, *ordered, *self.gatekeepers, fetching]
 
     def outage_logs(self) -> Iterator[OutageLog]:
         """Yield the logs of the outages of requests."""
@@ -119,13 +113,14 @@ class ConsumerManagers:
         if self.gates is None:
             from ..ordered.gate_queries import GateQueries  # on demand: only Spark's driver asks for gates
 
-            self.gates = GateQueries(self.config, self.metadata, self._random)
+            self.gates = GateQueries(self.config, self.metadata, self._random, self.agenda)
             self.engine.add(self.gates)
         return self.gates
 
     def _follow_assignment(self, now: float) -> list[Request]:
         """Drop buffered batches of unassigned partitions, and tell metadata which topics to refresh."""
-        generation, group, queries = self._lookup_generation(), self.group, self.gates
+        group, queries = self.group, self.gates
+        generation = self.partitions.generation, self.lookups.version + (0 if queries is None else queries.version)
         topics: frozenset[str] = frozenset() if group is None else group.topics()
         everything = group is not None and group.wants_all_topics
         if self._generation != generation:
@@ -137,13 +132,6 @@ class ConsumerManagers:
             asked = self.lookups.topics() if queries is None else self.lookups.topics() | queries.topics()
             self.metadata.want(self.partitions.topics() | asked | topics, everything=everything)
         return []
-
-    def _lookup_generation(self) -> tuple[int, int]:
-        queries = self.gates
-        return self.partitions.generation, self.lookups.version + (0 if queries is None else queries.version)
-
-    def _assignment_wake_at(self, now: float) -> float:
-        return NEVER if self._generation == self._lookup_generation() else now
 
     def _restart(self, now: float) -> None:
         self._wanted = ()
@@ -183,16 +171,6 @@ class ConsumerManagers:
             latency_ms, records = (now - answer.sent_at) * 1000, self.answers.records - before
             self.metrics.fetches.record((now, latency_ms, answer.size, records, answer.response.throttle_time_ms))
         return concerns_planner_only
-
-    def _outage_due(self, now: float) -> float:
-        """Return when an outage has lasted long enough for :meth:`outage` to return an error; NEVER if it already has.
-
-        Only a poll raises the error. If this time stayed in the past, an application that only calls ``drive``, each
-        time at ``wake_at``, would call ``drive`` without pause.
-        """
-        since = self.engine.network.outage_since
-        due = NEVER if since is None else since + self.config.bootstrap_timeout_ms / 1000
-        return due if due > now else NEVER
 
     def require_group(self) -> Group:
         """Return the group; raise IllegalStateError if there is no ``group_id``."""
@@ -238,8 +216,11 @@ class ConsumerManagers:
         """Return an error, once per outage, if no broker was reachable for ``bootstrap_timeout_ms``; otherwise None."""
         network = self.engine.network
         outage = network.outage(now)
-        if outage is None or now - outage.since < self.config.bootstrap_timeout_ms / 1000:
+        if outage is None:
+            return None
+        self._outage_end.set(outage.since + self.config.bootstrap_timeout_ms / 1000)
+        if self._outage_end.is_ahead(now):
             return None
         network.acknowledge_outage(now)
-        self.engine.touch()
+        self._outage_end.set(now + self.config.bootstrap_timeout_ms / 1000)
         return NoBrokersAvailable(f"no broker could be reached for {now - outage.since:.1f} s: {outage}", outage.causes)

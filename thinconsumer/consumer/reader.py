@@ -192,7 +192,6 @@ class ConsumerCore:
         group = self.managers.group
         if self.managers.buffer.has_ready() and (group is None or not group.member.unconfirmed):
             return self.shell.driver.now()  # now; ``unconfirmed`` is why the member returns no records
-        self._note_room()
         return self.shell.wake_at()
 
     def poll(self, seconds: float, limit: int, ends: Ends | None = None, form: Form = Form.ROWS) -> PollResult:
@@ -271,7 +270,6 @@ class ConsumerCore:
         """Return whether a poll may look for buffered records before it steps, see ``STEP_EVERY_S``."""
         if now >= self._stepped_at + STEP_EVERY_S or self._skipped_steps >= SKIPPED_STEPS_MAX:
             return False
-        self._note_room()
         engine, driver = self.managers.engine, self.shell.driver
         is_due = engine.is_due(now) or now >= self.watch.look_at
         if is_due or self._error_free_at != engine.full_steps:
@@ -292,7 +290,6 @@ class ConsumerCore:
         return self.callbacks is None or self.callbacks.next(now, every=True) is None
 
     def _run_due(self, deadline: float) -> float:
-        self._note_room()
         now = self.shell.run_due(deadline, holds=self._returns_first if self._is_prompt else None)
         self._stepped_at, self._skipped_steps = self.shell.driver.now(), 0
         return now
@@ -300,11 +297,6 @@ class ConsumerCore:
     def _returns_first(self, due: Collection[Hashable]) -> bool:
         """Return whether to return records before the next Fetch is sent, see ``PROMPT_S``."""
         return 0 < self.managers.buffer.pinned <= SMALL_BYTES and set(due) == _FETCH_ONLY
-
-    def _note_room(self) -> None:
-        """Make the next step run the fetch planner, if returned or dropped records have made room for another Fetch."""
-        if self.managers.buffer.freed and self.managers.planner.has_left_out:
-            self.managers.engine.touch(FETCH)
 
     def behind(self, ends: Ends) -> list[Partition]:
         """Return the partitions with positions before the given ends, without paused ones."""
@@ -327,6 +319,8 @@ class ConsumerCore:
             self._owes_records = True
             self.watch.record_failed(error, self.shell.driver.now())
             raise
+        if not poll_result.moves and self.managers.buffer.queues:
+            self.managers.planner.make_room()
         self.shell.step_interrupted = False
         return poll_result
 

@@ -18,7 +18,7 @@ from ..records.aborted import AbortedTransactions
 from ..records.batch import OFFSET_MAX
 from ..records.batches import Batches, claimed_end, split
 from ..records.disorder import usable
-from ..timers import LEAST_PAUSE, Backoff, Random, SharedJitter
+from ..timers import Backoff, Random, SharedJitter
 from ..types import Node, TopicPartition
 from ..wire import ZERO_UUID
 from ..wire.error_codes import Code, to_error
@@ -53,9 +53,6 @@ class Answers:
         self._planner = planner
         self._shared_jitter = SharedJitter(random)
         self._backoff = Backoff.from_settings(settings)
-        #: Seconds for each Fetch that follows from a response without records: see ``FetchSession.pace``. Twice the
-        #: backoff, since five may follow at once: of all together, at most ten are sent in a second.
-        self._pause_s = max(LEAST_PAUSE, min(2 * self._backoff.initial, settings.fetch_max_wait_ms / 1000))
         self._read_committed = settings.isolation_level == "read_committed"
         self.outages = OutageLog(log)
         #: The assignment's version (``Partitions.generation``) when outages of unassigned partitions were last dropped.
@@ -82,7 +79,7 @@ class Answers:
         if response is None or response.error_code:
             self._failed(asked, answer.error, response, now)
             if second is None:
-                session.pace(now, self._pause_s)
+                session.pace(now)
             return False
         sent.retry.succeeded()
         if second is None:
@@ -130,7 +127,7 @@ class Answers:
         if not frame.users and not has_dropped:
             # Records that came too late for a seek do not count: a program that reads at random offsets would otherwise
             # get its records at the pace of this backoff.
-            session.pace(now, self._pause_s)
+            session.pace(now)
         return is_smooth and not rejected
 
     def _confirm(self, listed: SessionPartitions, rejected: dict[TopicPartition, Partition]) -> None:
@@ -244,7 +241,7 @@ class Answers:
 
     def _pause(self, partition: Partition, now: float) -> None:
         partition.failures += 1
-        partition.blocked_until = now + self._backoff.delay(partition.failures, self._shared_jitter)
+        partition.back_off(now + self._backoff.delay(partition.failures, self._shared_jitter))
 
     def _out_of_range(self, asked: Asked, partition: Partition, now: float) -> None:
         if partition.state is not PositionState.FETCHING:
@@ -271,7 +268,7 @@ class Answers:
             partition.least_refresh = self._metadata.refresh_from_now(f"a position of {partition.tp} is out of range")
         # A broker may reject offsets that its own ListOffsets response reports. Without a backoff, the client would
         # fetch, reset and log in a tight loop.
-        partition.blocked_until = now + self._backoff.delay(partition.fruitless_ranges, self._shared_jitter)
+        partition.back_off(now + self._backoff.delay(partition.fruitless_ranges, self._shared_jitter))
         partition.fruitless_ranges += 1
         code = int(Code.OFFSET_OUT_OF_RANGE)
         error = to_error(code, api="Fetch", node_id=asked.node_id, partition=partition.tp)
@@ -323,11 +320,10 @@ class Answers:
         if info is not None and asked.node_id != info.leader:
             return  # only the leader chooses a replica: followers that name each other would set the pace
         if node_id in self._metadata.nodes:
-            partition.preferred_replica = node_id
             # A Fetch of other partitions may be in flight to that replica. If the preference expired before its
             # response, the partition's next Fetch would go to the leader, which only names the replica again.
             least = self._settings.fetch_max_wait_ms + self._settings.request_timeout_ms
-            partition.preferred_until = now + max(self._settings.metadata_max_age_ms, least) / 1000
+            partition.prefer(node_id, now + max(self._settings.metadata_max_age_ms, least) / 1000)
         else:
             # Until metadata contains the replica, the leader answers at once and without records: back off.
             self._pause(partition, now)

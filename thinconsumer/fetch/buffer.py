@@ -16,6 +16,7 @@ from ..position_states import PositionState
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from ..agenda import Alarm
     from ..errors import RecordError
     from ..records.aborted import AbortedTransactions
     from ..records.batches import Batches
@@ -91,21 +92,14 @@ class Buffer:
         self.pinned = 0  #: Total size of the responses of which a slice is buffered.
         #: Number of records of all entries according to the batch headers, returned ones of the first entries included.
         self.records = 0
-        self.starving = False  #: Whether a Fetch was not sent for lack of buffer memory.
-        #: Whether to fetch up to ``max_buffered_bytes``, and not only as much as is read ahead by default: because none
-        #: of the records that were read ahead can be returned (their partitions are paused, or they are beyond what
-        #: ``read_to_end`` reads), or because the default does not apply.
-        self.may_fill = True
-        self.freed = False  #: Whether batches were dropped or returned since the planner's last step.
-        #: Partitions with fewer buffered batches than when the planner last looked at them.
-        self.shrunk: dict[Partition, None] = {}
+        #: The planner's, to be touched when batches are dropped or returned, if that lets the planner send more.
+        self.awaited_by: Alarm | None = None
 
     def clear(self) -> None:
         """Drop all batches."""
         self.queues.clear()
         self._turns.clear()
         self.pinned = self.records = 0
-        self.starving = self.freed = False
 
     def add(self, fetched: Fetched) -> int:
         """Append batches to their partition's queue; return the size in bytes of the partition's buffered batches."""
@@ -197,16 +191,8 @@ class Buffer:
         fetched.size = fetched.records = 0
         fetched.partition.report_change()  # it is not fetched any longer
 
-    def make_room(self) -> None:
-        """Drop the batches of one partition, preferably a paused one, to be fetched again later.
-
-        Called when no partition has records to return and no memory is left for a Fetch. If nothing were dropped, the
-        batches of paused partitions could hold all the memory, and no partition would be fetched ever again. While
-        less than ``max_buffered_bytes`` is read ahead, nothing is dropped, but the rest may be filled from then on.
-        """
-        if not self.may_fill:
-            self.may_fill = self.freed = True
-            return
+    def drop_one(self) -> None:
+        """Drop the batches of one partition, preferably a paused one, to be fetched again later."""
         holders = [p for p in self._turns if p.state is PositionState.FETCHING]
         for partition in sorted(holders, key=lambda p: p.may_hand_out)[:1]:
             partition.rewind()
@@ -227,8 +213,9 @@ class Buffer:
                 self.head(partition)
 
     def _release(self, fetched: Fetched) -> None:
-        self.freed = True
-        self.shrunk[fetched.partition] = None
+        if self.awaited_by is not None:
+            self.awaited_by.touch()
+            fetched.partition.report_change()  # it may have been left out since its batches filled its share
         self.records -= fetched.records
         fetched.frame.users -= 1
         if fetched.frame.users == 0:

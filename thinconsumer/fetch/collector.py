@@ -123,8 +123,6 @@ class Collector:
                 break
         if is_postponed and not poll_result.count and not poll_result.moves:
             return self.gather(max_records, ends)  # it calls the deserializer again first
-        if self._buffer.starving and not poll_result.moves:
-            self._buffer.make_room()
         return poll_result
 
     #: The same for polls of :data:`MANY_RECORDS` or more, without deserializers: user code may make a lot of garbage.
@@ -161,8 +159,6 @@ class Collector:
                 break
         if spans:
             self._hand_over(spans, decoder.finish(), poll_result)
-        if self._buffer.starving and not poll_result.moves:
-            self._buffer.make_room()
         return poll_result
 
     def gather_raw(self, max_bytes: int) -> PollResult:
@@ -202,8 +198,6 @@ class Collector:
             poll_result.turns.append(partition)
             if size >= max_bytes:
                 break
-        if self._buffer.starving and not poll_result.moves:
-            self._buffer.make_room()
         return poll_result
 
     def first(self, poll_result: PollResult, count: int) -> PollResult:

@@ -11,12 +11,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from ..agenda import Agenda, Alarm
 from ..config import ConsumerConfig
 from ..connection.request import Answer, Request, Target
 from ..errors import BrokerResponseError, KafkaError
 from ..failures import GRACE, Action, OutageLog, Scope, rule
 from ..metadata import Metadata
-from ..timers import NEVER, Backoff, Random, SharedJitter
+from ..timers import Backoff, Random, SharedJitter
 from ..types import TopicPartition
 from ..wire import Message
 from ..wire.error_codes import to_error
@@ -36,24 +37,24 @@ class PartitionQuery(ABC):
 
     Args:
         argument: ListOffsets: a timestamp (ms; -1: log end, -2: log start). OffsetForLeaderEpoch: an epoch.
-        least_epoch: until ``outdated_until``, a leader with an epoch below this gets no query, since metadata may be
-            outdated.
+        least_epoch: a leader with an epoch below this gets no query, since metadata may be outdated; or, if there is
+            ``outdated``, not before that is over.
         least_refresh: the number of the metadata refresh that must have succeeded before the query is sent.
     """
 
     __slots__ = (
-        "argument", "attempts", "leaderless_in", "least_epoch", "least_refresh", "not_before", "outdated_until", "tp",
+        "argument", "attempts", "leaderless_in", "least_epoch", "least_refresh", "outdated", "pause", "tp",
     )  # fmt: skip
 
-    def __init__(self, tp: TopicPartition, argument: int, least_epoch: int = -1, outdated_until: float = 0.0) -> None:
+    def __init__(self, tp: TopicPartition, argument: int, least_epoch: int = -1, outdated: Alarm | None = None) -> None:
         self.tp = tp
         self.argument = argument
         self.least_epoch = least_epoch
-        self.outdated_until = outdated_until
+        self.outdated = outdated
         self.least_refresh = 0
         # The state of a ``timers.Retry``, without an object of its own for each of thousands of queries.
         self.attempts = 0  #: Number of failures, with which the backoff grows.
-        self.not_before = -NEVER  #: End of the backoff.
+        self.pause: Alarm | None = None  #: The end of the backoff; None before the first failure.
         #: The metadata version in which ``tp`` had no leader, else -1. A newer version ends the backoff.
         self.leaderless_in = -1
 
@@ -83,9 +84,9 @@ class LeaderQuery(PartitionQuery):
         found: Callable[[Any, float], None],
         failed: Callable[[KafkaError, bool], None],
         least_epoch: int = -1,
-        outdated_until: float = 0.0,
+        outdated: Alarm | None = None,
     ) -> None:
-        super().__init__(tp, argument, least_epoch, outdated_until)
+        super().__init__(tp, argument, least_epoch, outdated)
         self._wanted = wanted
         self._found = found
         self._failed = failed
@@ -110,9 +111,11 @@ class LeaderQueries(ABC):
     api: type[Message]
     purpose: str  #: Completes "cannot ..." in log lines.
 
-    def __init__(self, settings: ConsumerConfig, metadata: Metadata, random: Random) -> None:
+    def __init__(self, settings: ConsumerConfig, metadata: Metadata, random: Random, agenda: Agenda) -> None:
         self._settings = settings
         self._metadata = metadata
+        self._agenda = agenda
+        self._pauses: dict[int, Alarm] = {}  #: By number of failures: shared by the queries that failed together.
         self._shared_jitter = SharedJitter(random)
         self._backoff = Backoff.from_settings(settings)
         self._api = self.api.__name__.removesuffix("Request")
@@ -133,6 +136,7 @@ class LeaderQueries(ABC):
         self._waiting[query] = None
         self._idle_in = -1
         self.version += 1
+        self._agenda.touch()
 
     def topics(self) -> set[str]:
         """Return the topics with pending queries: metadata must contain their leaders."""
@@ -150,23 +154,25 @@ class LeaderQueries(ABC):
         due = []
         unknown = 0
         for query in self._waiting:
-            if now < query.not_before and query.leaderless_in in (-1, version):
+            pause = query.pause
+            is_ahead = pause is not None and pause.is_ahead(now)
+            if is_ahead and query.leaderless_in in (-1, version):
                 continue
             if query.tp.topic in awaited or query.least_refresh > self._metadata.refreshed:
                 unknown += 1
-                query.leaderless_in, query.not_before = version, NEVER
             else:
                 due.append(query)
         if unknown == len(self._waiting):
             self._idle_in = version
         if not due:
             return []
-        self._shared_jitter.redraw()
+        self._redraw()
         groups: dict[int, list[Group]] = {}
         for query in due:
             query.leaderless_in = -1
             info = self._metadata.leader(query.tp)
-            if info is None or (info.leader_epoch < query.least_epoch and now < query.outdated_until):
+            is_behind = info is not None and info.leader_epoch < query.least_epoch
+            if info is None or (is_behind and (query.outdated is None or query.outdated.is_ahead(now))):
                 self._without_leader(query, now)
             else:
                 del self._waiting[query]
@@ -175,23 +181,18 @@ class LeaderQueries(ABC):
         deadline = now + self._settings.request_timeout_ms / 1000
         return [self._request(node, group, deadline) for node, many in groups.items() for group in many]
 
-    def wake_at(self, now: float) -> float:
-        """Return when the next backoff ends."""
-        if not self._waiting or self._idle_in == self._metadata.version:
-            return NEVER
-        return max(now, min(query.not_before for query in self._waiting))
-
     def _drop_unwanted(self) -> None:
         unwanted = [query for query in self._waiting if not query.wanted()]
         if unwanted:
             for query in unwanted:
                 del self._waiting[query]
             self.version += 1
+            self._agenda.touch()
             self.outages.keep({query.tp for queries in (self._waiting, self._in_flight) for query in queries})
 
     def handle(self, answer: Answer, now: float) -> None:
         """Handle the response to a request made by :meth:`step`."""
-        self._shared_jitter.redraw()
+        self._redraw()
         group: Group = answer.request.context
         self._has_outages = bool(self.outages.under_way)
         error, final = KafkaError("the broker left this partition out of its response"), False
@@ -285,7 +286,16 @@ class LeaderQueries(ABC):
 
     def _back_off(self, query: PartitionQuery, now: float) -> None:
         query.attempts += 1
-        query.not_before = now + self._backoff.delay(query.attempts, self._shared_jitter)
+        pause = self._pauses.get(query.attempts)
+        if pause is None:
+            pause = self._pauses[query.attempts] = self._agenda.alarm()
+            pause.set(now + self._backoff.delay(query.attempts, self._shared_jitter))
+        query.pause = pause
+
+    def _redraw(self) -> None:
+        """Let the queries that fail from now on share another pause, so that they are sent together again."""
+        self._shared_jitter.redraw()
+        self._pauses.clear()
 
 
 def _place(groups: list[Group], query: PartitionQuery) -> None:
@@ -309,8 +319,8 @@ class EpochEndQueries(LeaderQueries):
 
     api = OffsetForLeaderEpochRequest
 
-    def __init__(self, settings: ConsumerConfig, metadata: Metadata, random: Random) -> None:
-        super().__init__(settings, metadata, random)
+    def __init__(self, settings: ConsumerConfig, metadata: Metadata, random: Random, agenda: Agenda) -> None:
+        super().__init__(settings, metadata, random, agenda)
         self._min_version = CONSUMERS_SINCE
 
     def _message(self, group: Group) -> Message:

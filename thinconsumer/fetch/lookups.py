@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from ..agenda import Agenda
 from ..calls import Call
 from ..config import ConsumerConfig
 from ..errors import KafkaError
@@ -36,8 +37,8 @@ class OffsetLookups(LeaderQueries):
     api = ListOffsetsRequest
     purpose = "look up offsets"
 
-    def __init__(self, settings: ConsumerConfig, metadata: Metadata, random: Random) -> None:
-        super().__init__(settings, metadata, random)
+    def __init__(self, settings: ConsumerConfig, metadata: Metadata, random: Random, agenda: Agenda) -> None:
+        super().__init__(settings, metadata, random, agenda)
         self._isolation = 1 if settings.isolation_level == "read_committed" else 0
         # Version 0 returns lists of segment start offsets instead; version 2 is the first with an isolation level.
         self._min_version = 1 + self._isolation

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TypeVar
 
+from ..agenda import Agenda, Alarm
 from ..config import ConsumerConfig
 from ..config.rules import RESPONSES_IN_BUFFER
 from ..connection.request import Request, Target
@@ -20,8 +21,7 @@ from ..errors import KafkaError
 from ..lazy_dataclass import dataclass, field
 from ..metadata import Metadata
 from ..partitions import Cursor, Partition, Partitions
-from ..position_states import PositionState
-from ..timers import NEVER, Backoff, Random, Retry
+from ..timers import LEAST_PAUSE, NEVER, Backoff, Random, Retry
 from ..types import TopicPartition
 from ..wire import Message
 from ..wire.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
@@ -79,7 +79,13 @@ class Planner:
     """Builds the Fetch requests. ``answers.Answers`` handles the responses and updates the sessions."""
 
     def __init__(
-        self, settings: ConsumerConfig, partitions: Partitions, metadata: Metadata, buffer: Buffer, random: Random
+        self,
+        settings: ConsumerConfig,
+        partitions: Partitions,
+        metadata: Metadata,
+        buffer: Buffer,
+        random: Random,
+        agenda: Agenda,
     ) -> None:
         self._settings = settings
         # Values of the settings that each request needs.
@@ -92,30 +98,33 @@ class Planner:
         self._metadata = metadata
         self._buffer = buffer
         self._random = random
+        self._agenda = agenda
+        self._alarm = agenda.alarm(ASKER)  #: Touched when the buffer has room again.
         self._backoff = Backoff.from_settings(settings)
-        self.targets = FetchTargets(settings, partitions, metadata, buffer)
+        #: Seconds for each Fetch that follows from a response without records: see ``FetchSession.pace``. Twice the
+        #: backoff, since five may follow at once: of all together, at most ten are sent in a second.
+        self._pause_s = max(LEAST_PAUSE, min(2 * self._backoff.initial, settings.fetch_max_wait_ms / 1000))
+        self.targets = FetchTargets(settings, partitions, metadata, buffer, self._alarm)
         self._sessions: dict[int, FetchSession] = {}
         self._seconds: dict[int, SecondFetch] = {}
-        self._waiting: dict[int, None] = {}  #: The nodes with partitions that wait for a second Fetch.
-        self._look_at = NEVER  #: When to look again if a second Fetch is due.
         self._has_topic_ids = (-1, -1, False)  #: Metadata version, assignment's generation, and the result for them.
         self._turn = 0  #: The number of requests so far, by which the next step begins with another node.
-        #: Whether the last step left out a partition or node for lack of buffer memory. If records are returned or
-        #: dropped since then (``Buffer.freed``), the planner must step again.
-        self.has_left_out = False
+        #: Whether to fetch up to ``max_buffered_bytes``, and not only as much as is read ahead by default: because none
+        #: of the records that were read ahead can be returned (their partitions are paused, or they are beyond what
+        #: ``read_to_end`` reads), or because the default does not apply.
+        self._may_fill = True
         self._now = 0.0
         self.batches = False  #: Whether polls read columns, many batches at a time, which allows larger fetches.
         self.has_numpy = True  #: Whether records are decoded with numpy, many of one response at a time.
-        self.replicas = Replicas(random)
+        self.replicas = Replicas(random, agenda)
 
     def step(self, now: float) -> list[Request]:
         """Return a Fetch for each node with partitions to fetch and none in flight, and second ones that are due."""
         self._now = now
-        self.has_left_out = self._buffer.starving = self._buffer.freed = False
-        self._look_at = NEVER
         nodes, sessions, partitions, targets = self._metadata.nodes, self._sessions, self._partitions, self.targets
-        may_be_second = self._waiting or targets.left_out or partitions.changed or partitions.unplanned
-        if len(sessions) >= len(nodes) > 0 and not may_be_second:
+        self._buffer.awaited_by = None
+        has_more = targets.late or targets.left_out or partitions.changed or partitions.unplanned
+        if len(sessions) >= len(nodes) > 0 and not has_more:
             # Every node of the cluster has a Fetch in flight in most steps, so that is checked first.
             for node in nodes:
                 if node not in sessions or not sessions[node].retry.in_flight:
@@ -123,31 +132,25 @@ class Planner:
             else:
                 return []
         requests = []
-        self.has_left_out = targets.update(now)
+        targets.update(now)
         limit = self._limit()
         if limit != targets.limit:
-            targets.set_limit(limit)
-            self.has_left_out = targets.update(now)
-        if targets.ready:
-            self._note_ready()
+            targets.set_limit(limit, now)
+        if targets.left_out:
+            self._buffer.awaited_by = self._alarm
         by_node = targets.by_node
-        for node_id in list(self._waiting):
-            if node_id not in by_node:  # its partitions are paused or gone
-                del self._waiting[node_id]
         # In a fixed order, the first node would get the memory each time that little is free.
         for node_id in _rotated(list(by_node), self._turn) if len(by_node) > 1 else by_node:
             session = sessions.get(node_id) or self._new_session(node_id)
             retry = session.retry
             if retry.in_flight:
-                if node_id in self._waiting:
-                    requests += self._second(node_id, session, limit, now)
-                continue
-            if now < retry.not_before:
+                requests += self._second(node_id, session, limit, now)
+            if not retry.may_send(now):
                 continue
             session.reserved = self._allowance(len(by_node[node_id]), len(by_node), limit)
             if session.reserved <= 0:
                 session.reserved = 0
-                self.has_left_out = self._buffer.starving = True
+                self._buffer.awaited_by = self._alarm
                 continue
             session.written_at = NEVER
             retry.sent()
@@ -156,33 +159,38 @@ class Planner:
             requests.append(self._wrap(self._build, now, asked))
         return requests
 
-    def wake_at(self, now: float) -> float:
-        """Return when a backoff ends or a second Fetch may be due; now if there is room for what was left out."""
-        if self.has_left_out and self._buffer.freed:
-            return now
-        due = min(self._partitions.wake_at(PositionState.FETCHING, now), self._look_at)
-        for session in self._sessions.values():
-            retry = session.retry
-            if retry.in_flight:
-                continue
-            if now < retry.not_before < due:
-                due = retry.not_before
-        for node_id in self._waiting:
-            retry = self._seconds[node_id].retry
-            if not retry.in_flight and now < retry.not_before < due:
-                due = retry.not_before
-        return due
-
     def restart(self, now: float) -> None:
         """Drop the sessions, since all connections are new; brokers evict the old sessions by themselves."""
         for session in self._sessions.values():
             session.reset()
         self._sessions.clear()
         self._seconds.clear()
-        self._waiting.clear()
         self.targets.clear()
-        self.has_left_out = False
-        self.replicas = Replicas(self._random)
+        self.replicas = Replicas(self._random, self._agenda)
+
+    def make_room(self) -> None:
+        """Let a Fetch be sent that lacks memory: a poll has found no record in the buffer to return.
+
+        Otherwise the batches of paused partitions could hold all the memory, and no partition would be fetched ever
+        again. While less than ``max_buffered_bytes`` is read ahead, the rest may be filled from then on. Then the
+        batches of one partition are dropped.
+        """
+        if self._buffer.awaited_by is None or ASKER in self._agenda.touched:
+            return  # the last step has left out nothing, or a Fetch may be sent with the next one
+        for node_id in self.targets.by_node:
+            session = self._sessions.get(node_id)
+            if session is None:
+                continue
+            is_asking = session.retry.in_flight
+            if self._due_second(node_id, session, self._now) if is_asking else session.retry.may_send(self._now):
+                break  # the last step has not sent it
+        else:
+            return
+        if self._may_fill:
+            self._buffer.drop_one()
+        else:
+            self._may_fill = True
+            self._alarm.touch()
 
     def close(self, now: float, is_ready: Callable[[int, str], bool]) -> list[Request]:
         """Return Fetches that close the sessions, so that they do not occupy the brokers' session caches.
@@ -205,7 +213,7 @@ class Planner:
 
     def wanted(self, node_id: int, now: float) -> list[Partition]:
         """Return the partitions to fetch from one node."""
-        self.has_left_out = self.targets.update(now) or self.has_left_out
+        self.targets.update(now)
         return self.targets.wanted(node_id)
 
     def node_for(self, partition: Partition, now: float) -> int | None:
@@ -232,12 +240,12 @@ class Planner:
 
     def paced_nodes(self, now: float) -> list[int]:
         """Return the nodes that answer Fetches at once and without records, so that fewer are sent."""
-        return [node_id for node_id, session in self._sessions.items() if now < session.paced_until]
+        return [node_id for node_id, session in self._sessions.items() if session.is_paced(now)]
 
     def _allowance(self, partitions: int, nodes: int, limit: int) -> int:
         """Return the maximum bytes of one response; 0 if no Fetch may be sent now. ``limit``: see :meth:`_limit`.
 
-        Ends the permission to fill the whole buffer (``Buffer.may_fill``) once a response fits into ``limit`` again.
+        Ends the permission to fill the whole buffer (``_may_fill``) once a response fits into ``limit`` again.
         """
         size_max = self._max_buffered_bytes
         wish = min(self._settings.fetch_max_bytes, partitions * self._partition_bytes())
@@ -249,8 +257,8 @@ class Planner:
         for second in self._seconds.values():
             used += second.reserved
         if limit == size_max or used + fair <= limit:
-            self._buffer.may_fill = limit == size_max
-        free = min(fair, (size_max if self._buffer.may_fill else limit) - used)
+            self._may_fill = limit == size_max
+        free = min(fair, (size_max if self._may_fill else limit) - used)
         return free if free >= min(fair, LEAST_WORTH_ASKING) or not self._buffer.pinned else 0
 
     def _has_more(self, partition: Partition) -> bool | None:
@@ -264,46 +272,51 @@ class Planner:
             return None
         return offset < end or offset > high_watermark
 
-    def _note_ready(self) -> None:
-        """Note which partitions became ready to be fetched after the Fetch in flight to their node was written."""
-        ready, self.targets.ready = self.targets.ready, {}
-        if self._max_wait_ms <= LOOK_AFTER_S * 1000:
-            return  # that Fetch is answered before another connection would be ready
-        for node_id, partitions in ready.items():
-            first = self._sessions.get(node_id)
-            if first is None or not first.retry.in_flight or first.written_at == NEVER:
+    def _waiting(self, node_id: int, first: FetchSession) -> list[Partition]:
+        """Return the partitions that may have records, but were not ready to be fetched when ``first`` was written."""
+        second, nodes = self._seconds.get(node_id), self.targets.nodes
+        found: dict[Partition, None] = {}
+        for partition in self.targets.late.pop(node_id, ()):
+            position = partition.cursor, partition.cursor.fetch_offset
+            is_tried = second is not None and second.tried.get(partition) == position
+            if nodes.get(partition) != node_id or is_tried or first.listed.has_position_of(partition):
                 continue
-            some = [one for one in partitions if self._has_more(one) is not False]
-            if some:
-                second = self._seconds.get(node_id)
-                if second is None:
-                    retry = Retry(self._backoff, self._random)
-                    second = self._seconds[node_id] = SecondFetch(Target(node_id, CHANNEL_2), retry)
-                second.waiting.update(dict.fromkeys(some))
-                self._waiting[node_id] = None
+            if self._has_more(partition) is not False:
+                found[partition] = None
+        if found:
+            self.targets.late[node_id] = found
+        return list(found)
 
-    def _second(self, node_id: int, first: FetchSession, limit: int, now: float) -> list[Request]:
-        """Return a second Fetch of the partitions that wait, if the broker holds the first one."""
-        second = self._seconds[node_id]
-        if second.retry.in_flight or now < second.retry.not_before:
+    def _due_second(self, node_id: int, first: FetchSession, now: float) -> list[Partition]:
+        """Return the partitions for a second Fetch, if the broker holds the first one and no other second one."""
+        if first.written_at == NEVER or self._max_wait_ms <= LOOK_AFTER_S * 1000:
+            return []  # the first one will have them, or is answered before another connection would be ready
+        second = self._seconds.get(node_id)
+        if second is not None and (second.held.is_ahead(now) or not second.retry.may_send(now)):
             return []
-        if not second.waiting:
-            # The last second Fetch was written after its partitions were paused. Without partitions, no memory would
-            # be free for a response, and polls would make room again and again, in a loop without a pause.
-            del self._waiting[node_id]
+        waiting = self._waiting(node_id, first)
+        if not waiting:
             return []
+        if second is None:
+            retry = Retry(self._backoff, self._random, self._agenda)
+            held = self._agenda.alarm(ASKER)
+            second = self._seconds[node_id] = SecondFetch(Target(node_id, CHANNEL_2), retry, held)
         held_from = long_poll_since(first, self._has_more)
         if now < held_from:
-            self._look_at = min(self._look_at, held_from)
+            second.held.set(held_from)
             return []
-        reserved = self._allowance(len(second.waiting), len(self.targets.by_node), limit)
+        return waiting
+
+    def _second(self, node_id: int, first: FetchSession, limit: int, now: float) -> list[Request]:
+        """Return a second Fetch of the partitions that wait, if one is due."""
+        waiting = self._due_second(node_id, first, now) if node_id in self.targets.late else []
+        if not waiting:
+            return []
+        reserved = self._allowance(len(waiting), len(self.targets.by_node), limit)
         if reserved <= 0:
-            self.has_left_out = self._buffer.starving = True
+            self._buffer.awaited_by = self._alarm
             return []
-        second.drop_others(first, node_id, self.targets.nodes, self._has_more)
-        if not second.waiting:
-            del self._waiting[node_id]
-            return []
+        second = self._seconds[node_id]
         second.reserved = reserved
         second.retry.sent()
         return [self._wrap(self._build_second, now, Asked(node_id, first, SessionPartitions(), second))]
@@ -317,8 +330,9 @@ class Planner:
         return min(self._max_buffered_bytes, max(READ_AHEAD_BYTES, nodes * self._node_bytes))
 
     def _new_session(self, node_id: int) -> FetchSession:
-        retry = Retry(self._backoff, self._random)
-        session = FetchSession(Target(node_id, CHANNEL), retry, self._settings.enable_incremental_fetch_sessions)
+        retry = Retry(self._backoff, self._random, self._agenda)
+        is_incremental = self._settings.enable_incremental_fetch_sessions
+        session = FetchSession(Target(node_id, CHANNEL), retry, is_incremental, self._pause_s)
         self._sessions[node_id] = session
         return session
 
@@ -336,7 +350,7 @@ class Planner:
         return FetchRequest.VERSIONS[1] if self._has_topic_ids[2] else NAMES_UNTIL
 
     def _build(self, asked: Asked, version: int) -> Message:
-        self.has_left_out = self.targets.update(self._now) or self.has_left_out
+        self.targets.update(self._now)
         node_id, session = asked.node_id, asked.session
         sessions, uses_ids = version >= SESSIONS_SINCE, version > NAMES_UNTIL
         partition_bytes = self._partition_bytes()
@@ -374,9 +388,9 @@ class Planner:
         session.written_at = self._now
         second = self._seconds.get(node_id)
         if second is not None:
-            second.clear()
-            self._waiting.pop(node_id, None)
-        self.targets.ready.pop(node_id, None)
+            second.tried.clear()
+            second.held.clear()
+        self.targets.late.pop(node_id, None)
         return self._message(asked, plan)
 
     def _build_second(self, asked: Asked, version: int) -> Message:
@@ -384,10 +398,12 @@ class Planner:
         self.targets.update(self._now)
         partition_bytes = self._partition_bytes()
         # None wait if the request is written late, after the next first one.
-        asked.second.drop_others(asked.session, asked.node_id, self.targets.nodes, self._has_more)
-        for one in asked.second.next_in_turn():
+        waiting = self._waiting(asked.node_id, asked.session)
+        # In another order each time: brokers fill a response in the given order.
+        for one in _rotated(waiting, asked.second.turn) if waiting else ():
             asked.listed.set(one.tp, self._want(one, partition_bytes))
             asked.listed.cursors[one.tp] = one, one.cursor
+        asked.second.turn += 1
         asked.by_name = version <= NAMES_UNTIL
         return self._message(asked, Plan(NO_SESSION, FINAL_EPOCH, asked.listed.wanted, {}))
 
@@ -443,7 +459,9 @@ class Planner:
             session_epoch=plan.epoch,
             topics=list(topics.values()),
             forgotten_topics_data=list(forgotten.values()),
-            rack_id="" if self.replicas.until and self.replicas.any_shunned(self._now) else self._settings.client_rack,
+            rack_id=""
+            if self.replicas.shunned and self.replicas.any_shunned(self._now)
+            else self._settings.client_rack,
         )
 
 
@@ -470,17 +488,19 @@ class Replicas:
     id, and leaders send the records themselves.
     """
 
-    def __init__(self, random: Random) -> None:
+    def __init__(self, random: Random, agenda: Agenda) -> None:
         self._random = random
+        self._agenda = agenda
         self.failures: dict[int, int] = {}  #: By follower: consecutive failed Fetches.
-        self.until: dict[int, float] = {}  #: By follower: when to fetch from it again.
+        self.shunned: dict[int, Alarm] = {}  #: By follower: when to fetch from it again.
 
     def failed(self, node_id: int, now: float) -> None:
         """Avoid a follower after a failed Fetch, which counts once even if several partitions report the failure."""
         if not self.may_follow(node_id, now):
             return
         failures = self.failures[node_id] = self.failures.get(node_id, 0) + 1
-        self.until[node_id] = now + SHUNNED.delay(failures, self._random)
+        alarm = self.shunned[node_id] = self._agenda.alarm(ASKER)
+        alarm.set(now + SHUNNED.delay(failures, self._random))
 
     def worked(self, node_id: int) -> None:
         """Reset the node's failure count after a successful response.
@@ -491,9 +511,9 @@ class Replicas:
 
     def may_follow(self, node_id: int, now: float) -> bool:
         """Return whether to accept this node as a preferred read replica."""
-        return now >= self.until.get(node_id, now)
+        return node_id not in self.shunned or not self.shunned[node_id].is_ahead(now)
 
     def any_shunned(self, now: float) -> bool:
         """Return whether any follower is being avoided, so that Fetches must carry an empty rack id."""
-        self.until = {node_id: until for node_id, until in self.until.items() if until > now}
-        return bool(self.until)
+        self.shunned = {node_id: alarm for node_id, alarm in self.shunned.items() if alarm.is_ahead(now)}
+        return bool(self.shunned)

@@ -51,16 +51,17 @@ class Resets:
         self._asked: dict[Partition, Cursor] = {}
         #: The last reset by policy, which thousands of partitions may share, and what it was made of.
         self._last_reset: tuple[tuple[int, str, str], Reset] = ((0, "", ""), Reset(0, ""))
-        self._changes_seen = -1  #: ``Partitions.changes`` at the last step.
-        self._next_end = 0.0  #: When a backoff ends, at the last step.
+        #: ``Partitions.changes`` at the last step, so that not each step looks at thousands of partitions that await
+        #: the offsets of their lookups.
+        self._changes_seen = -1
 
     def step(self, now: float, wall_time: float) -> None:
         """Start a lookup for each partition in AWAITING_RESET that has none."""
-        if not self._has_work(now):
+        changes = self._partitions.changes()
+        if self._changes_seen == changes:
             return
+        self._changes_seen = changes
         waiting = self._partitions.in_state(PositionState.AWAITING_RESET, now)
-        self._changes_seen = self._partitions.changes()
-        self._next_end = self._partitions.wake_at(PositionState.AWAITING_RESET, now)
         if not waiting:
             self._asked.clear()
             return
@@ -71,23 +72,10 @@ class Resets:
                 self._asked[partition] = partition.cursor
                 self._start(partition, wall_time)
 
-    def wake_at(self, now: float) -> float:
-        """Return when a backoff ends; now if a partition without a lookup awaits a reset."""
-        if not self._has_work(now):
-            return self._next_end
-        waiting = self._partitions.in_state(PositionState.AWAITING_RESET, now)
-        if any(self._asked.get(partition) is not partition.cursor for partition in waiting):
-            return now
-        return self._partitions.wake_at(PositionState.AWAITING_RESET, now)
-
     def restart(self, now: float) -> None:
         """Start the lookup of every partition in AWAITING_RESET again in the next step."""
         self._asked.clear()
         self._changes_seen = -1
-
-    def _has_work(self, now: float) -> bool:
-        """Return whether a partition has changed or a backoff has ended since the last step."""
-        return self._changes_seen != self._partitions.changes() or now >= self._next_end
 
     def _start(self, partition: Partition, wall_time: float) -> None:
         if partition.out_of_range is not None:

@@ -5,14 +5,15 @@ connection meanwhile. A partition that is ready to be fetched only then, after a
 buffer has room for it again, would have to wait, though it may have records. It is asked for on a connection of its
 own, by a Fetch that the broker answers at once and that belongs to no session. The session's next Fetch has it, too.
 
-Here is which partitions wait for it and when it is due. The planner builds the request; ``answers`` takes the records.
+Here is when it is due. The planner chooses the partitions and builds the request; ``answers`` takes the records.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TypeAlias
 
+from ..agenda import Alarm
 from ..connection.request import Target
 from ..lazy_dataclass import dataclass, field
 from ..partitions import Cursor, Partition
@@ -40,32 +41,11 @@ class SecondFetch:
 
     target: Target
     retry: Retry  #: Whether it is in flight, and the backoff after failures.
+    held: Alarm  #: When the first Fetch counts as a long poll.
     reserved: int = 0  #: Maximum response bytes of the request in flight.
-    #: The partitions that may have records, but were not ready to be fetched when the first Fetch was written.
-    waiting: dict[Partition, None] = field(default_factory=dict)
-    #: The positions that have got no records since then: they are not asked for again.
+    turn: int = 0  #: Number of requests built so far; selects the first partition of the next one.
+    #: The positions that have got no records since the first Fetch was written: they are not asked for again.
     tried: dict[Partition, tuple[Cursor, int]] = field(default_factory=dict)
-
-    def drop_others(
-        self, first: FetchSession, node_id: int, nodes: Mapping[Partition, int], has_more: HasMore
-    ) -> None:  # fmt: skip
-        """Drop the partitions that need not wait any more; ``nodes``: where to fetch each partition from."""
-        for partition in list(self.waiting):
-            position = partition.cursor, partition.cursor.fetch_offset
-            if (
-                nodes.get(partition) != node_id
-                or first.listed.has_position_of(partition)
-                or self.tried.get(partition) == position
-                or has_more(partition) is False
-            ):
-                del self.waiting[partition]
-
-    def next_in_turn(self) -> list[Partition]:
-        """Return the partitions to ask for, in another order each time: brokers fill a response in the given order."""
-        partitions = list(self.waiting)
-        for first in partitions[:1]:
-            self.waiting[first] = self.waiting.pop(first)
-        return partitions
 
     def got_nothing(self, listed: SessionPartitions) -> None:
         """Note that the response has no records of the partitions in the request.
@@ -75,11 +55,6 @@ class SecondFetch:
         for partition, cursor in listed.cursors.values():
             if listed.has_position_of(partition):
                 self.tried[partition] = cursor, cursor.fetch_offset
-
-    def clear(self) -> None:
-        """Forget all partitions: the first Fetch is written now, and has them."""
-        self.waiting.clear()
-        self.tried.clear()
 
 
 def long_poll_since(first: FetchSession, has_more: HasMore) -> float:

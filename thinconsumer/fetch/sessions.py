@@ -124,13 +124,13 @@ class FetchSession:
     target: Target
     retry: Retry  #: Whether a request is in flight, and the backoff after failures.
     incremental: bool  #: The option ``enable_incremental_fetch_sessions``.
+    pause: float  #: Seconds for each Fetch that follows from a response without records; see :meth:`pace`.
     reserved: int = 0  #: Maximum response bytes of the request in flight.
     session_id: int = NO_SESSION
     epoch: int = INITIAL_EPOCH
     uses_ids: bool = False
-    #: From this time on, :data:`FRUITLESS` Fetches may follow each other at once again; see :meth:`pace`.
-    recovers_at: float = -NEVER
-    paced_until: float = -NEVER  #: Until when the last responses count as quick and without records.
+    #: From this time on, :data:`FRUITLESS` Fetches may follow each other at once again.
+    recovers_at: float = 0.0
     turn: int = 0  #: Number of requests built so far; selects the first partition of the next one.
     written_at: float = NEVER  #: When the request in flight was written; NEVER if it was not yet.
     partition_bytes: int = 0  #: ``partition_max_bytes`` of the last request.
@@ -198,16 +198,20 @@ class FetchSession:
             self.epoch = 1 if self.epoch >= 0x7FFFFFFF or session_id != self.session_id else self.epoch + 1
         self.session_id = session_id
 
-    def pace(self, now: float, pause: float) -> None:
+    def pace(self, now: float) -> None:
         """Count a response without records: after :data:`FRUITLESS` quick ones, one Fetch may follow in each ``pause``.
 
         Each second allows another ``1 / pause`` Fetches, whatever the responses are. If only responses in a row were
         counted, the count would start anew after each one with records or after a wait: the broker would set the pace.
         """
-        self.recovers_at = max(self.recovers_at, min(self.written_at, now)) + pause
-        due = self.recovers_at - (FRUITLESS - 1) * pause
-        self.retry.not_before = max(self.retry.not_before, due)
-        self.paced_until = due + pause
+        self.recovers_at = max(self.recovers_at, min(self.written_at, now)) + self.pause
+        due, pause = self.recovers_at - (FRUITLESS - 1) * self.pause, self.retry.pause
+        if due > (pause.at if pause.is_ahead(now) else now):
+            pause.set(due)
+
+    def is_paced(self, now: float) -> bool:
+        """Return whether the last responses count as quick and without records."""
+        return self.recovers_at - (FRUITLESS - 2) * self.pause > now
 
     def reset(self, *, keep_id: bool = False) -> None:
         """Make the next Fetch a full one; with ``keep_id``, that Fetch also closes the old session on the broker."""

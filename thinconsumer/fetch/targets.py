@@ -1,20 +1,18 @@
 """Keep the list of partitions to fetch from each node, without looking at all partitions in each step.
 
-A partition is looked at again when it has changed (``Partition.report_change``), when its buffered batches fill its
-share of the buffer or no longer do (also since the limit of all shares has changed), when its backoff or its preferred
-replica's time ends, and with all others when metadata changes.
+A partition is looked at again when it has changed (``Partition.report_change``), which includes the end of its backoff
+and of its preferred replica's time, when its buffered batches fill its share of the buffer or no longer do (also since
+the limit of all shares has changed), and with all others when metadata changes.
 """
 
 from __future__ import annotations
 
-from heapq import heappop, heappush
-from itertools import count
 from operator import attrgetter
 
+from ..agenda import Alarm
 from ..config import ConsumerConfig
 from ..metadata import Metadata
 from ..partitions import Partition, Partitions
-from ..timers import NEVER
 from .buffer import Buffer
 
 _by_number = attrgetter("number")
@@ -23,9 +21,11 @@ _by_number = attrgetter("number")
 class FetchTargets:
     """The partitions to fetch, by the node to fetch them from."""
 
-    def __init__(self, settings: ConsumerConfig, partitions: Partitions, metadata: Metadata, buffer: Buffer) -> None:
+    def __init__(
+        self, settings: ConsumerConfig, partitions: Partitions, metadata: Metadata, buffer: Buffer, planner: Alarm
+    ) -> None:
         self.limit = settings.max_buffered_bytes  #: How many bytes of the buffer all partitions may fill together.
-        self._has_new_limit = False
+        self._planner = planner
         self._partitions = partitions
         self._metadata = metadata
         self._buffer = buffer
@@ -41,65 +41,48 @@ class FetchTargets:
         #: By node: partitions that have changed since the last request to that node was built, and whether only the
         #: fetch offset of each has moved.
         self._changed: dict[int, dict[Partition, bool]] = {}
+        #: By node: partitions that were put there after the last request to the node was built.
+        self.late: dict[int, dict[Partition, None]] = {}
         self.nodes: dict[Partition, int] = {}  #: The node to fetch each of these partitions from.
-        #: By node: partitions that were put there since the planner has last looked at them.
-        self.ready: dict[int, dict[Partition, None]] = {}
         self._fetchable: dict[Partition, None] = {}
         self._share = 0  #: Bytes of the buffer that one partition may fill.
         self._seen = -1  #: The metadata version for which all partitions were looked at.
-        #: When to look at a partition again: a heap of time, a number that is different for each entry, and partition.
-        self._due: list[tuple[float, int, Partition]] = []
-        self._due_at: dict[Partition, float] = {}  #: The first of these times of each partition.
-        self._serial = count()
         self._partitions.reindex()
 
-    def set_limit(self, limit: int) -> None:
+    def set_limit(self, limit: int, now: float) -> None:
         """Set another :attr:`limit`."""
-        self.limit, self._has_new_limit = limit, True
+        self.limit = limit
+        self._place_all({}, now)
 
-    def update(self, now: float) -> bool:
-        """Look at the partitions that have changed since the last call, and at those for which a time has come.
-
-        Returns whether partitions are left out since their batches fill the buffer.
-        """
-        shrunk: list[Partition] = []
-        if self._buffer.shrunk:
-            if self.left_out:
-                shrunk = [partition for partition in self._buffer.shrunk if partition in self.left_out]
-            self._buffer.shrunk.clear()
+    def update(self, now: float) -> None:
+        """Look at the partitions that have changed since the last call."""
         known = self._partitions
-        has_other_shares = shrunk or self._has_new_limit
-        has_changes = known.changed or known.unplanned or has_other_shares or self._seen != self._metadata.version
-        self._has_new_limit = False
-        if not has_changes and not (self._due and self._due[0][0] <= now):
-            return bool(self.left_out)
+        if not (known.changed or known.unplanned) and self._seen == self._metadata.version:
+            return
         partitions = known.take_unplanned()
-        partitions.update(dict.fromkeys(shrunk))
-        while self._due and self._due[0][0] <= now:
-            at, _, partition = heappop(self._due)
-            partitions[partition] = None
-            if self._due_at.get(partition) == at:
-                del self._due_at[partition]
         if self._seen != self._metadata.version:
             self._seen = self._metadata.version
             partitions.update(self._fetchable)
         fetchable = self._fetchable
         concerned: dict[Partition, None] = {}
         for partition in partitions:
-            if self._may_fetch(partition, now):
+            if known.get(partition.tp) is partition and partition.may_fetch(now):
                 fetchable[partition] = None
             elif partition in fetchable:
                 del fetchable[partition]
             else:
                 continue
             concerned[partition] = None
-        share = self.limit // max(1, len(fetchable))
+        self._place_all(concerned, now)
+
+    def _place_all(self, concerned: dict[Partition, None], now: float) -> None:
+        """Place these partitions, and those with buffered batches if the share of each has changed."""
+        share = self.limit // max(1, len(self._fetchable))
         if share != self._share:
             self._share = share
             concerned.update(dict.fromkeys(self._buffer.turns()))
         for partition in concerned:
             self._place(partition, now)
-        return bool(self.left_out)
 
     def fetched(self, partition: Partition, size: int) -> None:
         """Note that batches of the partition were buffered, and that its fetch offset is about to move past them.
@@ -135,23 +118,11 @@ class FetchTargets:
         """
         info = self._metadata.leader(partition.tp)
         if partition.preferred_replica >= 0:
-            if now < partition.preferred_until and partition.preferred_replica in self._metadata.nodes:
+            is_over = partition.preference is None or not partition.preference.is_ahead(now)
+            if not is_over and partition.preferred_replica in self._metadata.nodes:
                 return partition.preferred_replica
             partition.preferred_replica = -1
         return None if info is None else info.leader
-
-    def _may_fetch(self, partition: Partition, now: float) -> bool:
-        if self._partitions.get(partition.tp) is not partition or not partition.wants_records:
-            return False
-        if now < partition.blocked_until:
-            self._look_at(partition, partition.blocked_until)
-            return False
-        return True
-
-    def _look_at(self, partition: Partition, at: float) -> None:
-        if at < self._due_at.get(partition, NEVER):
-            self._due_at[partition] = at
-            heappush(self._due, (at, next(self._serial), partition))
 
     def _place(self, partition: Partition, now: float) -> None:
         """Put the partition where it belongs: to its node, to ``left_out`` or ``leaderless``, or nowhere."""
@@ -161,7 +132,7 @@ class FetchTargets:
         before = self.nodes.get(partition)
         if node_id is not None:
             self._changed.setdefault(node_id, {})[partition] = False
-            self.ready.setdefault(node_id, {})[partition] = None
+            self.late.setdefault(node_id, {})[partition] = None
         if node_id == before:
             return
         if before is not None:
@@ -178,12 +149,11 @@ class FetchTargets:
         is_buffered = partition in self._buffer.queues and self._buffer.head(partition) is not None
         if is_buffered and (self._buffer.size_of(partition) >= self._share or self._buffer.broken(partition)):
             self.left_out[partition] = None
+            self._buffer.awaited_by = self._planner
             return None
         node_id = self.node_for(partition, now)
         if node_id is None:
             self.leaderless[partition] = None
             # Without this request, the partition would wait for the next periodic metadata refresh.
             self._metadata.request_update(f"no leader known for {partition.tp.topic}-{partition.tp.partition}")
-        elif partition.preferred_replica >= 0:
-            self._look_at(partition, partition.preferred_until)
         return node_id

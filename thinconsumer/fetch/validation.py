@@ -7,13 +7,14 @@ the offset where the logs diverge. The position moves back there; under reset po
 
 import logging
 
+from ..agenda import Agenda
 from ..config import ConsumerConfig
 from ..connection.request import Request
 from ..errors import KafkaError, LogTruncationError, UnsupportedVersionError
 from ..metadata import Metadata, TopicMetadata
 from ..partitions import Partition, Partitions
 from ..position_states import PositionEvent, PositionState
-from ..timers import NEVER, Random
+from ..timers import Random
 from ..wire import ZERO_UUID
 from ..wire.offset_for_leader_epoch import EpochEndOffset
 from .leader_queries import EpochEndQueries, LeaderQuery, PartitionQuery
@@ -33,8 +34,10 @@ class Validation(EpochEndQueries):
     asker = "validation"
     purpose = "validate the position"
 
-    def __init__(self, settings: ConsumerConfig, partitions: Partitions, metadata: Metadata, random: Random) -> None:
-        super().__init__(settings, metadata, random)
+    def __init__(
+        self, settings: ConsumerConfig, partitions: Partitions, metadata: Metadata, random: Random, agenda: Agenda
+    ) -> None:
+        super().__init__(settings, metadata, random, agenda)
         self._partitions = partitions
         self._asked: dict[Partition, LeaderQuery] = {}
         self._seen = (-1, -1)
@@ -52,18 +55,14 @@ class Validation(EpochEndQueries):
                     self._compare(partition, known[partition.tp.topic])
         self._asked = {partition: query for partition, query in self._asked.items() if query.wanted()}
         for partition in self._partitions.in_state(PositionState.VALIDATING, now):
-            if partition not in self._asked:
+            # After LogTruncationError no query is sent until a seek.
+            if partition not in self._asked and not isinstance(partition.error, LogTruncationError):
                 info = self._metadata.leader(partition.tp)
                 if partition.cursor.fetch_epoch < 0 or (info is not None and info.leader_epoch < 0):
                     partition.move(PositionEvent.VALIDATED)  # an old broker reports no epochs to compare
                 else:
                     self._ask(partition, now)
         return super().step(now)
-
-    def wake_at(self, now: float) -> float:
-        """Return when the next backoff ends."""
-        blocked = self._partitions.wake_at(PositionState.VALIDATING, now)
-        return min(super().wake_at(now), blocked)
 
     def restart(self, now: float) -> None:
         """Compare all leader epochs again, and send a new query for every partition in state VALIDATING."""
@@ -99,8 +98,7 @@ class Validation(EpochEndQueries):
         if info.leader_epoch > partition.leader_epoch or is_lower:
             if partition.leader_epoch >= 0:
                 partition.preferred_replica = -1
-                if partition.blocked_until < NEVER:
-                    partition.blocked_until = 0.0  # the new leader ends the backoff
+                partition.backoff = None  # the new leader ends it
             # A cluster that counts from an older epoch has another log: even records of its epoch may be others.
             fetch_epoch = partition.cursor.fetch_epoch
             doubtful = fetch_epoch >= 0 if is_lower else 0 <= fetch_epoch < info.leader_epoch
@@ -147,10 +145,13 @@ class Validation(EpochEndQueries):
         # A leader with an older epoch than that of the records read would report a truncation that did not happen, and
         # a valid position would be reset. So the query waits for newer metadata, unless there is none.
         least_epoch = -1 if self._metadata.has_lowered_epoch(partition.tp) else fetch_epoch
-        if 0 <= leader_epoch < least_epoch:
+        outdated = None
+        if leader_epoch < least_epoch:
+            outdated = self._agenda.alarm()
+            outdated.set(now + BEHIND_S)
             text = "%s-%s: metadata has leader epoch %s, records read have %s: waiting up to %s s for newer metadata"
             log.info(text, *partition.tp, leader_epoch, fetch_epoch, BEHIND_S)
-        query = LeaderQuery(partition.tp, fetch_epoch, wanted, found, failed, least_epoch, now + BEHIND_S)
+        query = LeaderQuery(partition.tp, fetch_epoch, wanted, found, failed, least_epoch, outdated)
         self._asked[partition] = query
         self.add(query)
 
@@ -176,7 +177,6 @@ class Validation(EpochEndQueries):
         position = partition.cursor.offset
         if timestamp_of(self._settings.auto_offset_reset, 0.0) is None:
             partition.error = LogTruncationError(partition.tp, position, data.end_offset if data else None)
-            partition.blocked_until = NEVER  # no Fetch or query until a seek
         elif data is None:
             text = "%s-%s: the leader has no leader epoch %s: position %s is kept if it is inside the log"
             log.warning(text, *partition.tp, partition.cursor.epoch, position)

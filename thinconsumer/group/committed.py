@@ -162,7 +162,7 @@ class Committed:
         if not waiting and not self._questions:
             return NEVER
         due = min(
-            min((partition.blocked_until for partition in waiting), default=NEVER),
+            now if any(not partition.is_backing_off(now) for partition in waiting) else NEVER,
             min((q.retry.wake_at() for q in self._questions if not q.call.over), default=NEVER),
         )
         return max(now, due, self._requests.wake_at())
@@ -192,7 +192,7 @@ class Committed:
     def _gather(self, waiting: list[Partition], now: float) -> OffsetFetchInFlight:
         flight = OffsetFetchInFlight()
         for partition in waiting:
-            if now >= partition.blocked_until and len(flight.tps) < PARTITIONS_MAX:
+            if not partition.is_backing_off(now) and len(flight.tps) < PARTITIONS_MAX:
                 flight.cursors[partition] = partition.cursor
                 flight.tps[partition.tp] = None
         for topic in {tp.topic for tp in flight.tps} & self._compared & self._metadata.topics.keys():
@@ -304,7 +304,7 @@ class Committed:
         partition.failed(error, is_raised=is_raised)
         self._note(error, partition.tp, now, is_raised=is_raised)
         partition.failures += 1
-        partition.blocked_until = now + self._backoff.delay(partition.failures, self._shared_jitter)
+        partition.back_off(now + self._backoff.delay(partition.failures, self._shared_jitter))
 
     def _row_error(self, tp: TopicPartition, row: OffsetFetchResponsePartition | None, node_id: int) -> KafkaError:
         if row is None:

@@ -119,7 +119,7 @@ class Barrier(KeyGatekeeper[BarrierTopic]):
         """Return when the next step is due."""
         if self._is_outdated:
             return now
-        times = [self._thresholds.wake_at(now)]
+        times = [NEVER]
         if self._call is None and self._wants_committed():
             times.append(self._ask_at)
         times += [one.began_at + self._grace for one in self._topics.values() if now < one.began_at + self._grace]

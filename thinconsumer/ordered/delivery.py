@@ -101,7 +101,7 @@ class OrderedDelivery(KeyGatekeeper[GatedTopic]):
         """Return when the next step is due."""
         if self._is_outdated:
             return now
-        times = [self._thresholds.wake_at(now), self.positions.wake_at(now)]
+        times = [self.positions.wake_at(now)]
         if self._waiting:
             times += [hold.ask_again_at for _, hold in self._waiting if hold.state is HoldState.AWAITING_POSITIONS]
             if self._missing_epochs():

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from ..agenda import Agenda
 from ..calls import Call
 from ..config import ConsumerConfig
 from ..connection.request import Answer, Request
@@ -39,10 +40,10 @@ class GateQueries:
 
     asker = ASKER
 
-    def __init__(self, config: ConsumerConfig, metadata: Metadata, random: Random) -> None:
+    def __init__(self, config: ConsumerConfig, metadata: Metadata, random: Random, agenda: Agenda) -> None:
         self._metadata = metadata
         self._epochs = LeaderEpochRequests(ASKER, config, metadata, random)
-        self._thresholds = Thresholds(config, metadata, random, ASKER)
+        self._thresholds = Thresholds(config, metadata, random, agenda, ASKER)
         self._names: tuple[str, ...] = ()
         self._call: Call[TopicGates] | None = None
         self._topics: dict[str, GatedTopic] = {}
@@ -95,7 +96,7 @@ class GateQueries:
         if self._call.over:
             return now
         waits_for_epochs = any(True for _ in self._missing_epochs())
-        return max(now, min(self._epochs.wake_at() if waits_for_epochs else NEVER, self._thresholds.wake_at(now)))
+        return max(now, self._epochs.wake_at() if waits_for_epochs else NEVER)
 
     def handle(self, answer: Answer, now: float) -> None:
         """Take the response to a request of :meth:`step`."""

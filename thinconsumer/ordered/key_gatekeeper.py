@@ -57,7 +57,7 @@ class KeyGatekeeper(Generic[T]):
         self._partitions = partitions
         self._metadata = metadata
         self._subscription = None if group is None else group.subscription
-        self._thresholds = Thresholds(config, metadata, random, asker)
+        self._thresholds = Thresholds(config, metadata, random, partitions.agenda, asker)
         self._topics: dict[str, T] = {}
         self._seen = (-1, -1)
         #: Each hold that is at a closed gate, or has not got its gates yet, with its topic.

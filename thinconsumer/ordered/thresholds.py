@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from weakref import WeakSet
 
+from ..agenda import Agenda
 from ..config import ConsumerConfig
 from ..errors import KafkaError
 from ..fetch.leader_queries import EpochEndQueries, LeaderQuery, PartitionQuery
 from ..metadata import Metadata
-from ..timers import NEVER, Random
+from ..timers import Random
 from ..types import TopicPartition
 from ..wire.offset_for_leader_epoch import EpochEndOffset
 from .gates import END, Requirement
@@ -20,9 +21,11 @@ class Thresholds(EpochEndQueries):
 
     purpose = "look up the end of a leader epoch"
 
-    def __init__(self, settings: ConsumerConfig, metadata: Metadata, random: Random, asker: str) -> None:
+    def __init__(
+        self, settings: ConsumerConfig, metadata: Metadata, random: Random, agenda: Agenda, asker: str
+    ) -> None:
         self.asker = asker
-        super().__init__(settings, metadata, random)
+        super().__init__(settings, metadata, random, agenda)
         self._asked: WeakSet[EpochEnds] = WeakSet()  #: The topics with queries, and more.
         self.last_error: KafkaError | None = None  #: The error of the last failed query, until one succeeds.
 
@@ -58,7 +61,7 @@ class Thresholds(EpochEndQueries):
             self.last_error = error
 
         tp = TopicPartition(topic.name, one.partition)
-        self.add(LeaderQuery(tp, epoch, lambda: topic.asked.get(one) is token, found, failed, least, NEVER))
+        self.add(LeaderQuery(tp, epoch, lambda: topic.asked.get(one) is token, found, failed, least))
 
     def restart(self, now: float) -> None:
         """Drop all queries: the next step asks again."""
