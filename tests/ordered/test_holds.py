@@ -35,6 +35,37 @@ def test_an_event_that_a_state_does_not_allow_raises(partition):
         placed(partition, 0).passed()
 
 
+@pytest.mark.parametrize(
+    ("case", "event", "offset", "log_start", "is_held"),
+    [
+        ("no committed offset, earliest", PositionEvent.RESET_FOUND, 0, None, True),
+        ("no committed offset, latest", PositionEvent.RESET_FOUND, 90, None, True),
+        ("committed at the log start", PositionEvent.SEEK, 0, None, True),
+        ("committed at the log start, which retention has moved", PositionEvent.SEEK, 30, 30, True),
+        ("committed below the log start", PositionEvent.SEEK, 20, 30, True),
+        ("committed in the middle", PositionEvent.SEEK, 31, 30, False),
+    ],
+)
+def test_the_gate_before_the_first_record_counts_unless_the_group_continues_behind_the_log_start(
+    partition, case, event, offset, log_start, is_held
+):
+    hold = placed(partition, offset, event)
+    hold.epochs_found([BEFORE_FIRST])
+    assert hold.awaits_log_start == (log_start is not None), case
+    assert hold.decide_start(log_start), case
+    assert hold.state is (S.AWAITING_THRESHOLDS if is_held else S.FREE), case
+    assert partition.may_hand_out != is_held, case
+
+
+def test_the_start_is_not_decided_before_position_and_log_start_are_known(partition):
+    hold = Hold(partition)
+    hold.epochs_found([BEFORE_FIRST])
+    assert not hold.decide_start(0)
+    partition.place(PositionEvent.SEEK, 5)
+    assert not hold.decide_start(None)
+    assert hold.decide_start(0)
+
+
 @pytest.mark.parametrize("are_thresholds_known", [False, True])
 def test_a_seek_behind_the_log_start_frees_a_partition_that_is_held_before_its_first_record(
     partition, are_thresholds_known

@@ -183,3 +183,8 @@ def test_a_partition_that_is_held_before_its_first_record_is_not_sent(world):
     world.step()
     world.answer(requested=[(1, -1)])
     assert world.step() == ([], [])
+
+
+def test_nothing_is_sent_for_topics_that_have_not_changed(world):
+    world.topic.shape = Shape(ID, PartitionCounts(2, 2), frozenset(range(2)))
+    assert world.step() is None

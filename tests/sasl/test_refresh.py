@@ -77,7 +77,7 @@ def test_a_credential_that_expires_at_once_is_not_replaced_without_end():
     """Each attempt gives another credential that has expired by the time of the next check."""
     one = refresh()
     one.succeeded(WALL + 0.001, 10.0, WALL)
-    assert not one.is_valid(WALL + 0.002)
+    assert not one.is_valid(WALL + 0.001)
     assert not one.is_due(10.002, WALL + 0.002)
     assert one.is_due(10.0 + LEAST_PERIOD, WALL + LEAST_PERIOD)
 
