@@ -131,6 +131,15 @@ def test_a_commit_too_large_for_one_batch_is_split(world):
 # -- the coordinator
 
 
+def test_a_broken_connection_is_a_lost_coordinator(world):
+    """The commit may have been written; a repeated one does no harm."""
+    call = world.add((A, 7))
+    world.break_off(world.one().request)
+    assert world.coordinator.node_id is None
+    world.answer(world.later())
+    call.result()
+
+
 def test_a_request_to_a_former_coordinator_is_repeated_at_the_new_one(world):
     """A stopped broker does not respond, and its connection stays open."""
     call = world.add((A, 7))

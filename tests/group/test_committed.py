@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from thinconsumer.errors import GroupAuthorizationFailedError, TopicAuthorizationFailedError
+from thinconsumer.errors import GroupAuthorizationFailedError, KafkaConnectionError, TopicAuthorizationFailedError
 from thinconsumer.group.committed import PARTITIONS_MAX
 from thinconsumer.group.identity import Identity
 from thinconsumer.position_states import PositionEvent, PositionState
@@ -245,6 +245,17 @@ def test_coordinator_errors_are_retried_or_start_a_search(world, waiting, versio
     tell(world, later(world, version), {A: (1, -1, ""), B: (1, -1, "")})
     assert waiting[0].cursor.offset == 1
     assert call.result() == {A: OffsetAndMetadata(1)}
+
+
+def test_a_broken_connection_is_a_lost_coordinator(world, waiting):
+    """Waiting calls keep the error."""
+    call = world.committed.ask([A])
+    world.break_off(ask(world).request)
+    assert world.coordinator.node_id is None
+    assert isinstance(waiting[0].last_error, KafkaConnectionError)
+    assert isinstance(call.last_error, KafkaConnectionError)
+    tell(world, later(world), {A: (1, -1, ""), B: (1, -1, "")})
+    assert waiting[0].cursor.offset == 1
 
 
 @pytest.mark.parametrize("version", [1, 5, 9])

@@ -14,7 +14,7 @@ from thinconsumer.group.identity import Identity
 from thinconsumer.linear_hashing import PartitionCounts
 from thinconsumer.metadata import Metadata
 from thinconsumer.ordered.holds import NOTHING, Hold
-from thinconsumer.ordered.known_positions import KnownPositions
+from thinconsumer.ordered.known_positions import QUIET_PACE, QUIET_RESPONSES, KnownPositions
 from thinconsumer.ordered.topics import GatedTopic, Shape
 from thinconsumer.partitions import Partitions
 from thinconsumer.position_states import PositionEvent
@@ -188,3 +188,16 @@ def test_a_partition_that_is_held_before_its_first_record_is_not_sent(world):
 def test_nothing_is_sent_for_topics_that_have_not_changed(world):
     world.topic.shape = Shape(ID, PartitionCounts(2, 2), frozenset(range(2)))
     assert world.step() is None
+
+
+def test_requests_become_rare_while_no_member_waits_and_frequent_after_a_change(world):
+    for _ in range(QUIET_RESPONSES):
+        assert world.step() is not None
+        world.answer()
+    for _ in range(QUIET_PACE - 1):
+        assert world.step() is None
+        world.now += 1
+    assert world.step() is not None
+    world.answer()
+    world.positions.topic_changed()
+    assert world.step() is not None

@@ -5,7 +5,7 @@ import pytest
 from thinconsumer import TopicPartition
 from thinconsumer.errors import IllegalStateError, KafkaError
 from thinconsumer.produce import RecordMetadata, SendFuture
-from thinconsumer.produce.batch import BATCH_TRANSITIONS, BatchEvent, BatchState, ProducerBatch, failed_batch, size_of
+from thinconsumer.produce.batch import BATCH_TRANSITIONS, BatchEvent, BatchState, ProducerBatch, size_of
 from thinconsumer.produce.queue import Sequences
 from thinconsumer.records.builder import NewRecord, build_batch
 
@@ -81,28 +81,6 @@ def test_a_settled_batch_frees_its_records_and_keeps_their_number():
     batch.encoded = b"x"
     batch.acknowledge(0, -1)
     assert (batch.records, batch.encoded, len(batch)) == ([], None, 5)
-
-
-def test_futures_find_their_record_after_splits():
-    whole = batch_of(5)
-    futures = [SendFuture(whole, n, n) for n in range(5)]
-    second, third = batch_of(2), batch_of(1)
-    whole.records, second.records, third.records = whole.records[:2], whole.records[2:4], whole.records[4:]
-    whole.split_tail, second.split_tail = second, third
-    third.acknowledge(70, -1)
-    assert [r.done for r in futures] == [False, False, False, False, True]
-    whole.acknowledge(10, -1)
-    second.fail(KafkaError("x"))
-    assert [r.result().offset for r in futures[:2]] == [10, 11]
-    assert all(r.error is not None for r in futures[2:4])
-    assert futures[4].result().offset == 70
-
-
-def test_a_failed_batch_settles_the_future_of_an_unassigned_record():
-    error = KafkaError("x")
-    future = SendFuture(failed_batch(TP, error), 0, 5)
-    assert future.done
-    assert future.error is error
 
 
 def test_sequence_numbers_wrap_to_0():

@@ -42,16 +42,6 @@ def test_send_does_no_io_and_poll_0_is_one_step(world):
     assert w.values() == [b"v"]
 
 
-def test_records_keep_their_order_and_offsets(world):
-    w, producer = world.start(topics={"t": 3})
-    futures = [producer.send("t", b"%d" % n, partition=n % 3) for n in range(300)]
-    producer.flush()
-    for number in range(3):
-        assert w.values("t", number) == [b"%d" % n for n in range(number, 300, 3)]
-    assert [r.result().offset for r in futures] == [n // 3 for n in range(300)]
-    assert [r.result().partition for r in futures] == [n % 3 for n in range(300)]
-
-
 def test_buffered_records_are_sent_in_one_batch(world):
     w, producer = world.start()
     for n in range(100):

@@ -62,26 +62,6 @@ def move(queues, choose, *, batch_size=1000):
 # -- the plan
 
 
-def test_records_move_in_order_and_futures_follow_them():
-    queue = new_queue(0)
-    first, second = new_batch(queue, 0, 1, 2), new_batch(queue, 3, 4)
-    futures = [SendFuture(first, index, 0) for index in range(3)] + [SendFuture(second, index, 0) for index in range(2)]
-    planned, made = move([queue], by_value(2))
-    assert values(queue) == [[0, 1, 2], [3, 4]]  # nothing has moved yet
-    planned.carry_out()
-    planned.carry_out()
-    assert values(made[0]) == [[0, 2, 4]]
-    assert values(made[1]) == [[1, 3]]
-    assert {batch.partition_count for one in made.values() for batch in one.batches} == {7}
-    for number, one in made.items():
-        (batch,) = one.batches
-        batch.move(BatchEvent.SEAL)
-        batch.move(BatchEvent.SENT)
-        batch.acknowledge(10 * number, -1)
-    results = [future.result() for future in futures]
-    assert [(one.partition, one.offset) for one in results] == [(0, 0), (1, 10), (0, 1), (1, 11), (0, 2)]
-
-
 def test_futures_follow_split_batches_that_were_moved():
     queue = new_queue(0)
     head, tail = new_batch(queue, 0, 1), new_batch(queue, 2, 3)

@@ -4,7 +4,6 @@ from types import SimpleNamespace
 
 import pytest
 
-from thinconsumer.connection.authenticate import Login
 from thinconsumer.connection.connection import Connection, ConnectionSettings
 from thinconsumer.driver import Address
 from thinconsumer.errors import (
@@ -14,7 +13,6 @@ from thinconsumer.errors import (
     UnsupportedSaslMechanismError,
 )
 from thinconsumer.sasl.login import MESSAGES_MAX, SaslLogin
-from thinconsumer.sasl.mechanism import Mechanism
 from thinconsumer.sasl.oauthbearer import OAuthBearer
 from thinconsumer.sasl.plain import Plain
 from thinconsumer.sasl.scram import Scram
@@ -55,12 +53,6 @@ def test_a_login_is_handshake_then_messages_then_nothing():
     assert login.next_request(AGREED, 0.0) == SaslAuthenticateRequest(auth_bytes=b"\0alice\0hush-hush-1")
     assert login.next_request(answered(), 0.0) is None
     assert (login.session_lifetime, login.reauthenticate_after, login.credentials_expire_at) == (None, None, None)
-
-
-def test_it_is_a_login_for_connections():
-    login: Login = SaslLogin(Plain("alice", SECRET))
-    mechanism: Mechanism = Plain("alice", SECRET)
-    assert repr(login) == f"<SaslLogin {mechanism!r}>" == "<SaslLogin <Plain 'alice'>>"
 
 
 class Untouchable:

@@ -7,8 +7,6 @@ import random
 import jwt
 import pytest
 
-from thinconsumer.client.engine import Manager
-from thinconsumer.connection.authenticate import Logins
 from thinconsumer.errors import (
     IllegalArgumentError,
     KafkaConfigurationError,
@@ -133,13 +131,6 @@ def with_provider(bench, provider, **options):
 
 
 # -- without anything to fetch
-
-
-def test_the_manager_has_both_interfaces(bench):
-    manager = bench(security_protocol="SSL").manager
-    as_manager: Manager = manager
-    as_logins: Logins = manager
-    assert as_manager.asker == "logins" and as_logins.new_login is None
 
 
 @pytest.mark.parametrize("protocol", ["PLAINTEXT", "SSL"])
