@@ -9,8 +9,11 @@ from thinconsumer.config import ConsumerConfig
 from thinconsumer.linear_hashing import PartitionCounts
 from thinconsumer.metadata import Metadata, TopicMetadata
 from thinconsumer.ordered.gates import START, Gate, Requirement
-from thinconsumer.ordered.topics import GatedTopic, Shape, shapes
-from thinconsumer.types import PartitionInfo
+from thinconsumer.ordered.holds import Hold, HoldState
+from thinconsumer.ordered.topics import GatedTopic, Shape, Threshold, shapes
+from thinconsumer.partitions import Partition
+from thinconsumer.position_states import PositionState
+from thinconsumer.types import PartitionInfo, TopicPartition
 from thinconsumer.wire.partition_leader_epochs import PartitionLeaderEpochs
 
 ID = b"t" * 16
@@ -56,3 +59,17 @@ def test_only_usable_leader_epochs_are_taken():
     assert topic.gates(1) == [Gate(START, (Requirement(0, 5),))]
     assert topic.gates(0) == [], "partition 1 is not marked for deletion"
     assert not topic.take_epochs([epochs(1, [5])]), "nothing new"
+
+
+def test_a_change_makes_everything_known_outdated():
+    topic = GatedTopic("t", shape(1, 2, 2))
+    topic.take_epochs([epochs(1, [5])])
+    topic.thresholds[Requirement(0, 5)] = Threshold(8, 6)
+    topic.asked[Requirement(1, 5)] = object()
+    partition = Partition(TopicPartition("t", 1), PositionState.AWAITING_RESET)
+    hold = topic.holds[partition] = Hold(partition)
+    hold.epochs_found([])
+    topic.changed(shape(1, 3, 3))
+    assert topic.missing_epochs(1) == {1}
+    assert not topic.thresholds and not topic.asked
+    assert hold.state is HoldState.AWAITING_EPOCHS
