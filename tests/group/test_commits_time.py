@@ -218,3 +218,17 @@ def test_the_backoff_grows_and_restarts_after_a_success(world, code):
     assert world.commits.queue.idle
     world.add((A, 2))
     assert pause(world, code) < 0.3
+
+
+def test_offsets_in_flight_across_a_rebalance_are_checked_again(world):
+    """The response arrives after the rebalance."""
+    call = world.add((A, 1), (B, 1))
+    sent = world.one()
+    world.membership.identity = world.membership.identity.joined(6, "me")
+    world.membership.owned = {B}
+    world.sent()
+    world.answer(sent, Code.COORDINATOR_LOAD_IN_PROGRESS)
+    sent = world.later()
+    assert sent.offsets == {B: 1}
+    world.answer(sent)
+    assert isinstance(world.failure(call), RebalanceInProgressError)

@@ -14,7 +14,7 @@ from thinconsumer.group.identity import Identity
 from thinconsumer.linear_hashing import PartitionCounts
 from thinconsumer.metadata import Metadata
 from thinconsumer.ordered.holds import NOTHING, Hold
-from thinconsumer.ordered.known_positions import QUIET_PACE, QUIET_RESPONSES, KnownPositions
+from thinconsumer.ordered.known_positions import QUIET_PACE, QUIET_RESPONSES, SILENT_RESPONSES, KnownPositions
 from thinconsumer.ordered.topics import GatedTopic, Shape
 from thinconsumer.partitions import Partitions
 from thinconsumer.position_states import PositionEvent
@@ -201,3 +201,23 @@ def test_requests_become_rare_while_no_member_waits_and_frequent_after_a_change(
     world.answer()
     world.positions.topic_changed()
     assert world.step() is not None
+
+
+def test_committed_offsets_count_for_a_silent_owner_and_take_turns_with_positions(world):
+    kinds = []
+    for _ in range(SILENT_RESPONSES + 6):
+        if world.step(P0) is not None:
+            kinds.append("positions")
+            world.answer(positions=[(0, -1)])
+        else:
+            kinds.append("committed")
+            assert world.group.calls[-1][0] == [P0]
+            world.group.calls[-1][1].succeed({P0: OffsetAndMetadata(9)})
+            world.now += 1
+    assert kinds[: SILENT_RESPONSES + 1] == ["positions"] * SILENT_RESPONSES + ["committed"]
+    assert kinds[SILENT_RESPONSES:].count("committed") == 3
+    assert world.positions.of(world.topic, 0) == 9
+    while world.step(P0) is None:
+        world.now += 1
+    world.answer(positions=[(0, 11)])
+    assert world.positions.of(world.topic, 0) == 11

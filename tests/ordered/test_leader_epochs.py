@@ -119,6 +119,16 @@ def test_an_answer_without_any_partition_is_not_repeated_in_a_tight_loop(world):
     assert world.send(1) is None
 
 
+def test_a_missing_permission_is_an_error_until_it_is_granted(world):
+    world.send(1)
+    world.answer(code=Code.TOPIC_AUTHORIZATION_FAILED)
+    assert isinstance(world.epochs.error, TopicAuthorizationFailedError)
+    world.now += 10
+    world.send(1)
+    world.answer(1)
+    assert world.epochs.error is None
+
+
 def test_an_error_is_forgotten_when_nothing_is_missing_any_more(world):
     world.send(1)
     world.answer(code=Code.TOPIC_AUTHORIZATION_FAILED)

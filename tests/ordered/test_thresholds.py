@@ -12,6 +12,7 @@ from thinconsumer.ordered.gates import END, Requirement
 from thinconsumer.ordered.thresholds import Thresholds
 from thinconsumer.ordered.topics import EpochEnds, Threshold
 from thinconsumer.types import Node, PartitionInfo
+from thinconsumer.wire.error_codes import Code
 from thinconsumer.wire.offset_for_leader_epoch import (
     EpochEndOffset,
     OffsetForLeaderEpochResponse,
@@ -94,6 +95,18 @@ def test_an_undefined_end_is_asked_again(world, ends):
     assert world.sent() == (5, 6)
     world.answer(0)
     assert ends.thresholds == {PARENT: Threshold(0, 6)}
+
+
+@pytest.mark.parametrize("code", [Code.FENCED_LEADER_EPOCH, Code.UNKNOWN_LEADER_EPOCH, Code.NOT_LEADER_OR_FOLLOWER])
+def test_errors_are_retried(world, ends, code):
+    world.leads(6)
+    world.thresholds.ask(ends, PARENT)
+    world.sent()
+    world.answer(-1, int(code))
+    assert world.thresholds.last_error is not None
+    assert world.sent() == (5, 6)
+    world.answer(3)
+    assert world.thresholds.last_error is None
 
 
 def test_an_answer_is_outdated_after_a_leader_change_also_one_while_it_was_asked(world, ends):
