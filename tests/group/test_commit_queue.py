@@ -57,6 +57,14 @@ def test_deadlines_of_settled_calls_do_not_pile_up(queue):
     assert queue.due_at() == float("inf") or queue.expired(5000.0) == []
 
 
+def test_offsets_of_settled_or_abandoned_calls_are_not_sent(queue):
+    late, gone = add(queue, (A, 1), deadline=5), add(queue, (B, 1))
+    queue.fail_call(late, LATE)
+    gone.call.abandoned = True
+    assert taken(queue) == {}
+    assert queue.expired(1.0) == [gone]
+
+
 def test_calls_without_offsets_wait_for_the_calls_before_them(queue):
     """Thousands of them settle, each once."""
     heard: list[int] = []

@@ -97,6 +97,20 @@ def test_records_without_a_key_go_to_partitions_with_a_leader():
     assert list(m.queues()) == [TopicPartition("t", 1)]
 
 
+def test_a_queue_moves_to_the_end_while_it_has_batches():
+    m = AccumulatorSetup()
+    m.know()
+    m.append("t", 0, 10, 1.0)
+    m.append("t", 1, 10, 1.0)
+    first, second = m.accumulator.active
+    m.accumulator.move_to_end(first)
+    assert list(m.accumulator.active) == [second, first]
+    second.batches[0].acknowledge(0, -1)
+    m.accumulator.remove_first(second)
+    m.accumulator.move_to_end(second)
+    assert list(m.accumulator.active) == [first]
+
+
 def test_repair_restores_counts_after_an_interrupted_call():
     m = AccumulatorSetup(batch_size=20)
     m.know()
