@@ -145,6 +145,15 @@ def test_topics_without_a_name_wait_for_metadata_and_the_others_do_not(world):
     assert world.assignment.look_up_at() == NEVER
 
 
+def test_a_lost_membership_owns_nothing(world):
+    world.target((T, 0))
+    world.finish()
+    world.assignment.lose(2.0)
+    assert world.assignment.target is None and world.assignment.owned() == frozenset()
+    assert world.assignment.owned_since(T0) == -1 and world.revocation.calls[-1] == ("lost", [T0])
+    assert not world.assignment.is_due
+
+
 def test_partitions_that_the_consumer_has_given_up_are_not_owned(world):
     """``close()`` drops them by itself before the member leaves."""
     world.target((T, 0))
