@@ -169,6 +169,15 @@ def test_commits_that_never_settle_do_not_block_the_rebalance(revocation, partit
     assert A not in partitions
 
 
+def test_an_interrupted_revoked_callback_runs_once(make, story, partitions):
+    revocation = make({"revoked": KeyboardInterrupt()})
+    with pytest.raises(KeyboardInterrupt):
+        revoke(revocation, {A})
+    revoke(revocation, {A})
+    assert [what for what, *_ in story].count("revoked") == 1
+    assert A not in partitions and revocation.error is None
+
+
 class Interrupted(Partitions):
     """Raise KeyboardInterrupt once, before or after an assignment."""
 
