@@ -56,6 +56,12 @@ def test_futures_are_settled_with_their_batch():
     assert "offset=50" in repr(futures[0])
 
 
+def test_an_unknown_offset_is_minus_one():
+    batch = batch_of(2)
+    batch.acknowledge(-1, -1)
+    assert SendFuture(batch, 1, 5).result().offset == -1
+
+
 def test_a_failed_batch_fails_each_future_with_its_record_error_if_any():
     batch = batch_of(2)
     whole, own = KafkaError("whole"), KafkaError("own")
