@@ -32,12 +32,6 @@ def test_stable_group_is_loaded_completely(world: Any) -> None:
     assert (member.session_timeout_ms, member.rebalance_timeout_ms) == (10_000, 30_000)
 
 
-def test_static_members_are_loaded_as_static(world: Any) -> None:
-    world.static("i")
-    world.crash()
-    assert list(world.group.static_members) == ["i"]
-
-
 def test_empty_group_is_loaded(world: Any) -> None:
     (leader,) = world.stable(1)
     world.leave(leader.member_id)

@@ -78,14 +78,15 @@ def test_late_leader_is_replaced(world: Any) -> None:
 def test_static_members_that_do_not_rejoin_stay_until_their_session_timeout(world: Any) -> None:
     """KIP-345: they may be restarting."""
     timeouts = {"rebalance_ms": 2_000, "session_ms": 9_000}
-    leader, _ = world.static("i", "j", **timeouts)
-    rejoined = world.join(leader.member_id, instance=leader.member_id[0], **timeouts)
+    _, follower = world.static("i", "j", **timeouts)
+    metadata = {"range": b"new", "roundrobin": b""}
+    rejoined = world.join(follower.member_id, instance=follower.member_id[0], protocols=metadata, **timeouts)
     world.advance(2.1)
-    assert world.seat(rejoined).generation == 2
-    assert len(world.group.members) == 2
-    world.sync(world.seat(rejoined), {})
+    seat = world.seat(rejoined)
+    assert (seat.generation, seat.is_leader, len(world.group.members)) == (2, True, 2)
+    world.sync(seat, {})
     world.advance(1.9)  # members without SyncGroup in time are removed all the same
-    assert list(world.group.members) == [leader.member_id]
+    assert list(world.group.members) == [follower.member_id]
 
 
 def test_join_phase_waits_if_only_static_members_are_missing(world: Any) -> None:

@@ -17,11 +17,13 @@ LIMIT_S = 5.0
 
 @pytest.fixture
 def new_ordered(new_cluster):
-    def make(nodes=3, partitions=2, replicas=2, **config):
+    def make(nodes=3, replicas=2, expanded=2, **config):
         cluster = new_cluster(nodes, **config)
-        cluster.create_topic("t", partitions, replicas, CONFIGS)
+        cluster.create_topic("t", 2, replicas, CONFIGS)
         for node in cluster.nodes.values():
             node.apply_all_deltas()
+        if expanded > 2:
+            cluster.expand("t", expanded)
         return cluster
 
     return make
@@ -106,8 +108,7 @@ def test_replicas_are_for_expansions_only(new_ordered):
 
 def test_a_shrinking_is_rejected_while_a_partition_has_no_leader(new_ordered):
     """No producer could write to the other partitions until that leader returns."""
-    cluster = new_ordered(nodes=2, replicas=1)
-    cluster.expand("t", 4)
+    cluster = new_ordered(nodes=2, replicas=1, expanded=4)
     cluster.kill(2, noticed_after_s=0)
     assert refused(cluster.shrink, "t", 2) == Code.LEADER_NOT_AVAILABLE
     cluster.start(2)
@@ -116,8 +117,7 @@ def test_a_shrinking_is_rejected_while_a_partition_has_no_leader(new_ordered):
 
 
 def test_validate_only_changes_nothing(new_ordered):
-    cluster = new_ordered()
-    cluster.expand("t", 4)
+    cluster = new_ordered(expanded=4)
     cluster.shrink("t", 3)
     before = topic_of(cluster)
     for wanted in (2, 5):
@@ -129,8 +129,7 @@ def test_validate_only_changes_nothing(new_ordered):
 
 
 def test_retention_removes_emptied_partitions_from_the_highest_number_down(new_ordered):
-    cluster = new_ordered()
-    cluster.expand("t", 5)
+    cluster = new_ordered(expanded=5)
     cluster.produce("t", [b"a", b"b"], 4)
     cluster.shrink("t", 2)
     advance(cluster, RETENTION_MS / 2000)
@@ -145,8 +144,7 @@ def test_retention_removes_emptied_partitions_from_the_highest_number_down(new_o
 
 
 def test_a_partition_with_records_keeps_those_below_it(new_ordered):
-    cluster = new_ordered()
-    cluster.expand("t", 4)
+    cluster = new_ordered(expanded=4)
     cluster.shrink("t", 2)
     cluster.produce("t", [b"written by a client without counts"], 3)
     cluster.controller.counts.remove_emptied()
@@ -158,8 +156,7 @@ def test_a_partition_with_records_keeps_those_below_it(new_ordered):
 
 
 def test_a_partition_whose_leader_does_not_respond_is_not_removed(new_ordered):
-    cluster = new_ordered()
-    cluster.expand("t", 3)
+    cluster = new_ordered(expanded=3)
     cluster.shrink("t", 2)
     leader = topic_of(cluster).partitions[2].leader
     cluster.cut(leader)
@@ -172,8 +169,7 @@ def test_a_partition_whose_leader_does_not_respond_is_not_removed(new_ordered):
 
 def test_a_partition_that_is_created_again_continues_where_the_first_has_ended(new_ordered):
     """A group's committed offset is then valid, and clients accept the leader epochs."""
-    cluster = new_ordered(nodes=2, replicas=2)
-    cluster.expand("t", 3)
+    cluster = new_ordered(nodes=2, replicas=2, expanded=3)
     cluster.produce("t", [b"a", b"b"], 2)
     before = topic_of(cluster).partitions[2].leader_epoch
     cluster.shrink("t", 2)
@@ -192,8 +188,7 @@ def test_a_partition_that_is_created_again_continues_where_the_first_has_ended(n
 
 def test_an_unfinished_leader_move_of_a_removed_partition_is_forgotten(new_ordered):
     """The partition that is created again may have other replicas."""
-    cluster = new_ordered(replicas=1, replication_s=1.0)
-    cluster.expand("t", 3)
+    cluster = new_ordered(replicas=1, replication_s=1.0, expanded=3)
     tp = TopicPartition("t", 2)
     leader = cluster.controller.image.partition(*tp).leader
     other = leader % 3 + 1
@@ -226,8 +221,7 @@ def test_new_partitions_wait_until_every_leader_has_the_count(new_ordered):
 
 
 def test_no_leader_gets_the_lower_count_until_every_leader_has_dropped_the_old_one(new_ordered):
-    cluster = new_ordered()
-    cluster.expand("t", 4)
+    cluster = new_ordered(expanded=4)
     slow = topic_of(cluster).partitions[3].leader
     cluster.cut(slow)
     cluster.shrink("t", 2)
@@ -333,8 +327,7 @@ def killing(cluster, at, *, before):
 @pytest.mark.parametrize("wanted", [6, 2])
 @pytest.mark.parametrize("lag_s", [0.0, 0.5])
 def test_each_step_survives_the_death_of_the_controller(new_ordered, before, at, wanted, lag_s):
-    cluster = new_ordered(metadata_lag_s=lag_s)
-    cluster.expand("t", 4)
+    cluster = new_ordered(metadata_lag_s=lag_s, expanded=4)
     settle(cluster)
     advance(cluster, lag_s)
     epochs = [row.leader_epoch for row in topic_of(cluster).partitions]
@@ -361,8 +354,7 @@ def test_each_step_survives_the_death_of_the_controller(new_ordered, before, at,
 
 @pytest.mark.parametrize("before", [True, False])
 def test_a_removal_survives_the_death_of_the_controller(new_ordered, before):
-    cluster = new_ordered()
-    cluster.expand("t", 4)
+    cluster = new_ordered(expanded=4)
     cluster.shrink("t", 2)
     killing(cluster, 0, before=before)
     cluster.controller.counts.remove_emptied()

@@ -60,6 +60,19 @@ def classic(world: Any, seat_of: Any) -> Any:
     return lambda instance=None: ClassicMember(world, seat_of, instance)
 
 
+@pytest.fixture
+def joined(new_member: Any, classic: Any) -> Any:
+    """``joined(instance)`` returns a member that has joined, as another one, m1, has with the other protocol."""
+
+    def make(instance: str | None = None) -> Any:
+        new_member("m1").join()
+        member = classic(instance)
+        member.join()
+        return member
+
+    return make
+
+
 def settle(*members: Any, rounds: int = 8) -> None:
     for _ in range(rounds):
         for member in members:
@@ -106,21 +119,15 @@ def test_heartbeats_tell_to_rejoin_until_the_member_has_its_target(new_member: A
     assert world.heartbeat(member.seat).code == 0
 
 
-def test_sync_in_an_older_epoch_tells_to_rejoin(new_member: Any, classic: Any) -> None:
-    new_member("m1").join()
-    member = classic()
-    member.join()
+def test_sync_in_an_older_epoch_tells_to_rejoin(new_member: Any, joined: Any) -> None:
+    member = joined()
     new_member("m2").join()
     assert member.sync().error_code == Code.REBALANCE_IN_PROGRESS
 
 
 @pytest.mark.parametrize("request_name", ["sync", "heartbeat"])
-def test_requests_with_wrong_identities(
-    request_name: str, new_member: Any, classic: Any, world: Any, seat_of: Any
-) -> None:
-    new_member("m1").join()
-    member = classic("i1")
-    member.join()
+def test_requests_with_wrong_identities(request_name: str, joined: Any, world: Any, seat_of: Any) -> None:
+    member = joined("i1")
     ask = getattr(world, request_name)
     good = member.seat
     assert ask(seat_of("x", good.generation)).code == Code.UNKNOWN_MEMBER_ID
@@ -130,10 +137,8 @@ def test_requests_with_wrong_identities(
     assert ask(good, instance="i2").code == Code.UNKNOWN_MEMBER_ID
 
 
-def test_sync_with_another_protocol(new_member: Any, classic: Any) -> None:
-    new_member("m1").join()
-    member = classic()
-    member.join()
+def test_sync_with_another_protocol(joined: Any) -> None:
+    member = joined()
     assert member.sync(protocol="roundrobin", protocol_type="consumer").error_code == Code.INCONSISTENT_GROUP_PROTOCOL
     assert member.sync(protocol="range", protocol_type="x").error_code == Code.INCONSISTENT_GROUP_PROTOCOL
     assert member.sync(protocol="range", protocol_type="consumer").error_code == 0
@@ -200,10 +205,8 @@ def test_members_of_both_protocols_are_removed_with_leave_group(new_member: Any,
     assert set(world.group.members) == {"m3", member.seat.member_id}
 
 
-def test_commits_of_classic_members(new_member: Any, classic: Any, world: Any, seat_of: Any) -> None:
-    new_member("m1").join()
-    member = classic()
-    member.join()
+def test_commits_of_classic_members(joined: Any, world: Any, seat_of: Any) -> None:
+    member = joined()
     assert world.commit(member.seat, 3, version=2).code == 0
     wrong = seat_of(member.seat.member_id, member.seat.generation + 1)
     assert world.commit(wrong, 3).code == Code.ILLEGAL_GENERATION
