@@ -18,12 +18,13 @@ from thinconsumer.wire.offset_commit import OffsetCommitRequest, OffsetCommitReq
 from thinconsumer.wire.offset_fetch import OffsetFetchRequestGroup, OffsetFetchRequestTopics
 from thinconsumer.wire.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from thinconsumer_testing.broker.config import BrokerConfig, TopicConfig
-from thinconsumer_testing.broker.group.coordinator import OFFSETS_TOPIC, GroupCoordinator
+from thinconsumer_testing.broker.group.coordinator import GroupCoordinator
 from thinconsumer_testing.broker.group.group import ClassicGroup
 from thinconsumer_testing.broker.group.joining import JoinGroupCall
 from thinconsumer_testing.broker.group.shard import GroupCoordinatorShard
 from thinconsumer_testing.broker.image import ClusterImage, PartitionImage, TopicImage
 from thinconsumer_testing.broker.log.log import Log
+from thinconsumer_testing.broker.naming import OFFSETS_TOPIC
 from thinconsumer_testing.broker.schedule import Schedule, Timer
 from thinconsumer_testing.broker.wire.transactions import (
     TxnOffsetCommitRequest,

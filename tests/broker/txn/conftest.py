@@ -16,8 +16,9 @@ from thinconsumer.wire.error_codes import Code
 from thinconsumer_testing.broker.config import BrokerConfig, TopicConfig
 from thinconsumer_testing.broker.image import ClusterImage, PartitionImage, TopicImage
 from thinconsumer_testing.broker.log.log import AppendInfo, Log
+from thinconsumer_testing.broker.naming import TRANSACTIONS_TOPIC as TOPIC
 from thinconsumer_testing.broker.schedule import Schedule
-from thinconsumer_testing.broker.txn.coordinator import TOPIC, TransactionCoordinator
+from thinconsumer_testing.broker.txn.coordinator import TransactionCoordinator
 from thinconsumer_testing.broker.txn.log_format import decode_key, decode_value
 from thinconsumer_testing.broker.txn.states import TransactionState
 from thinconsumer_testing.broker.txn.transitions import ProducerIdAndEpoch

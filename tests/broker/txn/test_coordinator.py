@@ -9,9 +9,11 @@ from thinconsumer.records.builder import NewRecord
 from thinconsumer.types import TopicPartition
 from thinconsumer.wire.error_codes import Code
 from thinconsumer_testing.broker.config import BrokerConfig
+from thinconsumer_testing.broker.group.coordinator import partition_of_group
 from thinconsumer_testing.broker.group.hashing import partition_for
+from thinconsumer_testing.broker.naming import OFFSETS_TOPIC
 from thinconsumer_testing.broker.txn.log_format import encode_key, encode_value
-from thinconsumer_testing.broker.txn.offsets import OFFSETS_TOPIC, add_or_verify_offsets, partition_of_group
+from thinconsumer_testing.broker.txn.offsets import add_or_verify_offsets
 from thinconsumer_testing.broker.txn.states import TransactionState
 from thinconsumer_testing.broker.txn.transaction import EPOCH_MAX, TransactionMetadata
 from thinconsumer_testing.broker.txn.transitions import ProducerIdAndEpoch

@@ -164,15 +164,6 @@ def test_consecutive_transactions(cluster, producer):
     assert cluster.leader(T0).last_stable_offset == 40
 
 
-def test_write_to_a_partition_not_added_is_rejected_before_kip_890(cluster, client_of):
-    producer = TransactionalClient(cluster, client_of, OLD)
-    producer.init()
-    assert producer.add(T0) == 0
-    producer.add = lambda *tps: 0
-    assert producer.write(T0, b"a") == 0
-    assert producer.write(T1, b"b") == Code.TRANSACTION_ABORTABLE
-
-
 def test_zombie_producer_is_fenced_everywhere(cluster, client_of, producer):
     assert producer.write(T0, b"a") == 0
     successor = TransactionalClient(cluster, client_of)
@@ -185,16 +176,6 @@ def test_zombie_producer_is_fenced_everywhere(cluster, client_of, producer):
     assert producer.end(True) == Code.PRODUCER_FENCED
     assert successor.write(T0, b"c") == 0
     assert successor.end() == 0
-
-
-def test_transaction_timeout(cluster, client_of):
-    producer = TransactionalClient(cluster, client_of)
-    producer.init(timeout_ms=5_000)
-    producer.write(T0, b"a")
-    run(cluster, 7)
-    assert [commit for *_, commit in markers(cluster, T0)] == [False]
-    assert producer.write(T0, b"b") == Code.INVALID_PRODUCER_EPOCH
-    assert cluster.leader(T0).last_stable_offset == 2
 
 
 @pytest.mark.parametrize("commit", [True, False])

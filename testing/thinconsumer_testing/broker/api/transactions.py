@@ -14,8 +14,8 @@ from thinconsumer.wire.init_producer_id import InitProducerIdRequest, InitProduc
 from ..acl.bindings import AclOperation, ResourceType
 from ..acl.checks import denied_names, is_authorized, is_authorized_for_any, is_authorized_on_cluster
 from ..call import Api, ApiCall, error_code_in
+from ..group.coordinator import partition_of_group
 from ..naming import is_internal
-from ..txn.offsets import partition_of_group
 from ..txn.transaction import EPOCH_PER_TRANSACTION, NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from ..txn.transitions import ProducerIdAndEpoch
 from ..wire.transactions import (

@@ -12,6 +12,7 @@ from itertools import repeat
 from typing import TYPE_CHECKING, TypeVar
 from weakref import WeakKeyDictionary
 
+from thinconsumer.types import TopicPartition
 from thinconsumer.wire.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
 from thinconsumer.wire.consumer_group_positions import ConsumerGroupPositionsRequest, ConsumerGroupPositionsResponse
 from thinconsumer.wire.error_codes import Code
@@ -29,6 +30,7 @@ from thinconsumer.wire.offset_commit import OffsetCommitRequest
 from thinconsumer.wire.offset_fetch import OffsetFetchRequestGroup, OffsetFetchResponseTopics
 from thinconsumer.wire.sync_group import SyncGroupRequest, SyncGroupResponse
 
+from ..naming import OFFSETS_TOPIC
 from ..wire.transactions import TxnOffsetCommitRequest
 from . import committing, joining, membership, retention
 from .append_errors import append_error
@@ -53,13 +55,19 @@ if TYPE_CHECKING:
     from ..node import BrokerNode
     from ..partition import PartitionReplica
 
-OFFSETS_TOPIC = "__consumer_offsets"
 #: The types of groups in ListGroups (KIP-848).
 CLASSIC, CONSUMER = "classic", "consumer"
 #: The message of a group that exists, but has the other type.
 WRONG_TYPE = "Group {} is not a {} group."
 
 T = TypeVar("T")
+
+
+def partition_of_group(node: BrokerNode, group_id: str) -> TopicPartition:
+    """Return the partition of ``__consumer_offsets`` to which a group belongs; the topic need not exist yet."""
+    topic = node.image.topics.get(OFFSETS_TOPIC)
+    count = node.config.offsets_topic_num_partitions if topic is None else len(topic.partitions)
+    return TopicPartition(OFFSETS_TOPIC, partition_for(group_id, count))
 
 
 class GroupCoordinator:
@@ -295,7 +303,7 @@ class GroupCoordinator:
         """Delete the groups that are empty, with their offsets; ``reply`` gets an error code for each group."""
         by_shard: dict[int, list[str]] = {}
         for group_id in dict.fromkeys(group_ids):
-            by_shard.setdefault(self._index(group_id), []).append(group_id)
+            by_shard.setdefault(partition_of_group(self._node, group_id).partition, []).append(group_id)
         names = [name for found in by_shard.values() for name in found]
         codes: dict[str, int] = {}
 
@@ -312,13 +320,8 @@ class GroupCoordinator:
         for found in by_shard.values():
             delete_in_shard(found)
 
-    def _index(self, group_id: str) -> int:
-        topic = self._node.image.topics.get(OFFSETS_TOPIC)
-        count = len(topic.partitions) if topic is not None else self._node.config.offsets_topic_num_partitions
-        return partition_for(group_id, count)
-
     def _shard(self, group_id: str) -> GroupCoordinatorShard:
-        index = self._index(group_id)
+        index = partition_of_group(self._node, group_id).partition
         return self.shards.get(index) or GroupCoordinatorShard(self._node, index, self._event_processor)
 
     def _run(

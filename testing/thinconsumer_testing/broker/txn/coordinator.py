@@ -15,6 +15,7 @@ from thinconsumer.types import TopicPartition
 from thinconsumer.wire.error_codes import Code
 
 from ..group.hashing import partition_for
+from ..naming import TRANSACTIONS_TOPIC
 from ..schedule import Timer
 from .markers import TransactionCompletion
 from .shard import TransactionCoordinatorShard
@@ -34,8 +35,6 @@ if TYPE_CHECKING:
     from ..partition import PartitionReplica
 
 log = logging.getLogger(__name__)
-
-TOPIC = "__transaction_state"
 
 #: ``done(code, producer_id, producer_epoch)``; id and epoch are -1 in responses without a producer id.
 ProducerDone = Callable[[int, int, int], None]
@@ -82,7 +81,7 @@ class TransactionCoordinator:
                 TransactionCompletion(self._node, shard, txn, txn.prepare_complete(self._now_ms())).write()
 
     def _find(self, transactional_id: str) -> TransactionCoordinatorShard | Code:
-        topic = self._node.image.topics.get(TOPIC)
+        topic = self._node.image.topics.get(TRANSACTIONS_TOPIC)
         count = self._node.config.transaction_state_log_num_partitions if topic is None else len(topic.partitions)
         shard = self._shards.get(partition_for(transactional_id, count))
         if shard is None or shard.is_stale:

@@ -14,13 +14,12 @@ from thinconsumer.types import TopicPartition
 from thinconsumer.wire.error_codes import Code
 
 from ..group.append_errors import APPEND_ERRORS
-from ..group.hashing import partition_for
+from ..group.coordinator import partition_of_group
 from ..transaction_verification import TransactionalProducer, add_or_verify
 
 if TYPE_CHECKING:
     from ..node import BrokerNode
 
-OFFSETS_TOPIC = "__consumer_offsets"
 FIRST_WITH_ABORTABLE = 4  #: First TxnOffsetCommit version that may return TRANSACTION_ABORTABLE.
 FIRST_TO_ADD_PARTITIONS = 5
 
@@ -31,13 +30,6 @@ _FOR_CLIENTS: Mapping[int, Code] = {
     Code.NETWORK_EXCEPTION: Code.COORDINATOR_LOAD_IN_PROGRESS,
     Code.PRODUCER_FENCED: Code.INVALID_PRODUCER_EPOCH,
 }
-
-
-def partition_of_group(node: BrokerNode, group_id: str) -> TopicPartition:
-    """Return the partition of ``__consumer_offsets`` to which a group belongs; the topic need not exist yet."""
-    topic = node.image.topics.get(OFFSETS_TOPIC)
-    count = node.config.offsets_topic_num_partitions if topic is None else len(topic.partitions)
-    return TopicPartition(OFFSETS_TOPIC, partition_for(group_id, count))
 
 
 def add_or_verify_offsets(
