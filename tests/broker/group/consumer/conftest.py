@@ -108,3 +108,21 @@ def member_of() -> type[ScriptedMember]:
 def settled() -> Callable[..., None]:
     """``settled(*members)`` lets members reconcile."""
     return settle
+
+
+@pytest.fixture
+def member(new_member: Callable[..., ScriptedMember]) -> ScriptedMember:
+    """The only member of the group, in epoch 2."""
+    found = new_member()
+    found.join()
+    return found
+
+
+@pytest.fixture
+def pair(new_member: Callable[..., ScriptedMember]) -> tuple[ScriptedMember, ScriptedMember]:
+    """Two members in epoch 3; the first one has owned partitions 0 and 1 since epoch 2."""
+    first, second = new_member("m1"), new_member("m2")
+    first.join()
+    second.join()
+    settle(first, second)
+    return first, second

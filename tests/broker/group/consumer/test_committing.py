@@ -12,16 +12,6 @@ from thinconsumer.wire.offset_fetch import OffsetFetchRequestGroup, OffsetFetchR
 GROUP, TOPIC = "billing", "orders"
 
 
-@pytest.fixture
-def pair(new_member: Any, settled: Any) -> tuple[Any, Any]:
-    """Two members in epoch 3; the first one has owned partitions 0 and 1 since epoch 2."""
-    first, second = new_member("m1"), new_member("m2")
-    first.join()
-    second.join()
-    settled(first, second)
-    return first, second
-
-
 def test_members_commit_in_their_epoch(pair: tuple[Any, Any], world: Any, seat_of: Any) -> None:
     assert world.commit(seat_of("m1", 3), 7).code == 0
     assert world.offset() == 7
@@ -53,9 +43,7 @@ def test_older_versions_have_no_member_epoch(pair: tuple[Any, Any], world: Any, 
     assert world.commit(seat_of("m1", 3), 7, version=8).code == Code.UNSUPPORTED_VERSION
 
 
-def test_anyone_commits_for_a_group_without_members(new_member: Any, world: Any) -> None:
-    member = new_member()
-    member.join()
+def test_anyone_commits_for_a_group_without_members(member: Any, world: Any) -> None:
     assert world.commit(offset=3).code == Code.UNKNOWN_MEMBER_ID
     member.leave()
     assert world.commit(offset=3).code == 0

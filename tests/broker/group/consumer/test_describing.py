@@ -73,9 +73,7 @@ def test_a_consumer_group_is_listed_and_no_classic_group(new_member: Any, world:
     assert "not a classic group" in newer.error_message
 
 
-def test_only_an_empty_group_is_deleted(new_member: Any, world: Any) -> None:
-    member = new_member()
-    member.join()
+def test_only_an_empty_group_is_deleted(member: Any, world: Any) -> None:
     assert world.delete(GROUP).answer[0].error_code == Code.NON_EMPTY_GROUP
     member.leave()
     assert world.delete(GROUP).answer[0].error_code == 0

@@ -72,9 +72,7 @@ def test_sessions_and_revocations_are_timed_anew(new_world: Any, member_of: Any)
     assert world.group.members == {}
 
 
-def test_a_group_without_members_keeps_its_epoch(new_member: Any, world: Any) -> None:
-    member = new_member()
-    member.join()
+def test_a_group_without_members_keeps_its_epoch(member: Any, world: Any) -> None:
     member.leave()
     world.crash()
     assert (world.group.state, world.group.epoch) == (ConsumerGroupState.EMPTY, 3)

@@ -69,9 +69,7 @@ def test_the_removal_is_tried_again_if_the_log_rejects_it(new_world: Any, member
     assert world.group.members == {}
 
 
-def test_leaving_raises_the_epoch_and_stops_the_timers(new_member: Any, world: Any) -> None:
-    member = new_member()
-    member.join()
+def test_leaving_raises_the_epoch_and_stops_the_timers(member: Any, world: Any) -> None:
     assert len(world.shard.member_timers) == 1
     answer = member.leave()
     assert (answer.error_code, answer.member_epoch, answer.member_id) == (0, -1, "m1")

@@ -25,18 +25,14 @@ def test_the_first_member_gets_all_partitions_at_once(new_member: Any) -> None:
     assert member.partitions == [0, 1, 2]
 
 
-def test_without_news_the_response_has_no_assignment_and_nothing_is_written(new_member: Any, world: Any) -> None:
-    member = new_member()
-    member.join()
+def test_without_news_the_response_has_no_assignment_and_nothing_is_written(member: Any, world: Any) -> None:
     writes = world.replica.appends
     answer = member.beat()
     assert (answer.error_code, answer.member_epoch, answer.assignment) == (0, 2, None)
     assert world.replica.appends == writes
 
 
-def test_a_join_is_repeated_without_effect_if_its_response_was_lost(new_member: Any, world: Any) -> None:
-    member = new_member()
-    member.join()
+def test_a_join_is_repeated_without_effect_if_its_response_was_lost(member: Any, world: Any) -> None:
     epoch = world.group.epoch
     assert member.join().error_code == 0
     assert (world.group.epoch, member.epoch, member.partitions) == (epoch, epoch, [0, 1, 2])
@@ -78,11 +74,8 @@ def test_partitions_move_one_owner_after_the_other(new_member: Any, world: Any) 
     assert world.group.state is ConsumerGroupState.STABLE
 
 
-def test_the_partition_of_a_member_that_leaves_goes_to_the_other(new_member: Any, settled: Any) -> None:
-    first, second = new_member("m1"), new_member("m2")
-    first.join()
-    second.join()
-    settled(first, second)
+def test_the_partition_of_a_member_that_leaves_goes_to_the_other(pair: tuple[Any, Any], settled: Any) -> None:
+    first, second = pair
     assert second.leave().error_code == 0
     settled(first)
     assert first.partitions == [0, 1, 2]
@@ -110,9 +103,7 @@ def test_a_new_topic_and_new_partitions_raise_the_epoch(new_member: Any, world: 
     assert (world.group.epoch, len(member.owned)) == (4, 6)
 
 
-def test_a_metadata_change_counts_although_the_log_rejects_the_next_heartbeat(new_member: Any, world: Any) -> None:
-    member = new_member()
-    member.join()
+def test_a_metadata_change_counts_although_the_log_rejects_the_next_heartbeat(member: Any, world: Any) -> None:
     world.put_topic(TOPIC, 4)
     world.replica.codes = iter([Code.NOT_ENOUGH_REPLICAS])
     assert member.beat().error_code == Code.COORDINATOR_NOT_AVAILABLE
@@ -120,18 +111,14 @@ def test_a_metadata_change_counts_although_the_log_rejects_the_next_heartbeat(ne
     assert world.group.epoch == 3
 
 
-def test_a_topic_that_is_deleted_is_taken_away(new_member: Any, world: Any, settled: Any) -> None:
-    member = new_member()
-    member.join()
+def test_a_topic_that_is_deleted_is_taken_away(member: Any, world: Any, settled: Any) -> None:
     world.image.remove_topic(TOPIC)
     member.beat()
     settled(member)
     assert member.owned == set()
 
 
-def test_a_metadata_change_without_new_partitions_changes_nothing(new_member: Any, world: Any) -> None:
-    member = new_member()
-    member.join()
+def test_a_metadata_change_without_new_partitions_changes_nothing(member: Any, world: Any) -> None:
     world.put_topic(TOPIC, 3)
     member.beat()
     assert world.group.epoch == 2
@@ -190,9 +177,7 @@ def test_the_previous_epoch_is_accepted_if_nothing_more_is_owned(new_member: Any
     assert first.ask(2).error_code == Code.FENCED_MEMBER_EPOCH, "it does not say what it owns"
 
 
-def test_older_epochs_are_fenced(new_member: Any, world: Any, settled: Any) -> None:
-    member = new_member()
-    member.join()
+def test_older_epochs_are_fenced(member: Any, world: Any, settled: Any) -> None:
     for count in (4, 5, 6):
         world.put_topic(TOPIC, count)
         settled(member)

@@ -255,9 +255,7 @@ def test_assignments_have_the_version_of_the_subscription(world: Any, metadata: 
 # -- empty groups
 
 
-def test_an_empty_consumer_group_becomes_a_classic_group_and_keeps_its_offsets(new_member: Any, world: Any) -> None:
-    member = new_member()
-    member.join()
+def test_an_empty_consumer_group_becomes_a_classic_group_and_keeps_its_offsets(member: Any, world: Any) -> None:
     member.leave()
     world.commit(offset=8)
     assert world.join("unknown").answer.error_code == Code.UNKNOWN_MEMBER_ID
@@ -270,9 +268,7 @@ def test_an_empty_consumer_group_becomes_a_classic_group_and_keeps_its_offsets(n
     assert world.heartbeat(seat).answer == 0
 
 
-def test_the_group_stays_if_the_log_rejects_its_removal(new_member: Any, world: Any) -> None:
-    member = new_member()
-    member.join()
+def test_the_group_stays_if_the_log_rejects_its_removal(member: Any, world: Any) -> None:
     member.leave()
     world.replica.codes = iter([Code.NOT_ENOUGH_REPLICAS])
     assert world.join().answer.error_code == Code.COORDINATOR_NOT_AVAILABLE
