@@ -9,7 +9,7 @@ from botocore.stub import Stubber
 
 from thinconsumer.config import ClientOptions
 from thinconsumer.errors import KafkaConfigurationError, KafkaError
-from thinconsumer.sasl import aws_credentials
+from thinconsumer.sasl import mechanism
 from thinconsumer.sasl.aws_credentials import LoadedCredentials, load_credentials, session_maker
 
 SECRET = "c4n4ry"
@@ -114,6 +114,6 @@ def test_without_botocore_the_extra_is_named(monkeypatch):
     def missing(name):
         raise ModuleNotFoundError(name)
 
-    monkeypatch.setattr(aws_credentials, "import_module", missing)
+    monkeypatch.setattr(mechanism, "import_module", missing)
     with pytest.raises(KafkaConfigurationError, match=r"pip install 'thinconsumer\[msk-iam\]'"):
         session_maker()

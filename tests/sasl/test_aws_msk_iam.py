@@ -5,6 +5,7 @@ import datetime
 import json
 import logging
 import sys
+from dataclasses import replace
 from types import SimpleNamespace
 from urllib.parse import parse_qsl, urlsplit
 
@@ -17,16 +18,16 @@ from thinconsumer.errors import (
     KafkaProtocolError,
     SaslAuthenticationFailedError,
 )
-from thinconsumer.sasl.aws_credentials import load_credentials
-from thinconsumer.sasl.aws_msk_iam import AwsMskIam, SigningKeys, presigned_parameters, region_of
+from thinconsumer.sasl.aws_credentials import LoadedCredentials, load_credentials
+from thinconsumer.sasl.aws_msk_iam import AwsMskIam, presigned_parameters, region_of
 
 pytest.importorskip("botocore")
 
 HOST = "b-1.demo.abc123.c2.kafka.eu-west-1.amazonaws.com"
 WALL = 1_795_400_000.9
 MOMENT = datetime.datetime.fromtimestamp(WALL, datetime.timezone.utc)
-STATIC = SigningKeys("AKIAEXAMPLE", "secret/key+1", None)
-TEMPORARY = SigningKeys("ASIAEXAMPLE", "secret/key+2", "session+token/with==signs&more")
+STATIC = LoadedCredentials("AKIAEXAMPLE", "secret/key+1", None)
+TEMPORARY = LoadedCredentials("ASIAEXAMPLE", "secret/key+2", "session+token/with==signs&more")
 
 
 class Clock(datetime.datetime):
@@ -61,7 +62,7 @@ def test_the_parameters_equal_those_of_amazons_signer(keys, monkeypatch):
 
     class Provider(credentials.CredentialProvider):
         def load(self):
-            return credentials.Credentials(*keys)
+            return credentials.Credentials(keys.access_key, keys.secret_key, keys.token)
 
     monkeypatch.setattr(auth, "get_current_datetime", lambda: MOMENT.replace(tzinfo=None))
     token, _ = signer.generate_auth_token_from_credentials_provider("eu-west-1", Provider())
@@ -133,19 +134,19 @@ def test_hosts_that_would_change_the_request_are_rejected(host):
         AwsMskIam(host, STATIC, "eu-west-1", WALL)
 
 
-@pytest.mark.parametrize("keys", [SigningKeys("", "s", None), SigningKeys("a", "", None)])
+@pytest.mark.parametrize("keys", [LoadedCredentials("", "s", None), LoadedCredentials("a", "", None)])
 def test_empty_credentials_are_rejected(keys):
     with pytest.raises(IllegalArgumentError, match="credentials are empty"):
         AwsMskIam(HOST, keys, "eu-west-1", WALL)
 
 
 def test_an_empty_session_token_counts_as_none():
-    empty = STATIC._replace(token="")
+    empty = replace(STATIC, token="")
     assert AwsMskIam(HOST, empty, "", WALL).start() == AwsMskIam(HOST, STATIC, "", WALL).start()
 
 
 def test_the_brokers_answer_ends_the_login():
-    login = AwsMskIam(HOST, STATIC, "", WALL, credentials_expire_at=WALL + 3600)
+    login = AwsMskIam(HOST, replace(TEMPORARY, expires_at=WALL + 3600), "", WALL)
     assert login.respond(b'{"version":"2020_10_22","request-id":"1"}') is None
     assert login.credentials_expire_at == WALL + 3600
     with pytest.raises(KafkaProtocolError, match="after the end"):
@@ -176,6 +177,6 @@ def test_secrets_are_neither_shown_nor_logged(caplog):
 
 
 def test_without_botocore_the_extra_is_named(monkeypatch):
-    monkeypatch.setitem(sys.modules, "botocore", None)
+    monkeypatch.setitem(sys.modules, "botocore.auth", None)
     with pytest.raises(KafkaConfigurationError, match=r"thinconsumer\[msk-iam\]"):
         AwsMskIam(HOST, STATIC, "", WALL)

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from thinconsumer.errors import IllegalArgumentError, KafkaProtocolError, SaslAuthenticationFailedError
-from thinconsumer.sasl.oauthbearer import OAuthBearer, bearer_message, check_extensions, describe_error
+from thinconsumer.sasl.oauthbearer import OAuthBearer, bearer_message, describe_error
+from thinconsumer.sasl.tokens import check_extensions
 
 SECRET = "eyJhbGciOiJub25lIn0.eyJzdWIiOiJhIn0."
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from thinconsumer.errors import KafkaConfigurationError
-from thinconsumer.sasl import oidc
+from thinconsumer.sasl import mechanism
 from thinconsumer.sasl.oidc import (
     BODY_BYTES_MAX,
     HEADERS_BYTES_MAX,
@@ -132,7 +132,7 @@ def test_without_h11_the_extra_is_named(monkeypatch):
     def missing(name):
         raise ModuleNotFoundError(name)
 
-    monkeypatch.setattr(oidc, "import_module", missing)
+    monkeypatch.setattr(mechanism, "import_module", missing)
     with pytest.raises(KafkaConfigurationError, match=r"pip install 'thinconsumer\[oidc\]'"):
         credentials()
 

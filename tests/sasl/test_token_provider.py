@@ -6,8 +6,7 @@ import pytest
 from kafka.net.sasl.oauth import AbstractTokenProvider
 
 from thinconsumer.errors import IllegalArgumentError, KafkaConfigurationError
-from thinconsumer.sasl.token_provider import provider_call, token_of
-from thinconsumer.sasl.tokens import Token
+from thinconsumer.sasl.tokens import Token, provider_call, token_of
 
 NOW = 1_700_000_000.0
 SECRET = "c4n4ry"

@@ -8,35 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib import import_module
-from typing import Any, NoReturn, Protocol
+from typing import Any
 
-from ..errors import KafkaConfigurationError, KafkaError
+from ..config import SecurityOptions
+from ..errors import KafkaError
+from .mechanism import NotPickled, import_extra
 
 #: Seconds after which credentials without an expiry are loaded again: they may have been rotated in their file.
 RELOAD_AFTER = 900.0
 DEFAULT_SESSION_NAME = "thinconsumer"
 
 
-class AwsOptions(Protocol):
-    """The options of AWS_MSK_IAM."""
-
-    @property
-    def sasl_aws_msk_iam_region(self) -> str | None: ...
-    @property
-    def sasl_aws_msk_iam_profile(self) -> str | None: ...
-    @property
-    def sasl_aws_msk_iam_role_arn(self) -> str | None: ...
-    @property
-    def sasl_aws_msk_iam_role_session_name(self) -> str | None: ...
-    @property
-    def sasl_aws_msk_iam_role_external_id(self) -> str | None: ...
-    @property
-    def sasl_aws_msk_iam_sts_region(self) -> str | None: ...
-
-
 @dataclass(frozen=True, slots=True, repr=False)
-class LoadedCredentials:
+class LoadedCredentials(NotPickled):
     """Credentials to sign with, and the region that botocore's settings name."""
 
     access_key: str
@@ -48,9 +32,6 @@ class LoadedCredentials:
     def __repr__(self) -> str:
         return f"<LoadedCredentials {self.access_key}, expires_at={self.expires_at}>"
 
-    def __reduce__(self) -> NoReturn:
-        raise TypeError("AWS credentials are a secret and cannot be pickled")
-
 
 def session_maker() -> Callable[..., Any]:
     """Return botocore's class of sessions.
@@ -58,16 +39,11 @@ def session_maker() -> Callable[..., Any]:
     Raises:
         KafkaConfigurationError: botocore is not installed.
     """
-    try:
-        maker: Callable[..., Any] = import_module("botocore.session").Session
-    except ImportError as error:
-        raise KafkaConfigurationError(
-            "sasl_mechanism='AWS_MSK_IAM' needs the package botocore (pip install 'thinconsumer[msk-iam]')"
-        ) from error
+    maker: Callable[..., Any] = import_extra("botocore.session", "sasl_mechanism='AWS_MSK_IAM'", "msk-iam").Session
     return maker
 
 
-def load_credentials(options: AwsOptions, new_session: Callable[..., Any]) -> LoadedCredentials:
+def load_credentials(options: SecurityOptions, new_session: Callable[..., Any]) -> LoadedCredentials:
     """Load the credentials that the options choose. Blocks.
 
     Raises:
@@ -90,7 +66,7 @@ def load_credentials(options: AwsOptions, new_session: Callable[..., Any]) -> Lo
     return LoadedCredentials(frozen.access_key, frozen.secret_key, frozen.token or None, _timestamp(expiry), region)
 
 
-def _assume_role(options: AwsOptions, session: Any, region: str) -> LoadedCredentials:
+def _assume_role(options: SecurityOptions, session: Any, region: str) -> LoadedCredentials:
     arguments = {
         "RoleArn": options.sasl_aws_msk_iam_role_arn,
         "RoleSessionName": options.sasl_aws_msk_iam_role_session_name or DEFAULT_SESSION_NAME,

@@ -10,11 +10,11 @@ from __future__ import annotations
 import datetime
 import json
 import re
-from typing import Any, NamedTuple, Protocol
 
 from .._version import __version__
 from ..errors import IllegalArgumentError, KafkaConfigurationError, KafkaProtocolError
-from .mechanism import NotPickled, authentication_failed, shown
+from .aws_credentials import LoadedCredentials
+from .mechanism import NotPickled, authentication_failed, import_extra, json_object, shown
 
 SERVICE = "kafka-cluster"
 ACTION = "kafka-cluster:Connect"
@@ -30,40 +30,13 @@ _HOST = re.compile(r"[a-z0-9]([a-z0-9._-]*[a-z0-9])?")
 _ANSWER_BYTES_MAX = 16_384
 
 
-class AwsCredentials(Protocol):
-    """Botocore's ``ReadOnlyCredentials`` has these attributes; ``token`` is None for long-term credentials."""
-
-    @property
-    def access_key(self) -> str:
-        """The access key id."""
-
-    @property
-    def secret_key(self) -> str:
-        """The secret access key."""
-
-    @property
-    def token(self) -> str | None:
-        """The session token of temporary credentials."""
-
-
-class SigningKeys(NamedTuple):
-    """Credentials that botocore signs with: a copy, since some renew themselves, which would change them midway."""
-
-    access_key: str
-    secret_key: str
-    token: str | None
-
-    def __repr__(self) -> str:
-        return f"<SigningKeys {self.access_key}>"
-
-
 def region_of(host: str) -> str:
     """Return the region in the host name of an MSK broker; an empty text for other hosts."""
     match = _MSK_HOST.fullmatch(host.lower())
     return match[1] if match else ""
 
 
-def presigned_parameters(host: str, credentials: AwsCredentials, region: str, wall_time: float) -> dict[str, str]:
+def presigned_parameters(host: str, credentials: LoadedCredentials, region: str, wall_time: float) -> dict[str, str]:
     """Return the parameters of the presigned request, in the order of its URL, the signature last.
 
     ``wall_time`` is the time of the signature in seconds since the epoch.
@@ -72,13 +45,14 @@ def presigned_parameters(host: str, credentials: AwsCredentials, region: str, wa
         IllegalArgumentError: the host name cannot be signed, or the credentials are empty.
         KafkaConfigurationError: botocore is missing.
     """
-    auth, awsrequest = _import_botocore()
+    auth, awsrequest = (
+        import_extra(f"botocore.{name}", "sasl_mechanism='AWS_MSK_IAM'", "msk-iam") for name in ("auth", "awsrequest")
+    )
     if not _HOST.fullmatch(host):
         raise IllegalArgumentError(f"the host name {host!r} cannot be part of an AWS signature")
     if not credentials.access_key or not credentials.secret_key:
         raise IllegalArgumentError("the AWS credentials are empty")
-    keys = SigningKeys(credentials.access_key, credentials.secret_key, credentials.token or None)
-    signer = auth.SigV4QueryAuth(keys, SERVICE, region, expires=EXPIRES)
+    signer = auth.SigV4QueryAuth(credentials, SERVICE, region, expires=EXPIRES)
     request = awsrequest.AWSRequest(method="GET", url=f"https://{host}/")
     moment = datetime.datetime.fromtimestamp(wall_time, datetime.timezone.utc)
     request.context["timestamp"] = moment.strftime(_TIMESTAMP)
@@ -90,8 +64,8 @@ def presigned_parameters(host: str, credentials: AwsCredentials, region: str, wa
         "X-Amz-Expires": str(EXPIRES),
         "X-Amz-SignedHeaders": "host",
     }
-    if keys.token:
-        request.params["X-Amz-Security-Token"] = keys.token
+    if credentials.token:
+        request.params["X-Amz-Security-Token"] = credentials.token
     # The signer's add_auth() would read the clock, and log the session token at DEBUG.
     to_sign = signer.string_to_sign(request, signer.canonical_request(request))
     return {**request.params, "X-Amz-Signature": signer.signature(to_sign, request)}
@@ -110,18 +84,8 @@ class AwsMskIam(NotPickled):
     name = "AWS_MSK_IAM"
     options = ("sasl_aws_msk_iam_region", "sasl_aws_msk_iam_profile", "sasl_aws_msk_iam_role_arn")
 
-    def __init__(
-        self,
-        host: str,
-        credentials: AwsCredentials,
-        region: str,
-        wall_time: float,
-        *,
-        credentials_expire_at: float | None = None,
-    ) -> None:
+    def __init__(self, host: str, credentials: LoadedCredentials, region: str, wall_time: float) -> None:
         """``host`` is the broker's name as dialled; an empty ``region`` is taken from it.
-
-        ``credentials_expire_at`` is the end of temporary credentials, which also ends the broker's session.
 
         Raises:
             KafkaConfigurationError: botocore is missing, or the region is unknown.
@@ -136,7 +100,7 @@ class AwsMskIam(NotPickled):
             )
         self._access_key = credentials.access_key
         self._secrets = (credentials.secret_key, credentials.token or "")
-        self.credentials_expire_at = credentials_expire_at
+        self.credentials_expire_at = credentials.expires_at  #: The broker's session ends with temporary credentials.
         parameters = presigned_parameters(self._host, credentials, self._region, wall_time)
         self._signature = parameters["X-Amz-Signature"]
         self._message = iam_message(self._host, parameters)
@@ -160,24 +124,10 @@ class AwsMskIam(NotPickled):
             raise KafkaProtocolError("AWS_MSK_IAM: the server sent a message after the end of the login")
         if not challenge:
             raise authentication_failed("the broker's answer to the AWS_MSK_IAM login is empty")
-        try:
-            answer = json.loads(challenge) if len(challenge) <= _ANSWER_BYTES_MAX else None
-        except (ValueError, RecursionError):
-            answer = None
-        if not isinstance(answer, dict):
+        if len(challenge) > _ANSWER_BYTES_MAX or json_object(challenge) is None:
             raise KafkaProtocolError("AWS_MSK_IAM: the server's answer is no JSON object")
         self._is_complete = True
 
     def shown(self, text: str) -> str:
         """Return a server's text without the keys, the session token and the signature."""
         return shown(text, *self._secrets, self._signature)
-
-
-def _import_botocore() -> tuple[Any, Any]:
-    try:
-        from botocore import auth, awsrequest
-    except ImportError as error:
-        raise KafkaConfigurationError(
-            "sasl_mechanism='AWS_MSK_IAM' needs the package botocore (pip install 'thinconsumer[msk-iam]')"
-        ) from error
-    return auth, awsrequest

@@ -7,11 +7,10 @@ has a ticket for the broker. Both sides prove their identity. A security layer i
 from __future__ import annotations
 
 import hashlib
-import importlib
 from typing import Any
 
-from ..errors import IllegalStateError, KafkaConfigurationError, KafkaProtocolError, SaslAuthenticationFailedError
-from .mechanism import NotPickled, authentication_failed, shown
+from ..errors import IllegalStateError, KafkaProtocolError, SaslAuthenticationFailedError
+from .mechanism import NotPickled, authentication_failed, import_extra, shown
 
 #: The server's offer: the bit mask of its security layers, and the size of its buffer in 3 bytes.
 _OFFER_BYTES = 4
@@ -80,7 +79,7 @@ class Gssapi(NotPickled):
         Raises:
             KafkaConfigurationError: the package ``gssapi`` or the system's Kerberos library is missing.
         """
-        self._gssapi = _import_gssapi()
+        self._gssapi = import_extra("gssapi", "sasl_mechanism='GSSAPI'", "gssapi", " and the system's Kerberos library")
         self._target = target if target is not None else service_name(service, host)
         self._principal = principal
         self._keytab = keytab
@@ -177,13 +176,3 @@ def _explain(error: Exception, login: Gssapi) -> SaslAuthenticationFailedError:
         f"{login!r} failed: {login.shown(str(error))} (check the broker's name in its principal, the ticket of kinit "
         "or the keytab, and the clocks of client, broker and KDC)"
     )
-
-
-def _import_gssapi() -> Any:
-    try:
-        return importlib.import_module("gssapi")
-    except (ImportError, OSError) as error:
-        raise KafkaConfigurationError(
-            "sasl_mechanism='GSSAPI' needs the package gssapi (pip install 'thinconsumer[gssapi]') and the system's "
-            f"Kerberos library: {error}"
-        ) from error

@@ -30,7 +30,7 @@ from ..wire.error_codes import Code
 from .login import SaslLogin
 from .mechanism import Mechanism, shown
 from .refresh import Refresh
-from .tokens import Token, claims_of
+from .tokens import Token, claims_of, provider_call, token_of
 
 if TYPE_CHECKING:
     from .aws_credentials import LoadedCredentials
@@ -222,8 +222,6 @@ class LoginManager:
             self._what = "OAUTHBEARER token"
             self._refresh = Refresh(options, self._random)
             if options.sasl_oauth_token_provider is not None:
-                from .token_provider import provider_call
-
                 self._call = provider_call(options.sasl_oauth_token_provider)
             else:
                 self._oidc = self._client_credentials()
@@ -276,8 +274,6 @@ class LoginManager:
         self._failed(error, str(error), now, retriable=error.retriable and not is_rejected)
 
     def _as_token(self, returned: object) -> Token:
-        from .token_provider import token_of
-
         options = self._options
         claim = options.sasl_oauthbearer_sub_claim_name
         return token_of(returned, options.sasl_oauthbearer_extensions, self._wall_time(), claim)
@@ -379,7 +375,7 @@ class LoginManager:
         keys = self._aws
         assert keys is not None
         region = self._options.sasl_aws_msk_iam_region or region_of(host) or keys.region
-        return AwsMskIam(host, keys, region, self._wall_time(), credentials_expire_at=keys.expires_at)
+        return AwsMskIam(host, keys, region, self._wall_time())
 
 
 def _describe(error: BaseException) -> str:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import NoReturn, Protocol
+import json
+from importlib import import_module
+from typing import Any, NoReturn, Protocol
 
-from ..errors import IllegalArgumentError, SaslAuthenticationFailedError
+from ..errors import IllegalArgumentError, KafkaConfigurationError, SaslAuthenticationFailedError
 from ..wire.error_codes import Code
 
 #: Characters of a server's text that are shown in an error: a hostile server could send as many as a frame holds.
@@ -49,6 +51,33 @@ class NotPickled:
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(f"{type(self).__name__} holds a secret and cannot be pickled")
+
+
+def import_extra(module: str, user: str, extra: str, more: str = "") -> Any:
+    """Return a module that an extra installs; the error names its ``user``, an option, and what ``more`` it needs.
+
+    Raises:
+        KafkaConfigurationError: the module, or a library of the system that it needs, is missing.
+    """
+    try:
+        return import_module(module)
+    except (ImportError, OSError) as error:
+        package = module.partition(".")[0]
+        raise KafkaConfigurationError(
+            f"{user} needs the package {package} (pip install 'thinconsumer[{extra}]'){more}: {error}"
+        ) from error
+
+
+def json_object(text: str | bytes) -> dict[str, Any] | None:
+    """Return the object that a JSON text contains; None if it is malformed, or another value.
+
+    No error is raised or chained: that of ``json`` keeps the whole text, and with it a token.
+    """
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
 
 
 def encode(text: str, option: str) -> bytes:

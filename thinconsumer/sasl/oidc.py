@@ -8,17 +8,15 @@ another host, and error texts never contain the client secret or a token.
 from __future__ import annotations
 
 import ipaddress
-import json
 import re
 from base64 import b64encode
 from dataclasses import dataclass
-from importlib import import_module
 from typing import Any, NamedTuple
 from urllib.parse import quote_plus, urlsplit
 
 from .._version import __version__
 from ..errors import IllegalArgumentError, KafkaConfigurationError, KafkaError
-from .mechanism import shown
+from .mechanism import import_extra, json_object, shown
 from .tokens import Token, as_seconds, as_token, claims_of
 
 #: Maximum size of a response's body.
@@ -132,7 +130,7 @@ class ClientCredentials:
         sub_claim: str = "sub",
     ) -> None:
         self.endpoint = endpoint
-        self._h11 = _import_h11()
+        self._h11 = import_extra("h11", URL_OPTION, "oidc")
         client_id, client_secret = client_id.strip(), client_secret.strip()
         if not client_id or not client_secret:
             raise KafkaConfigurationError(f"{ID_OPTION if not client_id else SECRET_OPTION} is empty")
@@ -181,7 +179,7 @@ class ClientCredentials:
         Raises:
             TokenEndpointError: the response is an error, or has no token, or one that has expired.
         """
-        parsed = _json_object(response.body)
+        parsed = json_object(response.body)
         if response.status not in (200, 201):
             raise self._rejection(response.status, parsed or {})
         if parsed is None:
@@ -281,15 +279,6 @@ class HttpExchange:
         return TokenEndpointError(f"{self._endpoint}: {text}", retriable=retriable)
 
 
-def _import_h11() -> Any:
-    try:
-        return import_module("h11")
-    except ImportError as error:
-        raise KafkaConfigurationError(
-            f"{URL_OPTION} needs the package h11: pip install 'thinconsumer[oidc]'"
-        ) from error
-
-
 def _is_host(host: str) -> bool:
     if ":" not in host:
         return _HOST_NAME.fullmatch(host) is not None
@@ -298,15 +287,6 @@ def _is_host(host: str) -> bool:
     except ValueError:
         return False
     return "%" not in host
-
-
-def _json_object(body: bytes) -> dict[str, Any] | None:
-    # The error is not chained: JSONDecodeError keeps the whole text, and with it the token.
-    try:
-        parsed = json.loads(body)
-    except (ValueError, RecursionError):
-        return None
-    return parsed if isinstance(parsed, dict) else None
 
 
 def _expires_in(value: object) -> tuple[float, bool]:

@@ -7,8 +7,8 @@ the old one is used until it expires if that fails. Java waits ten seconds after
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
 
+from ..config import SecurityOptions
 from ..timers import NEVER, Backoff, Random
 
 #: Seconds after which a credential without a known expiry is asked for again. Such tokens live for minutes, and
@@ -19,24 +19,7 @@ UNKNOWN_LIFETIME = 240.0
 LEAST_PERIOD = 1.0
 
 
-class RefreshOptions(Protocol):
-    """The options of a refresh, with Java's names."""
-
-    @property
-    def sasl_login_refresh_window_factor(self) -> float: ...
-    @property
-    def sasl_login_refresh_window_jitter(self) -> float: ...
-    @property
-    def sasl_login_refresh_min_period_seconds(self) -> float: ...
-    @property
-    def sasl_login_refresh_buffer_seconds(self) -> float: ...
-    @property
-    def sasl_login_retry_backoff_ms(self) -> float: ...
-    @property
-    def sasl_login_retry_backoff_max_ms(self) -> float: ...
-
-
-def refresh_after(lifetime: float, options: RefreshOptions, random: Random) -> float:
+def refresh_after(lifetime: float, options: SecurityOptions, random: Random) -> float:
     """Return after how many seconds to replace a credential that expires in ``lifetime`` seconds."""
     window = options.sasl_login_refresh_window_factor + options.sasl_login_refresh_window_jitter * random.random()
     first = options.sasl_login_refresh_min_period_seconds
@@ -55,7 +38,7 @@ class Refresh:
     of the wall clock: while a laptop sleeps, the monotonic clock stands still and the token expires.
     """
 
-    options: RefreshOptions
+    options: SecurityOptions
     random: Random
     unknown_lifetime: float = UNKNOWN_LIFETIME
     due_at: float = -NEVER  #: When the next attempt is due.

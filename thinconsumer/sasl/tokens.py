@@ -1,4 +1,7 @@
-"""OAuth bearer tokens: the value type, and what token providers of different libraries return.
+"""OAuth bearer tokens, and the token providers of users: how one is asked, and what they return.
+
+kafka-python's ``AbstractTokenProvider`` is an object with ``token()`` and optionally ``extensions()``, and
+confluent-kafka's ``oauth_cb`` is a function of one argument. A function without arguments is accepted, too.
 
 The claims of a JWT are read, but its signature is not verified: the broker does that. The client needs only the expiry,
 to fetch the next token in time, and the principal, to name it in log lines.
@@ -6,22 +9,26 @@ to fetch the next token in time, and the principal, to name it in log lines.
 
 import base64
 import inspect
-import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from types import MappingProxyType
-from typing import Any, NoReturn
+from typing import Any, NamedTuple
 
-from ..errors import IllegalArgumentError
+from ..errors import IllegalArgumentError, KafkaConfigurationError
+from .mechanism import NotPickled, json_object
 
 #: Maximum length of a token. Brokers accept messages of at most 512 KiB before a login
 #: (``sasl.server.max.receive.size``).
 TOKEN_CHARACTERS_MAX = 256 * 1024
 #: A token as a bearer token is written (RFC 6750, section 2.1). Another character, such as the separator 0x01, would
 #: change the meaning of the OAUTHBEARER message.
-_B64TOKEN = re.compile(r"[A-Za-z0-9\-._~+/]+=*")
+B64TOKEN = re.compile(r"[A-Za-z0-9\-._~+/]+=*")
+#: The grammar of names and values in RFC 7628 and KIP-342.
+_EXTENSION_NAME = re.compile(r"[A-Za-z]+")
+_EXTENSION_VALUE = re.compile(r"[\x21-\x7e \t\r\n]+")
 #: An expiry from here on is in milliseconds: in seconds, it would be in the year 5138. The tuples of
 #: ``aws-msk-iam-sasl-signer-python`` have milliseconds.
 _MILLISECONDS_FROM = 1e11
@@ -30,7 +37,7 @@ _NO_EXTENSIONS: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Token:
+class Token(NotPickled):
     """A bearer token, and when it expires."""
 
     value: str
@@ -40,9 +47,6 @@ class Token:
 
     def __repr__(self) -> str:
         return f"<Token of {self.principal!r}, expires_at={self.expires_at}, extensions={sorted(self.extensions)}>"
-
-    def __reduce__(self) -> NoReturn:
-        raise TypeError("a token is a secret and cannot be pickled")
 
 
 def as_token(returned: object, wall: float, sub_claim: str = "sub") -> Token:
@@ -72,10 +76,9 @@ def claims_of(value: str) -> dict[str, Any]:
     payload = parts[1]
     try:
         text = base64.b64decode(payload + "=" * (-len(payload) % 4), altchars=b"-_", validate=True)
-        claims = json.loads(text)
-    except (ValueError, RecursionError):
+    except ValueError:
         return {}
-    return claims if isinstance(claims, dict) else {}
+    return json_object(text) or {}
 
 
 def as_seconds(number: object) -> float | None:
@@ -102,7 +105,7 @@ def checked_value(value: object) -> str:
     if len(value) > TOKEN_CHARACTERS_MAX:
         raise IllegalArgumentError(f"the token has {len(value)} characters, at most {TOKEN_CHARACTERS_MAX} are sent")
     value = value.strip()
-    if not _B64TOKEN.fullmatch(value):
+    if not B64TOKEN.fullmatch(value):
         reason = "has characters that a bearer token cannot have (RFC 6750)" if value else "is empty"
         raise IllegalArgumentError(f"the token {reason}")
     return value
@@ -124,6 +127,20 @@ def checked_extensions(extensions: object) -> Mapping[str, str]:
                 f"SASL extensions map str to str, not {type(name).__name__} to {type(value).__name__}"
             )
     return MappingProxyType(dict(extensions))
+
+
+def check_extensions(extensions: Mapping[str, str]) -> None:
+    """Raise IllegalArgumentError if a name or value violates the grammar of KIP-342; ``auth`` is reserved."""
+    for name, value in extensions.items():
+        if not _EXTENSION_NAME.fullmatch(name) or name == "auth":
+            raise IllegalArgumentError(
+                f"SASL extension name {name!r} is invalid: names consist of the letters A to Z and a to z, and "
+                "'auth' is reserved"
+            )
+        if not _EXTENSION_VALUE.fullmatch(value):
+            raise IllegalArgumentError(
+                f"the value of SASL extension {name!r} is invalid: it must be printable ASCII and not empty"
+            )
 
 
 def refuse_coroutine(returned: object) -> None:
@@ -176,3 +193,68 @@ def _with_claims(token: Token, sub_claim: str) -> Token:
     subject = claims.get(sub_claim)
     principal = token.principal or (subject if isinstance(subject, str) else "")
     return Token(token.value, expires_at, principal, token.extensions)
+
+
+OPTION = "sasl_oauth_token_provider"
+
+
+class ProviderAnswer(NamedTuple):
+    """The result of a provider with a method ``extensions()``."""
+
+    token: object
+    extensions: object
+
+    def __repr__(self) -> str:
+        return "<ProviderAnswer>"
+
+
+def provider_call(provider: object) -> Callable[[], object]:
+    """Return a function without arguments that asks the provider. It runs user code, and may block.
+
+    Raises:
+        KafkaConfigurationError: the provider has no method ``token``, and cannot be called with no or one argument.
+    """
+    if callable(getattr(provider, "token", None)):
+        return partial(_ask, provider)
+    if not callable(provider):
+        raise KafkaConfigurationError(f"{OPTION} is neither callable nor an object with a method token()")
+    # confluent-kafka passes the option sasl.oauthbearer.config, which is empty by default.
+    return partial(provider, "") if _needs_argument(provider) else provider
+
+
+def token_of(answer: object, extensions: Mapping[str, str] | None, wall: float, sub_claim: str) -> Token:
+    """Return the token that a provider or token endpoint has returned, with the ``extensions`` of the client's options.
+
+    An extension of the provider replaces one of the options with the same name.
+
+    Raises:
+        IllegalArgumentError: the answer is no token that can be sent.
+    """
+    own: Mapping[str, str] = {}
+    if isinstance(answer, ProviderAnswer):
+        own, answer = checked_extensions(answer.extensions), answer.token
+    token = as_token(answer, wall, sub_claim)
+    merged = {**(extensions or {}), **own, **token.extensions}
+    check_extensions(merged)
+    return Token(token.value, token.expires_at, token.principal, checked_extensions(merged))
+
+
+def _ask(provider: object) -> ProviderAnswer:
+    token = provider.token()  # type: ignore[attr-defined]
+    refuse_coroutine(token)  # aiokafka's AbstractTokenProvider has this method as a coroutine
+    extensions = getattr(provider, "extensions", None)
+    return ProviderAnswer(token, extensions() if callable(extensions) else None)
+
+
+def _needs_argument(function: Callable[..., object]) -> bool:
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        return False  # a function written in C may have no signature
+    for arguments in ((), ("",)):
+        try:
+            signature.bind(*arguments)
+        except TypeError:
+            continue
+        return bool(arguments)
+    raise KafkaConfigurationError(f"{OPTION} must be callable with no or one argument, but takes {signature}")
