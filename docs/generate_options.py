@@ -12,11 +12,10 @@ from itertools import groupby
 from pathlib import Path
 
 from thinconsumer.config import OPTIONS, UNSUPPORTED, ClientOptions, Option, dotted, kinds, security_kinds
-from thinconsumer.config.aliases import ALIASES
-from thinconsumer.config.help import default_of, meaning_of
 from thinconsumer.config.jaas import MODULES
+from thinconsumer.config.options import default_of, meaning_of
 from thinconsumer.config.security import SecurityOptions
-from thinconsumer.config.unsupported import UNSUPPORTED_PREFIXES
+from thinconsumer.config.unsupported import ALIASES, UNSUPPORTED_PREFIXES
 from thinconsumer.member import GroupMemberOptions
 from thinconsumer.produce.settings import ProducerSettings
 

@@ -22,7 +22,7 @@ import pytest
 import thinconsumer
 from thinconsumer import Consumer, KafkaError, TopicPartition
 from thinconsumer.broker import EmbeddedBroker, ListenerSecurity
-from thinconsumer.cli.command_config import parse_properties
+from thinconsumer.cli.parsing import parse_properties
 from thinconsumer.spark.options import consumer_config, parse
 
 trustme = pytest.importorskip("trustme")

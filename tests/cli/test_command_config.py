@@ -4,7 +4,7 @@ import argparse
 
 import pytest
 
-from thinconsumer.cli.command_config import FILE_BYTES_MAX, command_config, parse_properties
+from thinconsumer.cli.parsing import FILE_BYTES_MAX, command_config, parse_properties
 
 
 @pytest.mark.parametrize(

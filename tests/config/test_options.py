@@ -2,13 +2,16 @@
 
 import functools
 import importlib.util
+import inspect
 import math
+import pydoc
 import selectors
 import ssl
 import warnings
 
 import pytest
 
+from thinconsumer import Consumer
 from thinconsumer.config import (
     OPTIONS,
     ConsumerConfig,
@@ -289,3 +292,12 @@ def test_the_options_page_is_up_to_date(docs):
 def test_type_checkers_see_every_option():
     typed = set(ConsumerOptions.__optional_keys__)
     assert typed | {"key_deserializer", "value_deserializer"} == set(OPTIONS)
+
+
+def test_help_lists_every_option():
+    text = " ".join(inspect.getdoc(Consumer).split())
+    assert text.startswith("A Kafka consumer without threads")
+    for name, option in OPTIONS.items():
+        assert f" {name} ({option.kind.describe()}; default " in text
+        assert f"): {option.doc}" in text
+    assert "Options:" in pydoc.render_doc(Consumer)

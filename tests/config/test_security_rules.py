@@ -6,8 +6,8 @@ import warnings
 import pytest
 
 from thinconsumer.config import ClientOptions, ConfigurationWarning, ConsumerConfig
-from thinconsumer.config.aliases import ALIASES
 from thinconsumer.config.security_rules import DEFAULTS
+from thinconsumer.config.unsupported import ALIASES
 from thinconsumer.config.values import server_schemes
 from thinconsumer.errors import KafkaConfigurationError
 

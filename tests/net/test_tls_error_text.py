@@ -4,7 +4,7 @@ import ssl
 
 import pytest
 
-from thinconsumer.net.tls_error_text import _CERTIFICATE_ADVICE, describe, is_certificate_rejected
+from thinconsumer.net.error_text import _CERTIFICATE_ADVICE, describe, is_certificate_rejected
 
 
 def tls_error(reason, number=1, **attributes):

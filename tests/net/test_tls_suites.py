@@ -5,7 +5,7 @@ import ssl
 import pytest
 
 from thinconsumer.errors import KafkaConfigurationError
-from thinconsumer.net.tls_suites import is_tls_1_3, openssl_name, set_suites
+from thinconsumer.net.tls_context import is_tls_1_3, openssl_name, set_suites
 
 V12, V13 = ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3
 

@@ -5,8 +5,7 @@ import pytest
 from thinconsumer import TopicPartition
 from thinconsumer.errors import IllegalStateError, KafkaError
 from thinconsumer.produce import RecordMetadata, SendFuture
-from thinconsumer.produce.batch import BATCH_TRANSITIONS, BatchEvent, BatchState, ProducerBatch, size_of
-from thinconsumer.produce.queue import Sequences
+from thinconsumer.produce.batch import BATCH_TRANSITIONS, BatchEvent, BatchState, ProducerBatch, Sequences, size_of
 from thinconsumer.records.builder import NewRecord, build_batch
 
 TP = TopicPartition("t", 3)

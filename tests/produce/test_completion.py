@@ -6,7 +6,7 @@ from thinconsumer import TopicPartition
 from thinconsumer.broker import Disconnect, Edit, Reply
 from thinconsumer.errors import BrokerResponseError, KafkaTimeoutError, TopicAuthorizationFailedError
 from thinconsumer.failures import Action, Scope, rule
-from thinconsumer.produce.queue import EPOCH_MAX
+from thinconsumer.produce.batch import EPOCH_MAX
 from thinconsumer.wire.error_codes import BY_CODE, Code
 from thinconsumer.wire.init_producer_id import InitProducerIdRequest
 from thinconsumer.wire.produce import BatchIndexAndErrorMessage, ProduceRequest

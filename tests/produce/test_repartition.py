@@ -12,8 +12,7 @@ from thinconsumer.broker import Disconnect
 from thinconsumer.errors import KafkaError
 from thinconsumer.linear_hashing import partition_of
 from thinconsumer.partitioning import murmur2
-from thinconsumer.produce.batch import NO_SEQUENCE, BatchEvent, ProducerBatch, SendFuture, size_of
-from thinconsumer.produce.queue import PartitionQueue
+from thinconsumer.produce.batch import NO_SEQUENCE, BatchEvent, PartitionQueue, ProducerBatch, SendFuture, size_of
 from thinconsumer.produce.repartition import is_unresolved, plan
 from thinconsumer.records.builder import NewRecord
 from thinconsumer.timers import Backoff, Retry

@@ -9,7 +9,7 @@ pytest.importorskip("pyarrow")
 from thinconsumer import TopicPartition
 from thinconsumer.consumer.bulk_queries import poll_up_to
 from thinconsumer.records.builder import NewRecord
-from thinconsumer.spark.columns import COLUMNS, arrow_batches
+from thinconsumer.spark.reading import COLUMNS, arrow_batches
 
 T0 = TopicPartition("t", 0)
 

@@ -9,7 +9,7 @@ import pytest
 
 from thinconsumer import Consumer, KafkaConfigurationError, SaslAuthenticationFailedError, TopicPartition
 from thinconsumer.config import ConsumerConfig, SecurityOptions, dotted
-from thinconsumer.config.aliases import ALIASES
+from thinconsumer.config.unsupported import ALIASES
 from thinconsumer.spark.cluster_client import ClusterClient
 from thinconsumer.spark.kafka_options import OBJECTS, SECURITY_NAMES
 from thinconsumer.spark.options import consumer_config, parse

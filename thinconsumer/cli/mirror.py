@@ -19,7 +19,6 @@ from ..consumer import Consumer
 from ..net.secured import open_driver
 from ..produce import Producer, ProducerSettings
 from .cluster import TopicsByName, check_topic, connected_admin
-from .command_config import command_config
 from .consume import partitions_to_read
 from .consume_in_group import CLOSE_TIMEOUT_MS, BytesConsumer, exit_on_sigterm
 from .mirroring import Mirror
@@ -33,6 +32,7 @@ from .parsing import (
     add_progress,
     add_properties,
     client_config,
+    command_config,
 )
 
 POLL_MS = 1000

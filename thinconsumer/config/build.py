@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import KafkaConfigurationError
 from . import rules, security_rules
-from .aliases import ALIASES
 from .kinds import did_you_mean
-from .unsupported import LIBRDKAFKA_NAMES, find_unsupported
+from .unsupported import ALIASES, LIBRDKAFKA_NAMES, find_unsupported
 
 if TYPE_CHECKING:
     from .declare import Option

@@ -13,7 +13,7 @@ from typing import Any
 from .._version import __version__
 from ..lazy_dataclass import dataclass, field
 from .build import from_dotted_names, from_options
-from .declare import Option, section
+from .declare import Option, as_passed, section
 from .kinds import (
     Assignors,
     Boolean,
@@ -383,3 +383,38 @@ class ConsumerConfig(SecurityOptions):
 
 #: Every option by name, in the order of the docs.
 OPTIONS: dict[str, Option] = ConsumerConfig.options()
+
+
+class OptionsHelp:
+    """A ``__doc__`` with all options appended. The text is wrapped when it is read: at import this would take 2 ms."""
+
+    def __init__(self, doc: str | None) -> None:
+        self._doc = doc
+
+    def __get__(self, instance: object, owner: type) -> str:
+        import inspect
+        import textwrap
+
+        lines = [
+            textwrap.fill(
+                f"{name} ({option.kind.describe()}; default {default_of(name, option)}): {meaning_of(option)}",
+                120,
+                initial_indent=" " * 4,
+                subsequent_indent=" " * 8,
+                break_long_words=False,
+                break_on_hyphens=False,
+            )
+            for name, option in OPTIONS.items()
+        ]
+        return "\n".join([inspect.cleandoc(self._doc or ""), "", "Options:", *lines])
+
+
+def meaning_of(option: Option) -> str:
+    return f"{option.doc} Needs `group_id`." if option.needs_group else option.doc
+
+
+def default_of(name: str, option: Option) -> str:
+    """Return the default as Python code."""
+    if name == "client_id":
+        return "thinconsumer-<version>"
+    return "float('inf')" if option.default == float("inf") else repr(as_passed(option.default))

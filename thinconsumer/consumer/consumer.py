@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, overload
 from ..calls import Call
 from ..client import Shell, to_seconds
 from ..config import ConsumerConfig
-from ..config.help import OptionsHelp
+from ..config.options import OptionsHelp
 from ..config.values import HeadersDeserializer, TopicDeserializer
 from ..driver import Driver
 from ..errors import IllegalArgumentError, IllegalStateError, KafkaConfigurationError, RecordError

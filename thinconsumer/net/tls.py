@@ -12,8 +12,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from selectors import EVENT_READ, EVENT_WRITE
 
-from .error_text import describe
-from .tls_error_text import PERHAPS_CERTIFICATE_REJECTED
+from .error_text import PERHAPS_CERTIFICATE_REJECTED, describe
 from .transport import Chunks, Transport, TransportFactory, join, set_low_water
 
 #: Maximum size of a TLS record. Waiting requests are joined up to this size, since each record costs a header and an

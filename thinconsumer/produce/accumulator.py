@@ -20,8 +20,7 @@ from ..records.builder import NewRecord
 from ..records.section import RecordSection
 from ..timers import NEVER, Backoff, Random, Retry
 from ..types import TopicPartition
-from .batch import BatchEvent, BatchFuture, BatchState, ProducerBatch, SendFuture, failed_batch
-from .queue import PartitionQueue
+from .batch import BatchEvent, BatchFuture, BatchState, PartitionQueue, ProducerBatch, SendFuture, failed_batch
 from .repartition import Repartition, is_unresolved, plan
 from .settings import ProducerSettings
 

@@ -17,9 +17,8 @@ from ..types import Node
 from ..wire.error_codes import Code, to_error
 from ..wire.produce import PartitionProduceResponse
 from .accumulator import Accumulator
-from .batch import NO_SEQUENCE, BatchEvent, ProducerBatch
+from .batch import NO_ID, NO_SEQUENCE, BatchEvent, PartitionQueue, ProducerBatch
 from .ids import ProducerIds
-from .queue import NO_ID, PartitionQueue
 
 log = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ from ..timers import Backoff, Random, Retry
 from ..wire import Message
 from ..wire.error_codes import to_error
 from ..wire.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from .queue import NO_ID
+from .batch import NO_ID
 from .settings import ProducerSettings
 
 #: The transaction timeout of a producer without transactions, as Java sends it.

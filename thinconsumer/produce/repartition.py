@@ -12,8 +12,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from ..records.builder import NewRecord
-from .batch import NO_SEQUENCE, BatchEvent, BatchState, ProducerBatch, size_of
-from .queue import PartitionQueue
+from .batch import NO_SEQUENCE, BatchEvent, BatchState, PartitionQueue, ProducerBatch, size_of
 
 #: Returns the new partition of a record of ``size`` bytes that is in a partition now.
 ChoosePartition = Callable[[NewRecord, int, int], int]

@@ -22,10 +22,9 @@ from ..types import Node, TopicPartition
 from ..wire import Message
 from ..wire.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
 from .accumulator import ASKER, Accumulator, TopicBuffer
-from .batch import BatchEvent, BatchState, ProducerBatch
+from .batch import NO_ID, BatchEvent, BatchState, PartitionQueue, ProducerBatch
 from .completion import BatchCompleter
 from .ids import ProducerIds
-from .queue import NO_ID, PartitionQueue
 from .settings import ProducerSettings
 
 #: Produce requests have their own connection to each broker. A broker answers the requests of a connection in order,

@@ -10,8 +10,8 @@ from contextlib import contextmanager
 
 from ..config import OPTIONS as CONSUMER_OPTIONS
 from ..config import Secret, SecurityOptions, dotted
-from ..config.aliases import ALIASES
 from ..config.security_kinds import ExistingFile
+from ..config.unsupported import ALIASES
 from ..errors import KafkaConfigurationError
 
 KAFKA = "kafka."

@@ -38,9 +38,9 @@ from ..types import TopicPartition
 from . import options as source_options
 from . import order, planner
 from .cluster_client import ClusterClient, Found
-from .columns import COLUMNS
 from .offsets import EARLIEST, LATEST, Json, Offsets, first_batch_end, first_batch_start, partition_names, to_json
 from .options import AtCommitted, AtOffsets, Bound, SourceOptions
+from .reading import COLUMNS, read
 from .worker_process import prepare
 
 try:
@@ -140,8 +140,6 @@ class _Reader:
         # For an empty list of partitions, Spark calls this with None (4.0 and 4.1) or InputPartition(None).
         if partition is None or partition.value is None:
             return iter(())
-        from .reading import read  # on demand: only tasks need it, not the processes that plan
-
         return read(partition.value, self._options, self._columns, attempt=task_attempt())
 
     def _tasks(self, plan: planner.ReadPlan, topic_ids: Mapping[TopicPartition, bytes]) -> Sequence[InputPartition]:

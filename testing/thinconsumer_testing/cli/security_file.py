@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from thinconsumer.cli.command_config import FILE_BYTES_MAX, parse_properties
+from thinconsumer.cli.parsing import FILE_BYTES_MAX, parse_properties
 from thinconsumer.errors import IllegalArgumentError
 
 from ..broker.security import ListenerSecurity

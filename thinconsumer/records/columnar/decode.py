@@ -27,9 +27,8 @@ from ..columns import decode as decode_rows
 from ..encoded_headers import USE
 from ..rows import build
 from .fields import HeaderPlaces, read
-from .flat_columns import FlatColumns
 from .lazy_rows import LazyRows, RowBuilder
-from .record_columns import RecordColumns
+from .record_columns import RecordColumns, part_of
 from .walk import walk
 
 __all__ = ["Decoded", "DecodedRows", "Decoder"]
@@ -59,7 +58,7 @@ LAZY_SIZE_MAX = 1024
 class Decoded(NamedTuple):
     """The records of all batches. A batch's number is its position in the order of the calls of :meth:`Decoder.add`."""
 
-    flat: FlatColumns
+    flat: RecordColumns  #: Those of all partitions: ``topic`` is empty.
     #: By batch number: the index of the batch's first record. One more entry at the end: the count of records.
     first: list[int]
     #: By batch number: the error of a corrupt batch. Such a batch has no records in ``flat``.
@@ -71,7 +70,7 @@ class Decoded(NamedTuple):
         flat = self.flat
         if first < stop and flat.offsets[first] < start:
             first += int(np.searchsorted(flat.offsets[first:stop], start))
-        return RecordColumns(*tp, *flat).slice(first, stop)
+        return part_of(flat, tp, first, stop)
 
 
 class DecodedRows(NamedTuple):
@@ -253,7 +252,7 @@ class Decoder:
 
     def _decode_together(
         self, *, may_share: bool, locate_headers: bool
-    ) -> tuple[FlatColumns, bytes | memoryview, Int64s | None] | None:
+    ) -> tuple[RecordColumns, bytes | memoryview, Int64s | None] | None:
         """Return the columns and their bytes; None if no batch has records, or one is not proven to be well-formed.
 
         With ``may_share``, the bytes may be a part of the response; otherwise they are a copy. If there are headers and
@@ -316,7 +315,7 @@ class Decoder:
 def _decode(
     heads: npt.NDArray[np.void], counts: Int64s, data: bytes | memoryview, begins: Int64s, ends: Int64s,
     locate_headers: bool,
-) -> tuple[FlatColumns, Int64s | None] | None:  # fmt: skip
+) -> tuple[RecordColumns, Int64s | None] | None:  # fmt: skip
     """Decode batches of at least one record each; return None unless every batch is proven to be well-formed.
 
     The records of each batch begin and end at these positions in ``data``. The second item is where each record ends,
@@ -345,7 +344,9 @@ def _decode(
     if appended.any():
         deltas = np.where(appended.repeat(counts), 0, deltas)
         stamps = np.where(appended, heads["max_timestamp"].astype(np.int64), stamps)
-    flat = FlatColumns(
+    flat = RecordColumns(
+        "",
+        -1,
         heads["base_offset"].astype(np.int64).repeat(counts) + fields.offsets,
         _per_record(stamps, counts) + deltas,  # a sum beyond 64 bits wraps around, as in Java
         _per_record(appended.astype(np.int8), counts),
@@ -414,8 +415,8 @@ def _int64s(values: list[int]) -> Int64s:
     return np.array(values, np.int64)
 
 
-def _flat_of_rows(batches: Sequence[RecordBatch], rows: Sequence[Columns], counts: list[int]) -> FlatColumns:
-    """Convert the row decoder's output to flat columns; ``counts`` has the number of records of each batch."""
+def _flat_of_rows(batches: Sequence[RecordBatch], rows: Sequence[Columns], counts: list[int]) -> RecordColumns:
+    """Convert the row decoder's output to columns; ``counts`` has the number of records of each batch."""
     pieces: list[bytes | None] = []
     headers: list[int] = []
     parts: list[bytes | None] = []
@@ -435,7 +436,8 @@ def _flat_of_rows(batches: Sequence[RecordBatch], rows: Sequence[Columns], count
         places = HeaderPlaces(
             first, header_starts[::2], header_lengths[::2], header_starts[1::2], header_lengths[1::2]
         )  # fmt: skip
-    return FlatColumns(
+    return RecordColumns(
+        "", -1,
         _int64s([offset for columns in rows for offset in columns.offsets]),
         _int64s([stamp for columns in rows for stamp in columns.timestamps]),
         np.repeat(np.array([batch.timestamp_type for batch in batches], np.int8), counts),

@@ -22,7 +22,7 @@ from .pieces import Pieces
 
 if TYPE_CHECKING:
     from .fields import HeaderPlaces
-    from .flat_columns import FlatColumns
+    from .record_columns import RecordColumns
 
 __all__ = ["LazyRows", "RowBuilder"]
 
@@ -37,7 +37,7 @@ COMMON_NAME_MAX = 40
 class RowBuilder:
     """Builds the records of any range of columns."""
 
-    def __init__(self, flat: FlatColumns, data: bytes | memoryview, ends: Int64s | None = None) -> None:
+    def __init__(self, flat: RecordColumns, data: bytes | memoryview, ends: Int64s | None = None) -> None:
         """``data`` are the bytes of ``flat.data``.
 
         ``ends`` is where each record ends, if there are headers that are decoded only when they are read: they follow
@@ -58,7 +58,7 @@ class RowBuilder:
             headers_start = flat.value_starts + np.maximum(flat.value_lengths, 0)
             pieces.append((headers_start, ends - headers_start))
             self.new = new_record_with_encoded_headers
-        self._headers = None if flat.headers is None else _Headers(data, flat.headers)
+        self._headers = None if flat.header_places is None else _Headers(data, flat.header_places)
         self._pieces = _alternating(data, pieces)
         self._pieces_each = len(pieces)
 

@@ -15,13 +15,12 @@ import numpy.typing as npt
 from ...types import ConsumerRecord, TopicPartition
 from ..headers import NAMES, Header
 from .fields import HeaderPlaces
-from .flat_columns import FlatColumns
 from .lazy_rows import RowBuilder
 
 if TYPE_CHECKING:
     import pyarrow
 
-__all__ = ["RecordColumns"]
+__all__ = ["RecordColumns", "part_of"]
 
 Int64s: TypeAlias = npt.NDArray[np.int64]
 
@@ -83,25 +82,12 @@ class RecordColumns:
 
     def slice(self, start: int, stop: int) -> RecordColumns:
         """Return the records ``start`` to ``stop`` (exclusive) without copying."""
-        part = slice(*slice(start, stop).indices(len(self)))
-        places = self.header_places
-        if places is not None:
-            first = places.first[part.start : max(part.start, part.stop) + 1]
-            places = places._replace(first=first) if first[0] != first[-1] else None
-        return RecordColumns(
-            self.topic, self.partition, self.offsets[part], self.timestamps[part], self.timestamp_types[part],
-            self.leader_epochs[part], self.data, self.key_starts[part], self.key_lengths[part], self.value_starts[part],
-            self.value_lengths[part], places,
-        )  # fmt: skip
+        return part_of(self, TopicPartition(self.topic, self.partition), start, stop)
 
     def rows(self) -> list[ConsumerRecord[bytes | None, bytes | None]]:
         """Return the records as the ``ConsumerRecord`` objects that :meth:`Consumer.poll` would return for them."""
-        flat = FlatColumns(
-            self.offsets, self.timestamps, self.timestamp_types, self.leader_epochs, self.data, self.key_starts,
-            self.key_lengths, self.value_starts, self.value_lengths, self.header_places,
-        )  # fmt: skip
         tp = TopicPartition(self.topic, self.partition)
-        return RowBuilder(flat, self.data.data).build(tp, 0, len(self))
+        return RowBuilder(self, self.data.data).build(tp, 0, len(self))
 
     def to_arrow(self, include_headers: bool = False) -> pyarrow.RecordBatch:
         """Return an Arrow batch with columns key, value, topic, partition, offset, timestamp and timestampType.
@@ -119,3 +105,17 @@ class RecordColumns:
 
     def _bytes(self, start: int, length: int) -> bytes | None:
         return None if length < 0 else self.data[start : start + length].tobytes()
+
+
+def part_of(columns: RecordColumns, tp: TopicPartition, start: int, stop: int) -> RecordColumns:
+    """Return the records ``start`` to ``stop`` (exclusive), which are all of this partition, without copying."""
+    part = slice(*slice(start, stop).indices(len(columns)))
+    places = columns.header_places
+    if places is not None:
+        first = places.first[part.start : max(part.start, part.stop) + 1]
+        places = places._replace(first=first) if first[0] != first[-1] else None
+    return RecordColumns(
+        *tp, columns.offsets[part], columns.timestamps[part], columns.timestamp_types[part],
+        columns.leader_epochs[part], columns.data, columns.key_starts[part], columns.key_lengths[part],
+        columns.value_starts[part], columns.value_lengths[part], places,
+    )  # fmt: skip
