@@ -13,8 +13,11 @@ import sys
 before = set(sys.modules)  # site-packages may import modules at the start of Python
 
 def loaded():
+    from thinconsumer.lazy_dataclass import generate_init
     from thinconsumer.wire import message, schema
-    generated = len(message._DECODERS) + len(message._ENCODERS) + schema._as_dataclass.cache_info().currsize
+    structs = [*schema.Struct.__subclasses__(), *message.Message.__subclasses__()]
+    made = sum(vars(struct)["__init__"] is not generate_init for struct in structs)
+    generated = len(message._DECODERS) + len(message._ENCODERS) + made
     return sorted(set(sys.modules) - before), generated
 
 import thinconsumer

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
-__all__ = ["dataclass", "declared_fields", "field"]
+__all__ = ["Field", "FromDataclasses", "dataclass", "declared_fields", "field", "generate_init"]
 
 
 class _Required:
@@ -20,13 +20,14 @@ class _Required:
 _REQUIRED = _Required()
 
 
-class _Field(NamedTuple):
+class Field(NamedTuple):
     default: Any = _REQUIRED
     default_factory: Callable[[], Any] | None = None
     repr: bool = True
     compare: bool = True
     init: bool = True
     metadata: Mapping[str, Any] = {}
+    kw_only: bool = False
 
 
 def _lazy_dataclass(
@@ -50,13 +51,13 @@ def _lazy_dataclass(
         namespace |= {
             "__slots__": tuple(name for name in names if name not in inherited),
             "__match_args__": tuple(fields),
-            "__dataclass_fields__": _FromDataclasses("__dataclass_fields__"),
-            "__dataclass_params__": _FromDataclasses("__dataclass_params__"),
+            "__dataclass_fields__": FromDataclasses("__dataclass_fields__"),
+            "__dataclass_params__": FromDataclasses("__dataclass_params__"),
             "_own_fields": own,
             "_fields": fields,
         }
         if init:
-            namespace["__init__"] = _first_init
+            namespace["__init__"] = generate_init
         if repr:
             namespace.setdefault("__repr__", _repr)
         if eq:
@@ -75,7 +76,7 @@ if TYPE_CHECKING:
     from dataclasses import dataclass, field
 else:
     dataclass = _lazy_dataclass
-    field = _Field
+    field = Field
 
 
 def _annotated_names(cls: type) -> list[str]:
@@ -86,19 +87,19 @@ def _annotated_names(cls: type) -> list[str]:
     return list(vars(cls).get("__annotations__", ()))
 
 
-def declared_fields(cls: type) -> Mapping[str, _Field]:
+def declared_fields(cls: type) -> Mapping[str, Field]:
     """Return the fields of a class by name, those of its bases first. Does not import ``dataclasses``."""
-    found: Mapping[str, _Field] = cls._fields  # type: ignore[attr-defined]
+    found: Mapping[str, Field] = cls._fields  # type: ignore[attr-defined]
     return found
 
 
-def _own_fields(cls: type) -> Mapping[str, _Field]:
-    found: Mapping[str, _Field] = vars(cls).get("_own_fields", {})
+def _own_fields(cls: type) -> Mapping[str, Field]:
+    found: Mapping[str, Field] = vars(cls).get("_own_fields", {})
     return found
 
 
-def _as_field(default: object) -> _Field:
-    return default if isinstance(default, _Field) else _Field(default)
+def _as_field(default: object) -> Field:
+    return default if isinstance(default, Field) else Field(default)
 
 
 def _owner(instance: object, name: str, stub: object) -> Any:
@@ -106,8 +107,9 @@ def _owner(instance: object, name: str, stub: object) -> Any:
     return next(cls for cls in type(instance).__mro__ if vars(cls).get(name) is stub)
 
 
-def _first_init(self: Any, /, *args: Any, **values: Any) -> None:
-    cls = _owner(self, "__init__", _first_init)
+def generate_init(self: Any, /, *args: Any, **values: Any) -> None:
+    """Generate the ``__init__`` of the instance's class from ``_fields``, put it into this one's place, and call it."""
+    cls = _owner(self, "__init__", generate_init)
     is_frozen = cls.__setattr__ is _refuse_change
     names: dict[str, Any] = {"REQUIRED": _REQUIRED}
     parameters, body = [], []
@@ -129,7 +131,8 @@ def _first_init(self: Any, /, *args: Any, **values: Any) -> None:
             body.append(f"set_{name}(self, {value})")
         else:
             body.append(f"self.{name} = {value}")
-    _generate(cls, f"__init__(self, {', '.join(parameters)})", body, names)
+    only = ["*"] if parameters and all(declared.kw_only for declared in cls._fields.values()) else []
+    _generate(cls, f"__init__({', '.join(['self', *only, *parameters])})", body, names)
     cls.__init__(self, *args, **values)
 
 
@@ -177,7 +180,7 @@ def _set_state(self: object, state: tuple[None, dict[str, Any]]) -> None:
         object.__setattr__(self, name, value)
 
 
-class _FromDataclasses:
+class FromDataclasses:
     """An attribute that ``dataclasses`` and ``pprint`` read, created when it is read."""
 
     def __init__(self, name: str) -> None:

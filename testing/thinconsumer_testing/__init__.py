@@ -34,7 +34,7 @@ Your own clients join a simulation with ``Consumer(driver=sim.driver())``.
 
 For clients over real sockets the same broker runs in a process of its own (:class:`BrokerProcess`) or in the calling
 thread (:class:`EmbeddedBroker`). :class:`CertificateAuthority` makes certificates for it. :mod:`.fixtures` has pytest
-fixtures.
+fixtures. :class:`ServerSideAssignor` runs an assignor for clients in the broker.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -48,6 +48,7 @@ from .cluster import MemoryCluster
 from .driver import MemoryDriver
 from .network import Network
 from .peer import Conversation, Peer, PeerConnection, ScriptedPeer
+from .server_side import ServerSideAssignor
 
 if TYPE_CHECKING:
     from .simulation import Simulation, Violation
@@ -64,6 +65,7 @@ __all__ = [
     "Peer",
     "PeerConnection",
     "ScriptedPeer",
+    "ServerSideAssignor",
     "Simulation",
     "Violation",
     "VirtualClock",

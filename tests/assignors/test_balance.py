@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from thinconsumer.assignors.balance import balanced
 from thinconsumer.assignors.base import Subscription
-from thinconsumer.assignors.racks import member_racks, partition_racks, racks_matter
+from thinconsumer.assignors.plans import member_racks, partition_racks, racks_matter
 from thinconsumer.types import TopicPartition
 
 RACKS = st.sampled_from(["a", "b", None])

@@ -5,8 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from thinconsumer.assignors.base import Assignment, GroupMetadata, RebalanceProtocol, Subscription
-from thinconsumer.assignors.cooperative_sticky import CooperativeStickyAssignor
 from thinconsumer.assignors.plans import checked
+from thinconsumer.assignors.sticky import CooperativeStickyAssignor
 from thinconsumer.types import TopicPartition
 
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from thinconsumer.assignors.flow import FAR, Flow
-from thinconsumer.assignors.masks import bits
+from thinconsumer.assignors.plans import bits
 
 MEMBERS = 3
 

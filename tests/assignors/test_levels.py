@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from thinconsumer.assignors.levels import Block, blocks
-from thinconsumer.assignors.masks import bits
+from thinconsumer.assignors.plans import bits
 
 pools = st.lists(st.tuples(st.integers(1, 3), st.integers(1, 15)), min_size=1, max_size=3)
 

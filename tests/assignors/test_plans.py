@@ -1,9 +1,21 @@
 """Validation of assignments: what is rejected, and that the error names the assignor."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from thinconsumer.assignors.base import Assignment
-from thinconsumer.assignors.plans import checked, in_order, known_topics
+from thinconsumer.assignors.plans import (
+    bits,
+    checked,
+    in_order,
+    known_topics,
+    member_racks,
+    next_bit,
+    partition_racks,
+    racks_matter,
+    readers,
+)
 from thinconsumer.errors import InvalidAssignmentError
 from thinconsumer.types import TopicPartition
 
@@ -55,3 +67,47 @@ def test_topics_are_sorted_as_in_java(cluster, member):
     tps = [TopicPartition(name, number) for name in names for number in (10, 9)]
     assert [tp.partition for tp in in_order(tps)] == [9, 10] * 3
     assert [tp.topic for tp in in_order(tps)][::2] == ["a", "\U0001f600", "\uffe0"]
+
+
+@given(st.sets(st.integers(0, 200)))
+def test_bits_are_yielded_in_ascending_order(numbers):
+    assert list(bits(sum(1 << number for number in numbers))) == sorted(numbers)
+
+
+@given(st.sets(st.integers(0, 80), min_size=1), st.integers(0, 90))
+def test_the_next_bit_wraps_around(numbers, start):
+    expected = min((number for number in numbers if number >= start), default=min(numbers))
+    assert next_bit(sum(1 << number for number in numbers), start) == expected
+
+
+def test_subscribers_by_topic_with_a_topic_named_twice(member):
+    subscriptions = {"a": member("t u t"), "b": member("u"), "c": member("")}
+    assert readers(["t", "u", "v"], ["c", "b", "a"], subscriptions) == {"t": 0b100, "u": 0b110, "v": 0}
+
+
+A, B, AB, NONE = frozenset("a"), frozenset("b"), frozenset("ab"), frozenset()
+
+
+@pytest.mark.parametrize(
+    ("members", "partitions", "matters"),
+    [
+        ("a", [A, B], True),
+        ("a", [AB, A], True),
+        ("a", [AB, NONE], True),
+        ("a", [A, A], False),  # all partitions have replicas in all racks
+        ("ab", [AB, AB], False),
+        ("c", [A, B], False),  # no member is in a rack with replicas
+        ("", [A, B], False),
+        ("a", [NONE, NONE], False),
+        ("a", [], False),
+    ],
+)
+def test_racks_matter_only_if_members_differ_in_local_replicas(members, partitions, matters):
+    assert racks_matter(list(members), partitions) is matters
+
+
+def test_members_without_a_rack_and_nodes_without_one_are_left_out(cluster, member):
+    members = {"m": member("t", rack="a"), "n": member("t"), "o": member("t", rack="")}
+    assert member_racks(members) == {"m": "a"}
+    racks = partition_racks(cluster(t="ab a- -"), ["t"])
+    assert racks == {TopicPartition("t", 0): AB, TopicPartition("t", 1): A, TopicPartition("t", 2): NONE}

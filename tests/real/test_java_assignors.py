@@ -25,8 +25,7 @@ from realkafka import jars
 from thinconsumer.assignors.balance import balanced
 from thinconsumer.assignors.base import Assignment, GroupMetadata, Subscription
 from thinconsumer.assignors.claims import Claim, Owned, find_owners
-from thinconsumer.assignors.plans import checked
-from thinconsumer.assignors.racks import member_racks, partition_racks, racks_matter
+from thinconsumer.assignors.plans import checked, member_racks, partition_racks, racks_matter
 from thinconsumer.assignors.registry import BUILT_IN
 from thinconsumer.assignors.sticky import StickyAssignor, read_claim
 from thinconsumer.types import ClusterView, Node, PartitionInfo, TopicPartition

@@ -157,4 +157,4 @@ def test_ctrl_c_at_any_call_while_the_first_instance_is_made_stays_ctrl_c(no_col
         finally:
             sys.settrace(outer)
         assert made.number == 7
-    assert calls > 20
+    assert calls > 2

@@ -9,23 +9,20 @@ from typing import TYPE_CHECKING
 from .base import Assignment, GroupMetadata, PartitionAssignor, RebalanceProtocol, Subscription
 
 if TYPE_CHECKING:
-    from .cooperative_sticky import CooperativeStickyAssignor
     from .range import RangeAssignor
     from .roundrobin import RoundRobinAssignor
-    from .server_side import ServerSideAssignor
-    from .sticky import StickyAssignor
+    from .sticky import CooperativeStickyAssignor, StickyAssignor
 
 __all__ = [
     "Assignment", "CooperativeStickyAssignor", "GroupMetadata", "PartitionAssignor", "RangeAssignor",
-    "RebalanceProtocol", "RoundRobinAssignor", "ServerSideAssignor", "StickyAssignor", "Subscription",
+    "RebalanceProtocol", "RoundRobinAssignor", "StickyAssignor", "Subscription",
 ]  # fmt: skip
 
 #: The modules that are imported on first use.
 _MODULES = {
-    "CooperativeStickyAssignor": ".cooperative_sticky",
+    "CooperativeStickyAssignor": ".sticky",
     "RangeAssignor": ".range",
     "RoundRobinAssignor": ".roundrobin",
-    "ServerSideAssignor": ".server_side",
     "StickyAssignor": ".sticky",
 }
 

@@ -28,9 +28,7 @@ from ..types import ClusterView, TopicPartition
 from .base import Subscription, sort_key
 from .flow import Flow
 from .levels import blocks
-from .masks import bits, readers
-from .plans import in_order, known_topics
-from .racks import member_racks, partition_racks, racks_matter
+from .plans import bits, in_order, known_topics, member_racks, partition_racks, racks_matter, readers
 
 
 @garbage_collection_paused  # each of thousands of partitions becomes several objects

@@ -21,7 +21,7 @@ from collections.abc import Mapping, Sequence
 from heapq import heapify, heappop, heappush
 from itertools import pairwise
 
-from .masks import bits
+from .plans import bits
 
 #: The cost of a partition at a far member: more than the sum of all other costs on a path.
 FAR = 1 << 40

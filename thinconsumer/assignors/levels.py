@@ -24,7 +24,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from .flow import Flow
-from .masks import bits
+from .plans import bits
 
 
 class Block(NamedTuple):

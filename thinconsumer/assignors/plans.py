@@ -1,11 +1,12 @@
-"""Check an assignor's result before the leader sends it; define the order in which built-in assignors sort.
+"""Check an assignor's result before the leader sends it, and what built-in assignors share: their order, sets of member
+numbers as bit masks (one operation handles a thousand members), and racks (KIP-881).
 
 A partition assigned to two members would be read twice; one assigned to a member that is not subscribed to its topic
 would make the group rebalance again and again.
 """
 
 import itertools
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from ..errors import InvalidAssignmentError
 from ..types import ClusterView, TopicPartition
@@ -74,3 +75,49 @@ def checked(
                 text = f"assigned {tp.topic}-{tp.partition} to {new}, but {member} owns it and has to revoke it first"
                 raise InvalidAssignmentError(text, assignor)
     return shares
+
+
+def bits(mask: int) -> Iterator[int]:
+    """Yield the numbers of the bits that are set, the lowest first."""
+    while mask:
+        low = mask & -mask
+        yield low.bit_length() - 1
+        mask ^= low
+
+
+def next_bit(mask: int, start: int) -> int:
+    """Return the first set bit from ``start`` on, wrapping around; ``mask`` must not be 0."""
+    ahead = mask >> start
+    if ahead:
+        return start + (ahead & -ahead).bit_length() - 1
+    return (mask & -mask).bit_length() - 1
+
+
+def readers(topics: Iterable[str], members: Sequence[str], subscriptions: Mapping[str, Subscription]) -> dict[str, int]:
+    """Return the mask of subscribed members of each topic; bit numbers are indexes in ``members``."""
+    alike: dict[tuple[str, ...], int] = {}
+    for number, member in enumerate(members):
+        wanted = subscriptions[member].topics
+        alike[wanted] = alike.get(wanted, 0) | 1 << number
+    found = dict.fromkeys(topics, 0)
+    for wanted, mask in alike.items():
+        for topic in wanted:
+            if topic in found:
+                found[topic] |= mask
+    return found
+
+
+def member_racks(subscriptions: Mapping[str, Subscription]) -> dict[str, str]:
+    """Return the rack of each member that has one."""
+    return {member: s.rack_id for member, s in subscriptions.items() if s.rack_id}
+
+
+def partition_racks(cluster: ClusterView, topics: Iterable[str]) -> dict[TopicPartition, frozenset[str]]:
+    """Return the racks of the replicas of these topics' partitions."""
+    return {TopicPartition(p.topic, p.partition): cluster.racks(p) for t in topics for p in cluster.partitions[t]}
+
+
+def racks_matter(of_members: Collection[str], of_partitions: Collection[frozenset[str]]) -> bool:
+    """Return whether members' racks hold replicas, and the partitions differ in the racks of their replicas."""
+    all_racks = frozenset().union(*of_partitions)
+    return not all_racks.isdisjoint(of_members) and any(racks != all_racks for racks in of_partitions)

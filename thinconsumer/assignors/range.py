@@ -14,9 +14,7 @@ from itertools import islice
 
 from ..types import ClusterView, TopicPartition
 from .base import Assignment, PartitionAssignor, Subscription
-from .masks import bits, readers
-from .plans import known_topics, static_first
-from .racks import member_racks, racks_matter
+from .plans import bits, known_topics, member_racks, racks_matter, readers, static_first
 
 
 class RangeAssignor(PartitionAssignor):

@@ -3,10 +3,9 @@
 from collections.abc import Iterable
 
 from .base import PartitionAssignor
-from .cooperative_sticky import CooperativeStickyAssignor
 from .range import RangeAssignor
 from .roundrobin import RoundRobinAssignor
-from .sticky import StickyAssignor
+from .sticky import CooperativeStickyAssignor, StickyAssignor
 
 #: The classes of the built-in assignors by name.
 BUILT_IN: dict[str, type[PartitionAssignor]] = {

@@ -7,8 +7,7 @@ from collections.abc import Mapping
 
 from ..types import ClusterView, TopicPartition
 from .base import Assignment, PartitionAssignor, Subscription
-from .masks import next_bit, readers
-from .plans import known_topics, static_first
+from .plans import known_topics, next_bit, readers, static_first
 
 
 class RoundRobinAssignor(PartitionAssignor):

@@ -22,7 +22,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar, cast, overload
 
-from ..imports import import_uninterrupted
+from ..lazy_dataclass import Field, FromDataclasses, generate_init
 
 if TYPE_CHECKING:
     from typing_extensions import dataclass_transform  # Python has it in ``typing`` only from 3.11 on.
@@ -189,42 +189,18 @@ class StructType(type):
         kept = {key: value for key, value in namespace.items() if key not in own}
         declared = {key: wire for base in reversed(bases) for key, wire in getattr(base, "_declared", {}).items()}
         # Each class has an own __init__: an inherited one may be generated already, without this class's fields.
-        kept |= {"__slots__": tuple(own), "_declared": declared | own, "__init__": _generate_init}
+        kept |= {"__slots__": tuple(own), "_declared": declared | own, "__init__": generate_init}
         return super().__new__(mcs, name, bases, kept)
 
 
-def _generate_init(self: Struct, /, **values: Any) -> None:
-    """Generate the ``__init__`` of the first instance's class, put it into this one's place, and call it."""
-    cls: Any = type(self)
-    cls.__init__ = _as_dataclass(cls).__init__
-    cls.__init__(self, **values)
+class _Fields:
+    """The fields of a struct as those of a dataclass, computed when its ``__init__`` is generated."""
 
-
-@cache
-def _as_dataclass(cls: type[Struct]) -> Any:
-    """Return a dataclass with the fields of ``cls``, to provide the ``__init__`` and the list of fields of ``cls``."""
-    import_uninterrupted("dataclasses")
-    from dataclasses import dataclass, field
-
-    # Without a docstring, ``dataclass`` would compute one from the signature.
-    made: Any = type(cls.__qualname__, (), {"__doc__": cls.__doc__ or "A struct."})
-    made.__annotations__ = dict.fromkeys(cls._declared, Any)
-    for name, wire in cls._declared.items():
-        default = {"default_factory" if callable(wire.default) else "default": wire.default}
-        # Not in the namespace above: before 3.12, Ctrl-C while Python calls the fields' ``__set_name__`` would become
-        # a RuntimeError.
-        setattr(made, name, field(**default, repr=wire.in_repr, metadata={"wire": wire}))
-    return dataclass(kw_only=True, repr=False, eq=False)(made)
-
-
-class _FromDataclass:
-    """An attribute by which ``dataclasses`` and ``pprint`` take structs as dataclasses, created when it is read."""
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-
-    def __get__(self, instance: object, owner: type[Struct]) -> Any:
-        return getattr(_as_dataclass(owner), self._name)
+    def __get__(self, instance: object, owner: type[Struct]) -> dict[str, Field]:
+        return {
+            name: Field(**{"default_factory" if callable(wire.default) else "default": wire.default}, kw_only=True)
+            for name, wire in owner._declared.items()
+        }
 
 
 class Struct(metaclass=StructType):
@@ -239,8 +215,9 @@ class Struct(metaclass=StructType):
         _declared: ClassVar[Mapping[str, WireField]]
         __dataclass_fields__: ClassVar[dict[str, Any]]
     else:
-        __dataclass_fields__ = _FromDataclass("__dataclass_fields__")
-        __dataclass_params__ = _FromDataclass("__dataclass_params__")
+        _fields = _Fields()
+        __dataclass_fields__ = FromDataclasses("__dataclass_fields__")
+        __dataclass_params__ = FromDataclasses("__dataclass_params__")
 
     def __eq__(self, other: object) -> bool:
         if type(other) is not type(self):

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from thinconsumer import Consumer, TopicPartition
-from thinconsumer.assignors import RangeAssignor, ServerSideAssignor, StickyAssignor
+from thinconsumer.assignors import RangeAssignor, StickyAssignor
 from thinconsumer.broker import BrokerConfig, BrokerProcess, ConsumerGroupPartitionAssignor, MemberSubscription
 from thinconsumer.errors import BrokerResponseError, IllegalArgumentError
-from thinconsumer.testing import MemoryCluster
+from thinconsumer.testing import MemoryCluster, ServerSideAssignor
 from thinconsumer_testing.broker.group.consumer.assignors.user_assignor import InvalidPlan, checked
 
 pytestmark = pytest.mark.once

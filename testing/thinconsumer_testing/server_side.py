@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from copy import copy
 from typing import Protocol
 
-from ..errors import IllegalArgumentError
-from ..types import ClusterView, Node, PartitionInfo, TopicPartition
-from .base import Assignment, GroupMetadata, PartitionAssignor, RebalanceProtocol, Subscription
+from thinconsumer.assignors import Assignment, GroupMetadata, PartitionAssignor, RebalanceProtocol, Subscription
+from thinconsumer.errors import IllegalArgumentError
+from thinconsumer.types import ClusterView, Node, PartitionInfo, TopicPartition
 
 #: The generation of all last target assignments: they are parts of one plan.
 GENERATION = 0

@@ -4,15 +4,10 @@ from typing import NamedTuple
 
 import pytest
 
-from thinconsumer.assignors import (
-    Assignment,
-    CooperativeStickyAssignor,
-    PartitionAssignor,
-    ServerSideAssignor,
-    StickyAssignor,
-)
+from thinconsumer.assignors import Assignment, CooperativeStickyAssignor, PartitionAssignor, StickyAssignor
 from thinconsumer.errors import IllegalArgumentError
 from thinconsumer.types import Node, TopicPartition
+from thinconsumer_testing import ServerSideAssignor
 
 
 class Member(NamedTuple):
