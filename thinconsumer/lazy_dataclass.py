@@ -104,7 +104,9 @@ def _as_field(default: object) -> Field:
 
 def _owner(instance: object, name: str, stub: object) -> Any:
     """Return the class from which an instance has a method that is still to be generated."""
-    return next(cls for cls in type(instance).__mro__ if vars(cls).get(name) is stub)
+    # A list: Ctrl-C at the end of an unfinished generator would be a warning, and no KeyboardInterrupt.
+    owners = [cls for cls in type(instance).__mro__ if vars(cls).get(name) is stub]
+    return owners[0]
 
 
 def generate_init(self: Any, /, *args: Any, **values: Any) -> None:
@@ -117,6 +119,8 @@ def generate_init(self: Any, /, *args: Any, **values: Any) -> None:
         if not declared.init:
             continue
         value = name
+        if declared.kw_only and "*" not in parameters:
+            parameters.append("*")
         if declared.default_factory is not None:
             names[f"make_{name}"] = declared.default_factory
             parameters.append(f"{name}=REQUIRED")
@@ -131,8 +135,7 @@ def generate_init(self: Any, /, *args: Any, **values: Any) -> None:
             body.append(f"set_{name}(self, {value})")
         else:
             body.append(f"self.{name} = {value}")
-    only = ["*"] if parameters and all(declared.kw_only for declared in cls._fields.values()) else []
-    _generate(cls, f"__init__({', '.join(['self', *only, *parameters])})", body, names)
+    _generate(cls, f"__init__({', '.join(['self', *parameters])})", body, names)
     cls.__init__(self, *args, **values)
 
 
