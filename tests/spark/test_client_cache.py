@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from thinconsumer.spark.client_cache import CACHED_MAX, ClientCache
+from thinconsumer.spark.worker_process import CACHED_MAX, ClientCache
 
 
 class Worker:

@@ -16,9 +16,9 @@ from thinconsumer.records.batch import ControlType
 from thinconsumer.records.builder import NewRecord, build_marker
 from thinconsumer.records.compression import Codec
 from thinconsumer.spark import reading
-from thinconsumer.spark.client_cache import ClientCache
 from thinconsumer.spark.planner import DataLossError, OffsetRange
 from thinconsumer.spark.reading import read
+from thinconsumer.spark.worker_process import ClientCache
 from thinconsumer.wire import ZERO_UUID
 from thinconsumer.wire.fetch import FetchRequest
 

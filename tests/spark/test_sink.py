@@ -15,9 +15,9 @@ from pyspark.sql.types import ArrayType, BinaryType, IntegerType, StringType, St
 from thinconsumer import Consumer, KafkaConfigurationError, TopicPartition
 from thinconsumer.produce import Producer
 from thinconsumer.spark import sink
-from thinconsumer.spark.client_cache import ClientCache
 from thinconsumer.spark.sink import KafkaBatchWriter, KafkaCommitMessage, KafkaStreamWriter
 from thinconsumer.spark.source import KafkaDataSource, spark_schema
+from thinconsumer.spark.worker_process import ClientCache
 from thinconsumer.testing import Simulation
 
 VALUE = StructType([StructField("value", StringType())])

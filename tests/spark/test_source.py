@@ -20,10 +20,10 @@ from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, Str
 
 from thinconsumer import KafkaConfigurationError, TopicPartition
 from thinconsumer.records.builder import NewRecord
-from thinconsumer.spark.client_cache import ClientCache
 from thinconsumer.spark.planner import DataLossError
 from thinconsumer.spark.reading import read
 from thinconsumer.spark.source import KafkaAvailableNowReader, KafkaBatchReader, KafkaDataSource, spark_schema
+from thinconsumer.spark.worker_process import ClientCache
 from thinconsumer.wire.fetch import FetchRequest
 from thinconsumer.wire.list_offsets import ListOffsetsRequest
 from thinconsumer.wire.metadata import MetadataRequest

@@ -9,7 +9,7 @@ import pyarrow as pa
 from thinconsumer import Consumer, IllegalArgumentError, KafkaError, KafkaTimeoutError, TopicPartition
 from thinconsumer.errors import TopicAuthorizationFailedError
 from thinconsumer.produce import BufferFullError, Producer
-from thinconsumer.spark.client_cache import ClientCache
+from thinconsumer.spark.worker_process import ClientCache
 from thinconsumer.spark.write_options import parse_write
 from thinconsumer.spark.writing import Written, write
 from thinconsumer.testing import Simulation

@@ -19,7 +19,7 @@ Not supported: deleting records, changing configs, ACLs, quotas, reassignments. 
 
 from ..config import ClientOptions
 from .admin import Admin
-from .results import (
+from .operations import (
     CLASSIC,
     CONSUMER,
     CreatedTopic,

@@ -16,8 +16,15 @@ from ..timers import NEVER
 from ..types import OffsetAndMetadata, TopicPartition
 from . import operations
 from .operation_manager import OperationManager
-from .operations import Operation
-from .results import CreatedTopic, GroupDescription, GroupListing, GroupListings, NewTopic, TopicDescription
+from .operations import (
+    CreatedTopic,
+    GroupDescription,
+    GroupListing,
+    GroupListings,
+    NewTopic,
+    Operation,
+    TopicDescription,
+)
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")

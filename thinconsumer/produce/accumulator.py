@@ -103,9 +103,7 @@ class Accumulator:
         buffer = self._buffer_of(topic, now)
         if not buffer.partitions or buffer.unassigned:
             future = SendFuture(buffer.placeholder, 0, record.timestamp)
-            self._without_metadata[topic] = buffer
-            self.buffered_bytes += size
-            buffer.unassigned.append(UnassignedRecord(record, partition, size, future, now + self._timeout))
+            self._await_metadata(buffer, UnassignedRecord(record, partition, size, future, now + self._timeout))
             return future
         is_pinned = partition is not None and buffer.counts is not None
         if partition is None:
@@ -123,14 +121,17 @@ class Accumulator:
         buffer = self._buffer_of(topic, now)
         if not buffer.partitions or buffer.unassigned:
             future = BatchFuture(buffer.placeholder)
-            self._without_metadata[topic] = buffer
-            self.buffered_bytes += size
-            buffer.unassigned.append(UnassignedRecord(section, partition, size, future, now + self._timeout))
+            self._await_metadata(buffer, UnassignedRecord(section, partition, size, future, now + self._timeout))
             return future
         queue, batch = self._section_batch(buffer, partition, section, size, now + self._timeout)
         self.buffered_bytes += size
         queue.batches.append(batch)
         return BatchFuture(batch)
+
+    def _await_metadata(self, buffer: TopicBuffer, one: UnassignedRecord) -> None:
+        self._without_metadata[buffer.name] = buffer
+        self.buffered_bytes += one.size
+        buffer.unassigned.append(one)
 
     def _section_batch(
         self, buffer: TopicBuffer, partition: int, section: RecordSection, size: int, deadline: float

@@ -263,33 +263,29 @@ def _unpack_zstd_stepwise(inflater: Any, data: memoryview, limit: int) -> bytes:
     return b"".join(parts)
 
 
-class _CodecEntry(NamedTuple):
-    load: Callable[[], _CodecFunctions]
-    extra: str  #: The argument of ``pip install`` that installs the codec's package.
-
-
-_CODECS: dict[int, _CodecEntry] = {
-    Codec.GZIP: _CodecEntry(_load_gzip, ""),
-    Codec.SNAPPY: _CodecEntry(_load_snappy, "thinconsumer[snappy]"),
-    Codec.LZ4: _CodecEntry(_load_lz4, "lz4"),
-    Codec.ZSTD: _CodecEntry(_load_zstd, "zstandard"),
+#: By codec: the function that loads its package, and the argument of ``pip install`` that installs that package.
+_CODECS: dict[int, tuple[Callable[[], _CodecFunctions], str]] = {
+    Codec.GZIP: (_load_gzip, ""),
+    Codec.SNAPPY: (_load_snappy, "thinconsumer[snappy]"),
+    Codec.LZ4: (_load_lz4, "lz4"),
+    Codec.ZSTD: (_load_zstd, "zstandard"),
 }
 
 
 @cache
 def _functions(codec: int) -> _CodecFunctions:
-    entry = _CODECS.get(codec)
-    if entry is None:
+    if codec not in _CODECS:
         raise MissingCodecError(
             f"compression codec {codec} is unknown: upgrade thinconsumer", f"codec {codec}", "thinconsumer"
         )
+    load, extra = _CODECS[codec]
     try:
-        functions = entry.load()
+        functions = load()
         return functions._replace(errors=(*functions.errors, MemoryError, OverflowError))
     except ImportError as exc:  # do not cache: the package may be installed while the program runs, as in a notebook
         name = Codec(codec).name.lower()
         raise MissingCodecError(
-            f"{name} needs a package that is not installed ({exc}): pip install '{entry.extra}'", name, entry.extra
+            f"{name} needs a package that is not installed ({exc}): pip install '{extra}'", name, extra
         ) from exc
 
 

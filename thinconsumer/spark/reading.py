@@ -24,10 +24,10 @@ from ..errors import (
     RecordError,
 )
 from ..wire import ZERO_UUID
-from .client_cache import ClientCache
 from .kafka_options import errors_name_host
 from .options import SourceOptions, consumer_config
 from .planner import DataLossError, Loss, OffsetRange, describe_losses
+from .worker_process import ClientCache
 
 if TYPE_CHECKING:
     import pyarrow as pa

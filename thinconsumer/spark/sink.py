@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamWriter, WriterCommitMessage
 
 from ..produce import Producer
-from .client_cache import ClientCache
 from .source import task_attempt
+from .worker_process import ClientCache
 from .write_options import WriteSettings
 from .writing import Connect, connect, write
 

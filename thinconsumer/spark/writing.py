@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from ..errors import IllegalArgumentError
 from ..net.secured import open_driver
 from ..produce import BufferFullError, Producer, ProducerSettings, SendFuture
-from .client_cache import ClientCache
 from .kafka_options import errors_name_host
 from .rows import Row, parts, rows
+from .worker_process import ClientCache
 from .write_options import WriteSettings
 
 if TYPE_CHECKING:

@@ -9,27 +9,8 @@ from __future__ import annotations
 import enum
 from typing import NamedTuple
 
-from ..errors import (
-    AuthorizationError,
-    BrokerResponseError,
-    ClusterAuthorizationFailedError,
-    FencedInstanceIdError,
-    GroupAuthorizationFailedError,
-    GroupMaxSizeReachedError,
-    IllegalArgumentError,
-    InconsistentGroupProtocolError,
-    InvalidGroupIdError,
-    InvalidRegularExpressionError,
-    InvalidSessionTimeoutError,
-    OffsetOutOfRangeError,
-    SaslAuthenticationFailedError,
-    TopicAuthorizationFailedError,
-    UnknownTopicOrPartitionError,
-    UnreleasedInstanceIdError,
-    UnsupportedAssignorError,
-    UnsupportedSaslMechanismError,
-    UnsupportedVersionError,
-)
+from .. import errors
+from ..errors import AuthorizationError, BrokerResponseError, IllegalArgumentError, SaslAuthenticationFailedError
 from ..types import TopicPartition
 
 
@@ -49,8 +30,16 @@ RETRIABLE = "retriable"
 REFRESH = "refresh metadata"  #: The request can succeed later, after a metadata refresh.
 
 
+#: The exceptions that have the name of an error code.
+_NAMED = {
+    name: error
+    for name, error in vars(errors).items()
+    if isinstance(error, type) and issubclass(error, BrokerResponseError)
+}
+
+
 class Code(enum.IntEnum):
-    """Kafka's error codes by name."""
+    """Kafka's error codes by name. A code without another exception has the one of its name, if there is one."""
 
     row: ErrorCode
 
@@ -60,16 +49,17 @@ class Code(enum.IntEnum):
         return member
 
     def __init__(
-        self, code: int, text: str = "", does: str = FINAL, error: type[BrokerResponseError] = BrokerResponseError
+        self, code: int, text: str = "", does: str = FINAL, error: type[BrokerResponseError] | None = None
     ) -> None:
         retriable = does in (RETRIABLE, REFRESH)
+        error = error or _NAMED.get(f"{self.name.title().replace('_', '')}Error", BrokerResponseError)
         self.row = ErrorCode(code, self.name, retriable, does == REFRESH, text, error)
 
     UNKNOWN_SERVER_ERROR = -1, "the broker failed unexpectedly; see its log"
     NONE = 0, "no error"
-    OFFSET_OUT_OF_RANGE = 1, "the offset is outside the partition's log", FINAL, OffsetOutOfRangeError
+    OFFSET_OUT_OF_RANGE = 1, "the offset is outside the partition's log"
     CORRUPT_MESSAGE = 2, "a record batch is broken (checksum, size), or lacks a key in a compacted topic", RETRIABLE
-    UNKNOWN_TOPIC_OR_PARTITION = 3, "this broker has no such topic or partition", REFRESH, UnknownTopicOrPartitionError
+    UNKNOWN_TOPIC_OR_PARTITION = 3, "this broker has no such topic or partition", REFRESH
     INVALID_FETCH_SIZE = 4, "the fetch size is not valid"
     LEADER_NOT_AVAILABLE = 5, "the partition has no leader at the moment; an election is under way", REFRESH
     NOT_LEADER_OR_FOLLOWER = 6, "this broker is not the partition's leader, nor a replica where one suffices", REFRESH
@@ -89,39 +79,27 @@ class Code(enum.IntEnum):
     NOT_ENOUGH_REPLICAS_AFTER_APPEND = 20, "appended, but too few replicas are in sync (min.insync.replicas)", RETRIABLE
     INVALID_REQUIRED_ACKS = 21, "acks must be -1, 0 or 1"
     ILLEGAL_GENERATION = 22, "the group has another generation now; this member has to rejoin"
-    INCONSISTENT_GROUP_PROTOCOL = (
-        23,
-        "this member shares no assignor or protocol type with the group's other members",
-        FINAL,
-        InconsistentGroupProtocolError,
-    )
-    INVALID_GROUP_ID = 24, "the group id is not valid", FINAL, InvalidGroupIdError
+    INCONSISTENT_GROUP_PROTOCOL = 23, "this member shares no assignor or protocol type with the group's other members"
+    INVALID_GROUP_ID = 24, "the group id is not valid"
     UNKNOWN_MEMBER_ID = 25, "the coordinator has no such member (any more); this member has to rejoin"
     INVALID_SESSION_TIMEOUT = (
         26,
         "session_timeout_ms is below the broker's group.min.session.timeout.ms or above group.max.session.timeout.ms",
-        FINAL,
-        InvalidSessionTimeoutError,
     )
     REBALANCE_IN_PROGRESS = 27, "the group is rebalancing; this member has to rejoin"
     INVALID_COMMIT_OFFSET_SIZE = 28, "the commit is too large for one record batch"
-    TOPIC_AUTHORIZATION_FAILED = 29, "not authorized for the topic", FINAL, TopicAuthorizationFailedError
-    GROUP_AUTHORIZATION_FAILED = 30, "not authorized for the group", FINAL, GroupAuthorizationFailedError
-    CLUSTER_AUTHORIZATION_FAILED = 31, "not authorized for the operation", FINAL, ClusterAuthorizationFailedError
+    TOPIC_AUTHORIZATION_FAILED = 29, "not authorized for the topic"
+    GROUP_AUTHORIZATION_FAILED = 30, "not authorized for the group"
+    CLUSTER_AUTHORIZATION_FAILED = 31, "not authorized for the operation"
     INVALID_TIMESTAMP = 32, "a record's timestamp is outside the range that the topic accepts"
-    UNSUPPORTED_SASL_MECHANISM = (
-        33,
-        "the broker does not accept this SASL mechanism here",
-        FINAL,
-        UnsupportedSaslMechanismError,
-    )
+    UNSUPPORTED_SASL_MECHANISM = 33, "the broker does not accept this SASL mechanism here"
     ILLEGAL_SASL_STATE = (
         34,
         "the request is out of order in the SASL exchange, so its connection is closed and the next one logs in",
         FINAL,
         SaslAuthenticationFailedError,
     )
-    UNSUPPORTED_VERSION = 35, "the broker does not support this version of the API", FINAL, UnsupportedVersionError
+    UNSUPPORTED_VERSION = 35, "the broker does not support this version of the API"
     TOPIC_ALREADY_EXISTS = 36, "a topic of this name exists already"
     INVALID_PARTITIONS = 37, "the number of partitions is not valid"
     INVALID_REPLICATION_FACTOR = 38, "the replication factor is below 1 or above the number of brokers"
@@ -144,7 +122,7 @@ class Code(enum.IntEnum):
     OPERATION_NOT_ATTEMPTED = 55, "not attempted, because another part of the same request failed"
     KAFKA_STORAGE_ERROR = 56, "the broker failed to access the partition's log on disk", REFRESH
     LOG_DIR_NOT_FOUND = 57, "the broker has no such log directory"
-    SASL_AUTHENTICATION_FAILED = 58, "the credentials were rejected", FINAL, SaslAuthenticationFailedError
+    SASL_AUTHENTICATION_FAILED = 58, "the credentials were rejected"
     UNKNOWN_PRODUCER_ID = 59, "the broker has no state of this producer id (any more)"
     REASSIGNMENT_IN_PROGRESS = 60, "the partition is being moved"
     DELEGATION_TOKEN_AUTH_DISABLED = 61, "delegation tokens are disabled on the broker"
@@ -167,8 +145,8 @@ class Code(enum.IntEnum):
     OFFSET_NOT_AVAILABLE = 78, "the new leader's high watermark is not up to date yet", RETRIABLE
     MEMBER_ID_REQUIRED = 79, "the member has to join again with the member id it was just given"
     PREFERRED_LEADER_NOT_AVAILABLE = 80, "the preferred leader is not available", REFRESH
-    GROUP_MAX_SIZE_REACHED = 81, "the group is full: group.max.size", FINAL, GroupMaxSizeReachedError
-    FENCED_INSTANCE_ID = 82, "another member with the same group_instance_id has joined", FINAL, FencedInstanceIdError
+    GROUP_MAX_SIZE_REACHED = 81, "the group is full: group.max.size"
+    FENCED_INSTANCE_ID = 82, "another member with the same group_instance_id has joined"
     ELIGIBLE_LEADERS_NOT_AVAILABLE = 83, "no replica that may lead is available", REFRESH
     ELECTION_NOT_NEEDED = 84, "the partition already has the requested leader", REFRESH
     NO_REASSIGNMENT_IN_PROGRESS = 85, "the partition is not being moved"
@@ -186,7 +164,7 @@ class Code(enum.IntEnum):
     PRINCIPAL_DESERIALIZATION_FAILURE = 97, "the controller could not read the principal of a forwarded request"
     SNAPSHOT_NOT_FOUND = 98, "there is no such snapshot"
     POSITION_OUT_OF_RANGE = 99, "the position is outside the snapshot"
-    UNKNOWN_TOPIC_ID = 100, "this broker has no topic with this id", REFRESH, UnknownTopicOrPartitionError
+    UNKNOWN_TOPIC_ID = 100, "this broker has no topic with this id", REFRESH, errors.UnknownTopicOrPartitionError
     DUPLICATE_BROKER_REGISTRATION = 101, "another broker uses this id already"
     BROKER_ID_NOT_REGISTERED = 102, "no broker with this id is registered"
     INCONSISTENT_TOPIC_ID = 103, "the topic of this name has another id now", REFRESH
@@ -197,18 +175,8 @@ class Code(enum.IntEnum):
     NEW_LEADER_ELECTED = 108, "the change was made, but the partition has another leader now"
     OFFSET_MOVED_TO_TIERED_STORAGE = 109, "the offset is in remote storage, which this version of the API cannot read"
     FENCED_MEMBER_EPOCH = 110, "the member's epoch is too old; it has to give up its partitions and rejoin"
-    UNRELEASED_INSTANCE_ID = (
-        111,
-        "another member with the same group_instance_id has not left yet",
-        FINAL,
-        UnreleasedInstanceIdError,
-    )
-    UNSUPPORTED_ASSIGNOR = (
-        112,
-        "the broker does not have this assignor: check group_remote_assignor",
-        FINAL,
-        UnsupportedAssignorError,
-    )
+    UNRELEASED_INSTANCE_ID = 111, "another member with the same group_instance_id has not left yet"
+    UNSUPPORTED_ASSIGNOR = 112, "the broker does not have this assignor: check group_remote_assignor"
     STALE_MEMBER_EPOCH = 113, "the member's epoch is not the current one; retry after the next heartbeat"
     MISMATCHED_ENDPOINT_TYPE = 114, "the request went to the wrong kind of listener (broker or controller)"
     UNSUPPORTED_ENDPOINT_TYPE = 115, "this kind of endpoint is not supported"
@@ -224,12 +192,7 @@ class Code(enum.IntEnum):
     INVALID_VOTER_KEY = 125, "the voter's key is not the receiver's"
     DUPLICATE_VOTER = 126, "the node is a voter already"
     VOTER_NOT_FOUND = 127, "the node is not a voter"
-    INVALID_REGULAR_EXPRESSION = (
-        128,
-        "the broker could not compile the regular expression",
-        FINAL,
-        InvalidRegularExpressionError,
-    )
+    INVALID_REGULAR_EXPRESSION = 128, "the broker could not compile the regular expression"
     REBOOTSTRAP_REQUIRED = 129, "the metadata of the client is outdated: it must start from its bootstrap servers again"
     STREAMS_INVALID_TOPOLOGY = 130, "the streams topology is not valid"
     STREAMS_INVALID_TOPOLOGY_EPOCH = 131, "the streams topology's epoch is not valid"
@@ -280,8 +243,8 @@ def to_error(
         node_id=node_id,
         partition=partition,
     )
-    if isinstance(error, GroupAuthorizationFailedError):
+    if isinstance(error, errors.GroupAuthorizationFailedError):
         error.group_id = group_id
-    if partition is not None and isinstance(error, TopicAuthorizationFailedError):
+    if partition is not None and isinstance(error, errors.TopicAuthorizationFailedError):
         error.topics = (partition.topic,)
     return error
