@@ -10,7 +10,7 @@ from botocore.stub import Stubber
 from thinconsumer.config import ClientOptions
 from thinconsumer.errors import KafkaConfigurationError, KafkaError
 from thinconsumer.sasl import mechanism
-from thinconsumer.sasl.aws_credentials import LoadedCredentials, load_credentials, session_maker
+from thinconsumer.sasl.aws_msk_iam import LoadedCredentials, load_credentials, session_maker
 
 SECRET = "c4n4ry"
 EXPIRY = datetime.datetime(2030, 1, 1, tzinfo=datetime.timezone.utc)

@@ -18,8 +18,13 @@ from thinconsumer.errors import (
     KafkaProtocolError,
     SaslAuthenticationFailedError,
 )
-from thinconsumer.sasl.aws_credentials import LoadedCredentials, load_credentials
-from thinconsumer.sasl.aws_msk_iam import AwsMskIam, presigned_parameters, region_of
+from thinconsumer.sasl.aws_msk_iam import (
+    AwsMskIam,
+    LoadedCredentials,
+    load_credentials,
+    presigned_parameters,
+    region_of,
+)
 
 pytest.importorskip("botocore")
 

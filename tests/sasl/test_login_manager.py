@@ -14,7 +14,7 @@ from thinconsumer.errors import (
     KafkaError,
     SaslAuthenticationFailedError,
 )
-from thinconsumer.sasl.aws_credentials import LoadedCredentials
+from thinconsumer.sasl.aws_msk_iam import LoadedCredentials
 from thinconsumer.sasl.login_manager import LoginManager
 from thinconsumer.timers import NEVER
 from thinconsumer.wire.sasl import SaslAuthenticateResponse, SaslHandshakeResponse
@@ -504,7 +504,7 @@ class AwsSession:
 
 @pytest.fixture
 def aws(bench, monkeypatch):
-    monkeypatch.setattr("thinconsumer.sasl.aws_credentials.session_maker", lambda: AwsSession)
+    monkeypatch.setattr("thinconsumer.sasl.aws_msk_iam.session_maker", lambda: AwsSession)
     monkeypatch.setattr(AwsSession, "loads", 0)
     return bench(sasl_mechanism="AWS_MSK_IAM")
 

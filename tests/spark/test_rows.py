@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from thinconsumer import IllegalArgumentError
-from thinconsumer.spark.rows import byte_strings, parts, rows
+from thinconsumer.spark.writing import byte_strings, parts, rows
 
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 

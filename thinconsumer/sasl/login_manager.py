@@ -33,7 +33,7 @@ from .refresh import Refresh
 from .tokens import Token, claims_of, provider_call, token_of
 
 if TYPE_CHECKING:
-    from .aws_credentials import LoadedCredentials
+    from .aws_msk_iam import LoadedCredentials
     from .oidc import ClientCredentials
     from .token_fetch import TokenFetch
 
@@ -213,7 +213,7 @@ class LoginManager:
     def _set_up(self) -> None:
         options = self._options
         if options.sasl_mechanism == "AWS_MSK_IAM":
-            from .aws_credentials import RELOAD_AFTER, load_credentials, session_maker
+            from .aws_msk_iam import RELOAD_AFTER, load_credentials, session_maker
 
             self._what = "AWS credentials"
             self._call = partial(load_credentials, options, session_maker())
@@ -286,7 +286,7 @@ class LoginManager:
             log.debug("new token: %r, scope %.200r", token, scope)
 
     def _take_aws(self, returned: object, now: float) -> None:
-        from .aws_credentials import LoadedCredentials
+        from .aws_msk_iam import LoadedCredentials
 
         assert isinstance(returned, LoadedCredentials)
         if returned.expires_at is not None and returned.expires_at <= self._wall_time():

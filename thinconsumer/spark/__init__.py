@@ -5,7 +5,7 @@ Rows and options are those of Spark's own Kafka connector. PySpark finds the dat
 
 Only ``source``, ``sink`` and ``listener`` import PySpark. Reading: ``options``, ``offsets`` and ``planner`` are pure
 functions, ``cluster_client`` sends the Spark driver's requests, ``reading`` runs in a task. Writing: ``write_options``
-and ``rows`` are pure functions, ``writing`` runs in a task.
+is pure functions, ``writing`` runs in a task.
 """
 
 from importlib import import_module
