@@ -12,7 +12,7 @@ from thinconsumer.errors import (
     KafkaProtocolError,
     SaslAuthenticationFailedError,
 )
-from thinconsumer.sasl.gssapi import Gssapi, answer_offer, memory_cache, service_name
+from thinconsumer.sasl.gssapi import Gssapi, answer_offer, memory_cache
 
 
 class GSSError(Exception):
@@ -142,11 +142,6 @@ def test_a_target_replaces_service_and_host(fake):
     ready = object()
     Gssapi("kafka", "b", target=ready).start()
     assert fake.made[-1].arguments["name"] is ready
-
-
-def test_the_domain_replaces_the_host():
-    assert service_name("kafka", "10.0.0.1", "broker.example") == "kafka@broker.example"
-    assert service_name("kafka", "broker-1") == "kafka@broker-1"
 
 
 def test_a_broker_that_does_not_prove_its_identity_is_refused(fake, monkeypatch):

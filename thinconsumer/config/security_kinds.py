@@ -23,7 +23,7 @@ KEYTOOL = (
 )
 _JKS = f"this format is Java's own; {KEYTOOL}"
 #: The first bytes of key stores of the types JKS and JCEKS.
-_JAVA_MAGIC = (b"\xfe\xed\xfe\xed", b"\xce\xce\xce\xce")
+JAVA_MAGIC = (b"\xfe\xed\xfe\xed", b"\xce\xce\xce\xce")
 STORE_TYPES_REFUSED = {"JKS": _JKS, "JCEKS": _JKS, "BCFKS": _JKS}
 STORE_TYPES = ("PEM", "PKCS12")
 
@@ -176,7 +176,7 @@ class ExistingFile(Kind):
                 start = file.read(4)
         except OSError as error:
             raise ValueError(f"the file cannot be read: {error.strerror or type(error).__name__}") from None
-        if start in _JAVA_MAGIC:
+        if start in JAVA_MAGIC:
             raise ValueError(f"refused: {_JKS}")
         return path
 

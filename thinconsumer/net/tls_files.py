@@ -14,7 +14,7 @@ from importlib import import_module
 from typing import Any
 
 from ..config.security import SecurityOptions
-from ..config.security_kinds import KEYTOOL
+from ..config.security_kinds import JAVA_MAGIC, KEYTOOL
 from ..errors import KafkaConfigurationError
 from ..imports import import_uninterrupted
 from ..lazy_dataclass import dataclass
@@ -23,8 +23,6 @@ from ..lazy_dataclass import dataclass
 FILE_BYTES_MAX = 16 * 1024 * 1024
 _BEGIN, _END, _DASHES = b"-----BEGIN ", b"-----END ", b"-----"
 _CERTIFICATE_LABELS = (b"CERTIFICATE", b"X509 CERTIFICATE")
-#: The first bytes of key stores of Java's types JKS and JCEKS.
-_JAVA_MAGIC = (b"\xfe\xed\xfe\xed", b"\xce\xce\xce\xce")
 _DER_SEQUENCE = b"\x30"
 
 
@@ -100,7 +98,7 @@ def _is_pkcs12(data: bytes, store_type: str | None, where: str, type_option: str
 
     OpenSSL would report a wrong type as a missing first line or as a wrong password.
     """
-    if data[:4] in _JAVA_MAGIC:
+    if data[:4] in JAVA_MAGIC:
         raise KafkaConfigurationError(f"{where}: this format is Java's own (JKS); {KEYTOOL}")
     if _BEGIN in data:
         found = "PEM"
@@ -137,7 +135,7 @@ def trusted_certificates(options: SecurityOptions) -> str:
 def _certificates(data: bytes, where: str) -> list[bytes]:
     texts = [block.text for block in pem_blocks(data, where) if block.is_certificate]
     if not texts:
-        hint = f": this format is Java's own (JKS); {KEYTOOL}" if data[:4] in _JAVA_MAGIC else ""
+        hint = f": this format is Java's own (JKS); {KEYTOOL}" if data[:4] in JAVA_MAGIC else ""
         raise KafkaConfigurationError(f"{where}: no certificate in PEM form (-----BEGIN CERTIFICATE-----){hint}")
     return texts
 

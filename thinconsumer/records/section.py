@@ -54,9 +54,9 @@ class RecordSection(Sequence[NewRecord]):
         """
         reason = _reason(batch)
         if reason is None:
-            return cls(RecordBatch(batch.data)), None
+            return cls(batch._header), None
         records = _to_write(batch.decode())
-        return (cls._encoded(records, RecordBatch(batch.data).codec) if records else None), reason
+        return (cls._encoded(records, batch._header.codec) if records else None), reason
 
     @classmethod
     def _encoded(cls, records: Sequence[NewRecord], codec: int) -> RecordSection:

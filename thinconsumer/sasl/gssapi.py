@@ -20,11 +20,6 @@ _NO_LAYER = 1
 _ANSWER = b"\x01\0\0\0"
 
 
-def service_name(service: str, host: str, domain: str = "") -> str:
-    """Return the broker's host-based service name; ``domain`` replaces the host (``sasl_kerberos_domain_name``)."""
-    return f"{service}@{domain or host}"
-
-
 def answer_offer(offer: bytes) -> bytes:
     """Return the answer to the server's offer of security layers.
 
@@ -80,7 +75,7 @@ class Gssapi(NotPickled):
             KafkaConfigurationError: the package ``gssapi`` or the system's Kerberos library is missing.
         """
         self._gssapi = import_extra("gssapi", "sasl_mechanism='GSSAPI'", "gssapi", " and the system's Kerberos library")
-        self._target = target if target is not None else service_name(service, host)
+        self._target = target if target is not None else f"{service}@{host}"
         self._principal = principal
         self._keytab = keytab
         self._wall = wall
