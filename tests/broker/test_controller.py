@@ -53,46 +53,29 @@ def test_dead_leader_is_replaced_after_the_session_timeout(new_cluster):
     cluster.advance(0.6)
     assert (row(cluster).leader, row(cluster).leader_epoch, row(cluster).isr) == (2, 1, (2, 3))
     assert 1 not in cluster.nodes[2].image.brokers
-
-
-def test_last_isr_member_stays_and_only_it_is_elected(new_cluster):
-    cluster = new_cluster(2, {"t": 1})
-    cluster.kill(2, noticed_after_s=0)
-    cluster.kill(1, noticed_after_s=0)
-    assert (row(cluster).leader, row(cluster).isr) == (-1, (1,))
-    cluster.start(2)
-    assert row(cluster).leader == -1
+    cluster.produce("t", [b"meanwhile"])
     cluster.start(1)
-    assert row(cluster).leader == 1
+    assert set(row(cluster).isr) == {1, 2, 3}
+    assert cluster.nodes[1].partitions[TP].log.end_offset == 1
+    cluster.kill(2)
+    cluster.start(2)
+    assert row(cluster).leader == 1, "a restart within the session timeout elects new leaders, too"
+    assert set(row(cluster).isr) == {1, 2, 3}
 
 
-def test_unclean_election_when_enabled(new_cluster):
+@pytest.mark.parametrize("unclean", [False, True])
+def test_last_isr_member_stays_and_only_it_is_elected_unless_the_topic_allows_others(new_cluster, unclean):
     cluster = new_cluster(2)
-    cluster.create_topic("t", 1, 2, {"unclean.leader.election.enable": "true"})
+    cluster.create_topic("t", 1, 2, {"unclean.leader.election.enable": str(unclean).lower()})
     cluster.kill(2, noticed_after_s=0)
     cluster.produce("t", [b"only on node 1"])
     cluster.kill(1, noticed_after_s=0)
+    assert (row(cluster).leader, row(cluster).isr) == (-1, (1,))
     cluster.start(2)
-    assert (row(cluster).leader, row(cluster).isr) == (2, (2,))
-    assert cluster.leader(TP).log.end_offset == 0
-
-
-def test_restarted_broker_rejoins_the_isr(new_cluster):
-    cluster = new_cluster(3, {"t": 1})
-    cluster.kill(3, noticed_after_s=0)
-    cluster.produce("t", [b"meanwhile"])
-    assert row(cluster).isr == (1, 2)
-    cluster.start(3)
-    assert set(row(cluster).isr) == {1, 2, 3}
-    assert cluster.nodes[3].partitions[TP].log.end_offset == 1
-
-
-def test_restart_within_the_session_timeout_elects_new_leaders(new_cluster):
-    cluster = new_cluster(3, {"t": 1})
-    cluster.kill(1)
+    assert (row(cluster).leader, row(cluster).isr) == ((2, (2,)) if unclean else (-1, (1,)))
     cluster.start(1)
-    assert row(cluster).leader == 2
-    assert set(row(cluster).isr) == {1, 2, 3}
+    assert row(cluster).leader == (2 if unclean else 1)
+    assert cluster.leader(TP).log.end_offset == (0 if unclean else 1)
 
 
 def test_move_leader_elects_another_replica(new_cluster):

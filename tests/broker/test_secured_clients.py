@@ -221,14 +221,9 @@ def login(files: Path) -> Iterator[Callable[..., Login]]:
 
 @pytest.mark.parametrize("client", CLIENTS)
 @pytest.mark.parametrize("mechanism", MECHANISMS)
-def test_sasl_plaintext(login, client, mechanism):
-    assert client(login("SASL_PLAINTEXT", mechanism=mechanism)) == VALUES
-
-
-@pytest.mark.parametrize("client", CLIENTS)
-@pytest.mark.parametrize("mechanism", MECHANISMS)
-def test_sasl_ssl(login, client, mechanism):
-    assert client(login("SASL_SSL", mechanism=mechanism)) == VALUES
+@pytest.mark.parametrize("protocol", ["SASL_PLAINTEXT", "SASL_SSL"])
+def test_sasl(login, client, mechanism, protocol):
+    assert client(login(protocol, mechanism=mechanism)) == VALUES
 
 
 @pytest.mark.parametrize("client", CLIENTS)
@@ -237,16 +232,12 @@ def test_mutual_tls(login, client):
 
 
 @pytest.mark.parametrize("client", CLIENTS)
-def test_missing_client_certificate(login, client):
+@pytest.mark.parametrize("mechanism", ["", "PLAIN", "SCRAM-SHA-256"])
+def test_failed_logins(login, client, mechanism):
+    """With a wrong password, or without a certificate."""
+    protocol = "SASL_PLAINTEXT" if mechanism else "SSL"
     with pytest.raises(FAILURES):
-        client(login("SSL", patience_s=0.3))
-
-
-@pytest.mark.parametrize("client", CLIENTS)
-@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256"])
-def test_wrong_password(login, client, mechanism):
-    with pytest.raises(FAILURES):
-        client(login("SASL_PLAINTEXT", mechanism=mechanism, password="wrong", patience_s=0.3))
+        client(login(protocol, mechanism=mechanism, password="wrong", patience_s=0.3))
 
 
 @pytest.mark.skipif(confluent is None, reason="confluent-kafka is not installed")

@@ -13,7 +13,9 @@ from thinconsumer.wire.fetch import FetchPartition, FetchRequest, FetchTopic
 from thinconsumer.wire.header import encode_request
 from thinconsumer.wire.metadata import MetadataRequest
 from thinconsumer.wire.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
+from thinconsumer_testing.broker.security import ListenerSecurity
 from thinconsumer_testing.broker.server import EmbeddedBroker
+from thinconsumer_testing.broker.tls_channel import distinguished_name, server_context
 
 trustme = pytest.importorskip("trustme")
 PATIENCE_S = 10.0
@@ -25,8 +27,12 @@ def ca():
 
 
 @pytest.fixture(scope="module")
-def settings(ca):
-    certificate = ca.issue_cert("127.0.0.1", "localhost")
+def certificate(ca):
+    return ca.issue_cert("127.0.0.1", "localhost")
+
+
+@pytest.fixture(scope="module")
+def settings(ca, certificate):
     return {
         "security_protocol": "SSL",
         "ssl_keystore_key": certificate.private_key_pem.bytes().decode(),
@@ -205,15 +211,18 @@ def test_plaintext_request(broker, connect):
     assert "handshake failed" in broker.cluster.invalid_requests[-1]
 
 
-def test_client_that_leaves_during_the_handshake(broker, connect):
-    for reset in (False, True):
-        client = connect(broker, plain=True)
+@pytest.mark.parametrize("after", ["a request", "a part of the handshake", "a part of the handshake, with a reset"])
+def test_client_that_leaves_is_forgotten(broker, connect, after):
+    client = connect(broker, plain=after != "a request")
+    if after == "a request":
+        client.ask(METADATA, 9)
+    else:
         client.send(b"\x16")
         broker.step(0.01)
-        if reset:
-            client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        client.socket.close()
-        until_closed(broker)
+    if "reset" in after:
+        client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    client.socket.close()
+    until_closed(broker)
     assert not broker.cluster.nodes[1].connections
 
 
@@ -225,14 +234,6 @@ def test_close_is_announced(broker, connect):
     connection.close()
     assert client.receive() == b""
     assert not broker._registry.channels
-
-
-def test_client_that_closes(broker, connect):
-    client = connect(broker)
-    client.ask(METADATA, 9)
-    client.socket.close()
-    until_closed(broker)
-    assert not broker.cluster.nodes[1].connections
 
 
 def test_certificate_is_not_the_principal_where_clients_log_in(embedded, connect, ca):
@@ -250,3 +251,86 @@ def test_certificate_is_not_the_principal_where_clients_log_in(embedded, connect
 def test_invalid_settings_leave_no_port_open():
     with pytest.raises(IllegalArgumentError, match="ssl_keystore_location=/nonexistent.pem"):
         EmbeddedBroker(security={"security.protocol": "SSL", "ssl.keystore.location": "/nonexistent.pem"})
+
+
+# -- contexts from PEM files and PEM text
+
+
+@pytest.fixture
+def pem(certificate, tmp_path):
+    """A PEM file with the key and the certificate."""
+    path = tmp_path / "server.pem"
+    certificate.private_key_and_cert_chain_pem.write_to_path(str(path))
+    return path
+
+
+def test_file_and_text(settings, pem):
+    context = server_context(ListenerSecurity("SSL", ssl_keystore_location=str(pem)))
+    assert context.verify_mode == ssl.CERT_NONE
+    assert (context.minimum_version, context.maximum_version) == (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3)
+    more = {"ssl_client_auth": "required", "ssl_enabled_protocols": "TLSv1.3"}
+    context = server_context(ListenerSecurity.of({**settings, **more}))
+    assert context.verify_mode == ssl.CERT_REQUIRED
+    assert context.minimum_version == ssl.TLSVersion.TLSv1_3
+    assert len(context.get_ca_certs()) == 1
+
+
+def test_encrypted_key(pem):
+    serialization = pytest.importorskip("cryptography.hazmat.primitives.serialization")
+    data = pem.read_bytes()
+    key = serialization.load_pem_private_key(data, None)
+    form = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
+    encrypted = key.private_bytes(*form, serialization.BestAvailableEncryption(b"canary"))
+    pem.write_bytes(encrypted + data[data.index(b"-----BEGIN CERT") :])
+    server_context(ListenerSecurity("SSL", ssl_keystore_location=str(pem), ssl_key_password="canary"))
+    for wrong in ("", "canary2"):
+        with pytest.raises(IllegalArgumentError, match="ssl_keystore_location") as caught:
+            server_context(ListenerSecurity("SSL", ssl_keystore_location=str(pem), ssl_key_password=wrong))
+        assert "canary2" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        (
+            {"ssl_keystore_location": "/nonexistent.pem"},
+            "ssl_keystore_location=/nonexistent.pem cannot be read: No such",
+        ),
+        ({"ssl_keystore_location": __file__}, "no usable key"),
+        (
+            {"ssl_keystore_key": "-----BEGIN X", "ssl_keystore_certificate_chain": "-----BEGIN X"},
+            "ssl_keystore_key or its certificate chain has no usable key",
+        ),
+    ],
+)
+def test_invalid_files(settings, words):
+    with pytest.raises(IllegalArgumentError, match=words):
+        server_context(ListenerSecurity("SSL", **settings))
+
+
+def test_invalid_authorities(pem):
+    own = {"ssl_keystore_location": str(pem), "ssl_client_auth": "required"}
+    with pytest.raises(IllegalArgumentError, match="ssl_truststore_location=/nonexistent.pem cannot be read"):
+        server_context(ListenerSecurity("SSL", ssl_truststore_location="/nonexistent.pem", **own))
+    with pytest.raises(IllegalArgumentError, match="ssl_truststore_certificates has no usable"):
+        server_context(ListenerSecurity("SSL", ssl_truststore_certificates="-----BEGIN CERTIFICATE-----", **own))
+
+
+# -- principals
+
+
+@pytest.mark.parametrize(
+    ("subject", "name"),
+    [
+        ((), ""),
+        (((("countryName", "DE"),), (("organizationName", "Ex"),), (("commonName", "alice"),)), "CN=alice,O=Ex,C=DE"),
+        (((("commonName", "a"), ("userId", "b")),), "CN=a+UID=b"),
+        (((("organizationName", 'A, "B" <C>; D+E\\F'),),), 'O=A\\, \\"B\\" \\<C\\>\\; D\\+E\\\\F'),
+        (((("commonName", "#1 "),),), "CN=\\#1\\ "),
+        (((("commonName", " "),),), "CN=\\ "),
+        (((("emailAddress", "a@b"),), (("commonName", "x"),)), "CN=x,1.2.840.113549.1.9.1=#1603614062"),
+        (((("emailAddress", "ä"),), (("title", "Dr"),)), "title=Dr,emailAddress=ä"),
+    ],
+)  # fmt: skip
+def test_names(subject, name):
+    assert distinguished_name(subject) == name
