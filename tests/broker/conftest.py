@@ -12,7 +12,7 @@ import pytest
 
 from thinconsumer.wire import Message
 from thinconsumer.wire.header import decode_response_header, encode_request
-from thinconsumer_testing.broker.cluster import Cluster
+from thinconsumer_testing.broker.cluster import COORDINATOR_TOPICS, Cluster
 from thinconsumer_testing.broker.config import BrokerConfig
 from thinconsumer_testing.broker.image import PartitionImage
 from thinconsumer_testing.broker.log.log import Log
@@ -81,11 +81,20 @@ class Client:
 
 @pytest.fixture
 def new_cluster() -> Any:
-    """``new_cluster(nodes, topics, **config)``; fails at the end if any handler has raised an exception."""
+    """``new_cluster(nodes, topics, **config)``; fails at the end if any handler has raised an exception.
+
+    With ``coordinators`` the topics of the group and the transaction coordinator exist from the beginning.
+    """
     made: list[Cluster] = []
 
     def make(
-        nodes: int = 1, topics: dict[str, int] | None = None, *, racks: Any = None, security: Any = None, **config: Any
+        nodes: int = 1,
+        topics: dict[str, int] | None = None,
+        *,
+        racks: Any = None,
+        security: Any = None,
+        coordinators: bool = False,
+        **config: Any,
     ) -> Cluster:
         cluster = Cluster(
             nodes,
@@ -96,6 +105,8 @@ def new_cluster() -> Any:
             wall_time=1_700_000_000.0,
             security=security,
         )
+        for name in COORDINATOR_TOPICS if coordinators else ():
+            cluster.controller.ensure_internal_topic(name)
         made.append(cluster)
         return cluster
 

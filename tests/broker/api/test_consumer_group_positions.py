@@ -12,20 +12,12 @@ from thinconsumer.wire.consumer_group_positions import (
 from thinconsumer.wire.error_codes import Code
 from thinconsumer.wire.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from thinconsumer.wire.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
-
-OFFSETS = "__consumer_offsets"
+from thinconsumer_testing.broker.acl.authorizer import STANDARD_AUTHORIZER
 
 
 @pytest.fixture
 def cluster(new_cluster):
-    cluster = new_cluster(1, {"t": 4})
-    cluster.controller.ensure_internal_topic(OFFSETS)
-    return cluster
-
-
-@pytest.fixture
-def client(cluster, client_of):
-    return client_of(cluster, 1)
+    return new_cluster(1, {"t": 4}, coordinators=True)
 
 
 def joining(member_id="", instance_id=None, **more):
@@ -144,8 +136,7 @@ def test_a_restarted_static_member_does_not_inherit_positions(cluster, client):
 
 
 def test_a_new_coordinator_begins_without_positions(new_cluster, client_of):
-    cluster = new_cluster(2, {"t": 4})
-    cluster.controller.ensure_internal_topic(OFFSETS)
+    cluster = new_cluster(2, {"t": 4}, coordinators=True)
     first = cluster.move_coordinator("g", 1)
     client = client_of(cluster, first)
     member = join(client)
@@ -159,8 +150,7 @@ def test_a_new_coordinator_begins_without_positions(new_cluster, client_of):
 
 
 def test_the_group_and_its_topics_must_be_readable(new_cluster, client_of):
-    cluster = new_cluster(1, {"t": 1}, authorizer_class_name="org.apache.kafka.metadata.authorizer.StandardAuthorizer")
-    cluster.controller.ensure_internal_topic(OFFSETS)
+    cluster = new_cluster(1, {"t": 1}, coordinators=True, authorizer_class_name=STANDARD_AUTHORIZER)
     client = client_of(cluster, 1)
     request = exchange(cluster, ("m", 1), wanted=[0])
     assert client.ask(request).error_code == Code.GROUP_AUTHORIZATION_FAILED

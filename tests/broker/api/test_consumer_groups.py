@@ -16,14 +16,7 @@ NOT_ASKED = -(2**31)
 
 @pytest.fixture
 def cluster(new_cluster: Any) -> Any:
-    made = new_cluster(1, {"orders": 2})
-    made.controller.ensure_internal_topic("__consumer_offsets")
-    return made
-
-
-@pytest.fixture
-def client(cluster: Any, client_of: Any) -> Any:
-    return client_of(cluster, 1)
+    return new_cluster(1, {"orders": 2}, coordinators=True)
 
 
 def joining(**fields: Any) -> ConsumerGroupHeartbeatRequest:
@@ -74,9 +67,7 @@ def test_groups_are_described_in_every_version(version: int, client: Any) -> Non
 
 @pytest.fixture
 def guarded(new_cluster: Any) -> Any:
-    made = new_cluster(1, {"orders": 2, "secret": 1}, authorizer_class_name=STANDARD_AUTHORIZER)
-    made.controller.ensure_internal_topic("__consumer_offsets")
-    return made
+    return new_cluster(1, {"orders": 2, "secret": 1}, coordinators=True, authorizer_class_name=STANDARD_AUTHORIZER)
 
 
 def test_members_may_read_the_group_and_describe_their_topics(guarded: Any, client_of: Any) -> None:

@@ -17,11 +17,6 @@ def cluster(new_cluster):
     return new_cluster(1, {"t": 3, "u": 1})
 
 
-@pytest.fixture
-def client(cluster, client_of):
-    return client_of(cluster, 1)
-
-
 def fetch(cluster, *wanted, version=IDS, **more):
     """``wanted``: (topic, partition, offset, {more fields}), or a topic name for its partition 0 from offset 0."""
     request = {"max_wait_ms": 0, "min_bytes": 1, "session_epoch": -1, **more}

@@ -45,14 +45,7 @@ def leaving(version: int, *members: str, group: str = "billing") -> LeaveGroupRe
 
 @pytest.fixture
 def cluster(new_cluster: Any) -> Any:
-    made = new_cluster(1, {"orders": 1})
-    made.controller.ensure_internal_topic("__consumer_offsets")
-    return made
-
-
-@pytest.fixture
-def client(cluster: Any, client_of: Any) -> Any:
-    return client_of(cluster, 1)
+    return new_cluster(1, {"orders": 1}, coordinators=True)
 
 
 @pytest.fixture
@@ -149,8 +142,7 @@ def test_sync_from_version_5_requires_protocol_type_and_name(kind: str | None, n
 
 
 def test_loading_coordinator_answers_heartbeats_without_an_error(new_cluster: Any, client_of: Any) -> None:
-    cluster = new_cluster(coordinator_load_s=5.0)
-    cluster.controller.ensure_internal_topic("__consumer_offsets")
+    cluster = new_cluster(coordinators=True, coordinator_load_s=5.0)
     client = client_of(cluster, 1)
     assert client.ask(HEARTBEAT).error_code == 0
     cluster.advance(5.0)

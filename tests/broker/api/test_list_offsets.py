@@ -39,11 +39,6 @@ def cluster(new_cluster):
     return made
 
 
-@pytest.fixture
-def client(cluster, client_of):
-    return client_of(cluster, 1)
-
-
 @pytest.mark.parametrize("version", VERSIONS)
 def test_earliest_and_latest_in_every_version(client, version):
     epoch = 0 if version >= 4 else -1

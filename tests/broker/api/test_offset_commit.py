@@ -22,10 +22,8 @@ def topic(name: str, topic_id: bytes, *partitions: int) -> OffsetCommitRequestTo
 
 
 @pytest.fixture
-def client(new_cluster: Any, client_of: Any) -> Any:
-    cluster = new_cluster(1, {"orders": 2})
-    cluster.controller.ensure_internal_topic("__consumer_offsets")
-    return client_of(cluster, 1)
+def cluster(new_cluster: Any) -> Any:
+    return new_cluster(1, {"orders": 2}, coordinators=True)
 
 
 def orders_id(client: Any) -> bytes:

@@ -17,9 +17,7 @@ SINGLE, MANY = range(1, 8), range(8, 11)
 
 @pytest.fixture
 def client(new_cluster: Any, client_of: Any) -> Any:
-    cluster = new_cluster(1, {"orders": 2, "clicks": 1})
-    cluster.controller.ensure_internal_topic("__consumer_offsets")
-    client = client_of(cluster, 1)
+    client = client_of(new_cluster(1, {"orders": 2, "clicks": 1}, coordinators=True), 1)
     partition = OffsetCommitRequestPartition(
         partition_index=1, committed_offset=6, committed_leader_epoch=2, committed_metadata="note"
     )

@@ -25,11 +25,6 @@ def cluster(new_cluster):
     return cluster
 
 
-@pytest.fixture
-def client(cluster, client_of):
-    return client_of(cluster, 1)
-
-
 def asking(*topics):
     rows = [PartitionLeaderEpochsTopic(topic_id=topic_id, partitions=list(numbers)) for topic_id, numbers in topics]
     return PartitionLeaderEpochsForPartitionsRequest(topics=rows)

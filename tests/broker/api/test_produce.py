@@ -22,11 +22,6 @@ def cluster(new_cluster):
     return new_cluster(1, {"t": 3})
 
 
-@pytest.fixture
-def client(cluster, client_of):
-    return client_of(cluster, 1)
-
-
 def produce(cluster, *wanted, version=IDS, acks=-1, timeout_ms=1000, transactional_id=None):
     """``wanted``: (topic, partition, bytes)."""
     topics = {}

@@ -27,11 +27,8 @@ def versions_of(request):
 
 
 @pytest.fixture
-def client(new_cluster, client_of):
-    cluster = new_cluster(1, {"a": 2, "b": 1})
-    for name in ("__transaction_state", "__consumer_offsets"):
-        cluster.controller.ensure_internal_topic(name)
-    return client_of(cluster, 1)
+def cluster(new_cluster):
+    return new_cluster(1, {"a": 2, "b": 1}, coordinators=True)
 
 
 def init(client, version=5, transactional_id="t", **identity):

@@ -31,10 +31,7 @@ class Coordinator:
 
 @pytest.fixture
 def cluster(new_cluster):
-    made = new_cluster(1, {"orders": 2}, offsets_topic_num_partitions=1)
-    made.controller.ensure_internal_topic(OF_GROUP.topic)
-    made.controller.ensure_internal_topic("__transaction_state")
-    return made
+    return new_cluster(1, {"orders": 2}, coordinators=True, offsets_topic_num_partitions=1)
 
 
 @pytest.fixture
