@@ -4,6 +4,8 @@ import pytest
 
 from thinconsumer.records.builder import NewRecord
 from thinconsumer.types import TopicPartition
+from thinconsumer.wire.heartbeat import HeartbeatRequest
+from thinconsumer_testing.broker.call import ApiCall
 from thinconsumer_testing.broker.cluster import RETENTION_CHECK_S
 from thinconsumer_testing.broker.controller import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 
@@ -152,6 +154,8 @@ def test_reprs(new_cluster, client_of):
     cluster = new_cluster(2, {"t": 1})
     node, client = cluster.nodes[1], client_of(cluster, 1)
     assert repr(node.partitions[TP]) == "<PartitionReplica t-0 node 1 leads in 0>"
+    call = ApiCall(node, HeartbeatRequest(), 4, print)
+    assert repr(call) == f"<ApiCall HeartbeatRequest v4 at {node!r}>"
     assert repr(client.connection) == "<ServerConnection 1 to <BrokerNode 1 kafka1:9092 up>>"
     assert repr(node.partitions[TP].log) == "<Log t-0 offsets 0 to 0, 0 batches, 0 bytes, epoch 0>"
     cluster.pause(1)

@@ -83,12 +83,6 @@ class ClusterImage:
     version: int = field(default=0, compare=False)  #: The number of changes of topics.
     created_version: int = field(default=0, compare=False)  #: The version in which a topic was last created.
 
-    def topic(self, name: str | None, topic_id: bytes = bytes(16)) -> TopicImage | None:
-        """Return a topic by its id, or by its name if the id is zero."""
-        if any(topic_id):
-            name = self.names_by_id.get(topic_id)
-        return self.topics.get(name) if name is not None else None
-
     def partition(self, topic: str, partition: int) -> PartitionImage | None:
         """Return the metadata of one partition, or None if this image has no such partition."""
         found = self.topics.get(topic)

@@ -165,6 +165,28 @@ def test_start_at_removes_everything(log, write):
     assert write(b"b").base_offset == 50
 
 
+def test_last_stable_offset_is_before_the_oldest_ongoing_transaction(log, write):
+    write(b"a")
+    write.transactional(1, b"b")
+    write.transactional(2, b"c")
+    write.end(2)
+    assert log.last_stable_offset(4) == 1
+    assert log.last_stable_offset(0) == 0
+    write.end(1)
+    assert log.last_stable_offset(4) == 1  # the marker at 4 is not committed
+    assert log.last_stable_offset(5) == 5
+
+
+def test_aborted_transactions_are_ordered_by_marker(log, write):
+    for producer in (1, 2):
+        write.transactional(producer, b"v")
+    for producer in (2, 1):
+        write.end(producer, commit=False)
+    assert log.aborted(0, 4) == [(2, 1), (1, 0)]
+    assert log.aborted(3, 4) == log.aborted(0, 1) == [(1, 0)]
+    assert log.aborted(4, 99) == []
+
+
 def test_full_disk_returns_storage_error(new_log, tools):
     class Full(tools.MemoryStore):
         def append(self, data):

@@ -48,7 +48,7 @@ def _handle(call: ApiCall) -> Message | None:
     refused: list[OffsetCommitResponseTopic] = []
     existing: list[OffsetCommitRequestTopic] = []
     for topic in request.topics:
-        found = image.topic(None, topic.topic_id) if by_id else image.topics.get(topic.name)
+        found = image.topics.get(image.names_by_id.get(topic.topic_id, "") if by_id else topic.name)
         if (topic.name if found is None else found.name) in denied:
             refused += _answers([topic], repeat(Code.TOPIC_AUTHORIZATION_FAILED))
             continue
