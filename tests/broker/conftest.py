@@ -18,6 +18,7 @@ from thinconsumer_testing.broker.image import PartitionImage
 from thinconsumer_testing.broker.log.log import Log
 from thinconsumer_testing.broker.partition import PartitionReplica
 from thinconsumer_testing.broker.schedule import Schedule
+from thinconsumer_testing.broker.server import EmbeddedBroker
 
 
 class Client:
@@ -113,6 +114,21 @@ def new_cluster() -> Any:
     yield make
     for cluster in made:
         assert cluster.bugs == []
+
+
+@pytest.fixture
+def embedded() -> Iterator[Callable[..., EmbeddedBroker]]:
+    """``embedded(...)``: an EmbeddedBroker; fails at the end if any handler has raised an exception."""
+    made: list[EmbeddedBroker] = []
+
+    def make(*args: Any, **kwargs: Any) -> EmbeddedBroker:
+        made.append(EmbeddedBroker(*args, **kwargs))
+        return made[-1]
+
+    yield make
+    for broker in made:
+        broker.close()
+        assert broker.cluster.bugs == []
 
 
 @pytest.fixture

@@ -92,21 +92,26 @@ class Member:
         self._consumer.commit()
 
 
+def options_of(bootstrap: str, group: str, instance: str | None, assignor: Any) -> dict[str, Any]:
+    """Return the options that a member of kafka-python or aiokafka gets."""
+    return {
+        "bootstrap_servers": bootstrap,
+        "group_id": group,
+        "group_instance_id": instance,
+        "auto_offset_reset": "earliest",
+        "enable_auto_commit": False,
+        "partition_assignment_strategy": [assignor],
+        "heartbeat_interval_ms": 100,
+        "session_timeout_ms": 6000,
+        "fetch_max_wait_ms": 20,
+    }
+
+
 class KafkaPython(Member):
     """kafka-python, with heartbeats in a thread."""
 
     def open(self, bootstrap: str, group: str, instance: str | None) -> None:
-        self._consumer = kafka.KafkaConsumer(
-            bootstrap_servers=bootstrap,
-            group_id=group,
-            group_instance_id=instance,
-            auto_offset_reset="earliest",
-            enable_auto_commit=False,
-            partition_assignment_strategy=[KafkaPythonRange],
-            heartbeat_interval_ms=100,
-            session_timeout_ms=6000,
-            fetch_max_wait_ms=20,
-        )
+        self._consumer = kafka.KafkaConsumer(**options_of(bootstrap, group, instance, KafkaPythonRange))
         # Without topic metadata its first assignment would be empty.
         assert self._consumer.partitions_for_topic(self.topic)
         self._consumer.subscribe([self.topic])
@@ -126,19 +131,8 @@ class Aiokafka(Member):
         self._loop = asyncio.new_event_loop()
 
         async def start() -> None:
-            self._consumer = aiokafka.AIOKafkaConsumer(
-                self.topic,
-                bootstrap_servers=bootstrap,
-                group_id=group,
-                group_instance_id=instance,
-                auto_offset_reset="earliest",
-                enable_auto_commit=False,
-                partition_assignment_strategy=[AiokafkaRange],
-                heartbeat_interval_ms=100,
-                session_timeout_ms=6000,
-                fetch_max_wait_ms=20,
-                retry_backoff_ms=20,
-            )
+            options = options_of(bootstrap, group, instance, AiokafkaRange)
+            self._consumer = aiokafka.AIOKafkaConsumer(self.topic, **options, retry_backoff_ms=20)
             self._starting = asyncio.ensure_future(self._consumer.start())
 
         self._loop.run_until_complete(start())

@@ -23,22 +23,6 @@ PATIENCE_S = 10.0
 
 
 @pytest.fixture
-def embedded():
-    """``embedded(...)``: an EmbeddedBroker; fails at the end if any handler has raised an exception."""
-    made = []
-
-    def make(*args, **kwargs):
-        broker = EmbeddedBroker(*args, **kwargs)
-        made.append(broker)
-        return broker
-
-    yield make
-    for broker in made:
-        broker.close()
-        assert broker.cluster.bugs == []
-
-
-@pytest.fixture
 def broker(embedded):
     return embedded(topics={"t": 2})
 

@@ -42,23 +42,14 @@ def settings(ca, certificate):
 
 
 @pytest.fixture
-def embedded(settings):
-    made = []
-
-    def make(**more):
-        broker = EmbeddedBroker(topics={"t": 1}, security={**settings, **more})
-        made.append(broker)
-        return broker
-
-    yield make
-    for broker in made:
-        broker.close()
-        assert broker.cluster.bugs == []
+def secured(embedded, settings):
+    """``secured(**more)``: a broker with these settings in addition."""
+    return lambda **more: embedded(topics={"t": 1}, security={**settings, **more})
 
 
 @pytest.fixture
-def broker(embedded):
-    return embedded()
+def broker(secured):
+    return secured()
 
 
 class TlsClient:
@@ -162,8 +153,8 @@ def test_many_requests_in_one_write(broker, connect):
         left -= len(client.receive(left))
 
 
-def test_client_certificate_is_the_principal(embedded, connect, ca):
-    broker = embedded(ssl_client_auth="required")
+def test_client_certificate_is_the_principal(secured, connect, ca):
+    broker = secured(ssl_client_auth="required")
     client = connect(broker, ca.issue_cert("alice@example.org", common_name="alice", organization_name="Example"))
     client.ask(METADATA, 9)
     (connection,) = broker.cluster.nodes[1].connections
@@ -171,8 +162,8 @@ def test_client_certificate_is_the_principal(embedded, connect, ca):
 
 
 @pytest.mark.parametrize(("client_auth", "is_rejected"), [("requested", False), ("required", True)])
-def test_missing_client_certificate(embedded, connect, client_auth, is_rejected):
-    broker = embedded(ssl_client_auth=client_auth)
+def test_missing_client_certificate(secured, connect, client_auth, is_rejected):
+    broker = secured(ssl_client_auth=client_auth)
     client = connect(broker)
     if not is_rejected:
         assert client.ask(METADATA, 9)
@@ -182,8 +173,8 @@ def test_missing_client_certificate(embedded, connect, client_auth, is_rejected)
     assert "PEER_DID_NOT_RETURN_A_CERTIFICATE" in broker.cluster.invalid_requests[-1]
 
 
-def test_untrusted_client_certificate(embedded, connect):
-    broker = embedded(ssl_client_auth="requested")
+def test_untrusted_client_certificate(secured, connect):
+    broker = secured(ssl_client_auth="requested")
     client = connect(broker, trustme.CA().issue_cert("mallory@example.org"))
     with pytest.raises(ssl.SSLError, match="UNKNOWN_CA"):
         client.receive()
@@ -192,9 +183,9 @@ def test_untrusted_client_certificate(embedded, connect):
     until_closed(broker)
 
 
-def test_client_that_never_closes_after_a_failed_handshake(embedded, connect, monkeypatch):
+def test_client_that_never_closes_after_a_failed_handshake(secured, connect, monkeypatch):
     monkeypatch.setattr("thinconsumer_testing.broker.tls_channel.LINGER_S", 0.01)
-    broker = embedded()
+    broker = secured()
     client = connect(broker, plain=True)
     client.send(b"GET / HTTP/1.1\r\n\r\n")
     while not broker.cluster.invalid_requests:
@@ -236,8 +227,8 @@ def test_close_is_announced(broker, connect):
     assert not broker._registry.channels
 
 
-def test_certificate_is_not_the_principal_where_clients_log_in(embedded, connect, ca):
-    broker = embedded(
+def test_certificate_is_not_the_principal_where_clients_log_in(secured, connect, ca):
+    broker = secured(
         security_protocol="SASL_SSL", ssl_client_auth="required", sasl_enabled_mechanisms="PLAIN", user_bob="b"
     )
     client = connect(broker, ca.issue_cert("alice@example.org", common_name="alice"))

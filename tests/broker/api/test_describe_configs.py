@@ -23,7 +23,7 @@ def values(result):
 
 @pytest.fixture
 def client(new_cluster, client_of):
-    cluster = new_cluster(2, message_max_bytes=5000)
+    cluster = new_cluster(2, racks=["a", None], message_max_bytes=5000)
     cluster.create_topic("t", 1, configs={"retention.ms": "5"})
     return client_of(cluster, 1)
 
@@ -49,21 +49,14 @@ def test_selected_configs_without_synonyms(client):
 def test_broker_configs(client):
     (result,) = client.ask(describe((BROKER, "1", None), include_synonyms=True)).results
     told = values(result)
-    assert (told["node.id"], told["message.max.bytes"], told["auto.create.topics.enable"]) == ("1", "5000", "true")
+    names = ("node.id", "broker.rack", "message.max.bytes", "auto.create.topics.enable")
+    assert [told[name] for name in names] == ["1", "a", "5000", "true"]
     assert not [name for name in told if name.endswith(".s")], "settings that Kafka does not have are not shown"
     size = next(config for config in result.configs if config.name == "message.max.bytes")
     assert [(s.value, s.source) for s in size.synonyms] == [("5000", 4), ("1048588", 5)]
     assert not size.read_only
-
-
-def test_broker_rack_is_described(new_cluster, client_of):
-    client = client_of(new_cluster(racks=["a"]), 1)
-    assert values(client.ask(describe((BROKER, "1", ["broker.rack"]))).results[0]) == {"broker.rack": "a"}
-
-
-def test_cluster_wide_defaults_are_described(client):
-    (result,) = client.ask(describe((BROKER, "", None))).results
-    assert values(result) == {"min.insync.replicas": "1"}
+    (defaults,) = client.ask(describe((BROKER, "", None))).results
+    assert values(defaults) == {"min.insync.replicas": "1"}, "the cluster-wide defaults"
 
 
 @pytest.mark.parametrize(

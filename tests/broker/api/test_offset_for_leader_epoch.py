@@ -63,11 +63,8 @@ def test_end_offset_of_each_epoch(client, epoch, answer):
         (ends(0, partition=1), Code.UNKNOWN_TOPIC_OR_PARTITION),
     ],
 )
-def test_invalid_requests_are_rejected(client, request_, code):
+def test_invalid_requests_are_rejected(cluster, client, client_of, request_, code):
     assert told(client.ask(request_)) == (code, -1, -1)
-
-
-def test_followers_return_not_leader(cluster, client_of):
     follower = 3 - cluster.leader(TP).node.node_id
     assert told(client_of(cluster, follower).ask(ends(0))) == (Code.NOT_LEADER_OR_FOLLOWER, -1, -1)
 
