@@ -10,6 +10,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import defaultdict, deque
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from thinconsumer.wire.error_codes import Code
@@ -29,16 +30,14 @@ class CompletedTransaction(NamedTuple):
     last_stable_offset: int  #: The last stable offset after this transaction was completed.
 
 
+@dataclass(slots=True, eq=False)
 class LogTransactions:
     """Ongoing transactions by producer id; completed ones in the order of their markers' offsets."""
 
-    __slots__ = ("aborted", "completed", "ongoing")
-
-    def __init__(self) -> None:
-        #: The first offset of each ongoing transaction by producer id, in ascending order of offsets.
-        self.ongoing: dict[int, int] = {}
-        self.completed: list[CompletedTransaction] = []
-        self.aborted: list[CompletedTransaction] = []
+    #: The first offset of each ongoing transaction by producer id, in ascending order of offsets.
+    ongoing: dict[int, int] = field(default_factory=dict)
+    completed: list[CompletedTransaction] = field(default_factory=list)
+    aborted: list[CompletedTransaction] = field(default_factory=list)
 
     def begin(self, producer_id: int, first_offset: int) -> None:
         """Add an ongoing transaction of a producer; its first batch begins at ``first_offset``."""
@@ -95,16 +94,14 @@ class BatchMetadata(NamedTuple):
     timestamp: int
 
 
+@dataclass(slots=True, eq=False)
 class ProducerStateEntry:
     """The state of one producer id."""
 
-    __slots__ = ("batches", "coordinator_epoch", "epoch", "timestamp")
-
-    def __init__(self) -> None:
-        self.epoch = -1
-        self.coordinator_epoch = -1  #: Coordinator epoch of the last transaction marker.
-        self.timestamp = -1  #: Timestamp of the producer's last batch in milliseconds.
-        self.batches: deque[BatchMetadata] = deque(maxlen=BATCHES_KEPT)
+    epoch: int = -1
+    coordinator_epoch: int = -1  #: Coordinator epoch of the last transaction marker.
+    timestamp: int = -1  #: Timestamp of the producer's last batch in milliseconds.
+    batches: deque[BatchMetadata] = field(default_factory=lambda: deque(maxlen=BATCHES_KEPT))
 
     @property
     def last_sequence(self) -> int:
@@ -128,15 +125,13 @@ class VerificationStateEntry(NamedTuple):
     started_ms: int  #: Start of the verification in milliseconds.
 
 
+@dataclass(slots=True, eq=False)
 class ProducerStateManager:
     """The state of all producers of a log that have not expired, and of their transactions."""
 
-    __slots__ = ("by_id", "transactions", "verifications")
-
-    def __init__(self) -> None:
-        self.by_id: defaultdict[int, ProducerStateEntry] = defaultdict(ProducerStateEntry)
-        self.verifications: dict[int, VerificationStateEntry] = {}
-        self.transactions = LogTransactions()
+    by_id: defaultdict[int, ProducerStateEntry] = field(default_factory=lambda: defaultdict(ProducerStateEntry))
+    verifications: dict[int, VerificationStateEntry] = field(default_factory=dict)
+    transactions: LogTransactions = field(default_factory=LogTransactions)
 
     def duplicate_of(self, batch: StoredBatch) -> BatchMetadata | None:
         """If the batch is a retry of one of its producer's last five batches, return that one, else None."""
