@@ -145,20 +145,3 @@ def test_a_driver_reports_responses_after_the_step_in_which_the_client_read_them
     assert heard[4:] == [("connection_closed", 1)] and driver.streams == []
     step(driver, sim, FakeEndpoint(Hangup(FakeStream())))
     assert len(heard) == 5
-
-
-def test_a_driver_numbers_connections_and_reports_their_addresses_and_ends(sim, driver, heard):
-    sim.run_for(1)
-    driver._report = lambda *event: heard.append(event)
-    streams = [FakeStream(), FakeStream()]
-    step(driver, sim, FakeEndpoint(*(Dial(stream, "kafka1", ADDRESS) for stream in streams)))
-    sim.kill(1)
-    for _ in range(4):
-        step(driver, sim, FakeEndpoint())
-    assert heard == [
-        ("connection_opened", 1, "kafka1", 9092),
-        ("connection_opened", 2, "kafka1", 9092),
-        ("connection_closed", 1),
-        ("connection_closed", 2),
-    ]
-    assert driver.streams == []

@@ -45,18 +45,6 @@ def test_step_past_its_deadline_sends_without_waiting(town):
     assert town.nodes[1].text == b"quick"
 
 
-def test_on_mail_is_called_once_for_each_arrival(town):
-    ann = town.client()
-    _, connection = town.connect(ann)
-    moments = []
-    ann.driver.on_mail = lambda: moments.append(town.world.now())
-    began = town.world.now()
-    connection.send(b"a")
-    town.world.call_later(1, lambda: connection.send(b"b"))
-    town.pass_time(5)
-    assert moments == [pytest.approx(began + 0.0005), pytest.approx(began + 1.0005)]
-
-
 def test_wakeup_during_a_wait_ends_that_step_only(town):
     ann = town.client()
     began = town.world.now()

@@ -4,20 +4,7 @@ import random
 
 import pytest
 from lab import GroupSwarm
-from lab.group_faults import (
-    GROUP_FAULTS,
-    PARTITIONS_MAX,
-    absent,
-    appear,
-    change_mind,
-    coordinator,
-    depart,
-    grow,
-    kill_coordinator,
-    move_coordinator,
-    pause_coordinator,
-    vanish,
-)
+from lab.group_faults import GROUP_FAULTS, PARTITIONS_MAX, appear, grow, kill_coordinator, vanish
 from lab.knobs import Knobs
 
 
@@ -44,36 +31,6 @@ def swarm():
 @pytest.fixture
 def lot():
     return random.Random(5)
-
-
-def test_the_coordinator_can_be_killed_paused_and_moved(swarm, lot):
-    chaos, nodes = swarm.chaos, swarm.sim.cluster.nodes
-    first = coordinator(chaos, lot)
-    assert kill_coordinator(chaos, lot) and not nodes[first].is_alive
-    swarm.sim.run_for(12)
-    assert nodes[first].is_alive
-    second = coordinator(chaos, lot)
-    assert pause_coordinator(chaos, lot) and nodes[second].is_paused
-    assert not pause_coordinator(chaos, lot) or coordinator(chaos, lot) != second
-    swarm.sim.run_for(15)
-    assert not nodes[second].is_paused
-    third = coordinator(chaos, lot)
-    assert move_coordinator(chaos, lot)
-    swarm.sim.run_for(1)
-    assert coordinator(chaos, lot) != third
-
-
-def test_members_are_absent_depart_and_return(swarm, lot):
-    now = swarm.sim.now()
-    assert absent(swarm.chaos, lot)
-    assert max(member.stalled_until for member in swarm.actors) > now + 1
-    assert depart(swarm.chaos, lot)
-    swarm.sim.run_until(lambda: any(not member.is_running for member in swarm.actors), 60)
-    swarm.sim.run_until(lambda: all(member.is_running for member in swarm.actors), 60)
-    assert sum(member.lives for member in swarm.actors) == len(swarm.actors) + 1
-    for member in swarm.actors:
-        member.crash()
-    assert not (absent(swarm.chaos, lot) or depart(swarm.chaos, lot) or change_mind(swarm.chaos, lot))
 
 
 def test_topics_grow_appear_and_vanish_and_owners_follow(swarm, lot):

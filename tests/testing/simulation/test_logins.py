@@ -8,7 +8,7 @@ import pytest
 from lab import ReaderSwarm, swarm
 from lab.checkers.logins import LoginChecker
 from lab.knobs import OAUTHBEARER, LoginKnobs
-from lab.logins import PASSWORD, LostCloses, ProviderFailure, SimLogins, fail_providers, reject_logins
+from lab.logins import PASSWORD, LostCloses, SimLogins, reject_logins
 
 from thinconsumer_testing.simulation import Simulation
 
@@ -61,19 +61,6 @@ def test_a_changed_password_rejects_logins_until_the_fault_ends(stage, mechanism
     made.logins.calm()
     assert made.read(consumer, 5) == 6
     assert made.checker.counts["rejected_logins"] > 0
-
-
-def test_during_an_outage_no_broker_is_dialled_without_a_token(stage):
-    made = stage(OAUTHBEARER)
-    assert not fail_providers(made.chaos, Random(1))  # there is no provider yet
-    made.logins.fail_providers(True)
-    consumer = made.consumer()
-    assert made.read(consumer, 2) == 0 and not made.sim.network.connections
-    with pytest.raises(ProviderFailure):
-        made.logins.providers["ann"]()
-    made.logins.calm()
-    assert made.read(consumer, 3) == 5
-    assert fail_providers(made.chaos, Random(1)) and made.logins.has_outage
 
 
 def test_a_swarm_of_clients_that_log_in_rests_before_its_end(calm_knobs, monkeypatch):

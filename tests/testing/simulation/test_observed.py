@@ -115,11 +115,6 @@ def test_records_are_reported_with_their_limit_and_the_buffered_bytes(watch, arg
     assert str(watch.trace.lines[-1]).endswith("t-0: 2 from offset 3")
 
 
-def test_empty_poll_is_reported_without_records(watch):
-    assert watch.does("poll", 0, answer={}) == ({}, [("called poll", 0, None), ("polled", watch.reader, 77)])
-    assert len(watch.trace) == 0
-
-
 @pytest.mark.parametrize(("name", "args"), [("poll", (0,)), ("position", (TP,)), ("end_offsets", ([TP],))])
 def test_error_is_reported_and_raised(watch, name, args):
     error = KafkaTimeoutError("too late")

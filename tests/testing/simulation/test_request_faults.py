@@ -4,14 +4,10 @@ from types import SimpleNamespace
 
 import pytest
 from lab.knobs import Knobs
-from lab.request_faults import ERRORS, GROUP_ERRORS, GroupErrors, RequestFaults
+from lab.request_faults import GROUP_ERRORS, GroupErrors, RequestFaults
 
 from thinconsumer.wire.api_versions import ApiVersionsRequest
-from thinconsumer.wire.error_codes import Code
 from thinconsumer.wire.fetch import FetchRequest
-from thinconsumer.wire.list_offsets import ListOffsetsRequest
-from thinconsumer.wire.metadata import MetadataRequest
-from thinconsumer.wire.offset_fetch import OffsetFetchRequest
 from thinconsumer_testing.broker.faults import Delay, Disconnect, Reply, Silence
 from thinconsumer_testing.broker.wire.requests import REQUESTS
 from thinconsumer_testing.simulation import Simulation, World
@@ -37,14 +33,6 @@ def test_each_rate_causes_its_own_fault_only(name, kind):
     always = rule(**{name: 1.0})
     assert always.is_needed
     assert {type(always(call())) for _ in range(50)} == {kind} and always.count == 50
-
-
-@pytest.mark.parametrize("request_class", [FetchRequest, ListOffsetsRequest, MetadataRequest])
-def test_every_error_of_an_api_is_returned_and_no_other(request_class):
-    refusing = rule(error_rate=1.0)
-    codes = {refusing(call(request_class)).with_ for _ in range(200)}
-    assert codes == {int(code) for code in ERRORS[request_class.API_KEY]}
-    assert int(Code.NONE) not in codes
 
 
 def test_api_versions_is_never_delayed_but_may_stay_unanswered():
@@ -79,10 +67,3 @@ def test_each_group_api_gets_all_of_its_errors(api_key):
     assert all(isinstance(action, Reply) for action in actions) and rule.count == 100
     assert {action.with_ for action in actions} == set(map(int, GROUP_ERRORS[api_key]))
     assert REQUESTS[api_key]
-
-
-def test_unstable_offset_commit_comes_from_version_7_on():
-    rule = GroupErrors(World(1), 1.0)
-    actions = [rule(group_call(OffsetFetchRequest.API_KEY, version=6)) for _ in range(100)]
-    codes = {action.with_ for action in actions if action is not None}
-    assert None in actions and Code.UNSTABLE_OFFSET_COMMIT not in codes

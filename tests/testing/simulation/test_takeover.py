@@ -102,18 +102,6 @@ def test_former_leader_unaware_of_the_election_accepts_writes():
     stage.sim.check()
 
 
-def test_former_leader_may_lead_again_unaware_of_the_election():
-    stage = Stage(_blind_s=4.0, _back_after_s=1.0)
-    assert stage.story.begin()
-    stage.sim.run_until(lambda: len(stage.events("unclean")) == 2, 15)
-    old = stage.sim.cluster.nodes[stage.old].partitions[TP]
-    assert (stage.row.leader, stage.row.leader_epoch) == (stage.old, 2)
-    assert (old.is_leader, old.leader_epoch) == (True, 0)
-    stage.sim.run_for(10)
-    assert (old.is_leader, old.leader_epoch) == (True, 2)
-    stage.sim.check()
-
-
 def test_takeover_ends_with_the_faults():
     stage = Stage(_blind_s=5.0, _back_after_s=1.0)
     assert stage.story.begin()

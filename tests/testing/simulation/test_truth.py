@@ -133,15 +133,6 @@ def test_a_transaction_is_hidden_until_it_is_committed_and_for_ever_if_it_is_abo
     assert (truth.end, truth.records) == (4, 3)
 
 
-def test_committed_transaction_stays_readable_after_its_marker_is_lost(partition):
-    truth = partition.truth
-    partition.leader.transact(4, b"a")
-    partition.leader.end(4, True)
-    partition.elect(1)
-    assert (truth.end, partition.counting(committed=True)) == (1, [])
-    assert not truth.is_hidden(0, 0)
-
-
 def test_a_marker_ends_the_transaction_of_its_producer_only_and_only_what_came_before(partition):
     partition.leader.transact(4, b"a")
     partition.leader.transact(5, b"b")
@@ -151,17 +142,6 @@ def test_a_marker_ends_the_transaction_of_its_producer_only_and_only_what_came_b
     partition.leader.end(4, False)
     partition.leader.end(5, True)
     assert partition.counting(committed=True) == [0, 1]
-
-
-def test_a_marker_that_is_not_committed_decides_nothing(partition):
-    partition.leader.transact(4, b"a")
-    leader = partition.leader
-    leader.log.append_control(
-        producer_id=4, producer_epoch=0, commit=True, coordinator_epoch=0, leader_epoch=0, now_ms=NOW
-    )
-    assert partition.truth.is_hidden(0, 0)
-    leader.commit()
-    assert not partition.truth.is_hidden(0, 0)
 
 
 # -- elections
@@ -257,18 +237,6 @@ def test_reelected_older_leader_restores_its_committed_records(partition):
     assert truth.rival(2, 1) is None and truth.rival(3, 2) is None
 
 
-def test_leader_restores_records_without_knowing_they_were_committed(partition):
-    partition.leader.write(b"a")
-    partition.leader.write(b"b")
-    old, new = partition.copy(2), partition.copy(1)
-    new.log.begin_epoch(1)
-    assert partition.counting() == [0]
-    old.log.begin_epoch(2)
-    assert partition.counting() == [0]
-    old.commit()
-    assert partition.counting() == [0, 1]
-
-
 def test_restored_transaction_keeps_its_decision(partition):
     old = partition.leader
     old.write(b"a")
@@ -307,17 +275,6 @@ def test_a_transaction_whose_marker_was_lost_is_open_again(partition):
     assert partition.counting() == [0]
     new.end(4, True, epoch=1)
     assert partition.counting(committed=True) == [0]
-
-
-def test_a_lost_part_of_a_transaction_does_not_come_back_with_its_marker(partition):
-    partition.leader.transact(4, b"a")
-    partition.leader.write(b"b", producer_id=4, producer_epoch=0, base_sequence=1, transactional=True)
-    new = partition.elect(1)
-    new.write(b"plain", epoch=1)
-    new.end(4, False, epoch=1)
-    assert partition.counting(committed=True) == [1]
-    assert partition.truth.is_hidden(0, 0)
-    assert not partition.truth.is_hidden(1, 1)
 
 
 # -- expiry and compaction

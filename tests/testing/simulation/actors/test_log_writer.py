@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 
-import pytest
 from lab.actors.log_writer import OPEN_MAX, LogWriter
 from lab.knobs import Knobs
 
@@ -58,12 +57,6 @@ def test_writer_counts_its_batches_and_stops_in_time():
     assert {row.partition for row in rows} == {0, 1}
 
 
-@pytest.mark.parametrize("compression", [True, False])
-def test_batches_use_several_codecs_if_compression_is_enabled(compression):
-    codecs = {batch.codec for batch in Desk(compression=compression, writes=60).run().batches()}
-    assert len(codecs) >= 3 if compression else codecs == {0}
-
-
 def test_transactions_commit_and_abort_and_none_stays_open():
     desk = Desk(transactional=0.9, writes=80)
     most = 0
@@ -80,25 +73,6 @@ def test_transactions_commit_and_abort_and_none_stays_open():
     hidden = {row.offset for row in desk.rows() if desk.sim.cluster.truth(TPS[row.partition]).is_hidden(row.offset, 0)}
     assert hidden  # aborted records
     assert desk.finish() == 1
-
-
-@pytest.mark.parametrize("how", ["kill", "pause"])
-def test_writing_stops_without_a_running_leader_and_continues_later(how):
-    desk = Desk(transactional=0.5)
-    desk.run(1)
-    ends = [log.end_offset for log in desk.logs()]
-    getattr(desk.sim, how)(1)
-    before = desk.log_writer.written
-    assert not desk.log_writer.write(TPS[0], count=1)
-    desk.run(1.5)
-    assert desk.log_writer.written == before
-    assert "not written" in desk.events()
-    getattr(desk.sim, "start" if how == "kill" else "resume")(1)
-    desk.run()
-    assert desk.log_writer.write(TPS[0], count=1)
-    assert desk.logs()[0].end_offset > ends[0]
-    desk.finish()
-    assert not any(log.open_transactions() for log in desk.logs())
 
 
 def test_transaction_unknown_to_its_coordinator_is_aborted_at_the_end():

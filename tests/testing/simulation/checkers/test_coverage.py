@@ -72,19 +72,6 @@ def test_seek_and_reset_set_the_first_offset_that_must_be_read(court):
     assert "offset 0" in court.verdict()
 
 
-@pytest.mark.parametrize(("policy", "is_owed"), [("earliest", True), ("latest", False), ("none", True)])
-def test_seek_beyond_the_log_end_restarts_by_policy(court, policy, is_owed):
-    """More records follow before ListOffsets returns the new end. Without a policy the application gets the error."""
-    bob = court.new_reader("bob", policy=policy)
-    court.checker.sought(bob, court.tp, 7)
-    for n in range(6, 12):
-        court.write(b"%d" % n)
-    court.deliver(9, reader=bob)
-    assert ("bob skipped t-0 offset 7" in court.verdict()) is is_owed
-    court.deliver(11, reader=bob)
-    assert court.verdict().startswith("bob skipped t-0 offset ")
-
-
 @pytest.mark.parametrize("offset", [3, 6])
 def test_seek_within_the_log_starts_there_under_every_policy(court, offset):
     bob = court.new_reader("bob", policy="latest")
@@ -139,19 +126,6 @@ def test_aborted_records_must_reach_read_uncommitted_only(court, commit):
     assert ("offset 6" in court.verdict()) is commit
     court.deliver(behind)
     assert "ann skipped t-0 offset 6" in court.verdict()
-
-
-def test_passing_an_open_transaction_is_a_gap_once_it_commits(court):
-    """A read_committed position beyond the last stable offset becomes visible as a gap with the marker."""
-    strict = court.new_reader("bob", read_committed=True)
-    at = court.write(b"t", producer_id=4, producer_epoch=0, base_sequence=0, transactional=True)
-    court.checker.sought(strict, court.tp, at)
-    court.position(at + 1, reader=strict)
-    assert court.verdict() == ""
-    court.end(4, True)
-    court.write(b"behind")
-    court.deliver(at + 2, reader=strict)
-    assert "bob skipped t-0 offset 6" in court.verdict()
 
 
 def test_records_written_in_place_of_lost_ones_must_be_read(court):

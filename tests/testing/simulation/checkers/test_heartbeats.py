@@ -112,18 +112,6 @@ def test_acknowledging_what_is_not_so_is_a_violation(crew, owned, words):
     assert words in crew.room.verdict()
 
 
-@pytest.mark.parametrize("closed", [True, False])
-def test_next_heartbeat_needs_the_connection_of_the_last_to_be_closed(crew, closed):
-    crew.settle()
-    crew.write(3)
-    request = crew.write(3, [0, 1], full=True, line=2)
-    if closed:
-        crew.room.tell("connection_closed", crew.ann, 1)
-    crew.room.now += 1
-    crew.read(request, 3, line=2)
-    assert ("was unanswered on connection 1" in crew.room.verdict()) is not closed
-
-
 def test_storm_of_heartbeats_is_a_violation(crew):
     crew.settle()
     for _ in range(BEATS_MAX):

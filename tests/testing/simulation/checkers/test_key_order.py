@@ -49,17 +49,6 @@ def test_a_record_after_one_that_was_appended_later_is_found(scene):
     assert "t-0 offset 0" in words and "key=7, number=2" in words and "appended later" in words
 
 
-def test_the_append_of_a_deposed_leader_does_not_count(scene):
-    """The next leader has another record at this offset, or the same one later."""
-    zombie = scene.append(PARENT, 1, epoch=4, is_committed=False)
-    scene.ends[PARENT] = 0
-    between, again = scene.append(CHILD, 1, producer=2), scene.append(PARENT, 1, epoch=5)
-    assert not scene.deliver(between, again)
-    assert scene.checker.counts["appended again"] == 1
-    (words,) = scene.deliver(ConsumerRecord(*PARENT, 6, 0, 0, 0, None, zombie.value, ()))
-    assert "no leader of its epoch has appended" in words
-
-
 def test_a_value_that_was_never_appended_at_this_offset_is_found(scene):
     scene.append(PARENT, 1)
     (words,) = scene.deliver(ConsumerRecord(*PARENT, 5, 0, 0, 0, None, b"1:7:2", ()))
@@ -88,20 +77,6 @@ def test_a_record_that_is_committed_twice_is_found(scene):
     scene.checker.committed(PARENT, 5, 0)
     (words,) = scene.checker.findings
     assert "committed twice: t-1 offset 0, and t-0 offset 0" in words
-
-
-@pytest.mark.parametrize(
-    ("tp", "offset", "is_committed"),
-    [
-        pytest.param(PARENT, 1, True, id="another offset"),
-        pytest.param(CHILD, 0, True, id="another partition"),
-        pytest.param(PARENT, 0, False, id="not committed"),
-    ],
-)
-def test_an_acknowledgement_of_a_record_that_is_not_there_is_found(scene, tp, offset, is_committed):
-    value = scene.append(PARENT, 1, is_committed=is_committed).value
-    scene.checker.acknowledged(value, tp, offset)
-    assert f"was acknowledged at {tp.topic}-{tp.partition} offset {offset}" in scene.checker.findings[0]
 
 
 def test_a_log_that_ends_before_a_committed_record_is_found(scene):
@@ -154,20 +129,6 @@ def test_gates_that_have_opened_rightly_or_may_not_be_judged(slack, since, at, g
     scene = Scene(slack)
     records = opened(scene, since=since, at=at, generations=generations)
     assert not scene.deliver(records[number], to=who)
-
-
-def test_a_gate_may_not_open_while_the_awaited_partition_has_no_owner():
-    """Under a cooperative protocol, a partition moves in two generations, and has no owner in the first one."""
-    scene = Scene()
-    record = scene.append(PARENT, 1)
-    scene.checker.assigned("sue", [PARENT], 2)
-    scene.checker.released("eve", [PARENT], 1)  # another member, which is not the owner
-    scene.checker.released("sue", [PARENT], 3)
-    for generation in (2, 3):
-        scene.checker.opened("ann", CHILD, {PARENT: generation}, generation)
-    scene.checker.assigned("bob", [PARENT], 4)
-    (words,) = scene.deliver(record, to="bob")
-    assert "read up to 3" in words
 
 
 def test_logs_report_what_leaders_append_and_which_record_was_not_delivered():

@@ -103,15 +103,6 @@ def test_a_reauthentication_begins_after_85_percent_of_the_lifetime(bench, age, 
     assert why in bench.verdict() and bench.checker.counts["reauthentications"] == 1
 
 
-def test_a_session_without_an_end_is_not_renewed(bench):
-    bench.log_in(seconds=0)
-    bench.now = 1e6
-    bench.ask()
-    assert bench.verdict() == ""
-    bench.handshake()
-    assert "authenticates again after 1000000.000 s of a session of None s" in bench.verdict()
-
-
 @pytest.mark.parametrize("reject", [lambda b: b.handshake(error=33), lambda b: b.authenticate(error_code=58)])
 def test_a_connection_ends_after_a_rejection(bench, reject):
     bench.handshake()
