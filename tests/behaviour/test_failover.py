@@ -3,16 +3,6 @@
 from thinconsumer import TopicPartition
 
 
-def read(world, consumer, count, seconds=40):
-    found = []
-    deadline = world.now() + seconds
-    while len(found) < count:
-        assert world.now() < deadline, f"{len(found)} of {count} records after {seconds} s"
-        for records in consumer.poll(timeout_ms=200).values():
-            found += records
-    return found
-
-
 def test_the_leader_moves(world3):
     topic = world3.topic(partitions=2, replication=3)
     tps = [TopicPartition(topic, p) for p in range(2)]
@@ -22,11 +12,11 @@ def test_the_leader_moves(world3):
         for round_ in range(4):
             for tp in tps:
                 world3.write(topic, [b"%d" % n for n in range(10)], partition=tp.partition)
-            total += read(world3, consumer, 20)
+            total += world3.read(consumer, 20)
             world3.move_leader(topic, round_ % 2)
         for tp in tps:
             world3.write(topic, [b"end"], partition=tp.partition)
-        total += read(world3, consumer, 2)
+        total += world3.read(consumer, 2)
     for tp in tps:
         assert [record.offset for record in total if record.partition == tp.partition] == list(range(41))
 
@@ -37,13 +27,13 @@ def test_the_leader_dies(world3):
     with world3.consumer(auto_offset_reset="earliest", request_timeout_ms=3000) as consumer:
         consumer.assign([tp])
         world3.write(topic, [b"%d" % n for n in range(10)])
-        assert len(read(world3, consumer, 10)) == 10
+        assert len(world3.read(consumer, 10)) == 10
         dead = world3.kill_leader(topic)
         world3.write(topic, [b"%d" % n for n in range(10, 20)])
-        assert [record.offset for record in read(world3, consumer, 10)] == list(range(10, 20))
+        assert [record.offset for record in world3.read(consumer, 10)] == list(range(10, 20))
         world3.start(dead)
         world3.write(topic, [b"end"])
-        assert read(world3, consumer, 1)[0].offset == 20
+        assert world3.read(consumer, 1)[0].offset == 20
 
 
 def test_epochs_are_those_of_the_leaders_who_wrote(world3):
@@ -54,5 +44,5 @@ def test_epochs_are_those_of_the_leaders_who_wrote(world3):
     world3.write(topic, [b"b"])
     with world3.consumer(auto_offset_reset="earliest") as consumer:
         consumer.assign([tp])
-        first, second = read(world3, consumer, 2)
+        first, second = world3.read(consumer, 2)
         assert first.leader_epoch < second.leader_epoch

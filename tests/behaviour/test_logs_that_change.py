@@ -6,16 +6,6 @@ from thinconsumer import OffsetOutOfRangeError, TopicPartition
 from thinconsumer.records.builder import NewRecord
 
 
-def read(world, consumer, count, seconds=20):
-    found = []
-    deadline = world.now() + seconds
-    while len(found) < count:
-        assert world.now() < deadline, f"{len(found)} of {count} records after {seconds} s"
-        for records in consumer.poll(timeout_ms=200).values():
-            found += records
-    return found
-
-
 @pytest.mark.parametrize(("policy", "first"), [("earliest", 60), ("latest", None), ("none", None)])
 def test_records_deleted_under_the_position(world, policy, first):
     topic = world.topic()
@@ -28,7 +18,7 @@ def test_records_deleted_under_the_position(world, policy, first):
         consumer.seek(tp, 30)
         if policy == "none":
             with pytest.raises(OffsetOutOfRangeError) as raised:
-                read(world, consumer, 1)
+                world.read(consumer, 1)
             assert (raised.value.position, raised.value.log_start, raised.value.log_end) == (30, 60, 100)
         elif policy == "latest":
             deadline = world.now() + 20
@@ -36,7 +26,7 @@ def test_records_deleted_under_the_position(world, policy, first):
                 consumer.poll(timeout_ms=100)
                 assert world.now() < deadline
         else:
-            assert read(world, consumer, 40)[0].offset == first
+            assert world.read(consumer, 40)[0].offset == first
 
 
 def test_the_logs_start_may_lie_within_a_batch(world):
@@ -47,7 +37,7 @@ def test_the_logs_start_may_lie_within_a_batch(world):
     world.delete_records(topic, 0, 4)
     with world.consumer(auto_offset_reset="earliest") as consumer:
         consumer.assign([tp])
-        assert [record.offset for record in read(world, consumer, 6)] == [4, 5, 6, 7, 8, 9]
+        assert [record.offset for record in world.read(consumer, 6)] == [4, 5, 6, 7, 8, 9]
 
 
 @pytest.mark.parametrize("isolation", ["read_uncommitted", "read_committed"])
@@ -65,7 +55,7 @@ def test_transactions(world, isolation):
         wanted = [value for value in wanted if not value.startswith(b"bad")]
     with world.consumer(auto_offset_reset="earliest", isolation_level=isolation) as consumer:
         consumer.assign([tp])
-        found = read(world, consumer, len(wanted))
+        found = world.read(consumer, len(wanted))
         assert [record.value for record in found] == wanted
         assert consumer.poll(timeout_ms=300) == {}
         assert consumer.position(tp) == found[-1].offset + 1 == 10
@@ -84,13 +74,13 @@ def test_an_open_transaction_holds_readers_of_committed_back(world):
     ):
         committed.assign([tp])
         uncommitted.assign([tp])
-        assert [r.value for r in read(world, uncommitted, 3)] == [b"before", b"pending", b"after"]
-        assert [r.value for r in read(world, committed, 1)] == [b"before"]
+        assert [r.value for r in world.read(uncommitted, 3)] == [b"before", b"pending", b"after"]
+        assert [r.value for r in world.read(committed, 1)] == [b"before"]
         assert committed.poll(timeout_ms=300) == {}
         assert committed.end_offsets([tp]) == {tp: 1}
         assert uncommitted.end_offsets([tp]) == {tp: 3}
         world.end(open_one, commit=True)
-        assert [r.value for r in read(world, committed, 2)] == [b"pending", b"after"]
+        assert [r.value for r in world.read(committed, 2)] == [b"pending", b"after"]
 
 
 def test_partitions_added_while_the_topic_is_read(world):
@@ -103,7 +93,7 @@ def test_partitions_added_while_the_topic_is_read(world):
         for partition in range(3):
             world.write(topic, [b"%d" % partition] * 2, partition=partition)
         consumer.assign([TopicPartition(topic, p) for p in range(3)])
-        assert sorted(record.value for record in read(world, consumer, 6)) == [b"0"] * 2 + [b"1"] * 2 + [b"2"] * 2
+        assert sorted(record.value for record in world.read(consumer, 6)) == [b"0"] * 2 + [b"1"] * 2 + [b"2"] * 2
 
 
 def test_a_topic_deleted_and_created_again_is_another_one(world):
@@ -112,12 +102,12 @@ def test_a_topic_deleted_and_created_again_is_another_one(world):
     world.write(topic, [b"old-%d" % n for n in range(5)])
     with world.consumer(auto_offset_reset="earliest", metadata_max_age_ms=500) as consumer:
         consumer.assign([tp])
-        assert len(read(world, consumer, 5)) == 5
+        assert len(world.read(consumer, 5)) == 5
         world.delete_topic(topic)
         consumer.poll(timeout_ms=300)
         world.topic(name=topic)
         world.write(topic, [b"new-%d" % n for n in range(8)])
-        assert [(r.offset, r.value) for r in read(world, consumer, 8)] == [(n, b"new-%d" % n) for n in range(8)]
+        assert [(r.offset, r.value) for r in world.read(consumer, 8)] == [(n, b"new-%d" % n) for n in range(8)]
 
 
 def test_compacted_topics_are_read_across_their_holes(world):

@@ -10,17 +10,6 @@ def values(records):
     return [record.value for record in records]
 
 
-def read(world, consumer, count, *, seconds=20, max_records=None):
-    """Poll until so many records came; fails when time is up."""
-    found = []
-    deadline = world.now() + seconds
-    while len(found) < count:
-        assert world.now() < deadline, f"{len(found)} of {count} records after {seconds} s"
-        for records in consumer.poll(timeout_ms=200, max_records=max_records).values():
-            found += records
-    return found
-
-
 def nothing_comes(world, consumer, seconds=0.6):
     deadline = world.now() + seconds
     while world.now() < deadline:
@@ -33,7 +22,7 @@ def test_everything_is_read_once_and_in_order(world):
         world.write(topic, [b"%d" % n], partition=n % 3)
     with world.consumer(auto_offset_reset="earliest") as consumer:
         consumer.assign([TopicPartition(topic, p) for p in range(3)])
-        found = read(world, consumer, 30)
+        found = world.read(consumer, 30)
         nothing_comes(world, consumer)
     assert sorted(int(record.value) for record in found) == list(range(30))
     for partition in range(3):
@@ -54,7 +43,7 @@ def test_keys_values_headers_and_times_arrive_as_written(world, codec):
     world.write(topic, written, codec=codec)
     with world.consumer(auto_offset_reset="earliest") as consumer:
         consumer.assign([TopicPartition(topic, 0)])
-        found = read(world, consumer, 4)
+        found = world.read(consumer, 4)
     assert [(r.value, r.key, list(r.headers), r.timestamp) for r in found] == [
         (w.value, w.key, list(w.headers), w.timestamp) for w in written
     ]
@@ -67,7 +56,7 @@ def test_log_append_time_is_the_brokers(world):
     world.write(topic, [NewRecord(b"a", timestamp=1), NewRecord(b"b", timestamp=2)])
     with world.consumer(auto_offset_reset="earliest") as consumer:
         consumer.assign([TopicPartition(topic, 0)])
-        found = read(world, consumer, 2)
+        found = world.read(consumer, 2)
     assert [record.timestamp_type for record in found] == [1, 1]
     assert found[0].timestamp == found[1].timestamp > 1_600_000_000_000
 
@@ -93,7 +82,7 @@ def test_latest_begins_with_what_comes_after(world):
         consumer.assign([tp])
         assert consumer.position(tp) == 1
         world.write(topic, [b"new"])
-        assert values(read(world, consumer, 1)) == [b"new"]
+        assert values(world.read(consumer, 1)) == [b"new"]
 
 
 def test_seek_goes_anywhere_and_position_follows(world):
@@ -106,11 +95,11 @@ def test_seek_goes_anywhere_and_position_follows(world):
         for wanted in (43, 7, 0, 49, 12):
             consumer.seek(tp, wanted)
             assert consumer.position(tp) == wanted
-            (record,) = read(world, consumer, 1, max_records=1)
+            (record,) = world.read(consumer, 1, max_records=1)
             assert (record.offset, record.value) == (wanted, b"%d" % wanted)
             assert consumer.position(tp) == wanted + 1
         consumer.seek(tp, OffsetAndMetadata(3, "", 0))
-        assert read(world, consumer, 1, max_records=1)[0].offset == 3
+        assert world.read(consumer, 1, max_records=1)[0].offset == 3
 
 
 def test_seek_to_either_end(world):
@@ -122,7 +111,7 @@ def test_seek_to_either_end(world):
         consumer.seek_to_end(tp)
         assert consumer.position(tp) == 3
         consumer.seek_to_beginning(tp)
-        assert values(read(world, consumer, 3)) == [b"a", b"b", b"c"]
+        assert values(world.read(consumer, 3)) == [b"a", b"b", b"c"]
 
 
 def test_an_old_answer_is_not_delivered_after_a_seek(world):
@@ -137,7 +126,7 @@ def test_an_old_answer_is_not_delivered_after_a_seek(world):
         consumer.seek(tp, 15)
         consumer.poll(timeout_ms=0)
         consumer.seek(tp, 10)
-        assert [record.offset for record in read(world, consumer, 10)] == list(range(10, 20))
+        assert [record.offset for record in world.read(consumer, 10)] == list(range(10, 20))
 
 
 def test_what_is_written_while_polling_comes_at_once(world):
@@ -148,7 +137,7 @@ def test_what_is_written_while_polling_comes_at_once(world):
         nothing_comes(world, consumer)
         began = world.now()
         world.write(topic, [b"now"])
-        assert values(read(world, consumer, 1)) == [b"now"]
+        assert values(world.read(consumer, 1)) == [b"now"]
         assert world.now() - began < 2.5
 
 
@@ -160,12 +149,12 @@ def test_pause_and_resume(world):
     with world.consumer(auto_offset_reset="earliest") as consumer:
         consumer.assign(tps)
         consumer.pause(tps[0])
-        assert {record.partition for record in read(world, consumer, 3)} == {1}
+        assert {record.partition for record in world.read(consumer, 3)} == {1}
         nothing_comes(world, consumer)
         assert consumer.paused() == {tps[0]}
         assert consumer.position(tps[0]) == 0
         consumer.resume(tps[0])
-        assert {record.partition for record in read(world, consumer, 3)} == {0}
+        assert {record.partition for record in world.read(consumer, 3)} == {0}
 
 
 def test_assign_anew_keeps_the_place_of_what_stays(world):
@@ -175,15 +164,15 @@ def test_assign_anew_keeps_the_place_of_what_stays(world):
         world.write(topic, [b"%d" % n for n in range(10)], partition=tp.partition)
     with world.consumer(auto_offset_reset="earliest") as consumer:
         consumer.assign([tps[0]])
-        assert [record.offset for record in read(world, consumer, 4, max_records=4)] == [0, 1, 2, 3]
+        assert [record.offset for record in world.read(consumer, 4, max_records=4)] == [0, 1, 2, 3]
         consumer.assign(tps)
-        found = read(world, consumer, 16)
+        found = world.read(consumer, 16)
         assert [record.offset for record in found if record.partition == 0] == list(range(4, 10))
         assert [record.offset for record in found if record.partition == 1] == list(range(10))
         consumer.assign([tps[1]])
         world.write(topic, [b"unwanted"], partition=0)
         world.write(topic, [b"wanted"], partition=1)
-        assert values(read(world, consumer, 1)) == [b"wanted"]
+        assert values(world.read(consumer, 1)) == [b"wanted"]
 
 
 def test_iteration_reads_until_nothing_comes(world):
@@ -212,7 +201,7 @@ def test_wakeup_ends_the_poll_it_meets(world):
         with pytest.raises(WakeupError):
             consumer.poll(timeout_ms=60_000)
         world.write(topic, [b"after"])
-        assert values(read(world, consumer, 1)) == [b"after"]
+        assert values(world.read(consumer, 1)) == [b"after"]
 
 
 def test_a_big_record_comes_through_small_limits(world):
@@ -222,7 +211,7 @@ def test_a_big_record_comes_through_small_limits(world):
     world.write(topic, [b"y" * 100])
     with world.consumer(auto_offset_reset="earliest", max_partition_fetch_bytes=1000, fetch_max_bytes=1000) as consumer:
         consumer.assign([TopicPartition(topic, 0)])
-        assert [len(record.value) for record in read(world, consumer, 2)] == [200_000, 100]
+        assert [len(record.value) for record in world.read(consumer, 2)] == [200_000, 100]
 
 
 def test_many_batches_through_small_limits(world):
@@ -232,7 +221,7 @@ def test_many_batches_through_small_limits(world):
         world.write(topic, [b"%05d" % n * 40] * 3, partition=n % 2)
     with world.consumer(auto_offset_reset="earliest", max_partition_fetch_bytes=1500, fetch_max_bytes=2500) as consumer:
         consumer.assign([TopicPartition(topic, p) for p in range(2)])
-        found = read(world, consumer, 120)
+        found = world.read(consumer, 120)
     for partition in range(2):
         assert [r.offset for r in found if r.partition == partition] == list(range(60))
 
@@ -243,7 +232,7 @@ def test_highwater_and_lag(world):
     world.write(topic, [b"%d" % n for n in range(10)])
     with world.consumer(auto_offset_reset="earliest") as consumer:
         consumer.assign([tp])
-        read(world, consumer, 4, max_records=4)
+        world.read(consumer, 4, max_records=4)
         assert consumer.highwater(tp) == 10
         assert consumer.lag() == {tp: 6}
 
@@ -256,7 +245,7 @@ def test_none_raises_when_there_is_no_place_to_begin(world):
         consumer.assign([tp])
         consumer.seek(tp, 100)
         with pytest.raises(OffsetOutOfRangeError) as raised:
-            read(world, consumer, 1)
+            world.read(consumer, 1)
         assert raised.value.position == 100
         consumer.seek(tp, 0)
-        assert values(read(world, consumer, 1)) == [b"a"]
+        assert values(world.read(consumer, 1)) == [b"a"]

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Iterable, Mapping
+import time
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from thinconsumer import Consumer
 from thinconsumer.errors import KafkaConnectionError
+from thinconsumer.net import SelectorDriver
 from thinconsumer.records.builder import NewRecord, build_batch
+from thinconsumer.wire import Message
 from thinconsumer.wire.error_codes import BY_CODE, Code
 from thinconsumer.wire.find_coordinator import FindCoordinatorRequest
 from thinconsumer.wire.init_producer_id import InitProducerIdRequest
@@ -119,12 +122,13 @@ class World:
             configs=[CreatableTopicConfig(name=key, value=value) for key, value in configs.items()],
         )
 
-        def created() -> Any:
-            (result,) = self.asker.ask(CreateTopicsRequest(topics=[topic], timeout_ms=10_000)).topics
-            # A topic that was deleted a moment ago may still be going.
-            return None if self._not_yet(result.error_code, Code.TOPIC_ALREADY_EXISTS) else True
-
-        self.asker.until(created, f"the topic {name}")
+        # A topic that was deleted a moment ago may still be going.
+        self._accepted(
+            f"the topic {name}",
+            CreateTopicsRequest(topics=[topic], timeout_ms=10_000),
+            lambda response: response.topics[0].error_code,
+            Code.TOPIC_ALREADY_EXISTS,
+        )
         for partition in range(partitions):
             self.asker.partition(name, partition)
         return name
@@ -166,14 +170,8 @@ class World:
         """Write one batch within a new transaction, which stays open."""
         transactional_id = f"behaviour-{os.getpid()}-{next(NUMBERS)}"
 
-        def coordinator() -> Any:
-            self.asker.metadata()
-            request = FindCoordinatorRequest(key=transactional_id, key_type=TRANSACTION)
-            found = self.asker.ask(request, version_max=3)
-            return None if self._not_yet(found.error_code) else found.node_id
-
         def initialized() -> Any:
-            node = self.asker.until(coordinator, "a transaction coordinator")
+            node = self._coordinator(transactional_id, TRANSACTION)
             request = InitProducerIdRequest(transactional_id=transactional_id, transaction_timeout_ms=60_000)
             given = self.asker.ask(request, node, version_max=4)
             if self._not_yet(given.error_code):
@@ -182,18 +180,18 @@ class World:
 
         begun: Open = self.asker.until(initialized, "a producer id")
 
-        def added() -> Any:
-            request = AddPartitionsToTxnRequest(
+        self._accepted(
+            "the partition's place in the transaction",
+            AddPartitionsToTxnRequest(
                 v3_and_below_transactional_id=transactional_id,
                 v3_and_below_producer_id=begun.producer_id,
                 v3_and_below_producer_epoch=begun.producer_epoch,
                 v3_and_below_topics=[AddPartitionsToTxnTopic(name=topic, partitions=[partition])],
-            )
-            response = self.asker.ask(request, begun.coordinator, version_max=ADD_VERSION)
-            (result,) = response.results_by_topic_v3_and_below[0].results_by_partition
-            return None if self._not_yet(result.partition_error_code) else True
-
-        self.asker.until(added, "the partition's place in the transaction")
+            ),
+            lambda response: response.results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code,
+            node=begun.coordinator,
+            version_max=ADD_VERSION,
+        )
         batch = build_batch(
             self._dated(records),
             producer_id=begun.producer_id,
@@ -213,19 +211,11 @@ class World:
             committed=commit,
         )
 
-        def ended() -> Any:
-            response = self.asker.ask(request, transaction.coordinator, version_max=END_TXN_VERSION)
-            return None if self._not_yet(response.error_code) else True
-
-        self.asker.until(ended, "the transaction's end")
+        node = transaction.coordinator
+        self._accepted("the transaction's end", request, node=node, version_max=END_TXN_VERSION)
         # The coordinator answers before the markers are written; it takes nothing new of this id until they are.
         again = InitProducerIdRequest(transactional_id=transaction.transactional_id, transaction_timeout_ms=60_000)
-
-        def marked() -> Any:
-            response = self.asker.ask(again, transaction.coordinator, version_max=4)
-            return None if self._not_yet(response.error_code) else True
-
-        self.asker.until(marked, "the transaction's markers")
+        self._accepted("the transaction's markers", again, node=node, version_max=4)
 
     def transaction(
         self, topic: str, records: Iterable[bytes | NewRecord | None], partition: int = 0, *, commit: bool
@@ -244,23 +234,50 @@ class World:
         self.asker.until(moved, f"another leader than {leader}")
         return leader
 
-    def coordinator(self, group: str) -> int:
-        """Return the id of a group's coordinator."""
-
-        def found() -> Any:
-            self.asker.metadata()
-            answer = self.asker.ask(FindCoordinatorRequest(key=group, key_type=GROUP), version_max=3)
-            return None if self._not_yet(answer.error_code) else (answer.node_id,)
-
-        return int(self.asker.until(found, f"the coordinator of {group}")[0])
-
     def kill_coordinator(self, group: str) -> int:
         """Kill a group's coordinator; the dead node's id."""
-        node = self.coordinator(group)
+        node = self._coordinator(group, GROUP)
         self.kill(node)
         return node
 
+    def read(
+        self, consumer: Consumer[Any, Any], count: int, seconds: float = 40, *, max_records: int | None = None
+    ) -> list[Any]:
+        """Poll until there are so many records, and return them."""
+        found: list[Any] = []
+        deadline = self.now() + seconds
+        while len(found) < count:
+            assert self.now() < deadline, f"{len(found)} of {count} records after {seconds} s"
+            for records in consumer.poll(timeout_ms=200, max_records=max_records).values():
+                found += records
+        return found
+
     # -- inside
+
+    def _accepted(
+        self,
+        what: str,
+        message: Message,
+        code_of: Callable[[Any], int] = lambda response: int(response.error_code),
+        *not_yet: Code,
+        node: int | None = None,
+        version_max: int | None = None,
+    ) -> None:
+        """Send a request again and again until its response has no error."""
+
+        def attempt() -> Any:
+            response = self.asker.ask(message, node, version_max=version_max)
+            return None if self._not_yet(code_of(response), *not_yet) else True
+
+        self.asker.until(attempt, what)
+
+    def _coordinator(self, key: str, kind: int) -> int:
+        def found() -> Any:
+            self.asker.metadata()
+            answer = self.asker.ask(FindCoordinatorRequest(key=key, key_type=kind), version_max=3)
+            return None if self._not_yet(answer.error_code) else (answer.node_id,)
+
+        return int(self.asker.until(found, f"the coordinator of {key}")[0])
 
     def _dated(self, records: Iterable[bytes | NewRecord | None]) -> list[NewRecord]:
         now_ms = int(self.asker.driver.wall_time() * 1000)
@@ -304,3 +321,13 @@ class World:
 
     def _check(self, code: int) -> None:
         assert code == 0, f"refused: {BY_CODE[code]}"
+
+
+class SocketWorld(World):
+    """A world of processes, real sockets and real time."""
+
+    def driver(self) -> SelectorDriver:
+        return SelectorDriver()
+
+    def now(self) -> float:
+        return time.monotonic()

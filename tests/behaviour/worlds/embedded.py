@@ -1,16 +1,14 @@
 """The embedded broker, in a process of its own, as users' tests have it."""
 
-import time
 from typing import Any
 
-from thinconsumer.net import SelectorDriver
 from thinconsumer.types import TopicPartition
 from thinconsumer_testing.broker.process import BrokerProcess
 
-from .base import World
+from .base import SocketWorld
 
 
-class EmbeddedWorld(World):
+class EmbeddedWorld(SocketWorld):
     """A :class:`BrokerProcess` and real sockets."""
 
     def __init__(self, broker: BrokerProcess) -> None:
@@ -20,12 +18,6 @@ class EmbeddedWorld(World):
     @property
     def bootstrap_servers(self) -> Any:
         return self.broker.bootstrap_servers
-
-    def driver(self) -> SelectorDriver:
-        return SelectorDriver()
-
-    def now(self) -> float:
-        return time.monotonic()
 
     def compact(self, topic: str) -> None:
         self.broker.compact(TopicPartition(topic, 0))

@@ -6,13 +6,12 @@ from typing import Any
 
 from realkafka import Administration, KafkaCluster
 
-from thinconsumer.net import SelectorDriver
 from thinconsumer.records.builder import NewRecord
 
-from .base import World
+from .base import SocketWorld
 
 
-class RealWorld(World):
+class RealWorld(SocketWorld):
     """A running cluster; what it may be told to do depends on whether it is ours."""
 
     #: A cleaner that is not asked twice, and segments small enough to be left behind at once.
@@ -28,12 +27,6 @@ class RealWorld(World):
     @property
     def bootstrap_servers(self) -> Any:
         return self.cluster.bootstrap
-
-    def driver(self) -> SelectorDriver:
-        return SelectorDriver()
-
-    def now(self) -> float:
-        return time.monotonic()
 
     def compact(self, topic: str) -> None:
         """Wait until the cleaner has been there: an old value of some key is gone."""
