@@ -44,6 +44,12 @@ def new_partitions(knobs: Knobs) -> object:
     return knobs.growths or knobs.appearances
 
 
+def late_commits(knobs: Knobs) -> object:
+    """Commits of every poll are in flight when partitions move: coordinators pause, and members are away."""
+    often = any(mate.auto_commit_interval_ms < 100 for group in knobs.group_knobs for mate in group.clients)
+    return often and knobs.coordinator_pauses and knobs.absences and new_partitions(knobs)
+
+
 def broker_patterns(knobs: Knobs) -> object:
     """Members subscribe by regular expressions that the broker evaluates."""
     return any(group.broker_pattern for group in knobs.group_knobs)
@@ -134,6 +140,7 @@ COORDINATOR = (
         "stale commit accepted",
         "Commits in an older epoch are accepted for partitions that the member no longer owns.",
         returns(committing, "_owned_since", ()),
+        needs=late_commits,
     ),
     coordinated(
         "static leave taken for a final one",

@@ -1,7 +1,9 @@
 """Deliberate bugs in ordered delivery, each of which the swarm of ordered topics has to notice; see ``planting.py``."""
 
 import math
+from collections.abc import Callable
 
+from lab.order_knobs import OrderKnobs
 from lab.order_swarm import OrderSwarm
 from planting import Plant, PlantedBug, bug, returns, within
 
@@ -16,9 +18,15 @@ from thinconsumer_testing.broker.ordered import changes
 from thinconsumer_testing.broker.partition import PartitionReplica
 
 
-def ordered(name: str, *plants: Plant) -> PlantedBug:
+def ordered(name: str, *plants: Plant, needs: Callable[[OrderKnobs], object] | None = None) -> PlantedBug:
     """Return one row of the table."""
-    return bug(OrderSwarm, name, name, *plants)
+    return bug(OrderSwarm, name, name, *plants, needs=needs)
+
+
+def uncommitted(knobs: OrderKnobs) -> object:
+    """Members leave without a commit of what they have read in large polls, and others begin before that again."""
+    may_commit = knobs.auto_commits or knobs.commit_rate
+    return knobs.members > 1 and knobs.disturbance and knobs.max_poll_records >= 20 and not may_commit
 
 
 # -- gates and thresholds
@@ -132,7 +140,11 @@ ORDER_BUGS = (
         Plant(gates, "_awaited", awaited_up_to_the_first_epoch),
     ),
     ordered("every start behind 0 counts as read", Plant(Hold, "decide_start", decide_with_an_earlier_start)),
-    ordered("position of a lost member believed", Plant(ExchangedPositions, "exchange", exchange_and_keep)),
+    ordered(
+        "position of a lost member believed",
+        Plant(ExchangedPositions, "exchange", exchange_and_keep),
+        needs=uncommitted,
+    ),
     ordered("gates of awaited partitions forgotten", FORGOTTEN_GATES),
     ordered(
         "a held empty partition has a position, and its gates are forgotten",

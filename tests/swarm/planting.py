@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
-from lab.knobs import Knobs
 from lab.order_swarm import OrderSwarm
 from lab.swarm import Swarm
 
@@ -119,7 +118,7 @@ class PlantedBug:
     name: str
     breaks: str
     plants: tuple[Plant, ...]
-    needs: Callable[[Knobs], object] | None  #: Worlds in which the bug cannot do anything need not be searched.
+    needs: Callable[[Any], object] | None  #: Worlds in which the bug cannot do anything need not be searched.
 
     def can_show(self, seed: int) -> bool:
         """Return whether the world of a seed has what the bug needs."""
@@ -127,7 +126,7 @@ class PlantedBug:
 
 
 def bug(
-    swarm: AnySwarm, name: str, breaks: str, *plants: Plant, needs: Callable[[Knobs], object] | None = None
+    swarm: AnySwarm, name: str, breaks: str, *plants: Plant, needs: Callable[[Any], object] | None = None
 ) -> PlantedBug:
     """Return one row of the table."""
     return PlantedBug(swarm, name, breaks, plants, needs)

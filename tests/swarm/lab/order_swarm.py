@@ -70,11 +70,12 @@ class OrderSwarm:
     """One run. Without ``holds``, members ignore ordered delivery, as other clients do."""
 
     COMMAND = "PYTHONPATH=testing:tests/swarm python -m lab --order --seed {seed}"
+    draw = OrderKnobs.draw
 
     def __init__(self, seed: int, *, knobs: OrderKnobs | None = None, holds: bool = True) -> None:
         self.seed = seed
         self.holds = holds
-        self.knobs = knobs or OrderKnobs.draw(seed)
+        self.knobs = knobs or self.draw(seed)
         self.random = random.Random(f"order/{seed}")
         slack = 0.0 if self.knobs.protocol == "classic" else EPOCH_SLACK_S
         self.checker = KeyOrderChecker(lambda: self.now, slack)
