@@ -22,12 +22,12 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from clusters import ROOT, broker, environment, rotated, unique
+from clusters import ROOT, broker, child, rotated, say, unique
 from floor import batch_sizes
 from pages import FIGURES, FLOOR, RAW, READERS_SHOWN
 from readers import EVERY_FIELD, MAX_RECORDS, READERS
 from realkafka import CURRENT
-from topics import TOPICS, Topic, write
+from topics import TEXTS, TOPICS, Topic, write
 
 JAVA = "java"
 #: The topics that are read for the figures of the pages (``--pages``).
@@ -39,7 +39,7 @@ Result = dict[str, float]
 def main() -> None:
     """Write the topics, run the rounds, print and store what came out."""
     arguments = parse()
-    topics = [topic for topic in TOPICS if topic.name in arguments.topics]
+    topics = [topic for topic in (*TOPICS, *TEXTS) if topic.name in arguments.topics]
     results: dict[str, dict[str, list[Result]]] = {topic.name: {} for topic in topics}
     shapes = {}
     load = os.getloadavg()[0]
@@ -75,7 +75,8 @@ def parse() -> argparse.Namespace:
     every = [*READERS, JAVA]
     parser.add_argument("--readers", type=lambda text: text.split(","), help=f"of {', '.join(every)}")
     names = [topic.name for topic in TOPICS]
-    parser.add_argument("--topics", type=lambda text: text.split(","), help=f"of {', '.join(names)}")
+    texts = [topic.name for topic in TEXTS]
+    parser.add_argument("--topics", type=lambda text: text.split(","), help=f"of {', '.join([*names, *texts])}")
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
     arguments.records = arguments.records or (600_000 if arguments.pages else 2_000_000)
@@ -83,7 +84,7 @@ def parse() -> argparse.Namespace:
     arguments.topics = arguments.topics or (TOPICS_SHOWN if arguments.pages else names)
     results = ROOT / "benchmarks" / "results" / f"{int(time.time())}.json"
     arguments.json = arguments.json or (FIGURES if arguments.pages else results)
-    if unknown := {*arguments.readers, *arguments.topics} - {*every, *names}:
+    if unknown := {*arguments.readers, *arguments.topics} - {*every, *names, *texts}:
         parser.error(f"unknown: {', '.join(sorted(unknown))}")
     return arguments
 
@@ -121,18 +122,7 @@ def run(reader: str, cluster: Any, topic: str, partitions: int, count: int) -> R
     """Run one reader to the end of the topic in a process of its own."""
     if reader == JAVA:
         return run_java(cluster, topic, count)
-    command = [sys.executable, ROOT / "benchmarks" / "readers.py", reader, cluster.bootstrap, topic]
-    done = subprocess.run(
-        [*map(str, command), str(partitions), str(count)],
-        env=environment(),
-        capture_output=True,
-        text=True,
-        timeout=600,
-        check=False,
-    )
-    if done.returncode:
-        raise RuntimeError(f"{reader} on {topic}: {done.stderr[-3000:]}")
-    result: Result = json.loads(done.stdout)
+    result: Result = child("readers.py", reader, cluster.bootstrap, topic, partitions, count)
     if result["records"] != count:
         say(f"{reader} read {result['records']} of {count} records")
     return result
@@ -253,11 +243,6 @@ def _lines(reader: str, rounds: list[Result]) -> str:
         for run in rounds
     ]
     return f"  {json.dumps(reader)}: [\n" + ",\n".join(f"   {json.dumps(run)}" for run in runs) + "\n  ]"
-
-
-def say(line: str) -> None:
-    """Tell whoever waits."""
-    print(line, file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

@@ -7,17 +7,15 @@ of its own. Also: how long the embedded broker takes to start, and what it costs
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import platform
-import subprocess
 import sys
 import time
 from pathlib import Path
 from statistics import median
 from typing import Any
 
-from clusters import ROOT, broker, environment, unique
+from clusters import broker, child, say, unique
 from writers import WRITERS
 
 from thinconsumer_testing.broker.process import BrokerProcess
@@ -78,11 +76,7 @@ def main() -> None:
 def run(script: str, name: str, bootstrap: str, topic: str, records: int) -> float:
     """Return the rate of one client in a process of its own."""
     assert name in WRITERS or script == "readers.py"
-    command = [sys.executable, str(ROOT / "benchmarks" / script), name, bootstrap, topic, str(PARTITIONS), str(records)]
-    done = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=600, check=False)
-    if done.returncode:
-        raise RuntimeError(f"{name} on {bootstrap}: {done.stderr[-3000:]}")
-    result: dict[str, float] = json.loads(done.stdout)
+    result: dict[str, float] = child(script, name, bootstrap, topic, PARTITIONS, records)
     return result["per_second"]
 
 
@@ -110,11 +104,6 @@ def cpu_share(pid: int, seconds: float) -> float:
     before = ticks()
     time.sleep(seconds)
     return (ticks() - before) / os.sysconf("SC_CLK_TCK") / seconds
-
-
-def say(line: str) -> None:
-    """Tell whoever waits."""
-    print(line, file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

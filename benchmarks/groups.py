@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import argparse
 import json
-import subprocess
 import sys
 import time
 from collections.abc import Callable
 from statistics import median
 from typing import Any
 
-from clusters import broker, environment, unique
+from clusters import broker, child, unique
 
 PARTITIONS = 6
 HEARTBEAT_MS, SESSION_MS = 500, 10_000
@@ -158,13 +157,11 @@ def main() -> int:
         warm.close()
         for _ in range(told.rounds):
             for client in CLIENTS:
-                more = ["--times", str(told.times), "--seconds", str(told.seconds)]
-                command = [sys.executable, __file__, *more, "--child", client, cluster.bootstrap, topic]
-                done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment())
-                if done.returncode:
-                    print(f"{client} failed: {done.stderr.splitlines()[-1:]}")
-                else:
-                    rows[client].append(json.loads(done.stdout.splitlines()[-1]))
+                more = ["--times", told.times, "--seconds", told.seconds]
+                try:
+                    rows[client].append(child(__file__, *more, "--child", client, cluster.bootstrap, topic))
+                except RuntimeError as error:
+                    print(f"{client} failed: {str(error).splitlines()[-1:]}")
         cluster.delete_topic(topic)
     names = list(rows[CLIENTS[0]][0])
     print(f"| median of {told.rounds} rounds, ms | {' | '.join(names)} |\n|{'---|' * (len(names) + 1)}")

@@ -11,7 +11,7 @@ import sys
 import time
 from typing import Any
 
-from clusters import broker, unique
+from clusters import broker, unique, verdict
 
 TOPICS = 40
 
@@ -85,12 +85,6 @@ def patience(consumer: Any) -> bool:
         off.append(1000 * (time.perf_counter() - started) - 5000)
     shown = ", ".join(f"{each:+.1f}" for each in off)
     return verdict(all(abs(each) <= 50 for each in off), f"poll(5000) comes back at 5 s {shown} ms (within 50)")
-
-
-def verdict(held: bool, line: str) -> bool:
-    """Print one line, and whether it is held."""
-    print(f"{'held' if held else 'NOT HELD'}: {line}", flush=True)
-    return held
 
 
 if __name__ == "__main__":

@@ -24,6 +24,8 @@ from statistics import median, quantiles
 from typing import Any
 
 from clusters import broker, environment, rotated, unique
+from readers import open_confluent, open_kafka_python, open_thinconsumer
+from topics import constant, send
 
 #: Records of one batch in the second table, and records that one poll returns.
 BATCH, POLL = 5000, 500
@@ -73,10 +75,7 @@ def poll_until_done(poll: Callable[[], Mapping[Any, Sequence[Any]]], probe: Prob
 
 
 def thinconsumer(bootstrap: str, topic: str, probe: Probe) -> None:
-    from thinconsumer import Consumer, TopicPartition
-
-    with Consumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest") as consumer:
-        consumer.assign([TopicPartition(topic, 0)])
+    with open_thinconsumer(bootstrap, [(topic, 0)]) as consumer:
         consumer.poll(timeout_ms=2000)
         probe.steps = lambda: consumer._shell.engine.steps
         probe.ready()
@@ -99,20 +98,14 @@ def buffered(bootstrap: str, topic: str, batches: int) -> None:
 
 
 def kafka_python(bootstrap: str, topic: str, probe: Probe) -> None:
-    from kafka import KafkaConsumer, TopicPartition
-
-    consumer = KafkaConsumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest", enable_auto_commit=False)
-    consumer.assign([TopicPartition(topic, 0)])
+    consumer = open_kafka_python(bootstrap, [(topic, 0)])
     consumer.poll(timeout_ms=2000)
     probe.ready()
     poll_until_done(lambda: consumer.poll(timeout_ms=1000), probe)
 
 
 def confluent(bootstrap: str, topic: str, probe: Probe) -> None:
-    from confluent_kafka import Consumer, TopicPartition
-
-    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": topic, "enable.auto.commit": False})
-    consumer.assign([TopicPartition(topic, 0, 0)])
+    consumer = open_confluent(bootstrap, [(topic, 0)])
     consumer.poll(2)
     probe.ready()
     while True:
@@ -183,14 +176,8 @@ def measure(bootstrap: str, topic: str, reader: str, count: int, pause: float, t
 
 def fill(bootstrap: str, topic: str, batches: int) -> None:
     """Write batches of ``BATCH`` records of 100 bytes."""
-    from confluent_kafka import Producer
-
-    options = {"linger.ms": 1000, "batch.size": 2**20, "batch.num.messages": BATCH}
-    producer = Producer({"bootstrap.servers": bootstrap, **options})
-    for _ in range(batches):
-        for _ in range(BATCH):
-            producer.produce(topic, b"x" * 100, partition=0)
-        producer.flush()
+    settings = {"linger.ms": 1000, "batch.size": 2**20, "batch.num.messages": BATCH}
+    send(bootstrap, topic, 1, constant(BATCH * batches), settings)
 
 
 def main() -> None:

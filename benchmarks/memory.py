@@ -9,33 +9,15 @@ from __future__ import annotations
 
 import argparse
 import gc
-import subprocess
 import sys
 import time
-from pathlib import Path
 from typing import Any
 
-from clusters import broker, environment, unique
+from clusters import broker, child, memory_mb, unique, verdict
 
 PARTITIONS, VALUE_BYTES, SLACK_MB, EMPTY_POLLS = 50, 10_000, 64, 100_000
 #: What 100,000 polls may differ by without having grown: the allocator's own pages come and go.
 NOISE_MB = 1.0
-WRITE = """
-import sys
-from confluent_kafka import Producer
-bootstrap, topic, partitions, records, size = sys.argv[1], sys.argv[2], *map(int, sys.argv[3:])
-producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 20, "queue.buffering.max.kbytes": 131072})
-value = bytes(range(256)) * (size // 256 + 1)
-for number in range(records):
-    while True:
-        try:
-            producer.produce(topic, value[:size], partition=number % partitions)
-            break
-        except BufferError:
-            producer.poll(0.1)
-    producer.poll(0)
-sys.exit(producer.flush(120))
-"""
 
 
 def main() -> int:
@@ -48,8 +30,7 @@ def main() -> int:
     records = int(arguments.gigabytes * 1e9 / VALUE_BYTES)
     with broker(arguments.bootstrap) as cluster:
         topic = cluster.create_topic(unique("memory"), PARTITIONS, 1)
-        words = [cluster.bootstrap, topic, PARTITIONS, records, VALUE_BYTES]
-        subprocess.run([sys.executable, "-c", WRITE, *map(str, words)], env=environment(), check=True)
+        child("topics.py", cluster.bootstrap, topic, PARTITIONS, records, VALUE_BYTES, "none")
         held = measure(cluster.bootstrap, topic, records, arguments.seconds)
         cluster.delete_topic(topic)
     return 0 if held else 1
@@ -59,7 +40,7 @@ def measure(bootstrap: str, topic: str, records: int, seconds: float) -> bool:
     """Read slowly, then fast, then nothing."""
     from thinconsumer import Consumer, TopicPartition
 
-    start = resident_mb()
+    start = memory_mb()
     with Consumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest") as consumer:
         bound = consumer.config.max_buffered_bytes / 1e6 + SLACK_MB
         consumer.assign([TopicPartition(topic, partition) for partition in range(PARTITIONS)])
@@ -82,7 +63,7 @@ def slowly(consumer: Any, seconds: float) -> tuple[float, int]:
         read += sum(map(len, consumer.poll(timeout_ms=1000, max_records=1).values()))
         while time.monotonic() - started < read:
             consumer.drive()
-            peak = max(peak, resident_mb())
+            peak = max(peak, memory_mb())
             time.sleep(0.05)
     return peak, read
 
@@ -92,7 +73,7 @@ def quickly(consumer: Any, records: int) -> float:
     peak, read = 0.0, 0
     while read < records:
         read += sum(map(len, consumer.poll(timeout_ms=1000).values()))
-        peak = max(peak, resident_mb())
+        peak = max(peak, memory_mb())
     return peak
 
 
@@ -101,24 +82,12 @@ def polls_that_find_nothing(consumer: Any) -> bool:
     for _ in range(EMPTY_POLLS // 100):
         consumer.poll(timeout_ms=0)
     gc.collect()
-    before, objects = resident_mb(), len(gc.get_objects())
+    before, objects = memory_mb(), len(gc.get_objects())
     found = sum(len(consumer.poll(timeout_ms=0)) for _ in range(EMPTY_POLLS))
     gc.collect()
-    grown, more = resident_mb() - before, len(gc.get_objects()) - objects
+    grown, more = memory_mb() - before, len(gc.get_objects()) - objects
     line = f"{EMPTY_POLLS:,} polls that found {found} records: {grown:+.2f} MB, {more:+d} objects"
     return verdict(grown < NOISE_MB and more < 100 and not found, line)
-
-
-def resident_mb() -> float:
-    """Return this process's memory now (Linux)."""
-    status = Path("/proc/self/status").read_text(encoding="ascii")
-    return int(status.split("VmRSS:")[1].split()[0]) * 1024 / 1e6
-
-
-def verdict(held: bool, line: str) -> bool:
-    """Print one line, and whether it is held."""
-    print(f"{'held' if held else 'NOT HELD'}: {line}", flush=True)
-    return held
 
 
 if __name__ == "__main__":

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import argparse
 import json
-import subprocess
 import sys
 import time
 from statistics import median
 
-from clusters import environment
+from clusters import child
 
 TOPICS = {"plain": "false", "ordered": "true"}
 PARTITIONS = 6
@@ -46,8 +45,7 @@ def pair(servers: str, number: int, records: int) -> dict[str, dict[str, float]]
     """Read both topics, each in a fresh process."""
     found = {}
     for topic in list(TOPICS)[:: -1 if number % 2 else 1]:
-        command = [sys.executable, __file__, "--records", str(records), "--read", servers, topic]
-        found[topic] = json.loads(subprocess.run(command, env=environment(), check=True, capture_output=True).stdout)
+        found[topic] = child(__file__, "--records", records, "--read", servers, topic)
     return found
 
 

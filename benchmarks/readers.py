@@ -3,7 +3,8 @@
 Every reader reads the whole topic by assignment, up to 5,000 records at a time. A reader with ``every-field`` in its
 name reads key, value, headers, offset and timestamp of each record, and adds up the lengths of keys, values and header
 values; the one without reads the values alone. The loops over records are written out for each kind of record, so that
-no reader pays for an abstraction over all of them: one call for each list of records is all that is shared.
+no reader pays for an abstraction over all of them: a call for each poll, and two for each list of records, are all that
+is shared.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import resource
 import sys
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -25,9 +26,12 @@ MAX_RECORDS = 5000
 Result = dict[str, float]
 #: Reads the records that one poll has returned, and returns how many bytes it has read.
 Touch = Callable[[Any], int]
+#: Topics and numbers of partitions.
+Places = Iterable[tuple[str, int]]
 #: The authority of the broker's certificate; without it, clients connect in plaintext.
 CAFILE = os.environ.get("BENCHMARK_CAFILE", "")
-TUNED = {
+#: Queues that do not stall confluent-kafka.
+TUNED: dict[str, Any] = {
     "queued.min.messages": 1_000_000,
     "queued.max.messages.kbytes": 1_048_576,
     "fetch.queue.backoff.ms": 1,
@@ -150,14 +154,55 @@ def every_column(columns: Any) -> int:
 # -- the readers
 
 
-def _assigned(bootstrap: str, topic: str, partitions: int) -> Any:
-    """Return a consumer of this library with default settings, assigned to all partitions."""
+def open_thinconsumer(bootstrap: str, places: Places) -> Any:
+    """Return a consumer of this library with default settings, assigned to these partitions."""
     from thinconsumer import Consumer, TopicPartition
 
     tls: dict[str, Any] = {"security_protocol": "SSL", "ssl_cafile": CAFILE} if CAFILE else {}
     consumer = Consumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest", **tls)
-    consumer.assign([TopicPartition(topic, partition) for partition in range(partitions)])
+    consumer.assign([TopicPartition(*place) for place in places])
     return consumer
+
+
+def open_kafka_python(bootstrap: str, places: Places) -> Any:
+    """Return a consumer of kafka-python with default settings."""
+    from kafka import KafkaConsumer, TopicPartition
+
+    tls = {"security_protocol": "SSL", "ssl_cafile": CAFILE} if CAFILE else {}
+    consumer = KafkaConsumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest", enable_auto_commit=False, **tls)
+    consumer.assign([TopicPartition(*place) for place in places])
+    return consumer
+
+
+def open_confluent(bootstrap: str, places: Places, **more: object) -> Any:
+    """Return a consumer of confluent-kafka with default settings, and some others."""
+    from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
+
+    settings = {"bootstrap.servers": bootstrap, "group.id": "benchmark", "enable.auto.commit": False, **more}
+    if CAFILE:
+        settings |= {"security.protocol": "SSL", "ssl.ca.location": CAFILE}
+    consumer = Consumer(settings)
+    consumer.assign([TopicPartition(*place, OFFSET_BEGINNING) for place in places])
+    return consumer
+
+
+def of_topic(topic: str, partitions: int) -> Places:
+    """Return all partitions of a topic."""
+    return [(topic, partition) for partition in range(partitions)]
+
+
+def read_all(
+    meter: Meter, count: int, poll: Callable[[], Iterable[Any]], touch: Touch, inside: Callable[[Any], int] = len
+) -> Result:
+    """Poll until ``count`` records are read; ``inside`` returns the number of records of each object of a poll."""
+    records = size = 0
+    while records < count:
+        for polled in poll():
+            more = inside(polled)
+            meter.first(more)
+            records += more
+            size += touch(polled)
+    return meter.result(records, size)
 
 
 def thinconsumer(bootstrap: str, topic: str, partitions: int, count: int, touch: Touch = values) -> Result:
@@ -165,14 +210,8 @@ def thinconsumer(bootstrap: str, topic: str, partitions: int, count: int, touch:
     from thinconsumer import Consumer  # noqa: F401  # imports are not counted
 
     meter = Meter()
-    records = size = 0
-    with _assigned(bootstrap, topic, partitions) as consumer:
-        while records < count:
-            for polled in consumer.poll(timeout_ms=1000, max_records=MAX_RECORDS).values():
-                meter.first(len(polled))
-                records += len(polled)
-                size += touch(polled)
-        return meter.result(records, size)
+    with open_thinconsumer(bootstrap, of_topic(topic, partitions)) as consumer:
+        return read_all(meter, count, lambda: consumer.poll(timeout_ms=1000, max_records=MAX_RECORDS).values(), touch)
 
 
 def thinconsumer_columns(
@@ -187,14 +226,8 @@ def thinconsumer_columns(
         from thinconsumer.records.columnar import arrow  # noqa: F401
 
     meter = Meter()
-    records = size = 0
-    with _assigned(bootstrap, topic, partitions) as consumer:
-        while records < count:
-            for columns in consumer.poll_batches(timeout_ms=1000).values():
-                meter.first(len(columns))
-                records += len(columns)
-                size += touch(columns)
-        return meter.result(records, size)
+    with open_thinconsumer(bootstrap, of_topic(topic, partitions)) as consumer:
+        return read_all(meter, count, lambda: consumer.poll_batches(timeout_ms=1000).values(), touch)
 
 
 def thinconsumer_raw(bootstrap: str, topic: str, partitions: int, count: int) -> Result:
@@ -202,32 +235,24 @@ def thinconsumer_raw(bootstrap: str, topic: str, partitions: int, count: int) ->
     from thinconsumer import Consumer  # noqa: F401  # imports are not counted
 
     meter = Meter()
-    records = size = 0
-    with _assigned(bootstrap, topic, partitions) as consumer:
-        while records < count:
-            for batches in consumer.poll_raw(timeout_ms=1000).values():
-                inside = sum(batch.count for batch in batches)
-                meter.first(inside)
-                records += inside
-                size += sum(batch.size for batch in batches)
-        return meter.result(records, size)
+    with open_thinconsumer(bootstrap, of_topic(topic, partitions)) as consumer:
+        return read_all(
+            meter,
+            count,
+            lambda: consumer.poll_raw(timeout_ms=1000).values(),
+            lambda batches: sum(batch.size for batch in batches),
+            lambda batches: sum(batch.count for batch in batches),
+        )
 
 
 def kafka_python(bootstrap: str, topic: str, partitions: int, count: int, touch: Touch = values) -> Result:
     """Read with kafka-python, default settings."""
-    from kafka import KafkaConsumer, TopicPartition
+    import kafka  # noqa: F401  # imports are not counted
 
     meter = Meter()
-    records = size = 0
-    tls = {"security_protocol": "SSL", "ssl_cafile": CAFILE} if CAFILE else {}
-    consumer = KafkaConsumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest", enable_auto_commit=False, **tls)
-    consumer.assign([TopicPartition(topic, partition) for partition in range(partitions)])
-    while records < count:
-        for polled in consumer.poll(timeout_ms=1000, max_records=MAX_RECORDS).values():
-            meter.first(len(polled))
-            records += len(polled)
-            size += touch(polled)
-    result = meter.result(records, size)
+    consumer = open_kafka_python(bootstrap, of_topic(topic, partitions))
+    poll = partial(consumer.poll, timeout_ms=1000, max_records=MAX_RECORDS)
+    result = read_all(meter, count, lambda: poll().values(), touch)
     consumer.close()
     return result
 
@@ -254,35 +279,20 @@ def aiokafka(bootstrap: str, topic: str, partitions: int, count: int, touch: Tou
     return asyncio.run(read())
 
 
-def confluent(bootstrap: str, topic: str, partitions: int, count: int, touch: Touch = confluent_values) -> Result:
-    """Read with confluent-kafka, default settings, by ``consume``."""
-    return _confluent(bootstrap, topic, partitions, count, touch, {})
-
-
-def confluent_tuned(bootstrap: str, topic: str, partitions: int, count: int, touch: Touch = confluent_values) -> Result:
-    """Read with confluent-kafka and queues that do not stall it."""
-    return _confluent(bootstrap, topic, partitions, count, touch, TUNED)
-
-
-def _confluent(
-    bootstrap: str, topic: str, partitions: int, count: int, touch: Touch, more: dict[str, object]
+def confluent(
+    bootstrap: str, topic: str, partitions: int, count: int, touch: Touch = confluent_values, **more: object
 ) -> Result:
-    from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
+    """Read with confluent-kafka, default settings and some others, by ``consume``."""
+    import confluent_kafka  # noqa: F401  # imports are not counted
 
     meter = Meter()
-    records = size = 0
-    settings = {"bootstrap.servers": bootstrap, "group.id": "benchmark", "enable.auto.commit": False, **more}
-    if CAFILE:
-        settings |= {"security.protocol": "SSL", "ssl.ca.location": CAFILE}
-    consumer = Consumer(settings)
-    consumer.assign([TopicPartition(topic, partition, OFFSET_BEGINNING) for partition in range(partitions)])
-    while records < count:
+    consumer = open_confluent(bootstrap, of_topic(topic, partitions), **more)
+
+    def poll() -> Iterable[Any]:
         polled = consumer.consume(MAX_RECORDS, 1.0)
-        if polled:
-            meter.first(len(polled))
-        records += len(polled)
-        size += touch(polled)
-    result = meter.result(records, size)
+        return (polled,) if polled else ()
+
+    result = read_all(meter, count, poll, touch)
     consumer.close()
     return result
 
@@ -321,8 +331,8 @@ READERS: dict[str, Callable[[str, str, int, int], Result]] = {
     "aiokafka": aiokafka,
     f"aiokafka{EVERY_FIELD}": partial(aiokafka, touch=every_field),
     "confluent-kafka": confluent,
-    "confluent-kafka tuned": confluent_tuned,
-    f"confluent-kafka tuned{EVERY_FIELD}": partial(confluent_tuned, touch=confluent_every_field),
+    "confluent-kafka tuned": partial(confluent, **TUNED),
+    f"confluent-kafka tuned{EVERY_FIELD}": partial(confluent, touch=confluent_every_field, **TUNED),
     "floor": floor,
 }
 

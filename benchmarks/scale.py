@@ -26,7 +26,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from clusters import ROOT, environment
+from clusters import ROOT, environment, say
+from readers import open_confluent, open_kafka_python, open_thinconsumer
 
 from thinconsumer_testing.broker.process import BrokerProcess
 
@@ -51,31 +52,21 @@ def topic_partitions(count: int) -> list[tuple[str, int]]:
     return [(f"scale{number % TOPICS}", number // TOPICS) for number in range(count)]
 
 
-def thinconsumer(bootstrap: str, count: int) -> Poll:
-    from thinconsumer import Consumer, TopicPartition
-
-    consumer = Consumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest")
-    consumer.assign([TopicPartition(*tp) for tp in topic_partitions(count)])
+def polls_of_lists(consumer: Any) -> Poll:
+    """Return the polls of thinconsumer and of kafka-python, which return lists by partition."""
     return lambda seconds: sum(map(len, consumer.poll(timeout_ms=1000 * seconds).values()))
 
 
-def kafka_python(bootstrap: str, count: int) -> Poll:
-    from kafka import KafkaConsumer, TopicPartition
-
-    consumer = KafkaConsumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest", enable_auto_commit=False)
-    consumer.assign([TopicPartition(*tp) for tp in topic_partitions(count)])
-    return lambda seconds: sum(map(len, consumer.poll(timeout_ms=1000 * seconds).values()))
-
-
-def confluent_kafka(bootstrap: str, count: int) -> Poll:
-    from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
-
-    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "scale", "enable.auto.commit": False})
-    consumer.assign([TopicPartition(*tp, OFFSET_BEGINNING) for tp in topic_partitions(count)])
+def polls_of_one(consumer: Any) -> Poll:
+    """Return the polls of confluent-kafka, which return one message."""
     return lambda seconds: int(consumer.poll(seconds) is not None)
 
 
-READERS = {"thinconsumer": thinconsumer, "kafka-python": kafka_python, "confluent-kafka": confluent_kafka}
+READERS = {
+    "thinconsumer": (open_thinconsumer, polls_of_lists),
+    "kafka-python": (open_kafka_python, polls_of_lists),
+    "confluent-kafka": (open_confluent, polls_of_one),
+}
 MODULES = {"thinconsumer": "thinconsumer", "kafka-python": "kafka", "confluent-kafka": "confluent_kafka"}
 
 
@@ -85,7 +76,8 @@ def read(client: str, bootstrap: str, count: int, seconds: float) -> None:
     if client == "thinconsumer":
         importlib.import_module("thinconsumer.consumer.consumer")
     started, cpu = time.perf_counter(), time.process_time()
-    poll = READERS[client](bootstrap, count)
+    connect, polls = READERS[client]
+    poll = polls(connect(bootstrap, topic_partitions(count)))
     while not poll(0.1):
         pass
     result = {"first_s": time.perf_counter() - started, "first_cpu_s": time.process_time() - cpu}
@@ -138,9 +130,7 @@ def main() -> int:
             for client in clients[number % len(clients) :] + clients[: number % len(clients)]:
                 result = measure(client, count, arguments.seconds)
                 found.setdefault((client, count), []).append(result)
-                print(
-                    f"round {number + 1}, {count:,} partitions, {client}: {shown(result)}", file=sys.stderr, flush=True
-                )
+                say(f"round {number + 1}, {count:,} partitions, {client}: {shown(result)}")
     medians = {key: {name: median(r[name] for r in results) for name in results[0]} for key, results in found.items()}
     machine = f"{os.cpu_count()} cores, Python {platform.python_version()}"
     print(f"{machine}, {arguments.rounds} rounds, medians (least to most)")

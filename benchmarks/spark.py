@@ -25,10 +25,8 @@ from statistics import median
 from typing import Any
 
 # Imported from this folder, which is first on the path; no module here may have the name of a library.
-import columns
 import topics
-from clusters import ROOT, broker, environment, unique
-from columns import Data
+from clusters import ROOT, broker, environment, say, unique
 from floor import batch_sizes
 from sparks import session
 
@@ -45,15 +43,15 @@ OFFICIAL, OURS = "Spark's connector", "thinconsumer"
 FORMATS = {OFFICIAL: "kafka", OURS: "thinconsumer"}
 #: The JSON documents of the other benchmarks, then records of random letters. Batches of 16 kB are the Java producer's
 #: default. ``share`` scales ``--records`` for cases with large records.
-CASES: dict[str, Data | topics.Topic] = {
+CASES: dict[str, topics.Topic] = {
     case.name: case
     for case in (
         *(topic for topic in topics.TOPICS if topic.content == "documents"),
-        Data("lz4", 100, 100, 6, "lz4", 16384),
-        Data("plain", 100, 100, 1, "none", 16384),
-        Data("random", 50, 150, 6, "lz4", 16384),
-        Data("1k", 1000, 1000, 6, "none", 16384),
-        Data("1k-lz4", 1000, 1000, 6, "lz4", 16384, share=0.3),
+        topics.Topic("lz4", "100 bytes, 6 partitions, lz4", 6, "lz4", 16384, "text of 100 B"),
+        topics.Topic("plain", "100 bytes, one partition, uncompressed", 1, "none", 16384, "text of 100 B"),
+        topics.Topic("random", "50 to 150 bytes, 6 partitions, lz4", 6, "lz4", 16384, "text"),
+        topics.Topic("1k", "1000 bytes, 6 partitions, uncompressed", 6, "none", 16384, "text of 1 kB"),
+        topics.Topic("1k-lz4", "1000 bytes, 6 partitions, lz4", 6, "lz4", 16384, "text of 1 kB", share=0.3),
     )
 }
 
@@ -146,14 +144,11 @@ def processor_seconds() -> float:
     return sum(found[pid][1] for pid in family)
 
 
-def prepare(cluster: Any, case: Data | topics.Topic, records: int) -> Topic:
+def prepare(cluster: Any, case: topics.Topic, records: int) -> Topic:
     """Create and fill the topic of a case."""
-    name, count = unique(f"spark-{case.name}"), int(records * case.share) if isinstance(case, Data) else records
+    name, count = unique(f"spark-{case.name}"), int(records * case.share)
     cluster.create_topic(name, case.partitions, 1, {"compression.type": "producer"})
-    if isinstance(case, Data):
-        columns.write(cluster.bootstrap, case, name, count)
-    else:
-        topics.write(cluster.bootstrap, case, name, count)
+    topics.write(cluster.bootstrap, case, name, count)
     inside, _ = batch_sizes(cluster.bootstrap, name, case.partitions)
     say(f"{case.name}: {count:,} records, {inside} a batch")
     return Topic(name, count, inside)
@@ -225,23 +220,13 @@ def report(found: dict[str, Results], written: dict[str, Topic], arguments: argp
         lines += ["|---" * (2 + len(ordered) + 2 * bool(ratio)) + "|"]
         for case, modes in results.items():
             for mode, rounds in modes.items():
-                cells = [describe(CASES[case], written[case]), mode]
+                cells = [f"{written[case].records:,} of {CASES[case].what}, {written[case].batch} a batch", mode]
                 cells += [spread(written[case], rounds[reader]) for reader in ordered]
                 if ratio:
                     pairs = zip(zip(*rounds[OFFICIAL]), zip(*rounds[OURS]))
                     cells += [f"{median(theirs) / median(ours):.2f}" for theirs, ours in pairs]
                 lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
-
-
-def describe(case: Data | topics.Topic, topic: Topic) -> str:
-    """Return the description of a case."""
-    if not isinstance(case, Data):
-        return f"{topic.records:,} of {case.what}, {topic.batch} a batch"
-    size = f"{case.smallest}" if case.smallest == case.largest else f"{case.smallest} to {case.largest}"
-    partitions = "one partition" if case.partitions == 1 else f"{case.partitions} partitions"
-    codec = "uncompressed" if case.codec == "none" else case.codec
-    return f"{topic.records:,} of {size} bytes, {topic.batch} a batch, {partitions}, {codec}"
 
 
 def spread(topic: Topic, rounds: list[tuple[float, float]]) -> str:
@@ -252,11 +237,6 @@ def spread(topic: Topic, rounds: list[tuple[float, float]]) -> str:
     rates = [topic.records / wall / 1000 for wall, _ in rounds]
     used = median(cpu for _, cpu in rounds) / topic.records * 1e6
     return f"{median(rates):,.0f} ({min(rates):,.0f} to {max(rates):,.0f}), CPU {used:.2f} s"
-
-
-def say(line: str) -> None:
-    """Print progress."""
-    print(line, file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

@@ -10,14 +10,14 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from clusters import broker, environment, unique
+from clusters import broker, child, memory_mb, unique
 from sparks import session
 
 PARTITIONS, VALUE_BYTES, BATCH_RECORDS = 6, 1000, 250_000
@@ -28,24 +28,6 @@ NOISE_MB = 24
 #: Fractions of the stream after which the live heap is measured, which needs a full garbage collection.
 MARKS = (0.1, 0.3, 0.5, 0.7, 0.9, 0.97)
 SOURCE, WORKER, JVM = "python_streaming_source_runner", "pyspark.daemon pyspark.worker", "org.apache.spark.deploy"
-WRITE = """
-import os, sys
-from confluent_kafka import Producer
-bootstrap, topic, partitions, records, size = sys.argv[1], sys.argv[2], *map(int, sys.argv[3:])
-settings = {"linger.ms": 50, "batch.size": 1000000, "compression.type": "lz4", "queue.buffering.max.kbytes": 262144}
-producer = Producer({"bootstrap.servers": bootstrap, **settings})
-values = [(os.urandom(10).hex().encode() * (size // 20 + 1))[:size] for _ in range(1000)]
-for number in range(records):
-    while True:
-        try:
-            producer.produce(topic, values[number % 1000], partition=number // 1000 % partitions)
-            break
-        except BufferError:
-            producer.poll(0.05)
-    if number % 1000 == 0:
-        producer.poll(0)
-sys.exit(producer.flush(120))
-"""
 
 
 class Sample(NamedTuple):
@@ -74,8 +56,7 @@ def main() -> int:
     with broker(arguments.bootstrap) as cluster, session("1g") as (spark, folder):
         topic = cluster.create_topic(unique("spark-memory"), PARTITIONS, 1)
         began = time.perf_counter()
-        words = [cluster.bootstrap, topic, PARTITIONS, records, VALUE_BYTES]
-        subprocess.run([sys.executable, "-c", WRITE, *map(str, words)], env=environment(), check=True)
+        child("topics.py", cluster.bootstrap, topic, PARTITIONS, records, VALUE_BYTES, "lz4", seconds=3600)
         print(f"{records:,} records of {VALUE_BYTES} bytes written in {time.perf_counter() - began:.0f} s", flush=True)
         began = time.perf_counter()
         samples = list(stream(spark, cluster.bootstrap, topic, records, folder))
@@ -126,7 +107,8 @@ def sample(batch: int, gigabytes: float, heap: float | None) -> Sample:
     for pid, command in descendants(os.getpid()):
         kind = next((kind for kind in (SOURCE, WORKER, JVM) if kind in command), None)
         if kind is not None:
-            found[kind].append(resident_mb(pid))
+            with suppress(OSError, IndexError):  # it may have ended
+                found[kind].append(memory_mb(process=pid))
     return Sample(batch, gigabytes, max(found[SOURCE]), max(found[WORKER]), max(found[JVM]), heap)
 
 
@@ -139,14 +121,6 @@ def descendants(root: int) -> Iterator[tuple[int, str]]:
                 yield from descendants(pid)
             except OSError:
                 continue
-
-
-def resident_mb(pid: int) -> float:
-    """Return the resident memory of a process in MB; 0 if it has ended."""
-    try:
-        return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
-    except OSError:
-        return 0.0
 
 
 def report(samples: list[Sample]) -> bool:

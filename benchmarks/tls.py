@@ -13,8 +13,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from clusters import unique
-from compare import Result, run, say, versions
+from clusters import say, unique
+from compare import Result, run, versions
 from realkafka import Administration, new_cluster
 from realkafka.certificates import Authority
 from realkafka.security import Listener, Security

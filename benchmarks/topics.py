@@ -8,8 +8,10 @@ from __future__ import annotations
 import itertools
 import json
 import random
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 Message = tuple[bytes | None, bytes | None, list[tuple[str, bytes]] | None]
@@ -61,6 +63,26 @@ TOPICS = (
     Topic("headers", "JSON 150-600 B with five headers, 6 partitions, lz4, 16 kB batches", 6, "lz4", 16384, "headers"),
     Topic("large", "JSON of 20 kB, 1 partition, uncompressed, 64 kB batches", 1, "none", 65536, "large", share=0.05),
 )
+#: Text of random and of equal sizes in batches of all sizes: records of one size are kind to the decoder of rows.
+TEXTS = tuple(
+    Topic(f"text-{name}", f"{content}, {partitions} partitions, {codec}, batches of {size} B", partitions, codec, size,
+          content, records, share)
+    for name, content, partitions, codec, size, records, share in (
+        ("plain", "text", 1, "none", 16384, None, 1.0),
+        ("lz4", "text", 6, "lz4", 16384, None, 1.0),
+        ("lz4-64k", "text", 6, "lz4", 65536, None, 1.0),
+        ("zstd", "text", 6, "zstd", 16384, None, 1.0),
+        ("1k", "text of 1 kB", 1, "none", 16384, None, 0.3),
+        ("1k-lz4", "text of 1 kB", 6, "lz4", 16384, None, 0.3),
+        ("1k-zstd", "text of 1 kB", 6, "zstd", 65536, None, 0.3),
+        ("large-batches", "text", 1, "none", 1_000_000, None, 1.0),
+        ("single", "text", 1, "none", 16384, 1, 0.2),
+        ("10-a-batch", "text", 1, "none", 16384, 10, 0.5),
+        ("headers", "text with headers", 1, "none", 16384, None, 1.0),
+        ("20k", "text of 20 kB", 1, "none", 65536, None, 0.02),
+        ("100k", "text of 100 kB", 1, "none", 65536, 1, 0.004),
+    )
+)  # fmt: skip
 
 
 def constant(count: int) -> Iterator[Message]:
@@ -151,31 +173,58 @@ def _document(chance: random.Random, number: int, words: list[str], size: int) -
     return json.dumps(order).encode(), key, headers
 
 
+def text(count: int, smallest: int, largest: int, headers: list[tuple[str, bytes]] | None = None) -> Iterator[Message]:
+    """Yield text that compresses to a third or so, of random length."""
+    chance = random.Random(1)
+    words = [chance.randbytes(chance.randint(2, 9)).hex().encode() for _ in range(2000)]
+    long = b" ".join(chance.choice(words) for _ in range(200_000))
+    for _ in range(count):
+        size = chance.randint(smallest, largest)
+        start = chance.randrange(len(long) - size)
+        yield long[start : start + size], None, headers
+
+
 CONTENTS = {
     "constant": constant, "json": json_like, "documents": documents, "short": short_documents,
     "headers": documents_with_headers, "large": large_documents,
+    "text": partial(text, smallest=50, largest=150),
+    "text with headers": partial(
+        text, smallest=50, largest=150, headers=[("trace", b"0123456789abcdef"), ("source", b"till")]
+    ),
+    "text of 100 B": partial(text, smallest=100, largest=100),
+    "text of 1 kB": partial(text, smallest=1000, largest=1000),
+    "text of 20 kB": partial(text, smallest=20_000, largest=20_000),
+    "text of 100 kB": partial(text, smallest=100_000, largest=100_000),
 }  # fmt: skip
 
 
 def write(bootstrap: str, topic: Topic, name: str, count: int) -> None:
     """Write ``count`` records to the topic ``name``, in turns to each partition."""
+    settings = {
+        "compression.type": topic.codec,
+        "batch.size": topic.batch_bytes,
+        "batch.num.messages": topic.batch_records or 100_000,
+        "linger.ms": 100,  # long enough that only full batches leave
+    }
+    send(bootstrap, name, topic.partitions, CONTENTS[topic.content](count), settings)
+
+
+def send(bootstrap: str, name: str, partitions: int, messages: Iterable[Message], settings: dict[str, Any]) -> None:
+    """Write messages with confluent-kafka, in turns to each partition. Raises: RuntimeError, if some are left."""
     from confluent_kafka import Producer
 
     producer = Producer(
         {
             "bootstrap.servers": bootstrap,
-            "compression.type": topic.codec,
-            "batch.size": topic.batch_bytes,
-            "batch.num.messages": topic.batch_records or 100_000,
-            "linger.ms": 100,  # long enough that only full batches leave
             "queue.buffering.max.messages": 2_000_000,
             "queue.buffering.max.kbytes": 262_144,
             "enable.idempotence": True,  # otherwise five requests in flight may come out of order
+            **settings,
         }
     )
     produce, poll = producer.produce, producer.poll
-    numbers = itertools.cycle(range(topic.partitions))
-    for done, (value, key, headers) in enumerate(CONTENTS[topic.content](count)):
+    numbers = itertools.cycle(range(partitions))
+    for done, (value, key, headers) in enumerate(messages):
         more: dict[str, Any] = {"headers": headers} if headers else {}
         while True:
             try:
@@ -183,7 +232,24 @@ def write(bootstrap: str, topic: Topic, name: str, count: int) -> None:
                 break
             except BufferError:
                 poll(0.1)
-        if done % 10_000 == 0:
+        if done % 1000 == 0:
             poll(0)
     if left := producer.flush(120):
         raise RuntimeError(f"{left} records of {name} not delivered")
+
+
+def main() -> None:
+    """Write records of one size, in a process whose memory the caller does not measure.
+
+    ``python topics.py SERVERS TOPIC PARTITIONS COUNT SIZE CODEC``; a twentieth of each record is random.
+    """
+    bootstrap, name, partitions, count, size, codec = sys.argv[1:]
+    pool = [(random.randbytes(int(size) // 20 + 1) * 20)[: int(size)] for _ in range(1000)]
+    messages = ((value, None, None) for value in itertools.islice(itertools.cycle(pool), int(count)))
+    settings = {"linger.ms": 50, "batch.size": 1_000_000, "compression.type": codec}
+    send(bootstrap, name, int(partitions), messages, settings)
+    print("{}")
+
+
+if __name__ == "__main__":
+    main()
