@@ -35,7 +35,7 @@ class Thin:
         self.owned = len(self._consumer.assignment())
 
     def commit(self, offset: int) -> None:
-        self._consumer.commit({self.tp: offset})
+        self._consumer.commit({min(self._consumer.assignment()): offset})
 
     def close(self) -> None:
         self._consumer.close()
