@@ -196,15 +196,9 @@ def test_last_total_counts_repeated_or_not(totals):
     for batch, count in ((1, 10), (2, 25), (2, 25)):
         published.take(b"tea", json.dumps({"orders": count, "cents": count * 5, "batch": batch}).encode())
     published.take(b"cups", b'{"orders": 1, "cents": 1400, "batch": 0}')
+    published.take(b"tea", b'{"orders": 20, "cents": 90, "batch": 1}')  # what a dead job wrote late
     assert published.totals == {"tea": (25, 125), "cups": (1, 1400)}
     assert published.orders == 26
-
-
-def test_what_a_dead_job_wrote_late_is_no_news(totals):
-    published = totals.Published()
-    published.take(b"tea", b'{"orders": 30, "cents": 300, "batch": 3}')
-    published.take(b"tea", b'{"orders": 20, "cents": 200, "batch": 2}')
-    assert published.totals == {"tea": (30, 300)}
 
 
 def test_differences_are_said(totals):
@@ -283,19 +277,6 @@ def test_kill_is_marked_in_both_panels(picture, story):
     assert "started again" in words
     assert "10.0 s" in words
     assert list(story.outages()) == [(20.0, 30.0)]
-
-
-def test_bars_are_orders_per_second(picture):
-    steps = [(0.5, 0), (0.5, 100), (1.5, 100), (1.5, 300), (4.5, 300), (4.5, 1000), (5.2, 1000)]
-    assert list(picture._rates(steps, 2.0, 5.2)) == [(0.0, 2.0, 150.0), (2.0, 4.0, 0.0), (4.0, 5.2, 700 / (5.2 - 4.0))]
-
-
-@pytest.mark.parametrize("top", [0.5, 1.08, 9, 10, 37, 2160, 123_456])
-def test_ticks_are_few_and_round(picture, top):
-    ticks = list(picture._ticks(top))
-    assert 4 <= len(ticks) <= 9
-    assert ticks[0] == 0
-    assert ticks[-1] <= top
 
 
 def test_run_without_a_kill_or_without_anything_has_a_picture_too(picture):

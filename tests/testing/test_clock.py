@@ -3,13 +3,6 @@
 from thinconsumer.testing import VirtualClock
 
 
-def test_time_passes_only_by_advance():
-    clock = VirtualClock(now=5.0, wall_time=100.0)
-    assert (clock.now(), clock.wall_time()) == (5.0, 100.0)
-    clock.advance(2.5)
-    assert (clock.now(), clock.wall_time()) == (7.5, 102.5)
-
-
 def test_time_does_not_go_back():
     clock = VirtualClock(now=5.0)
     clock.advance_to(3.0)

@@ -17,13 +17,3 @@ def test_scripted_peer_sends_its_bytes(stage):
     assert stream.received == b"helloonetwo"
     assert stream.lost == [None]
     assert peer.received == b"ab"
-
-
-def test_peer_without_a_script_sends_nothing(stage):
-    peer = ScriptedPeer()
-    stage.network.listen("10.0.0.1", 9092, peer)
-    stream = stage.connect()
-    stream.outgoing.append(b"anybody?")
-    stage.run(1.0)
-    assert (stream.received, stream.lost) == (b"", [])
-    assert peer.received == b"anybody?"

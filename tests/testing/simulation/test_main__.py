@@ -52,12 +52,6 @@ def run(monkeypatch, capsys):
     return run
 
 
-def test_a_range_of_seeds_ends_with_totals(run):
-    code, lines = run("--seeds", "1:2")
-    assert code == 0
-    assert lines[-2].startswith("2 seeds in ") and lines[-2].endswith("0 failed") and lines[-1] == "records 3"
-
-
 def test_failing_seeds_are_listed_and_the_other_seeds_run(run):
     code, lines = run("--seeds", "2:8")
     assert code == 1

@@ -56,22 +56,6 @@ def test_jitter_reorders_messages_of_different_connections_only(make_town):
     assert order != sent
 
 
-def test_close_arrives_after_earlier_messages(town):
-    ann = town.client()
-    stream, connection = town.connect(ann)
-    connection.send(b"bye")
-    connection.close()
-    assert not connection.is_served
-    ann.run(0.01)
-    assert [name for name, _ in stream.calls] == ["made", "received", "lost"] and stream.lost == [None]
-    stream, connection = town.connect(ann)
-    say(ann, stream, b"bye")
-    ann.hang_up(stream)
-    ann.run(0.01)
-    assert town.nodes[1].text == b"bye" and town.nodes[1].lost == [connection]
-    assert stream.lost == [] and town.network.connections == []
-
-
 # -- addresses
 
 
@@ -143,16 +127,6 @@ def test_split_messages_arrive_whole_in_two_parts(make_town):
     connection.send(b"answer")
     ann.run(0.01)
     assert len(stream.sizes) == 2 and bytes(stream.received) == b"answer"
-
-
-@pytest.mark.parametrize(("chunk", "sizes"), [(None, [7]), (3, [3, 3, 1]), (1, [1] * 7), (100, [7])])
-def test_clients_read_pieces_of_the_configured_size(make_town, chunk, sizes):
-    town = make_town(chunk=chunk)
-    ann = town.client()
-    stream, connection = town.connect(ann)
-    connection.send(b"1234567")
-    ann.run(0.01)
-    assert stream.sizes == sizes and bytes(stream.received) == b"1234567"
 
 
 def test_lost_message_breaks_its_connection_on_one_or_both_sides(make_town):
@@ -243,17 +217,6 @@ def test_cuts_hold_one_direction_back_and_heal_delivers_it_in_order(town):
     ann.run(0.01)
     assert town.nodes[1].text == b"bobabc" and town.nodes[1].lost == []
     assert town.network.mishaps == Counter(held=1)
-
-
-def test_dials_wait_for_the_end_of_a_cut(town):
-    town.network.cut([1], ["ann"])
-    ann = town.client()
-    stream = town.dial(ann)
-    ann.run(9)
-    assert stream.calls == [] and len(town.nodes[1].connections) == 1  # it arrived; the answer does not
-    town.network.heal()
-    ann.run(0.01)
-    assert [name for name, _ in stream.calls] == ["made"]
 
 
 def test_equal_seeds_have_equal_faults_and_other_seeds_do_not(make_town):

@@ -66,16 +66,6 @@ def record(offset):
     return ConsumerRecord("t", 0, 0, offset, -1, 0, None, b"v")
 
 
-def test_columns_are_reported_as_records(watch):
-    answer = {TP: SimpleNamespace(rows=lambda: [record(5)])}
-    records, heard = watch.does("poll_batches", 100, answer=answer)
-    assert records == {TP: [record(5)]}
-    assert [event for event, *_ in heard] == ["called poll_batches", "delivered", "polled"]
-    with pytest.raises(KafkaTimeoutError):
-        watch.does("poll_batches", answer=KafkaTimeoutError("late"))
-    assert watch.heard[-1][0] == "raised"
-
-
 @pytest.mark.parametrize(
     ("name", "args", "called", "told", "line"),
     [

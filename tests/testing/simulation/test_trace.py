@@ -6,16 +6,6 @@ from thinconsumer_testing.clock import VirtualClock
 from thinconsumer_testing.simulation.trace import COLUMNS, Trace
 
 
-class Counts:
-    """Counts how often it is formatted."""
-
-    times = 0
-
-    def __str__(self):
-        self.times += 1
-        return "counted"
-
-
 def filled(**changes):
     """Return a trace of two lines, with changes to the second."""
     clock = VirtualClock(10.0)
@@ -42,19 +32,6 @@ def test_the_tail_is_the_last_lines_below_the_heading():
     assert [line.event for line in trace] == ["poll", "killed"]
     assert trace.text(last=1) == f"{COLUMNS}\n{trace.lines[1]}"
     assert trace.text(last=5) == trace.text()
-
-
-def test_lines_are_formatted_only_when_read():
-    trace, argument = Trace(VirtualClock()), Counts()
-    trace.add("ann", "", "poll", "%s", argument)
-    assert argument.times == 0
-    assert trace.text().endswith("counted")
-    assert argument.times == 1
-
-
-def test_digest_depends_on_the_formatted_text_only():
-    assert filled().digest() == filled().digest()
-    assert filled(why="%d%%", args=(100,)).digest() == filled().digest()
 
 
 @pytest.mark.parametrize(

@@ -109,13 +109,6 @@ def test_a_batch_is_committed_as_a_whole_or_not_at_all(partition):
     assert partition.counting() == [0, 1, 2]
 
 
-def test_high_watermark_of_a_follower_commits_records(partition):
-    """Usually the leader's watermark is ahead; a record counts as committed once any replica reports it."""
-    partition.leader.write(b"a", commit=False)
-    partition.copy(1).commit()
-    assert partition.counting() == [0]
-
-
 # -- transactions
 
 
@@ -235,34 +228,6 @@ def test_reelected_older_leader_restores_its_committed_records(partition):
     # The leader without them, of epoch 1, is a rival.
     assert [truth.rival(offset, 0) for offset in (0, 1, 2)] == [None, 1, 1]
     assert truth.rival(2, 1) is None and truth.rival(3, 2) is None
-
-
-def test_restored_transaction_keeps_its_decision(partition):
-    old = partition.leader
-    old.write(b"a")
-    old.transact(4, b"b")
-    old.end(4, True)
-    partition.elect(1)
-    assert partition.counting(committed=True) == [0]
-    old.log.begin_epoch(2)
-    assert partition.counting(committed=True) == [0, 1]
-
-
-def test_records_of_a_wholly_lost_epoch_do_not_count(partition):
-    """Even if the epoch before continues in the committed log, a reader of these records must go back."""
-    brought_back(partition)
-    truth = partition.truth
-    assert [truth.successor(offset, 1) for offset in (0, 1, 2, 9)] == [2, 2, 2, 2]
-    assert [truth.successor(offset, 0) for offset in (0, 1, 2, 3)] == [None, None, None, 2]
-
-
-def test_truth_still_has_the_records_when_it_reports_their_loss():
-    partition = Partition()
-    found = []
-    partition.truth._lost = lambda truth, offset, epoch: found.append(partition.counting())
-    partition.leader.write(b"a")
-    partition.replica().log.begin_epoch(1)
-    assert (found, partition.counting()) == ([[0]], [])
 
 
 def test_a_transaction_whose_marker_was_lost_is_open_again(partition):

@@ -100,25 +100,6 @@ def test_nested_wait_returns_before_the_outer_one(world):
 # -- actors
 
 
-def test_actor_runs_at_its_times_and_not_after_never(world):
-    began = world.now()
-    worker = Worker(world, "worker", 1.0, 2.0)
-    worker.wake()
-    world.run_until(began + 100)
-    assert worker.turns == [began, began + 1, began + 3]
-
-
-def test_waking_brings_a_turn_forward_and_adds_none(world):
-    began = world.now()
-    worker = Worker(world)
-    worker.wake(began + 5)
-    worker.wake(began + 7)
-    worker.wake(began + 2)
-    worker.wake(began + 2)
-    world.run_until(began + 100)
-    assert worker.turns == [began + 2]
-
-
 def test_an_actor_in_its_turn_is_not_entered_again(world):
     box, began = Letterbox(), world.now()
     worker = Worker(world)
@@ -151,12 +132,3 @@ def test_busy_actor_has_its_turn_right_after_the_call(world):
     assert worker.turns == []
     world.run_until(began + 9)
     assert worker.turns == [began + 4]
-
-
-def test_an_actor_that_is_not_active_has_no_turn(world):
-    worker = Worker(world)
-    worker.wake()
-    worker.is_active = False
-    worker.wake()
-    world.run_until(world.now() + 1)
-    assert worker.turns == []

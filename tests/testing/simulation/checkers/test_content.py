@@ -50,12 +50,6 @@ def test_record_that_differs_in_one_field_is_a_violation(court, change):
     assert ", but the log has " in court.verdict()
 
 
-@pytest.mark.parametrize("change", [{"offset": 2}, {"leader_epoch": 1}], ids=str)
-def test_offset_or_epoch_that_was_never_committed_is_a_violation(court, change):
-    show(court, changed(court.rows(0)[0], **change))
-    assert "never committed" in court.verdict()
-
-
 def test_uncommitted_record_is_a_violation(court):
     court.append(b"c")
     record = changed(court.rows(1)[0], offset=2, value=b"c")

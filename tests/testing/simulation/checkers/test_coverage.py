@@ -2,12 +2,8 @@
 
 import pytest
 
-from thinconsumer.records.builder import NewRecord
 from thinconsumer.types import TopicPartition
-from thinconsumer_testing.broker.config import TopicConfig
 from thinconsumer_testing.simulation.checkers.coverage import CoverageChecker
-
-NOW = 1_700_000_000_000
 
 
 @pytest.fixture
@@ -102,18 +98,6 @@ def test_expired_records_may_be_missing_and_others_not(court):
     assert "offset 4" in court.verdict()
 
 
-def test_compacted_records_may_be_missing(court):
-    court.log.config = TopicConfig(compact=True, delete=False)
-    for n in range(6, 9):
-        court.write(NewRecord(b"%d" % n, b"same key" if n < 8 else b"other", timestamp=NOW))
-    court.deliver(0, 1, 2, 3, 4, 5)
-    court.log.compact(NOW, court.log.high_watermark)
-    court.deliver(8)
-    assert "offset 7" in court.verdict()  # 6 has a newer value in 7
-    court.deliver(7, 8)
-    assert court.verdict() == ""
-
-
 @pytest.mark.parametrize("commit", [True, False])
 def test_aborted_records_must_reach_read_uncommitted_only(court, commit):
     strict = court.new_reader("bob", policy="earliest", read_committed=True)
@@ -168,16 +152,6 @@ def test_record_of_a_deposed_leader_closes_no_gap(court):
     court.write(b"n5", epoch=1)
     court.deliver(5, epoch=1)
     assert "offset 4" in court.verdict()
-
-
-def test_reader_exactly_at_a_loss_must_read_the_new_records(court):
-    bob = court.new_reader("bob", policy="latest")
-    court.deliver(3, reader=bob)
-    court.elect_short(4, 1)
-    court.write(b"n4", epoch=1)
-    court.write(b"n5", epoch=1)
-    court.deliver(5, epoch=1, reader=bob)
-    assert "bob skipped t-0 offset 4" in court.verdict()
 
 
 def zombies(court):

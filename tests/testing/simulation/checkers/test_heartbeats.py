@@ -130,18 +130,3 @@ def test_changes_without_a_cause_are_violations_when_all_is_quiet(crew, epoch, w
     crew.checker.is_quiet = True
     crew.read(crew.write(epoch), 4)
     assert words in crew.room.verdict()
-
-
-@pytest.mark.parametrize("how", ["poll", "subscribe", "other call"])
-def test_joining_again_without_a_poll_after_leaving_is_a_violation(crew, how):
-    crew.settle()
-    crew.room.callback_started(crew.ann, "revoked", A, B)
-    crew.room.now += 1
-    crew.write(-1)
-    if how == "subscribe":
-        crew.room.tell("subscribed", crew.ann, ["t"])
-    else:
-        crew.room.tell("call_began", crew.ann, how == "poll")
-    crew.write(0)
-    is_accused = any("joins again although its application does not poll" in words for words in crew.room.words)
-    assert is_accused == (how == "other call"), crew.room.words

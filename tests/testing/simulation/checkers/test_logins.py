@@ -3,7 +3,7 @@
 from types import SimpleNamespace
 
 import pytest
-from lab.checkers.logins import EXPIRED, POLLS_MAX, LoginChecker
+from lab.checkers.logins import EXPIRED, LoginChecker
 
 from thinconsumer import SaslAuthenticationFailedError
 from thinconsumer.wire.api_versions import ApiVersionsRequest
@@ -101,24 +101,6 @@ def test_a_reauthentication_begins_after_85_percent_of_the_lifetime(bench, age, 
     bench.log_in()
     bench.ask()
     assert why in bench.verdict() and bench.checker.counts["reauthentications"] == 1
-
-
-@pytest.mark.parametrize("reject", [lambda b: b.handshake(error=33), lambda b: b.authenticate(error_code=58)])
-def test_a_connection_ends_after_a_rejection(bench, reject):
-    bench.handshake()
-    bench.checker.connection_closed(bench.ann, 1)
-    bench.open()
-    if reject.__code__.co_names[0] == "authenticate":
-        bench.handshake()
-    reject(bench)
-    assert bench.checker.counts["rejected_logins"] == 1
-    for _ in range(POLLS_MAX):
-        bench.checker.polled(bench.ann, 0)
-    assert bench.verdict() == ""
-    bench.checker.polled(bench.ann, 0)
-    assert "keeps connection 1 open after a rejected login" in bench.verdict()
-    bench.ask()
-    assert "writes API 12 after a rejected login" in bench.verdict()
 
 
 def test_login_errors_need_a_failure(bench):

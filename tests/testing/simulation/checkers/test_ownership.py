@@ -3,10 +3,7 @@
 import pytest
 
 from thinconsumer.types import TopicPartition
-from thinconsumer.wire.metadata import MetadataRequest, MetadataResponse, MetadataResponseTopic
 from thinconsumer_testing.simulation.checkers.ownership import OwnershipChecker
-
-ID = b"\x07" * 16
 
 
 @pytest.fixture
@@ -35,17 +32,6 @@ def test_records_of_paused_partitions_are_a_violation(court):
     court.deliver(0)
     assert court.verdict() == "ann got records of t-0, which it has paused"
     court.checker.paused(court.reader, [court.tp], False)
-    court.deliver(0)
-    assert court.verdict() == ""
-
-
-def test_pause_ends_when_the_partition_is_unassigned(court):
-    court.checker.paused(court.reader, [court.tp], True)
-    court.checker.assigned(court.reader, [court.tp])
-    court.deliver(0)
-    assert "paused" in court.verdict()
-    court.checker.assigned(court.reader, [])
-    court.checker.assigned(court.reader, [court.tp])
     court.deliver(0)
     assert court.verdict() == ""
 
@@ -91,13 +77,3 @@ class TestSessions:
         self.answer()
         self.answer(**near_miss)
         assert self.court.verdict() == ""
-
-    def test_topic_ids_are_resolved_by_metadata(self):
-        self.pause()
-        self.answer(topic="", topic_id=ID)
-        self.answer(topic="", topic_id=ID)
-        assert self.court.verdict() == ""  # the topic id is unknown
-        topics = [MetadataResponseTopic(name="t", topic_id=ID), MetadataResponseTopic(name=None, topic_id=bytes(16))]
-        self.court.checker.answered("ann", 1, MetadataRequest(), MetadataResponse(topics=topics), 0.0)
-        self.answer(topic="", topic_id=ID)
-        assert "records of t-0" in self.court.verdict()

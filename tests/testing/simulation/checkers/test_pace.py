@@ -79,16 +79,6 @@ def test_repeated_records_beyond_the_limit_are_a_violation(court, fetched):
     assert court.verdict() == words
 
 
-@pytest.mark.parametrize(
-    "make",
-    [lambda n: batch(5 + n % 2), lambda n: batch(5, epoch=n % 2), lambda n: batch(5, size=50 + n % 2)],
-    ids=["offset", "epoch", "size"],
-)
-def test_other_records_in_between_restart_the_count(court, fetched, make):
-    slowly(court, fetched, REPEATS_MAX * 3, lambda n: [{0: make(n)}])
-    assert court.verdict() == ""
-
-
 def test_connection_attempts_are_limited_by_the_requests_that_brokers_get(court):
     ask(court, 1)
     for line in range(DIALS_MAX + DIALS_PER_REQUEST):

@@ -6,7 +6,6 @@ import pytest
 from lab.checkers.commits import Plans
 from lab.checkers.rebalances import (
     AT_ONCE_MAX,
-    BEATS_MAX,
     EARLY_MAX,
     JOINS_MAX,
     LINES_BESIDES,
@@ -18,7 +17,6 @@ from lab.checkers.rebalances import (
 )
 
 from thinconsumer.types import TopicPartition
-from thinconsumer.wire.heartbeat import HeartbeatRequest
 
 A = TopicPartition("t", 0)
 
@@ -39,12 +37,6 @@ def test_joins_beyond_the_limit_are_a_violation(room, ann):
     assert room.verdict() == ""
     room.join(ann, code=None)
     assert room.verdict().startswith(f"ann has sent {JOINS_MAX + 1} JoinGroups within")
-
-
-def test_heartbeats_beyond_the_limit_are_a_violation(room, ann):
-    for _ in range(BEATS_MAX + 1):
-        room.says(ann, HeartbeatRequest(group_id="g", generation_id=1, member_id="ann-id"))
-    assert "Heartbeats" in room.verdict()
 
 
 def test_rebalances_after_the_faults_are_limited(room, rounds, ann):
