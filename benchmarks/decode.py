@@ -11,11 +11,13 @@ from __future__ import annotations
 
 import argparse
 import gc
-import json
+import importlib
 import random
 import statistics
 import time
 from collections.abc import Callable, Iterable, Iterator
+
+from topics import CONTENTS
 
 from thinconsumer.records import split
 from thinconsumer.records.builder import NewRecord, build_batch
@@ -24,42 +26,16 @@ from thinconsumer.records.compression import Codec
 BASE_TIME = 1_700_000_000_000
 
 
-def constant(rng: random.Random, count: int) -> Iterator[NewRecord]:
-    """100 bytes, no key, some 200 records a millisecond: what performance tools produce."""
-    for index in range(count):
-        yield NewRecord(rng.randbytes(100), timestamp=BASE_TIME + index // 200)
+#: Contents of topics, and the most milliseconds between two records; with 0, 200 records have the same time.
+CASES = {"constant": 0, "text": 0, "json": 10, "documents": 3, "headers": 3}
 
 
-def varied(rng: random.Random, count: int) -> Iterator[NewRecord]:
-    """50 to 150 bytes, no key."""
-    for index in range(count):
-        yield NewRecord(rng.randbytes(rng.randint(50, 150)), timestamp=BASE_TIME + index // 200)
-
-
-def keyed(rng: random.Random, count: int) -> Iterator[NewRecord]:
-    """Keys of 1 to 12 digits, values of 20 to 400 bytes, records some 5 ms apart."""
-    now = BASE_TIME
-    for _ in range(count):
-        now += rng.randint(0, 10)
-        yield NewRecord(rng.randbytes(rng.randint(20, 400)), str(10 ** rng.randint(1, 11)).encode(), (), now)
-
-
-def documents(rng: random.Random, count: int) -> Iterator[NewRecord]:
-    """JSON with 20-byte keys; every fifth has headers, every twentieth is a tombstone; up to 3 ms apart."""
-    now = BASE_TIME
-    for index in range(count):
-        now += rng.randint(0, 3)
-        key = f"customer-{rng.randrange(10**11):011d}".encode()
-        headers = (("trace", rng.randbytes(16)), ("origin", b"web"), ("tenant", None)) if index % 5 == 0 else ()
-        document = {
-            "order": index,
-            "customer": key.decode(),
-            "amount": rng.randrange(10**6) / 100,
-            "lines": [
-                {"sku": rng.choice(("apple", "pear", "quince")), "n": rng.randrange(9)} for _ in range(rng.randrange(4))
-            ],
-        }
-        yield NewRecord(None if index % 20 == 7 else json.dumps(document).encode(), key, headers, now)
+def records(content: str, count: int) -> Iterator[NewRecord]:
+    """Yield the records of a benchmark's topic."""
+    rng, now, apart = random.Random(1), BASE_TIME, CASES[content]
+    for index, (value, key, headers) in enumerate(CONTENTS[content](count)):
+        now = now + rng.randint(0, apart) if apart else BASE_TIME + index // 200
+        yield NewRecord(value, key, headers or (), now)
 
 
 def batches(records: Iterable[NewRecord], size: int, codec: int) -> bytes:
@@ -90,27 +66,13 @@ def walk(data: bytes) -> int:
     return len(split(memoryview(data))[0])
 
 
-def kafka_python() -> Callable[[bytes], int]:
-    from kafka.record.memory_records import MemoryRecords
+def peer(package: str) -> Callable[[bytes], int]:
+    """Return the decoder of kafka-python or of aiokafka, which have the same interface."""
+    memory_records = importlib.import_module(f"{package}.record.memory_records").MemoryRecords
 
     def run(data: bytes) -> int:
         total = 0
-        for batch in MemoryRecords(data):
-            assert batch.validate_crc()
-            for record in batch:
-                if record.value is not None:
-                    total += 1
-        return total
-
-    return run
-
-
-def aiokafka() -> Callable[[bytes], int]:
-    from aiokafka.record.memory_records import MemoryRecords
-
-    def run(data: bytes) -> int:
-        total = 0
-        records = MemoryRecords(data)
+        records = memory_records(data)
         while records.has_next():
             batch = records.next_batch()
             assert batch.validate_crc()
@@ -138,15 +100,15 @@ def main() -> None:
     options = parser.parse_args()
     runners: dict[str, Callable[[bytes], int]] = {"walk": walk, "thinconsumer": ours}
     if not options.no_peers:
-        runners |= {"kafka-python": kafka_python(), "aiokafka": aiokafka()}
+        runners |= {"kafka-python": peer("kafka"), "aiokafka": peer("aiokafka")}
     print(f"{'ns per record':34}" + "".join(f"{name:>14}" for name in runners) + "   (x kafka-python, x aiokafka)")
-    for make in (constant, varied, keyed, documents):
+    for content in CASES:
         for size in (16 * 1024, 64 * 1024):
             for codec in (Codec.NONE, Codec.LZ4):
-                name = f"{make.__name__}, {size // 1024} kB, {codec.name.lower()}"
+                name = f"{content}, {size // 1024} kB, {codec.name.lower()}"
                 if options.only not in name:
                     continue
-                data = batches(make(random.Random(1), options.records), size, codec)
+                data = batches(records(content, options.records), size, codec)
                 count = sum(batch.count for batch in split(memoryview(data))[0])
                 taken: dict[str, list[float]] = {runner: [] for runner in runners}
                 for _ in range(options.rounds):
