@@ -100,6 +100,15 @@ def test_nested_wait_returns_before_the_outer_one(world):
 # -- actors
 
 
+def test_waking_brings_a_turn_forward_and_adds_none(world):
+    began = world.now()
+    worker = Worker(world)
+    for seconds in (5, 7, 2, 2):
+        worker.wake(began + seconds)
+    world.run_until(began + 100)
+    assert worker.turns == [began + 2]
+
+
 def test_an_actor_in_its_turn_is_not_entered_again(world):
     box, began = Letterbox(), world.now()
     worker = Worker(world)
