@@ -7,7 +7,7 @@ import pytest
 
 from thinconsumer.driver import Driver, Resolve
 from thinconsumer.errors import IllegalStateError
-from thinconsumer.testing import MemoryDriver, ScriptedPeer, VirtualClock
+from thinconsumer.testing import MemoryDriver, ScriptedPeer
 
 HERE = ("10.0.0.1", 9092)
 
@@ -115,10 +115,3 @@ def test_close_closes_all_connections(stage):
     assert stream.lost == []
     with pytest.raises(IllegalStateError):
         stage.driver.step(stage.orders, stage.began)
-
-
-def test_equal_seeds_draw_equal_values():
-    draws = [[MemoryDriver(seed=seed).random.random() for _ in range(3)] for seed in (1, 1, 2)]
-    assert draws[0] == draws[1] != draws[2]
-    clock = VirtualClock()
-    assert MemoryDriver().now() == clock.now()

@@ -209,9 +209,3 @@ def test_peer_can_schedule_a_later_call(stage):
     stage.hang_up(stream)
     stage.run(10.0)
     assert len(calls) == 1
-
-
-def test_connection_attempts_are_recorded(stage, echo):
-    stage.connect()
-    (dial,) = stage.network.dials
-    assert (dial[0], dial[1], str(dial[2])) == (stage.began, "kafka", "10.0.0.1:9092")

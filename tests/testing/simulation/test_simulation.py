@@ -148,12 +148,6 @@ def test_checkers_are_on_by_default(sim):
 # -- actors
 
 
-def test_actors_get_default_names_and_are_listed(sim):
-    actors = [reader(sim), sim.producer([A0]), sim.actor(lambda: None), reader(sim, name="ann")]
-    assert [actor.name for actor in actors] == ["consumer-1", "producer-2", "actor-3", "ann"]
-    assert sim.actors == actors
-
-
 def test_other_clients_run_on_drivers_of_the_world(sim):
     sim.produce("a", 0, [b"x"])
     with Consumer(bootstrap_servers=sim.bootstrap_servers, driver=sim.driver(), auto_offset_reset="earliest") as mine:

@@ -60,12 +60,6 @@ def fetch(court, fetched, times, data, now=10.0):
         court.checker.answered("ann", 1, request, response, now)
 
 
-def test_fetches_with_records_do_not_count(court, fetched):
-    fetch(court, fetched, FRUITLESS_MAX * 2, batch)
-    ask(court, FRUITLESS_MAX, request=FetchRequest)
-    assert court.verdict() == ""
-
-
 def slowly(court, fetched, times, make):
     for n in range(times):
         court.checker.answered("ann", 1, *fetched(*make(n)), n * WINDOW_S)

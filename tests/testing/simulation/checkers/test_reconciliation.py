@@ -90,19 +90,6 @@ def test_members_that_are_gone_own_nothing(coordinator, how):
     assert moves(coordinator) == ""
 
 
-def test_member_that_is_fenced_keeps_its_partitions_until_it_joins_again(coordinator):
-    """Seed 9204 of the swarm: a late heartbeat of an old epoch was rejected, which its client did not read."""
-    coordinator.beat("a", 1, gets=2)
-    coordinator.beat("a", 1, code=Code.FENCED_MEMBER_EPOCH)
-    coordinator.beat("a", 2, [0, 1], gets=2, assigned=[0, 1])
-    coordinator.commit("a", 1, 0)
-    assert coordinator.room.verdict() == ""
-    coordinator.beat("a", 2, code=Code.FENCED_MEMBER_EPOCH)
-    coordinator.ask("a", 0, [])
-    assert moves(coordinator) == ""
-    assert coordinator.room.verdict() == ""
-
-
 @pytest.mark.parametrize(("seconds", "passes"), [(9.0, False), (10.0, True)])
 def test_session_has_to_be_over(coordinator, seconds, passes):
     coordinator.room.now += seconds

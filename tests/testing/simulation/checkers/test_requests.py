@@ -104,15 +104,6 @@ def test_fetch_with_an_older_leader_epoch_is_a_violation(wire, epoch):
     assert wire.fetch(epoch=5, topic_id=bytes(16)) == "", "an old version"
 
 
-def test_fetch_without_a_leader_may_carry_no_epoch(wire):
-    wire.metadata(6, leader=-1)
-    assert wire.fetch(epoch=-1) == ""
-    assert wire.fetch(epoch=4) != ""
-    assert wire.fetch(epoch=5) == "", "built before the last response was read"
-    wire.metadata(6)
-    assert wire.fetch(epoch=5) != "" != wire.fetch(epoch=-1)
-
-
 def test_fetch_may_have_a_lower_epoch_once_the_named_leader_has_rejected_the_newest_for_a_second(wire):
     wire.reject(0.0)
     wire.metadata(3)
@@ -158,15 +149,6 @@ def test_first_fetch_after_a_reset_begins_where_that_end_of_the_log_is(wire, to_
     wire.checker.reset(wire.reader, TP, to_end)
     wire.look_up(timestamp, 3)
     assert wire.fetch(3) == ""
-
-
-def test_first_fetch_may_begin_elsewhere_after_records_or_a_validation(wire, fetched):
-    wire.checker.sought(wire.reader, TP, 2)
-    wire.checker.answered("ann", 1, *fetched({0: b"records"}, topic="", topic_id=ID), 1.0)
-    assert wire.fetch(3) == ""
-    wire.checker.sought(wire.reader, TP, 2)
-    wire.validate(1)()
-    assert wire.fetch(1) == ""
 
 
 def test_truncation_that_is_not_raised_is_a_violation(wire):
