@@ -105,3 +105,39 @@ def test_lost_names_all_owned_partitions_and_has_a_reason(room, checker, eager):
     room.beat(eager, Code.UNKNOWN_MEMBER_ID)
     room.callback_started(eager, "lost", A)
     assert "got t-0, but it owned t-0 t-1" in room.verdict()
+
+
+def test_eager_member_gives_up_all_partitions_before_it_joins(room, checker, eager):
+    room.owns(eager, A, B)
+    room.join(eager, 2, code=None)
+    assert "before it has revoked t-0 t-1" in room.verdict()
+    room.callback_started(eager, "revoked", A)
+    assert "as revoked" in room.verdict()
+
+
+def test_cooperative_member_keeps_the_partitions_in_its_share(room, checker, coop):
+    room.owns(coop, A, B)
+    room.callback_started(coop, "revoked", A, B)
+    assert "of which t-0 t-1 is still assigned to it" in room.verdict()
+    room.tell("subscribed", coop, ["u"])
+    room.owns(coop, A, B, generation=2)
+    room.verdict()
+    room.callback_started(coop, "revoked", A, B)
+    assert room.verdict() == "", "it does not want them any more"
+
+
+def test_member_that_gave_partitions_up_must_join_again(room, checker, coop):
+    room.owns(coop, A, B)
+    room.join(coop, 2)
+    room.sync(coop, B)
+    room.callback_started(coop, "revoked", A)
+    room.callback_started(coop, "assigned")
+    room.tell("finish")
+    assert "not joined again" in room.verdict()
+
+
+def test_a_loss_is_not_called_a_revocation(room, checker, eager):
+    room.owns(eager, A)
+    room.beat(eager, Code.ILLEGAL_GENERATION)
+    room.callback_started(eager, "revoked", A)
+    assert "as revoked after ILLEGAL_GENERATION" in room.verdict()

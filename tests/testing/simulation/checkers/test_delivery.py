@@ -4,6 +4,7 @@ import pytest
 from lab.checkers.delivery import DeliveryChecker
 
 from thinconsumer.types import TopicPartition
+from thinconsumer.wire.error_codes import Code
 
 A, B = TopicPartition("t", 0), TopicPartition("t", 1)
 
@@ -47,3 +48,9 @@ def test_records_of_a_partition_missing_in_the_last_sync_are_a_violation(room, a
     room.sync(ann, B)
     assert "t-0, which its last SyncGroup response did not assign" in deliver(room, ann, A)
     assert deliver(room, ann, B) == ""
+
+
+def test_records_after_an_expulsion_are_a_violation(room, ann):
+    room.owns(ann, A)
+    room.beat(ann, Code.UNKNOWN_MEMBER_ID)
+    assert "after its membership ended: UNKNOWN_MEMBER_ID" in deliver(room, ann, A)

@@ -83,22 +83,27 @@ def test_correct_life_of_a_member_passes(crew):
     assert room.verdict() == ""
 
 
-def test_wrong_epoch_is_a_violation(crew):
+@pytest.mark.parametrize(
+    ("beats", "words"),
+    [
+        ([(2,)], "with epoch 2, not 3"),
+        ([(-1,), (3, [0, 1])], "since it has left"),
+        ([(-2,)], "leaves with epoch -2, not -1"),
+        ([(0, [0])], "joins again, but it is a member in epoch 3"),
+        ([(3,), (3,)], "while another is unanswered"),
+    ],
+)
+def test_wrong_heartbeat_is_a_violation(crew, beats, words):
     crew.settle()
-    crew.write(2)
-    assert "with epoch 2, not 3" in crew.room.verdict()
+    for beat in beats:
+        crew.write(*beat)
+    assert words in crew.room.verdict()
 
 
 def test_another_member_id_is_a_violation(crew):
     crew.settle()
     crew.write(3, who="other")
     assert "with member id 'other', not 'ann-id'" in crew.room.verdict()
-
-
-def test_joining_as_a_member_is_a_violation(crew):
-    crew.settle()
-    crew.write(0, [0])
-    assert "joins again, but it is a member in epoch 3" in crew.room.verdict()
 
 
 @pytest.mark.parametrize(
@@ -130,3 +135,34 @@ def test_changes_without_a_cause_are_violations_when_all_is_quiet(crew, epoch, w
     crew.checker.is_quiet = True
     crew.read(crew.write(epoch), 4)
     assert words in crew.room.verdict()
+
+
+def test_joining_with_partitions_is_a_violation(crew):
+    crew.settle()
+    crew.read(crew.write(3), code=Code.UNKNOWN_MEMBER_ID)
+    crew.write(0)
+    assert "joins before its callbacks were told that it has lost t-0 t-1" in crew.room.verdict()
+
+
+@pytest.mark.parametrize("closed", [True, False])
+def test_next_heartbeat_needs_the_connection_of_the_last_to_be_closed(crew, closed):
+    crew.settle()
+    crew.write(3)
+    request = crew.write(3, [0, 1], full=True, line=2)
+    if closed:
+        crew.room.tell("connection_closed", crew.ann, 1)
+    crew.room.now += 1
+    crew.read(request, 3, line=2)
+    assert ("was unanswered on connection 1" in crew.room.verdict()) is not closed
+
+
+@pytest.mark.parametrize("how", ["error", "closed"])
+def test_fields_left_out_after_a_loss_are_a_violation(crew, how):
+    crew.settle()
+    request = crew.write(3)
+    if how == "error":
+        crew.read(request, code=Code.NOT_COORDINATOR)
+    else:
+        crew.room.tell("connection_closed", crew.ann, 1)
+    crew.write(3)
+    assert "leaves out fields" in crew.room.verdict()

@@ -48,3 +48,12 @@ def test_join_without_the_known_member_id_is_a_violation(room, ann, code):
     room.beat(ann, code)
     room.join(ann, as_="", code=None)
     assert "joins without its member id" in room.verdict()
+
+
+def test_request_with_a_revoked_identity_is_a_violation(room, ann):
+    room.owns(ann, A)
+    room.beat(ann, Code.UNKNOWN_MEMBER_ID)
+    room.beat(ann, stamp=("ann-id", 1))
+    assert "but has '' and -1, since UNKNOWN_MEMBER_ID" in room.verdict()
+    room.join(ann, as_="ann-id")
+    assert "which the coordinator rejected with UNKNOWN_MEMBER_ID" in room.verdict()

@@ -122,3 +122,31 @@ def test_sessions_may_expire_on_brokers_during_faults_only(bench):
     bench.checker.closed_by_broker(f"{EXPIRED} and was not re-authenticated")
     assert "expired" in bench.verdict()
     assert bench.checker.counts == {"expired_sessions": 2, "invalid_requests": 1}
+
+
+def test_credentials_wait_for_the_handshakes_response(bench):
+    bench.write(SaslHandshakeRequest(mechanism="PLAIN"))
+    bench.write(SaslAuthenticateRequest(auth_bytes=SECRET))
+    assert "sends credentials before SaslHandshake is answered" in bench.verdict()
+
+
+@pytest.mark.parametrize(("age", "why"), [(9.4, ""), (9.6, "should have authenticated again")])
+def test_no_request_is_written_after_95_percent_of_the_lifetime(bench, age, why):
+    bench.log_in()
+    bench.now = age
+    bench.ask()
+    assert why in bench.verdict()
+
+
+def test_requests_during_a_reauthentication_are_a_violation(bench):
+    bench.log_in()
+    bench.now = 9.0
+    bench.handshake()
+    bench.ask()
+    assert "not logged in" in bench.verdict()
+
+
+def test_a_dial_without_a_token_is_a_violation(bench):
+    bench.has_token = False
+    bench.open()
+    assert bench.verdict() == "ann dials kafka1:9092 without a valid token"
