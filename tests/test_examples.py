@@ -297,20 +297,8 @@ def test_the_example_of_a_users_test_passes(tmp_path):
     assert "2 passed" in done.stdout
 
 
-def test_the_pool_of_workers_settles_four_times(tmp_path):
+def test_the_pool_of_workers_settles_four_times(start):
     """Twelve shards, each with one worker after each change; the last one waits for a session to end."""
-    done = subprocess.run(
-        [sys.executable, EXAMPLES / "worker_pool.py"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=50,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    assert [line.split("  ")[0] for line in done.stdout.splitlines()] == [
-        "two workers",
-        "a strong third one",
-        "bob leaves",
-        "cid crashes",
-    ]
+    out, err = start("worker_pool.py").communicate(timeout=50)
+    changes = ["two workers", "a strong third one", "bob leaves", "cid crashes"]
+    assert [line.split("  ")[0] for line in out.splitlines()] == changes, err

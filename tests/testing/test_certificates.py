@@ -41,19 +41,6 @@ def test_a_client_without_a_certificate_is_rejected(broker, authority):
         values(broker, **authority.client_options())
 
 
-def test_a_plaintext_client_is_told_to_use_tls(broker):
-    """Real Kafka answers with the same alert."""
-    with Consumer(bootstrap_servers=broker.bootstrap_servers) as consumer:
-        consumer.assign([TopicPartition("orders", 0)])
-        with pytest.raises(SslAuthenticationFailedError, match="set security_protocol='SSL'"):
-            consumer.poll(5000)
-
-
-def test_another_authority_is_not_trusted(broker):
-    with pytest.raises(SslAuthenticationFailedError, match="ssl_cafile or ssl_truststore_location"):
-        values(broker, **CertificateAuthority().client_options("alice"))
-
-
 def test_commands_take_the_options_from_a_file(broker, authority, tmp_path, capsys):
     options = {"security_protocol": "SSL", **authority.client_options("alice")}
     lines = [f"{name.replace('_', '.')}={value}" for name, value in options.items()]

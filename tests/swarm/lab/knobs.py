@@ -215,24 +215,21 @@ class GroupKnobs:
 
     def consumer_options(self) -> dict[str, Any]:
         """Return the options of a member of the consumer group protocol."""
-        return {
-            "group_protocol": "consumer" if self.protocol == "mixed" else self.protocol,
-            "group_remote_assignor": self.remote_assignor,
-            "max_poll_interval_ms": self.max_poll_interval_ms,
-            "isolation_level": self.isolation_level,
-            "auto_offset_reset": "earliest",
-        }
+        protocol = "consumer" if self.protocol == "mixed" else self.protocol
+        return {**self._options(), "group_protocol": protocol, "group_remote_assignor": self.remote_assignor}
 
     def classic_options(self) -> dict[str, Any]:
         """Return the options of a member of the classic protocol."""
         return {
+            **self._options(),
             "session_timeout_ms": self.session_timeout_ms,
             "heartbeat_interval_ms": self.heartbeat_interval_ms,
-            "max_poll_interval_ms": self.max_poll_interval_ms,
             "partition_assignment_strategy": list(STYLES[self.style][0]),
-            "isolation_level": self.isolation_level,
-            "auto_offset_reset": "earliest",
         }
+
+    def _options(self) -> dict[str, Any]:
+        isolation_level, poll_ms = self.isolation_level, self.max_poll_interval_ms
+        return {"max_poll_interval_ms": poll_ms, "isolation_level": isolation_level, "auto_offset_reset": "earliest"}
 
 
 @dataclass

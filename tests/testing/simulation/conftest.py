@@ -106,7 +106,17 @@ def town(make_town):
 
 # -- faults
 
-REQUEST_RATES = ("error_rate", "delay_rate", "silence_rate", "disconnect_rate")
+NETWORK_RATES = ("split_rate", "reset_rate", "refuse_rate", "swallow_rate", "dns_failure_rate")
+RATES = (*FAULTS, *NETWORK_RATES, "error_rate", "delay_rate", "silence_rate", "disconnect_rate", "corruptions")
+
+
+def knobs_with(**values):
+    """Return knobs without faults, but with these values."""
+    knobs = Knobs.draw(1)
+    for name, value in {**dict.fromkeys(RATES, 0.0), **values}.items():
+        assert hasattr(knobs, name)
+        setattr(knobs, name, value)
+    return knobs
 
 
 @pytest.fixture
@@ -120,15 +130,9 @@ def make_chaos():
             "replica_lag_time_max_ms": 500,
         }
         sim = Simulation(seed, 3, {"a": 2}, config=config)
-        knobs = Knobs.draw(1)
+        calm = {"silent_share": 0.0, "one_way_share": 0.0, "unclean": True, "min_insync_replicas": 1}
+        knobs = knobs_with(**{**calm, **rates})
         tps = TopicPartition("a", 0), TopicPartition("a", 1)
-        for name in (*FAULTS, *REQUEST_RATES, "corruptions"):
-            setattr(knobs, name, 0.0)
-        knobs.silent_share = knobs.one_way_share = 0.0
-        knobs.unclean, knobs.min_insync_replicas = True, 1
-        for name, rate in rates.items():
-            assert hasattr(knobs, name)
-            setattr(knobs, name, rate)
         consumers = [sim.consumer(tps, auto_offset_reset="earliest") for _ in range(readers)]
         for tp in tps:
             sim.produce(*tp, [b"x"] * 20)
@@ -152,12 +156,8 @@ def make_chaos():
 @pytest.fixture
 def calm_knobs():
     """The knobs of a small world without faults."""
-    knobs = Knobs.draw(1)
-    rates = ("split_rate", "reset_rate", "refuse_rate", "swallow_rate", "dns_failure_rate")
-    for name in (*FAULTS, *rates, *REQUEST_RATES):
-        setattr(knobs, name, 0.0)
-    knobs.brokers = knobs.consumers = knobs.topics = knobs.partitions = knobs.replication = 1
-    knobs.min_insync_replicas, knobs.producers, knobs.racks, knobs.writes = 1, 0, 1, 12
+    ones = ("brokers", "consumers", "topics", "partitions", "replication", "min_insync_replicas", "racks")
+    knobs = knobs_with(**dict.fromkeys(ones, 1), producers=0, writes=12)
     knobs.clients = knobs.clients[:1] or Knobs.draw(2).clients[:1]
     knobs.clients[0].auto_offset_reset, knobs.clients[0].odd_rate = "earliest", 0.0
     return knobs
