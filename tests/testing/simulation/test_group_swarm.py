@@ -6,6 +6,7 @@ import pytest
 from lab import GroupSwarm
 from lab.group_swarm import LOGGER
 
+from thinconsumer_testing.broker.group import rebalance
 from thinconsumer_testing.simulation import Violation
 
 
@@ -87,3 +88,14 @@ def test_rewind_after_the_last_loss_is_a_violation(monkeypatch):
     going_back(swarm)
     with pytest.raises(Violation, match="again, although every member closed in order and commits"):
         swarm.order()
+
+
+def test_pending_sync_ends_before_the_quiet_phase():
+    """A static member that got an injected error and rejoined under another id never sends that sync."""
+    swarm, group = in_order()
+    before = group.generation
+    group.pending_syncs.add("gone-id")
+    group.timers.schedule(rebalance.SYNC, 4000, lambda: rebalance._expire_syncs(group))
+    swarm.quiet()
+    assert group.generation > before and not swarm.rebalances.is_quiet
+    swarm.sim.check()

@@ -95,3 +95,9 @@ def test_endless_run_fails_at_the_time_limit():
     finally:
         signal.setitimer(signal.ITIMER_VIRTUAL, 0)
         signal.signal(signal.SIGVTALRM, before)
+
+
+def test_failing_seed_prints_its_report(run):
+    code, lines = run("--seed", "3")
+    assert code == 1 and lines[:2] == ["seed 3", "knobs of 3"]
+    assert lines[3:] == ["at 1.0: a record was skipped", "", "more"]

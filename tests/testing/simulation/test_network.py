@@ -4,6 +4,7 @@ from collections import Counter
 
 import pytest
 
+from thinconsumer.errors import IllegalArgumentError
 from thinconsumer_testing.simulation.network import NO_ANSWER, REFUSED, RESET
 
 LATENCY = 0.0005
@@ -233,3 +234,10 @@ def test_equal_seeds_have_equal_faults_and_other_seeds_do_not(make_town):
 
     assert story(5) == story(5)
     assert story(5) != story(6)
+
+
+def test_break_accepts_only_the_four_values_of_told(town):
+    _, connection = town.connect(town.client())
+    with pytest.raises(IllegalArgumentError, match="'everybody'"):
+        town.network.break_off(connection, told="everybody")
+    assert town.network.mishaps["drops"] == 0

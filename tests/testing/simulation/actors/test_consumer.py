@@ -2,7 +2,13 @@
 
 import pytest
 
-from thinconsumer.errors import CorruptRecordError, KafkaError, KafkaTimeoutError, OffsetOutOfRangeError
+from thinconsumer.errors import (
+    CorruptRecordError,
+    KafkaError,
+    KafkaTimeoutError,
+    LogTruncationError,
+    OffsetOutOfRangeError,
+)
 from thinconsumer.types import TopicPartition
 from thinconsumer.wire.fetch import FetchResponse
 from thinconsumer_testing.simulation import Behaviour, Violation
@@ -83,6 +89,8 @@ def test_pause_resume_and_assign_by_hand(sim, reader):
     sim.run_for(3)
     assert len(ann.records) == 11 and ann.assigned == [A1]
     sim.check()
+    ann.close()
+    assert not ann.is_running
 
 
 # -- errors
@@ -121,3 +129,12 @@ def test_random_seeks_pauses_and_assigns_break_no_promise(sim, reader, odd):
     before = len(ann.records)
     sim.run_until(lambda: len(ann.records) == before + 10)
     sim.check()
+
+
+def test_truncation_seeks_to_the_diverging_offset_or_the_beginning(sim, reader):
+    ann = reader()
+    sim.run_until(lambda: len(ann.records) == 10)
+    for at, expected in ((7, 7), (None, 0)):
+        ann._cope_with(LogTruncationError(A0, 9, at))
+        assert ann.position(A0) == expected
+    assert sim.world.violations == []

@@ -38,3 +38,15 @@ def test_producer_is_busy_while_brokers_are_silent_and_continues_afterwards():
     sim.start(1)
     sim.run_until(lambda: producer.is_idle, 10)
     assert stored(sim, A0) == [value for _, value, _ in producer.receipts]
+
+
+def test_killed_producer_has_no_more_turns():
+    sim = Simulation(1, topics={"a": 1})
+    producer = sim.producer([A0], interval_s=0.1)
+    sim.run_for(1)
+    producer.driver.die()
+    sim.run_for(0.3)
+    sent, before = producer.sent, stored(sim, A0)
+    assert before
+    sim.run_for(5)
+    assert stored(sim, A0) == before and producer.sent == sent

@@ -2,7 +2,7 @@
 
 import pytest
 
-from thinconsumer.types import ConsumerRecord
+from thinconsumer.types import ConsumerRecord, TopicPartition
 from thinconsumer_testing.simulation.checkers.content import ContentChecker
 
 FIELDS = ("topic", "partition", "leader_epoch", "offset", "timestamp", "timestamp_type", "key", "value", "headers")
@@ -73,3 +73,8 @@ def test_read_committed_sees_a_transaction_only_once_it_is_committed(court, comm
     assert bool(court.verdict()) is not commit
     court.deliver(0, 1, reader=strict)
     assert court.verdict() == ""
+
+
+def test_records_of_a_missing_partition_are_a_violation(court):
+    court.checker.delivered(court.reader, {TopicPartition("u", 0): court.rows(0)}, 10)
+    assert "does not exist" in court.verdict()

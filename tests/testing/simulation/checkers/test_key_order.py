@@ -161,3 +161,55 @@ def test_logs_report_what_is_committed():
     assert leader.log.end_offset == 3 and not checker.findings
     checker.acknowledged(b"1:7:3", PARENT, 2)
     assert "committed at None" in checker.findings[0]
+
+
+def test_a_replica_may_commit_what_another_one_has_committed_and_nothing_else(scene):
+    scene.append(PARENT, 1)
+    scene.checker.committed(PARENT, 5, 0)
+    scene.ends[PARENT] = 0
+    assert not scene.checker.findings
+    scene.append(PARENT, 2, epoch=6)
+    (words,) = scene.checker.findings
+    assert "record of leader epoch 5 was committed (t-0 offset 0), and then that of epoch 6" in words
+
+
+def made_anew(scene):
+    """Let a member open a gate by its own position and die, and another one start after that. Return a record of the
+    awaited part.
+    """
+    record = scene.append(PARENT, 1)
+    scene.checker.started("sue")
+    scene.checker.assigned("sue", [PARENT], 8)
+    scene.checker.opened("sue", CHILD, {PARENT: 1}, 9)
+    scene.checker.ended("sue")
+    scene.checker.started("bob")
+    return record
+
+
+def test_gates_are_not_judged_by_the_generations_of_a_group_that_was_made_anew():
+    scene = Scene(8.0)
+    record = made_anew(scene)
+    scene.checker.assigned("bob", [PARENT], 4)
+    assert not scene.deliver(record, to="bob")
+    assert scene.checker.counts["groups made anew"] == 1
+
+
+@pytest.mark.parametrize("was_there", [False, True])
+def test_a_record_that_compaction_had_removed_when_the_group_passed_it_counts_as_delivered(scene, was_there):
+    """A leader that has not compacted its log may return it to a group that begins at its commit again. A record that
+    was still there at the first time was skipped.
+    """
+    records = [scene.append(PARENT, number) for number in (1, 2, 3)]
+    if was_there:
+        scene.deliver(records[1])
+    scene.checker.compacted(PARENT, 3, {1, 2})
+    assert not scene.deliver(*records[1:])
+    assert bool(scene.deliver(*records)) == was_there
+
+
+def test_a_record_that_compaction_has_removed_counts_as_not_delivered_until_the_group_has_passed_it(scene):
+    records = [scene.append(PARENT, 1), scene.append(CHILD, 2)]
+    scene.append(PARENT, 3)
+    scene.checker.compacted(PARENT, 2, {1})
+    (words,) = scene.deliver(records[1], records[0])
+    assert "appended later" in words
