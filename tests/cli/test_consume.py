@@ -59,7 +59,7 @@ def test_max_limits_the_records(say, full, how):
 
 def test_json_has_all_fields(say, cluster, topic):
     headers = [("trace", b"\xff"), ("empty", None)]
-    cluster.produce(topic, [NewRecord("grün".encode(), b"\x80", headers, NOON), NewRecord(None, None, (), NOON)])
+    cluster.produce(topic, [NewRecord("grün\n".encode(), b"\x80", headers, NOON), NewRecord(None, None, (), NOON)])
     _, out, _ = say("consume", topic, "--until-end", "--json")
     assert "grün" in out
     assert [json.loads(line) for line in out.splitlines()] == [
@@ -69,7 +69,7 @@ def test_json_has_all_fields(say, cluster, topic):
             "offset": 0,
             "timestamp": NOON,
             "key": {"base64": "gA=="},
-            "value": "grün",
+            "value": "grün\n",
             "headers": [["trace", {"base64": "/w=="}], ["empty", None]],
         },
         {"topic": topic, "partition": 0, "offset": 1, "timestamp": NOON, "key": None, "value": None, "headers": []},

@@ -30,20 +30,6 @@ def test_other_json_values_become_their_text():
         output.bytes_from_json({"base64": "?"})
 
 
-def test_a_record_as_json_is_one_line_with_all_fields():
-    line = output.record_as_json(record(None, b"two\nlines", (("a", b"1"), ("a", None), ("b", b"\xff"))))
-    assert line.count(b"\n") == 1
-    assert json.loads(line) == {
-        "topic": "orders",
-        "partition": 2,
-        "offset": 17,
-        "timestamp": 1_700_000_000_000,
-        "key": None,
-        "value": "two\nlines",
-        "headers": [["a", "1"], ["a", None], ["b", {"base64": "/w=="}]],
-    }
-
-
 def test_a_record_as_text():
     assert output.record_as_text(record(), None) == b"v\n"
     assert output.record_as_text(record(), b"\t") == b"k\tv\n"

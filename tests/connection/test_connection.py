@@ -254,6 +254,15 @@ def test_a_lost_connection_has_an_error_and_answers_requests_in_flight(bench, st
         assert "peer closed" in str(made.connection.error)
 
 
+def test_closing_answers_requests_in_flight(ready):
+    requests = [ready.send() for _ in range(2)]
+    ready.connection.close(None)
+    for request in requests:
+        assert "closed by this client" in str(ready.answer_to(request).error)
+        assert isinstance(ready.answer_to(request).error, KafkaConnectionError)
+    assert ready.connection.error is None
+
+
 # -- time
 
 
@@ -268,6 +277,16 @@ def test_a_timeout_of_a_request_ends_the_connection(ready):
     assert "no answer to Metadata within 5.0 s" in str(ready.answer_to(slow).error)
     assert isinstance(ready.answer_to(other).error, KafkaConnectionError)
     assert ready.hangups == [ready.connection]
+
+
+def test_deadlines_pass_only_up_to_the_last_poll_of_io(ready, metadata):
+    """A program that polls once a minute must find the responses that arrived in between."""
+    request = ready.send(allowance=5.0)
+    ready.now = 60.0
+    ready.connection.step(60.0, 0.0)
+    assert ready.answers == []
+    ready.reply(metadata)
+    assert ready.answer_to(request).response is not None
 
 
 def test_a_request_written_shortly_before_its_deadline_gets_time_for_an_answer(ready):
@@ -393,6 +412,16 @@ def test_a_throttle_time_is_bounded(ready, throttle, muted):
     assert ready.connection.throttled_until == (muted or -NEVER)
 
 
+def test_silence_is_measured_from_the_last_received_bytes(ready, metadata):
+    assert ready.connection.silent_for(5.0) == 0.0
+    ready.send()
+    ready.send()
+    assert ready.connection.silent_for(3.0) == 3.0
+    ready.now = 3.0
+    ready.reply(metadata)
+    assert ready.connection.silent_for(4.0) == 1.0
+
+
 # -- whatever comes
 
 
@@ -416,3 +445,8 @@ def test_random_bytes_neither_raise_nor_lose_a_request(bench, chunks, honest, se
         made.connection.connection_lost(None, made.now)
     made.connection.close(None)
     assert [made.answer_to(request).request for request in requests] == requests
+
+
+def test_repr_names_address_and_state(ready):
+    ready.send()
+    assert repr(ready.connection) == "<Connection kafka:9092 (10.0.0.1:9092) ready, 1 in flight>"

@@ -188,6 +188,15 @@ def test_read_to_end_under_read_committed_stops_before_open_transactions(world):
     assert consumer.lag() == {T0: 0}
 
 
+def test_read_to_end_leaves_paused_partitions_out(world):
+    w = world(topics={"t": 2})
+    w.append(2, 0)
+    w.append(2, 1)
+    consumer = w.consumer(("t", 0), ("t", 1))
+    consumer.pause(T0)
+    assert [(r.partition, r.offset) for r in consumer.read_to_end()] == [(1, 0), (1, 1)]
+
+
 def test_read_to_end_that_gets_nowhere_says_so(reading):
     """A broker that stops answering: the timeout names how far it is behind."""
     w, consumer = reading(3, max_poll_records=2, max_partition_fetch_bytes=1)

@@ -133,8 +133,9 @@ def test_close_ends_the_fetch_sessions(reading):
     w, consumer = reading(1, fetch_max_wait_ms=100)
     consumer.poll(1000)
     consumer.close()
-    assert w.fetches()[-1].session_epoch == -1
-    assert w.fetches()[-1].session_id != 0
+    goodbye = w.fetches()[-1]
+    assert (goodbye.session_epoch, goodbye.max_wait_ms, goodbye.topics) == (-1, 0, [])
+    assert goodbye.session_id != 0
 
 
 @pytest.mark.parametrize("timeout_ms", [None, 0, 50, 60_000])

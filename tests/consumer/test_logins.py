@@ -16,7 +16,6 @@ from thinconsumer import (
     UnsupportedSaslMechanismError,
 )
 from thinconsumer.admin import Admin, ClientOptions
-from thinconsumer.errors import NoBrokersAvailable
 from thinconsumer.produce import Producer, ProducerSettings
 from thinconsumer.wire.error_codes import Code
 from thinconsumer.wire.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
@@ -357,14 +356,6 @@ def test_producer_admin_and_member_log_in(world, read):
         producer.flush()
         assert sent.error is None
     assert read(w.consumer(T0, **PLAIN), 1)[0] == [0]
-
-
-def test_without_a_login_the_listener_is_named(world):
-    w = world(security=SECURITY)
-    consumer = w.consumer(T0, bootstrap_timeout_ms=2000)
-    with pytest.raises(NoBrokersAvailable, match="may require a login"):
-        consumer.poll(20_000)
-    w.cluster.invalid_requests.clear()
 
 
 def test_secrets_are_in_no_repr(world):

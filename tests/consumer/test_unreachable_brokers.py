@@ -31,16 +31,6 @@ def test_an_advertised_address_that_cannot_be_reached_is_named_although_the_boot
     assert "node 1 advertises this address" in causes["{}:{}".format(*advertised)]
 
 
-def test_read_to_end_raises_within_the_bootstrap_timeout(world):
-    w = world()
-    w.cluster.on("Metadata", Disconnect())
-    consumer = w.consumer(bootstrap_timeout_ms=5000)
-    began = w.clock.now()
-    with pytest.raises(NoBrokersAvailable):
-        list(consumer.read_to_end(timeout_ms=20_000))
-    assert w.clock.now() - began < 5.5
-
-
 @pytest.mark.parametrize(
     "call",
     [
@@ -61,14 +51,15 @@ def test_a_refused_metadata_request_is_raised_by_a_call_that_waits(world, call):
     assert w.clock.now() - began < 1
 
 
-def test_a_listener_that_requires_a_login_is_named_within_the_bootstrap_timeout(world):
+@pytest.mark.parametrize("call", [lambda c: c.poll(20_000), lambda c: next(c.read_to_end(20_000))])
+def test_a_listener_that_requires_a_login_is_named_within_the_bootstrap_timeout(world, call):
     """It answers ApiVersions and closes at the next request: each connection is ready for a moment."""
     w = world()
     w.cluster.on("Metadata", Disconnect())
     consumer = w.consumer(bootstrap_timeout_ms=5000)
     began = w.clock.now()
     with pytest.raises(NoBrokersAvailable) as caught:
-        consumer.poll(20_000)
+        call(consumer)
     assert w.clock.now() - began < 5.5
     cause = caught.value.causes["kafka1:9092"]
     assert "closed the connection after ApiVersions, without an answer to Metadata" in cause

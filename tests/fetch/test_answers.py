@@ -10,6 +10,7 @@ from thinconsumer.errors import (
     KafkaConnectionError,
     LogTruncationError,
     RecordError,
+    TopicAuthorizationFailedError,
     UnsupportedVersionError,
 )
 from thinconsumer.failures import Action, Scope, rule
@@ -219,6 +220,17 @@ def test_retriable_errors_back_off_and_are_not_raised(world, kit, code):
     assert a.failures == 0
 
 
+def test_an_authorization_error_is_cleared_by_the_next_good_response(world, kit):
+    [a] = world.simple(0)
+    for _ in range(3):
+        world.receive({a.tp: {"error_code": Code.TOPIC_AUTHORIZATION_FAILED}})
+        assert isinstance(a.error, TopicAuthorizationFailedError)
+        assert a.error.topics == ("t",) and a.error.partition == a.tp and a.error.node_id == 1
+        world.now = a.backoff.at
+    world.receive({a.tp: kit.batch(0, 1)})
+    assert a.error is None and take_all(world) == [0]
+
+
 @pytest.mark.parametrize("code", [*RAISED, 9999, -77])
 def test_final_errors_are_recorded_and_back_off(world, code):
     [a] = world.simple(0)
@@ -372,6 +384,14 @@ def test_immediate_responses_are_paced_by_the_wait_of_the_broker_if_that_is_shor
             sent = world.fetches()
         sent[1].answer({})
     assert 0.9 < world.now - began < 1
+
+
+def test_responses_after_a_long_poll_are_not_paced(world):
+    world.simple(0)
+    for _ in range(100):
+        sent = world.fetch()
+        world.now += 0.5
+        sent.answer({})
 
 
 def test_repeated_out_of_range_errors_back_off(world, kit):

@@ -50,33 +50,12 @@ def test_a_frame_counts_whole_and_once_until_its_last_slice_is_released():
     assert buffer.pinned == 0 and not buffer.queues and buffer.records == 0
 
 
-def test_an_error_after_the_last_batch_keeps_its_entry():
-    buffer = Buffer()
-    a = partition()
-    buffer.add(fetched(a, Frame(100), error=broken()))
-    assert buffer.broken(a)
-    drain(buffer, a)
-    head = buffer.head(a)
-    assert head is not None and head.error is not None and buffer.pinned == 100
-
-
-def test_an_error_pins_no_memory_once_all_records_before_it_are_returned():
-    """Otherwise a few broken partitions would pin whole responses, and no memory would be left to fetch others."""
-    buffer = Buffer()
-    a, b = partition(0), partition(1)
-    shared, error = Frame(100), broken()
-    first, second = fetched(a, shared, 3), fetched(a, Frame(50))
-    for each in (first, second, fetched(b, shared)):
-        buffer.add(each)
-    first.chunks, first.chunk = [None], 1
-    buffer.break_off(first, error)
-    assert buffer.head(a) is first and first.error is error and first.count == 1 and not len(first.batches.source)
-    assert buffer.pinned == 100 and buffer.size_of(a) == 0 and buffer.broken(a)
-    drain(buffer, b)
-    assert buffer.pinned == 0
-    a.place(PositionEvent.SEEK, 6)
-    assert buffer.head(a) is None and not buffer.broken(a)
-    assert buffer.pinned == 0
+def test_only_partitions_that_may_return_records_are_ready():
+    buffer, a = Buffer(), partition()
+    buffer.add(fetched(a, Frame(1)))
+    assert buffer.has_ready()
+    a.paused = True
+    assert not buffer.has_ready()
 
 
 def test_drop_one_rewinds_one_partition_paused_ones_first():

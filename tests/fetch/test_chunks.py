@@ -144,13 +144,6 @@ def test_a_poll_of_few_records_counts_them_once(world, kit, monkeypatch):
     assert len(take(world, 500)) == 56 and len(counted) > 1, "the next poll counts again"
 
 
-def test_records_of_many_partitions_are_decoded_together(world, kit, calls):
-    """Each of a hundred partitions may have one record only."""
-    parts = world.simple(*[0] * 100)
-    world.receive({p.tp: kit.batch(0, 1) for p in parts})
-    assert take(world, 1000) == {p.tp.partition: [0] for p in parts} and calls == [100]
-
-
 def test_partitions_share_what_is_decoded_ahead(world, kit, calls, monkeypatch):
     """All partitions run out at about the same time, so that they are decoded together again."""
     monkeypatch.setattr(chunks, "TOGETHER_RECORDS", 100)
@@ -283,14 +276,6 @@ def test_what_is_decoded_ahead_is_bounded_if_partitions_run_out_at_different_tim
     assert most <= 100_000 // 2000 + 400 + 4 * len(parts)
 
 
-def test_a_poll_of_many_records_decodes_them_at_once(world, kit, calls, monkeypatch):
-    monkeypatch.setattr(chunks, "TOGETHER_RECORDS", 100)
-    monkeypatch.setattr(chunks, "FIRST_RECORDS", 100)
-    a, b = world.simple(0, 0)
-    world.receive({p.tp: b"".join(kit.batch(n * 10, 10) for n in range(40)) for p in (a, b)})
-    assert take(world, 300) == {0: list(range(300))} and len(calls) == 1
-
-
 def test_large_batches_are_decoded_about_four_megabytes_at_a_time(world, kit):
     [a] = world.simple(0)
     world.receive({a.tp: b"".join(kit.batch(n * 10, 10, size=10_000) for n in range(50))})
@@ -328,16 +313,6 @@ def test_partitions_paused_one_by_one_are_decoded_batch_by_batch(world, kit, cal
         partition.paused = True
     assert len(calls) == chunks.WITHHELD_MAX + 1
     assert ahead(world) < (chunks.WITHHELD_MAX + 1) * 4100 + 30 * 10
-
-
-def test_a_corrupt_batch_is_raised_after_the_records_before_it(world, kit, calls):
-    [a] = world.simple(0)
-    good = [kit.batch(n * 10, 10) for n in range(30)]
-    world.receive({a.tp: b"".join(good[:20]) + kit.corrupted(good[20]) + b"".join(good[21:])})
-    assert take(world, 10**6) == {0: list(range(200))} and calls == [20]
-    with pytest.raises(chunks.RecordError) as caught:
-        world.collector.gather(10**6)
-    assert caught.value.offset == 200
 
 
 @pytest.mark.parametrize("place", [0, 20, 29])
@@ -459,16 +434,6 @@ def test_a_failing_record_has_only_its_own_key_deserialized_again(make, kit):
         with pytest.raises(DeserializationError):
             world.collector.gather(500)
     assert len(keys) <= 300 + 10
-
-
-def test_an_interrupt_while_batches_are_decoded_together_loses_nothing(world, kit, monkeypatch):
-    [a] = world.simple(0)
-    world.receive({a.tp: b"".join(kit.batch(n * 10, 10) for n in range(30))})
-    with monkeypatch.context() as patch:
-        patch.setattr(chunks, "Chunk", lambda *args: (_ for _ in ()).throw(KeyboardInterrupt))
-        with pytest.raises(KeyboardInterrupt):
-            world.collector.gather(10**6)
-    assert take(world, 10**6) == {0: list(range(300))}
 
 
 def test_without_numpy_batches_are_decoded_alone(world, kit, monkeypatch):

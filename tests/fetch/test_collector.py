@@ -411,23 +411,6 @@ def test_records_not_settled_are_returned_again_before_the_error(world, kit):
         world.collector.gather(BIG)
 
 
-def test_a_deserializer_that_recovers_continues_at_the_failed_record(make, kit):
-    """A schema registry may be down for a while. As in Java, only the failed record is deserialized again."""
-    bad = {3}
-    convert = poison(bad)
-    world = make(deserialize=convert)
-    [a] = world.simple(0)
-    world.receive({a.tp: kit.batch(0, 6)})
-    assert take(world) == [0, 1, 2]
-    for _ in range(2):
-        with pytest.raises(DeserializationError, match="offset 3"):
-            world.collector.gather(BIG)
-    bad.clear()
-    assert take(world) == [3, 4, 5]
-    assert convert.seen == [0, 1, 2, 3, 3, 3, 3, 4, 5][: len(convert.seen)]
-    assert world.buffer.pinned == 0
-
-
 def test_a_deserialization_error_carries_the_raw_record(make):
     world = make(deserialize=lambda tp, records: deserialize(records, None, Deserializer.adapt(bytes.decode)))
     [a] = world.simple(0)

@@ -23,15 +23,6 @@ def poison(tp, records):
     return deserialize(records, None, Deserializer.adapt(lambda data: 1 // (int(data) - 5)))
 
 
-def test_records_from_the_given_end_offset_on_are_kept(world, kit):
-    a, b = world.simple(0, 0)
-    world.receive({a.tp: kit.batch(0, 4) + kit.batch(4, 4), b.tp: kit.batch(0, 4)})
-    assert take(world, ends={a.tp: 6}) == [0, 1, 2, 3, 4, 5]
-    assert (a.cursor.offset, b.cursor.offset) == (6, 0)
-    assert take(world, ends={a.tp: 6}) == []
-    assert sorted(take(world)) == [0, 1, 2, 3, 6, 7]
-
-
 def test_an_end_offset_without_a_record_is_reached(world, kit):
     """Otherwise reading to the end offset would wait for a record that compaction has removed."""
     [a] = world.simple(3)

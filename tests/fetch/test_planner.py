@@ -161,10 +161,6 @@ def test_a_fetch_may_be_written_after_all_partitions_are_given_up(world, for_bat
     assert request.build(12).topics == []
 
 
-def test_nothing_is_fetched_without_an_assignment(world):
-    assert world.fetches() == {} and world.wake_at() == NEVER
-
-
 # -- versions and topic ids
 
 
@@ -264,13 +260,6 @@ def test_a_preferred_replica_is_fetched_from_with_the_last_known_epoch_while_the
     a.place(PositionEvent.SEEK, 7)
     sent = world.fetch()
     assert sent.node_id == 2 and sent.asked()[a.tp].current_leader_epoch == 6
-
-
-def test_a_preferred_replica_removed_from_metadata_is_not_used(world):
-    [a] = world.simple(0, leader=1)
-    world.receive({a.tp: {"preferred_read_replica": 2}})
-    world.cluster({a.tp: (1, 5)}, nodes=(1, 3))
-    assert world.fetch().node_id == 1
 
 
 # -- shares

@@ -153,6 +153,14 @@ def test_a_broker_without_room_for_sessions_gets_full_requests():
         ours.answered(NO_SESSION)
 
 
+def test_a_session_replaced_by_the_broker_continues_at_epoch_one():
+    ours = opened()
+    ours.reset(keep_id=True)
+    say(ours, {A: wanted()})
+    ours.answered(10)
+    assert say(ours, {A: wanted()}) == Plan(10, 1, {}, {})
+
+
 @pytest.mark.once
 @settings(deadline=None, max_examples=100)
 @given(steps=STEPS)

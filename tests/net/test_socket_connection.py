@@ -283,16 +283,6 @@ def test_an_orderly_close_by_the_peer_is_no_error(world, count_fds):
     assert open_then == [before - 1], "closed at once, before the stream hears of it"
 
 
-def test_bytes_received_before_a_half_close_are_handed_over(world):
-    stream, peer = world.connect()
-    peer.sendall(b"answer")
-    peer.shutdown(socket.SHUT_WR)
-    stream.outgoing.append(b"request")
-    world.run(lambda: stream.lost)
-    assert stream.received == b"answer"
-    assert stream.error is None
-
-
 def test_reset_in_the_middle_of_a_frame(world):
     stream, peer = world.connect()
     peer.sendall(b"\0\0\1\0half a fra")
