@@ -188,6 +188,12 @@ class World:
         assert code == "NONE"
         return ProducerIdAndEpoch(producer_id, epoch)
 
+    def ongoing(self, **options) -> ProducerIdAndEpoch:
+        """Return the id and epoch of a producer whose transaction has the first partition of orders."""
+        who = self.producer(**options)
+        assert self.add(who) == ["NONE"]
+        return who
+
     def add(self, producer, partitions=(("orders", 0),), *, transactional_id="t", version=2):
         answers: list[str] = []
         tps = [TopicPartition(*tp) for tp in partitions]

@@ -111,8 +111,7 @@ def test_transactions_before_kip_890(world):
 
 def test_end_is_answered_before_the_markers_are_written(world):
     world.away.add(O0)
-    who = world.producer()
-    world.add(who)
+    who = world.ongoing()
     assert world.end(who) == [("NONE", 1, 1)]
     assert world.state() is S.PREPARE_COMMIT
     assert world.add(ProducerIdAndEpoch(1, 1)) == ["CONCURRENT_TRANSACTIONS"]
@@ -131,8 +130,7 @@ def test_requests_are_answered_once_logged(world):
 
 
 def test_retried_end_gets_the_same_response(world):
-    who = world.producer()
-    world.add(who)
+    who = world.ongoing()
     assert world.end(who) == world.end(who) == [("NONE", 1, 1)]
     assert len(world.markers) == 1
 
@@ -167,8 +165,7 @@ def test_zombies_transaction_is_aborted_before_init_succeeds(world, version):
 
 
 def test_unlogged_fence_has_no_effect(world):
-    zombie = world.producer()
-    world.add(zombie)
+    zombie = world.ongoing()
     world.append_codes = [Code.NOT_ENOUGH_REPLICAS]
     assert world.init() == [("COORDINATOR_NOT_AVAILABLE", *NO_PRODUCER)]
     assert world.end(zombie) == [("NONE", 1, 1)]
@@ -178,8 +175,7 @@ def test_unlogged_fence_has_no_effect(world):
 
 
 def test_timed_out_transaction_is_aborted_and_its_producer_fenced(world):
-    who = world.producer(timeout_ms=10_000)
-    world.add(who)
+    who = world.ongoing(timeout_ms=10_000)
     world.run(10)
     assert world.state() is S.ONGOING
     world.run(1.1)
@@ -191,8 +187,7 @@ def test_timed_out_transaction_is_aborted_and_its_producer_fenced(world):
 
 def test_end_after_a_timeout_abort(world):
     """An abort with the old epoch looks like a retry, which is valid: the producer continues with the new epoch."""
-    who = world.producer(timeout_ms=10_000)
-    world.add(who)
+    who = world.ongoing(timeout_ms=10_000)
     world.run(12)
     assert world.end(who, commit=True) == [("INVALID_TXN_STATE", *NO_PRODUCER)]
     assert world.end(who, commit=False) == [("NONE", 1, 1)]
@@ -210,8 +205,7 @@ def test_timeout_starts_with_the_first_partition(world):
 
 
 def test_timeout_continues_after_a_coordinator_change(world):
-    who = world.producer(timeout_ms=10_000)
-    world.add(who)
+    who = world.ongoing(timeout_ms=10_000)
     world.run(6)
     world.fail_over()
     world.run(6)
@@ -219,8 +213,7 @@ def test_timeout_continues_after_a_coordinator_change(world):
 
 
 def test_pending_transition_delays_the_timeout_abort(world):
-    who = world.producer(timeout_ms=10_000)
-    world.add(who)
+    who = world.ongoing(timeout_ms=10_000)
     world.run(9.5)
     world.replica.hold = True
     answers = world.end(who)
@@ -243,16 +236,14 @@ def test_timeout_applies_to_a_transaction_with_a_slow_first_append(world):
 
 
 def test_unlogged_timeout_abort_is_retried(world):
-    who = world.producer(timeout_ms=10_000)
-    world.add(who)
+    who = world.ongoing(timeout_ms=10_000)
     world.append_codes = [Code.NOT_ENOUGH_REPLICAS]
     world.run(13)
     assert world.state() is S.COMPLETE_ABORT
 
 
 def test_periodic_tasks_stop_without_transactional_ids(world):
-    who = world.producer()
-    world.add(who)
+    who = world.ongoing()
     world.end(who)
     world.run(5)
     week = 604_800
@@ -300,8 +291,7 @@ def test_logged_end_is_completed_by_the_next_coordinator(world, commit, version)
 
 
 def test_unreplicated_end_is_lost_with_the_coordinator(world):
-    who = world.producer()
-    world.add(who)
+    who = world.ongoing()
     world.replica.hold = True
     answers = world.end(who)
     world.fail_over(lose_uncommitted=True)
@@ -311,8 +301,7 @@ def test_unreplicated_end_is_lost_with_the_coordinator(world):
 
 
 def test_logged_end_with_a_lost_response_stands(world):
-    who = world.producer()
-    world.add(who)
+    who = world.ongoing()
     world.replica.hold = True
     answers = world.end(who)
     world.fail_over()
@@ -324,8 +313,7 @@ def test_logged_end_with_a_lost_response_stands(world):
 
 
 def test_former_coordinator_cannot_end_transactions(world):
-    who = world.producer()
-    world.add(who)
+    who = world.ongoing()
     world.hold_markers = True
     world.end(who)
     world.hold_markers = False
@@ -345,8 +333,7 @@ def test_reelected_coordinator_reloads_the_log(world):
 
 
 def test_paused_coordinator_defers_requests_and_timeouts(world):
-    who = world.producer(timeout_ms=10_000)
-    world.add(who)
+    who = world.ongoing(timeout_ms=10_000)
     world.pause()
     world.run(60)
     assert world.state() is S.ONGOING
@@ -376,8 +363,7 @@ def test_exhausted_epochs_lead_to_a_new_producer_id(world):
 
 def test_next_producer_id_gets_concurrent_transactions_until_completion(world):
     seed(world, dataclasses.replace(LAST, producer_epoch=EPOCH_MAX - 2))
-    who = world.producer()
-    world.add(who)
+    who = world.ongoing()
     world.away.add(O0)
     assert world.end(who) == [("NONE", 1, 0)]
     assert world.add(ProducerIdAndEpoch(1, 0)) == ["CONCURRENT_TRANSACTIONS"]
@@ -389,8 +375,7 @@ def test_next_producer_id_gets_concurrent_transactions_until_completion(world):
 
 def test_next_producer_id_survives_a_coordinator_change(world):
     seed(world, dataclasses.replace(LAST, producer_epoch=EPOCH_MAX - 2))
-    who = world.producer()
-    world.add(who)
+    who = world.ongoing()
     world.away.add(O0)
     assert world.end(who) == [("NONE", 1, 0)]
     world.fail_over()
