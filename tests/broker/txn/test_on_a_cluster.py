@@ -164,6 +164,15 @@ def test_consecutive_transactions(cluster, producer):
     assert cluster.leader(T0).last_stable_offset == 40
 
 
+def test_write_to_a_partition_not_added_is_rejected_before_kip_890(cluster, client_of):
+    producer = TransactionalClient(cluster, client_of, OLD)
+    producer.init()
+    assert producer.add(T0) == 0
+    producer.add = lambda *tps: 0
+    assert producer.write(T0, b"a") == 0
+    assert producer.write(T1, b"b") == Code.TRANSACTION_ABORTABLE
+
+
 def test_zombie_producer_is_fenced_everywhere(cluster, client_of, producer):
     assert producer.write(T0, b"a") == 0
     successor = TransactionalClient(cluster, client_of)
