@@ -22,9 +22,8 @@ class Exchange(abc.ABC):
 
     is_complete = False  #: Whether the client has proven its identity.
     user = ""  #: The name of the user, once the exchange is complete.
-    expires_at: float | None = (
-        None  #: When the client's credentials expire, in wall-clock seconds; None if they do not.
-    )
+    #: When the client's credentials expire, in wall-clock seconds; None if they do not.
+    expires_at: float | None = None
 
     @abc.abstractmethod
     def evaluate(self, message: bytes, wall_time: float) -> bytes:
