@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from thinconsumer.wire.schema import wire_fields
 from thinconsumer_testing.broker.acl.authorizer import STANDARD_AUTHORIZER
 
 
@@ -39,24 +38,6 @@ def values(struct: Any, wanted: str) -> Iterator[Any]:
         for one in value if isinstance(value, list) else [value]:
             if is_dataclass(one):
                 yield from values(one, wanted)
-
-
-@pytest.fixture(scope="session", name="trimmed")
-def _trimmed() -> Callable[[Any, int], Any]:
-    """``trimmed(message, version)`` returns a message without the fields that the version lacks."""
-    return trimmed
-
-
-def trimmed(struct: Any, version: int) -> Any:
-    """Return a struct without the fields that a version lacks."""
-    kept = {}
-    for name, wire in wire_fields(type(struct)):
-        value = getattr(struct, name)
-        if version in wire.versions:
-            is_list = isinstance(value, list)
-            rows = [trimmed(one, version) if is_dataclass(one) else one for one in (value if is_list else [value])]
-            kept[name] = rows if is_list else rows[0]
-    return type(struct)(**kept)
 
 
 @pytest.fixture(scope="session")

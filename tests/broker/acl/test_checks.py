@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from differential.acls import trimmed
+
 from thinconsumer.records.builder import NewRecord, build_batch
 from thinconsumer.wire import ZERO_UUID
 from thinconsumer.wire.error_codes import Code
@@ -33,6 +35,9 @@ TOPIC, GROUP = Code.TOPIC_AUTHORIZATION_FAILED, Code.GROUP_AUTHORIZATION_FAILED
 CLUSTER, TXN = Code.CLUSTER_AUTHORIZATION_FAILED, Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 
 
+ORDERS = MetadataRequest(topics=[MetadataRequestTopic(name="orders")])
+
+
 def batch() -> bytes:
     return build_batch([NewRecord(b"x", timestamp=1)])
 
@@ -48,18 +53,17 @@ def test_each_broker_decides_with_its_own_acls_until_the_delta_arrives(
     clients = [client_of(cluster, node) for node in (1, 2)]
     for client in clients:
         client.connection.principal = ALICE
-    request = MetadataRequest(topics=[MetadataRequestTopic(name="orders")])
     for _ in range(2):  # an ACL that exists already is no error
         cluster.create_acls(ALICE, "READ", topic="orders")
-    assert [codes(client.ask(request)) for client in clients] == [{TOPIC}, {TOPIC}]
+    assert [codes(client.ask(ORDERS)) for client in clients] == [{TOPIC}, {TOPIC}]
     cluster.kill(2)
     cluster.advance(11.0)
-    assert codes(clients[0].ask(request)) == set()
+    assert codes(clients[0].ask(ORDERS)) == set()
     cluster.delete_acls(ALICE, "READ", topic="orders")
     cluster.create_acls("User:*", "DESCRIBE", topic="ord", prefixed=True)
     cluster.start(2)  # A broker that starts loads the controller's ACLs.
     again = client_of(cluster, 2)
-    assert codes(again.ask(request)) == set()
+    assert codes(again.ask(ORDERS)) == set()
     cluster.advance(22.0)
     assert [list(node.image.acls) for node in cluster.nodes.values()] == [list(cluster.controller.image.acls)] * 2
 
@@ -70,7 +74,7 @@ def test_the_controller_decides_about_forwarded_requests(secured: Any, alice: An
     cluster.create_acls(ALICE, "ALTER", topic="orders")
     grow = CreatePartitionsRequest(topics=[CreatePartitionsTopic(name="orders", count=3, assignments=None)])
     assert codes(client.ask(grow)) == set()
-    assert codes(client.ask(MetadataRequest(topics=[MetadataRequestTopic(name="orders")]))) == {TOPIC}
+    assert codes(client.ask(ORDERS)) == {TOPIC}
 
 
 def test_without_an_authorizer_nobody_is_denied(new_cluster: Any, alice: Any, codes: Any) -> None:
@@ -84,23 +88,21 @@ def test_without_an_authorizer_nobody_is_denied(new_cluster: Any, alice: Any, co
 
 
 def test_super_users_and_open_resources(secured: Any, client_of: Any, alice: Any, codes: Any) -> None:
-    request = MetadataRequest(topics=[MetadataRequestTopic(name="orders")])
     cluster = secured(super_users="User:admin;User:alice")
-    assert codes(alice(cluster).ask(request)) == set()
-    assert codes(client_of(cluster, 1).ask(request)) == {TOPIC}
+    assert codes(alice(cluster).ask(ORDERS)) == set()
+    assert codes(client_of(cluster, 1).ask(ORDERS)) == {TOPIC}
     cluster = secured(allow_everyone_if_no_acl_found=True)
-    assert codes(client_of(cluster, 1).ask(request)) == set()
+    assert codes(client_of(cluster, 1).ask(ORDERS)) == set()
     cluster.create_acls(ALICE, "READ", topic="orders")
-    assert codes(client_of(cluster, 1).ask(request)) == {TOPIC}
+    assert codes(client_of(cluster, 1).ask(ORDERS)) == {TOPIC}
 
 
 def test_acls_for_a_host(secured: Any, alice: Any, codes: Any) -> None:
-    request = MetadataRequest(topics=[MetadataRequestTopic(name="orders")])
     cluster = secured()
     cluster.create_acls(ALICE, "READ", topic="orders", host="127.0.0.1")
-    assert codes(alice(cluster).ask(request)) == set()
+    assert codes(alice(cluster).ask(ORDERS)) == set()
     cluster.create_acls("User:*", "ALL", topic="*", host="127.0.0.1", deny=True)
-    assert codes(alice(cluster).ask(request)) == {TOPIC}
+    assert codes(alice(cluster).ask(ORDERS)) == {TOPIC}
 
 
 # -- metadata
@@ -167,7 +169,7 @@ def joined(group: str) -> JoinGroupRequest:
     )  # fmt: skip
 
 
-def test_groups_are_listed_and_described_for_those_who_may(secured: Any, alice: Any, trimmed: Any) -> None:
+def test_groups_are_listed_and_described_for_those_who_may(secured: Any, alice: Any) -> None:
     cluster = secured()
     cluster.controller.ensure_internal_topic("__consumer_offsets")
     client = alice(cluster)
@@ -271,7 +273,7 @@ def test_one_unauthorized_partition_fails_the_transaction(secured: Any, alice: A
     }  # fmt: skip
 
 
-def test_produce_without_acks_closes_the_connection(secured: Any, alice: Any, trimmed: Any) -> None:
+def test_produce_without_acks_closes_the_connection(secured: Any, alice: Any) -> None:
     cluster = secured()
     client = alice(cluster)
     topics = [TopicProduceData(name="orders", partition_data=[PartitionProduceData(index=0, records=batch())])]

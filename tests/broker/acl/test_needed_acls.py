@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import pytest
 from differential.acl_needs import rows
-from differential.acls import deny_by_default, grant, orders, revoke
+from differential.acls import deny_by_default, grant, orders, revoke, trimmed
 from differential.talk import PLANS, MemoryWorld
 
 from thinconsumer.records.builder import NewRecord, build_batch
@@ -118,7 +118,7 @@ OTHER_CODES = {("follower", "cluster"): {TOPIC}, ("all", "topic"): set()}
 
 
 @pytest.mark.parametrize("plan", PLANS)
-def test_each_request_is_denied_until_the_last_acl_that_it_needs(plan: str, codes: Any, trimmed: Any) -> None:
+def test_each_request_is_denied_until_the_last_acl_that_it_needs(plan: str, codes: Any) -> None:
     """``tests/real/test_differential.py`` compares the responses with those of Kafka."""
     world = MemoryWorld(plan, "acls", 1_700_000_000_000, {"admin": "admin-secret", "alice": "alice-secret"})
     deny_by_default(world)
@@ -138,7 +138,7 @@ def test_each_request_is_denied_until_the_last_acl_that_it_needs(plan: str, code
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_needed_acls(name: str, secured: Any, alice: Any, codes: Any, trimmed: Any) -> None:
+def test_needed_acls(name: str, secured: Any, alice: Any, codes: Any) -> None:
     case = CASES[name]
     for version in case.versions:
         cluster = secured()

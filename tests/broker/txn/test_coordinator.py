@@ -205,7 +205,7 @@ def test_timeout_starts_with_the_first_partition(world):
 
 
 def test_timeout_continues_after_a_coordinator_change(world):
-    who = world.ongoing(timeout_ms=10_000)
+    world.ongoing(timeout_ms=10_000)
     world.run(6)
     world.fail_over()
     world.run(6)
@@ -236,7 +236,7 @@ def test_timeout_applies_to_a_transaction_with_a_slow_first_append(world):
 
 
 def test_unlogged_timeout_abort_is_retried(world):
-    who = world.ongoing(timeout_ms=10_000)
+    world.ongoing(timeout_ms=10_000)
     world.append_codes = [Code.NOT_ENOUGH_REPLICAS]
     world.run(13)
     assert world.state() is S.COMPLETE_ABORT
@@ -333,7 +333,7 @@ def test_reelected_coordinator_reloads_the_log(world):
 
 
 def test_paused_coordinator_defers_requests_and_timeouts(world):
-    who = world.ongoing(timeout_ms=10_000)
+    world.ongoing(timeout_ms=10_000)
     world.pause()
     world.run(60)
     assert world.state() is S.ONGOING
