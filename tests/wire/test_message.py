@@ -26,11 +26,7 @@ class Inner(Struct):
     flag: bool = boolean("2+", tag=4)
 
 
-class Everything(Message):
-    API_KEY = 9999
-    VERSIONS = (0, 2)
-    FLEXIBLE = 2
-
+class Everything(Message, key=9999, versions=(0, 2), flexible=2):
     flag: bool = boolean("0+")
     small: int = int8("0+")
     inner: Inner = struct(Inner, "0+")

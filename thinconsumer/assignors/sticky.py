@@ -20,10 +20,8 @@ from .claims import NO_GENERATION, Claim, find_owners
 from .plans import in_order
 
 
-class _UserData(Message):
+class _UserData(Message, versions=(0, 1)):
     """The user data of the sticky assignors of Java and kafka-python. From version 1 on, it contains the generation."""
-
-    VERSIONS = (0, 1)
 
     previous_assignment: list[AssignedTopic] = array(AssignedTopic, "0+")
     generation: int = int32("1+", default=NO_GENERATION)

@@ -37,12 +37,8 @@ class FinalizedFeatureKey(Struct):
     min_version_level: int = int16("3+")
 
 
-class ApiVersionsResponse(Message):
+class ApiVersionsResponse(Message, key=18, versions=(0, 5), flexible=3):
     """The supported APIs; with UNSUPPORTED_VERSION in version 0 if the request's version is not supported."""
-
-    API_KEY = 18
-    VERSIONS = (0, 5)
-    FLEXIBLE = 3
 
     error_code: int = int16("0+")
     api_keys: list[ApiVersion] = array(ApiVersion, "0+")
@@ -54,10 +50,8 @@ class ApiVersionsResponse(Message):
     extension_api_keys: list[ApiVersion] = array(ApiVersion, "3+", tag=25_300, ignorable=True)
 
 
-class ApiVersionsRequest(Message):
+class ApiVersionsRequest(Message, response=ApiVersionsResponse):
     """Ask for the supported APIs. From version 3 on brokers reject an empty software name or version."""
-
-    RESPONSE = ApiVersionsResponse
 
     client_software_name: str = string("3+", ignorable=True)
     client_software_version: str = string("3+", ignorable=True)

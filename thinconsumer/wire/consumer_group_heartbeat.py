@@ -23,12 +23,8 @@ class HeartbeatAssignment(Struct):
     topic_partitions: list[TopicPartitions] = array(TopicPartitions, "0+")
 
 
-class ConsumerGroupHeartbeatResponse(Message):
+class ConsumerGroupHeartbeatResponse(Message, key=68, versions=(0, 1), flexible=0):
     """The member's epoch, and its assignment if it has changed or the request was a full one."""
-
-    API_KEY = 68
-    VERSIONS = (0, 1)
-    FLEXIBLE = 0
 
     throttle_time_ms: int = int32("0+")
     error_code: int = int16("0+")
@@ -39,14 +35,12 @@ class ConsumerGroupHeartbeatResponse(Message):
     assignment: HeartbeatAssignment | None = struct(HeartbeatAssignment, "0+", nullable="0+", default=None)
 
 
-class ConsumerGroupHeartbeatRequest(Message):
+class ConsumerGroupHeartbeatRequest(Message, response=ConsumerGroupHeartbeatResponse):
     """Tell the coordinator that the member is alive, and what has changed since the last heartbeat.
 
     ``member_epoch`` is 0 to join, -1 to leave, -2 if a static member leaves and will return. Fields that have not
     changed are null, and ``rebalance_timeout_ms`` is -1.
     """
-
-    RESPONSE = ConsumerGroupHeartbeatResponse
 
     group_id: str = string("0+")
     member_id: str = string("0+")

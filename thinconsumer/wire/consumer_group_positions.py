@@ -28,17 +28,13 @@ class TopicPositions(Struct):
     partitions: list[PartitionPosition] = array(PartitionPosition, "0+")
 
 
-class ConsumerGroupPositionsResponse(Message):
+class ConsumerGroupPositionsResponse(Message, key=25_301, versions=(0, 0), flexible=0):
     """The positions that this member has asked for, and the partitions of which any member wants the position.
 
     ``requested`` has the position that the coordinator keeps for each of these partitions. A member that owns one of
     them sends its position in the next request, at the latest if the coordinator has none: a new coordinator and a new
     generation begin without positions.
     """
-
-    API_KEY = 25_301
-    VERSIONS = (0, 0)
-    FLEXIBLE = 0
 
     throttle_time_ms: int = int32("0+")
     error_code: int = int16("0+")
@@ -54,10 +50,8 @@ class WantedTopic(Struct):
     partitions: list[int] = array(int32, "0+")
 
 
-class ConsumerGroupPositionsRequest(Message):
+class ConsumerGroupPositionsRequest(Message, response=ConsumerGroupPositionsResponse):
     """Send positions of own partitions, and replace the list of partitions of which this member wants the position."""
-
-    RESPONSE = ConsumerGroupPositionsResponse
 
     group_id: str = string("0+")
     member_id: str = string("0+")

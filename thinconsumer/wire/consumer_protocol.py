@@ -30,10 +30,8 @@ class AssignedTopic(Struct):
     partitions: list[int] = array(int32, "0+")
 
 
-class ConsumerProtocolSubscription(Message):
+class ConsumerProtocolSubscription(Message, versions=(0, 3)):
     """A member's subscribed topics and the partitions that it owns."""
-
-    VERSIONS = (0, 3)
 
     topics: list[str] = array(string, "0+")
     user_data: bytes | None = binary("0+", nullable="0+", default=None)
@@ -42,10 +40,8 @@ class ConsumerProtocolSubscription(Message):
     rack_id: str | None = string("3+", nullable="3+", default=None, ignorable=True)
 
 
-class ConsumerProtocolAssignment(Message):
+class ConsumerProtocolAssignment(Message, versions=(0, 3)):
     """The partitions assigned to a member."""
-
-    VERSIONS = (0, 3)
 
     assigned_partitions: list[AssignedTopic] = array(AssignedTopic, "0+")
     user_data: bytes | None = binary("0+", nullable="0+", default=None)

@@ -80,12 +80,8 @@ class FetchableTopicResponse(Struct):
     partitions: list[PartitionData] = array(PartitionData, "0+")
 
 
-class FetchResponse(Message):
+class FetchResponse(Message, key=1, versions=(0, 18), flexible=12):
     """Record batches by partition; in an incremental fetch session, unchanged partitions are left out."""
-
-    API_KEY = 1
-    VERSIONS = (0, 18)
-    FLEXIBLE = 12
 
     throttle_time_ms: int = int32("1+", ignorable=True)
     error_code: int = int16("7+", ignorable=True)
@@ -135,10 +131,8 @@ class ForgottenTopic(Struct):
     partitions: list[int] = array(int32, "7+")
 
 
-class FetchRequest(Message):
+class FetchRequest(Message, response=FetchResponse):
     """Fetch partitions. In an incremental fetch session the request holds only new and changed partitions."""
-
-    RESPONSE = FetchResponse
 
     cluster_id: str | None = string("12+", nullable="12+", default=None, tag=0, ignorable=True)
     replica_id: int = int32("0-14", default=-1)

@@ -21,12 +21,8 @@ class FindCoordinatorResult(Struct):
     error_message: str | None = string("4+", nullable="4+", ignorable=True)
 
 
-class FindCoordinatorResponse(Message):
+class FindCoordinatorResponse(Message, key=10, versions=(0, 6), flexible=3):
     """The coordinators: in ``coordinators`` from version 4 on; before, the response's own fields describe one."""
-
-    API_KEY = 10
-    VERSIONS = (0, 6)
-    FLEXIBLE = 3
 
     throttle_time_ms: int = int32("1+", ignorable=True)
     error_code: int = int16("0-3")
@@ -37,10 +33,8 @@ class FindCoordinatorResponse(Message):
     coordinators: list[FindCoordinatorResult] = array(FindCoordinatorResult, "4+")
 
 
-class FindCoordinatorRequest(Message):
+class FindCoordinatorRequest(Message, response=FindCoordinatorResponse):
     """Request coordinators: of all keys in ``coordinator_keys`` from version 4 on, of the one ``key`` before."""
-
-    RESPONSE = FindCoordinatorResponse
 
     key: str = string("0-3")
     key_type: int = int8("1+")

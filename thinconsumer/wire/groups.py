@@ -44,21 +44,15 @@ class DescribedGroup(Struct):
     authorized_operations: int = int32("3+", default=-(2**31))
 
 
-class DescribeGroupsResponse(Message):
+class DescribeGroupsResponse(Message, key=15, versions=(0, 6), flexible=5):
     """The description of each group."""
-
-    API_KEY = 15
-    VERSIONS = (0, 6)
-    FLEXIBLE = 5
 
     throttle_time_ms: int = int32("1+", ignorable=True)
     groups: list[DescribedGroup] = array(DescribedGroup, "0+")
 
 
-class DescribeGroupsRequest(Message):
+class DescribeGroupsRequest(Message, response=DescribeGroupsResponse):
     """Request descriptions of groups; sent to the broker that is the coordinator of all of them."""
-
-    RESPONSE = DescribeGroupsResponse
 
     groups: list[str] = array(string, "0+")
     include_authorized_operations: bool = boolean("3+")
@@ -108,21 +102,15 @@ class DescribedConsumerGroup(Struct):
     authorized_operations: int = int32("0+", default=-(2**31))
 
 
-class ConsumerGroupDescribeResponse(Message):
+class ConsumerGroupDescribeResponse(Message, key=69, versions=(0, 1), flexible=0):
     """The description of each group."""
-
-    API_KEY = 69
-    VERSIONS = (0, 1)
-    FLEXIBLE = 0
 
     throttle_time_ms: int = int32("0+")
     groups: list[DescribedConsumerGroup] = array(DescribedConsumerGroup, "0+")
 
 
-class ConsumerGroupDescribeRequest(Message):
+class ConsumerGroupDescribeRequest(Message, response=ConsumerGroupDescribeResponse):
     """Request descriptions of groups; sent to the broker that is the coordinator of all of them."""
-
-    RESPONSE = ConsumerGroupDescribeResponse
 
     group_ids: list[str] = array(string, "0+")
     include_authorized_operations: bool = boolean("0+")
@@ -137,22 +125,16 @@ class ListedGroup(Struct):
     group_type: str = string("5+", ignorable=True)
 
 
-class ListGroupsResponse(Message):
+class ListGroupsResponse(Message, key=16, versions=(0, 5), flexible=3):
     """The groups that the broker coordinates. For the groups of the whole cluster, ask every broker."""
-
-    API_KEY = 16
-    VERSIONS = (0, 5)
-    FLEXIBLE = 3
 
     throttle_time_ms: int = int32("1+", ignorable=True)
     error_code: int = int16("0+")
     groups: list[ListedGroup] = array(ListedGroup, "0+")
 
 
-class ListGroupsRequest(Message):
+class ListGroupsRequest(Message, response=ListGroupsResponse):
     """Request the groups that the broker coordinates; an empty filter (states, types) selects all groups."""
-
-    RESPONSE = ListGroupsResponse
 
     states_filter: list[str] = array(string, "4+")
     types_filter: list[str] = array(string, "5+")
@@ -166,20 +148,14 @@ class DeletableGroupResult(Struct):
     error_message: str | None = string("3+", nullable="3+", default=None, ignorable=True)
 
 
-class DeleteGroupsResponse(Message):
+class DeleteGroupsResponse(Message, key=42, versions=(0, 3), flexible=2):
     """The outcome for each group."""
-
-    API_KEY = 42
-    VERSIONS = (0, 3)
-    FLEXIBLE = 2
 
     throttle_time_ms: int = int32("0+")
     results: list[DeletableGroupResult] = array(DeletableGroupResult, "0+")
 
 
-class DeleteGroupsRequest(Message):
+class DeleteGroupsRequest(Message, response=DeleteGroupsResponse):
     """Delete groups; sent to their coordinator, which rejects groups of other coordinators with NOT_COORDINATOR."""
-
-    RESPONSE = DeleteGroupsResponse
 
     groups_names: list[str] = array(string, "0+")

@@ -7,21 +7,15 @@ from .message import Message
 from .schema import int16, int32, string
 
 
-class HeartbeatResponse(Message):
+class HeartbeatResponse(Message, key=12, versions=(0, 4), flexible=4):
     """Error code 0 if the member may continue, or the error because of which it has to rejoin the group."""
-
-    API_KEY = 12
-    VERSIONS = (0, 4)
-    FLEXIBLE = 4
 
     throttle_time_ms: int = int32("1+", ignorable=True)
     error_code: int = int16("0+")
 
 
-class HeartbeatRequest(Message):
+class HeartbeatRequest(Message, response=HeartbeatResponse):
     """Tell the coordinator that this member is alive, which restarts its session timeout."""
-
-    RESPONSE = HeartbeatResponse
 
     group_id: str = string("0+")
     generation_id: int = int32("0+")

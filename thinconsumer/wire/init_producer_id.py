@@ -8,12 +8,8 @@ from .message import Message
 from .schema import boolean, int16, int32, int64, string
 
 
-class InitProducerIdResponse(Message):
+class InitProducerIdResponse(Message, key=22, versions=(0, 6), flexible=2):
     """The producer id and epoch that the producer must use from now on, or an error."""
-
-    API_KEY = 22
-    VERSIONS = (0, 6)
-    FLEXIBLE = 2
 
     throttle_time_ms: int = int32("0+", ignorable=True)
     error_code: int = int16("0+")
@@ -23,10 +19,8 @@ class InitProducerIdResponse(Message):
     ongoing_txn_producer_epoch: int = int16("6+", default=-1)
 
 
-class InitProducerIdRequest(Message):
+class InitProducerIdRequest(Message, response=InitProducerIdResponse):
     """Request a producer id: from the coordinator of a transactional id or, with None, from any broker."""
-
-    RESPONSE = InitProducerIdResponse
 
     transactional_id: str | None = string("0+", nullable="0+")
     transaction_timeout_ms: int = int32("0+")

@@ -21,12 +21,8 @@ class JoinGroupResponseMember(Struct):
     metadata: bytes = binary("0+")
 
 
-class JoinGroupResponse(Message):
+class JoinGroupResponse(Message, key=11, versions=(0, 9), flexible=6):
     """The group's new generation, the member id of its leader, and the protocol that the coordinator has chosen."""
-
-    API_KEY = 11
-    VERSIONS = (0, 9)
-    FLEXIBLE = 6
 
     throttle_time_ms: int = int32("2+", ignorable=True)
     error_code: int = int16("0+")
@@ -46,10 +42,8 @@ class JoinGroupRequestProtocol(Struct):
     metadata: bytes = binary("0+")
 
 
-class JoinGroupRequest(Message):
+class JoinGroupRequest(Message, response=JoinGroupResponse):
     """Join the next generation; ``protocols`` come in order of preference."""
-
-    RESPONSE = JoinGroupResponse
 
     group_id: str = string("0+")
     session_timeout_ms: int = int32("0+")

@@ -18,12 +18,8 @@ class MemberResponse(Struct):
     error_code: int = int16("3+")
 
 
-class LeaveGroupResponse(Message):
+class LeaveGroupResponse(Message, key=13, versions=(0, 5), flexible=4):
     """The error code of the whole request and, from version 3 on, the result for each member."""
-
-    API_KEY = 13
-    VERSIONS = (0, 5)
-    FLEXIBLE = 4
 
     throttle_time_ms: int = int32("1+", ignorable=True)
     error_code: int = int16("0+")
@@ -38,10 +34,8 @@ class MemberIdentity(Struct):
     reason: str | None = string("5+", nullable="5+", default=None, ignorable=True)
 
 
-class LeaveGroupRequest(Message):
+class LeaveGroupRequest(Message, response=LeaveGroupResponse):
     """Remove members from a group: those in ``members`` from version 3 on, the one in ``member_id`` before."""
-
-    RESPONSE = LeaveGroupResponse
 
     group_id: str = string("0+")
     member_id: str = string("0-2")

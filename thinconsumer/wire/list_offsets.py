@@ -31,12 +31,8 @@ class ListOffsetsTopicResponse(Struct):
     partitions: list[ListOffsetsPartitionResponse] = array(ListOffsetsPartitionResponse, "0+")
 
 
-class ListOffsetsResponse(Message):
+class ListOffsetsResponse(Message, key=2, versions=(0, 11), flexible=6):
     """The offset found in each partition."""
-
-    API_KEY = 2
-    VERSIONS = (0, 11)
-    FLEXIBLE = 6
 
     throttle_time_ms: int = int32("2+", ignorable=True)
     topics: list[ListOffsetsTopicResponse] = array(ListOffsetsTopicResponse, "0+")
@@ -58,10 +54,8 @@ class ListOffsetsTopic(Struct):
     partitions: list[ListOffsetsPartition] = array(ListOffsetsPartition, "0+")
 
 
-class ListOffsetsRequest(Message):
+class ListOffsetsRequest(Message, response=ListOffsetsResponse):
     """Look up offsets; sent to the leader of the partitions. Consumers send ``replica_id=-1``."""
-
-    RESPONSE = ListOffsetsResponse
 
     replica_id: int = int32("0+")
     isolation_level: int = int8("2+")

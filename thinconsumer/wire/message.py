@@ -32,15 +32,23 @@ class Message(Struct):
 
     API_KEY: ClassVar[int]
     VERSIONS: ClassVar[tuple[int, int]]  #: Lowest and highest supported version.
-    FLEXIBLE: ClassVar[int] = NEVER  #: The first version with tagged fields and compact lengths (KIP-482), if any.
-    #: Set by request classes only: the class of the response. The response class declares API_KEY, VERSIONS and
-    #: FLEXIBLE, and the request class takes them over.
-    RESPONSE: ClassVar[type[Message]]
+    FLEXIBLE: ClassVar[int]  #: The first version with tagged fields and compact lengths (KIP-482), if any.
+    RESPONSE: ClassVar[type[Message]]  #: The class of the response; request classes only.
 
-    def __init_subclass__(cls) -> None:
-        if "RESPONSE" in vars(cls):
-            response = cls.RESPONSE
-            cls.API_KEY, cls.VERSIONS, cls.FLEXIBLE = response.API_KEY, response.VERSIONS, response.FLEXIBLE
+    def __init_subclass__(
+        cls,
+        *,
+        key: int = -1,
+        versions: tuple[int, int] | None = None,
+        flexible: int = NEVER,
+        response: type[Message] | None = None,
+    ) -> None:
+        """Declare a response, or another message, by its numbers, and a request by the class of its ``response``."""
+        if response is not None:
+            cls.RESPONSE = response
+            key, versions, flexible = response.API_KEY, response.VERSIONS, response.FLEXIBLE
+        if versions is not None:
+            cls.API_KEY, cls.VERSIONS, cls.FLEXIBLE = key, versions, flexible
 
     @classmethod
     def decode(

@@ -52,12 +52,8 @@ class MetadataResponseTopic(Struct):
     partition_count_epoch: int = int32("9+", default=-1, tag=25_302, ignorable=True)
 
 
-class MetadataResponse(Message):
+class MetadataResponse(Message, key=3, versions=(0, 13), flexible=9):
     """The cluster according to one broker, which may lag behind other brokers."""
-
-    API_KEY = 3
-    VERSIONS = (0, 13)
-    FLEXIBLE = 9
 
     throttle_time_ms: int = int32("3+", ignorable=True)
     brokers: list[MetadataResponseBroker] = array(MetadataResponseBroker, "0+")
@@ -75,10 +71,8 @@ class MetadataRequestTopic(Struct):
     name: str | None = string("0+", nullable="10+")
 
 
-class MetadataRequest(Message):
+class MetadataRequest(Message, response=MetadataResponse):
     """Request some topics, all topics (None), or brokers only (an empty list, from version 1 on)."""
-
-    RESPONSE = MetadataResponse
 
     topics: list[MetadataRequestTopic] | None = array(MetadataRequestTopic, "0+", nullable="1+")
     allow_auto_topic_creation: bool = boolean("4+", default=True)

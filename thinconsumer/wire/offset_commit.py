@@ -27,12 +27,8 @@ class OffsetCommitResponseTopic(Struct):
     partitions: list[OffsetCommitResponsePartition] = array(OffsetCommitResponsePartition, "0+")
 
 
-class OffsetCommitResponse(Message):
+class OffsetCommitResponse(Message, key=8, versions=(0, 10), flexible=8):
     """The outcome for each partition; an error that concerns the whole group is repeated in all of them."""
-
-    API_KEY = 8
-    VERSIONS = (0, 10)
-    FLEXIBLE = 8
 
     throttle_time_ms: int = int32("3+", ignorable=True)
     topics: list[OffsetCommitResponseTopic] = array(OffsetCommitResponseTopic, "0+")
@@ -56,12 +52,10 @@ class OffsetCommitRequestTopic(Struct):
     partitions: list[OffsetCommitRequestPartition] = array(OffsetCommitRequestPartition, "0+")
 
 
-class OffsetCommitRequest(Message):
+class OffsetCommitRequest(Message, response=OffsetCommitResponse):
     """Commit offsets of a group, as a member with its member id and generation. A client that is not a member sends
     neither of them, and can only commit while the group has no members.
     """
-
-    RESPONSE = OffsetCommitResponse
 
     group_id: str = string("0+")
     generation_id_or_member_epoch: int = int32("1+", default=-1, ignorable=True)

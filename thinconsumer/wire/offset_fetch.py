@@ -46,12 +46,8 @@ class OffsetFetchResponseGroup(Struct):
     error_code: int = int16("8+")
 
 
-class OffsetFetchResponse(Message):
+class OffsetFetchResponse(Message, key=9, versions=(0, 10), flexible=6):
     """Committed offsets: in ``groups`` from version 8 on, in ``topics`` before."""
-
-    API_KEY = 9
-    VERSIONS = (0, 10)
-    FLEXIBLE = 6
 
     throttle_time_ms: int = int32("3+", ignorable=True)
     topics: list[OffsetFetchResponseTopic] = array(OffsetFetchResponseTopic, "0-7")
@@ -83,10 +79,8 @@ class OffsetFetchRequestGroup(Struct):
     topics: list[OffsetFetchRequestTopics] | None = array(OffsetFetchRequestTopics, "8+", nullable="8+")
 
 
-class OffsetFetchRequest(Message):
+class OffsetFetchRequest(Message, response=OffsetFetchResponse):
     """Request committed offsets: with ``groups`` from version 8 on, with ``group_id`` and ``topics`` before."""
-
-    RESPONSE = OffsetFetchResponse
 
     group_id: str = string("0-7")
     topics: list[OffsetFetchRequestTopic] | None = array(OffsetFetchRequestTopic, "0-7", nullable="2-7")

@@ -28,12 +28,8 @@ class OffsetForLeaderTopicResult(Struct):
     partitions: list[EpochEndOffset] = array(EpochEndOffset, "0+")
 
 
-class OffsetForLeaderEpochResponse(Message):
+class OffsetForLeaderEpochResponse(Message, key=23, versions=(0, 4), flexible=4):
     """The end offset of the requested leader epoch in each partition."""
-
-    API_KEY = 23
-    VERSIONS = (0, 4)
-    FLEXIBLE = 4
 
     throttle_time_ms: int = int32("2+", ignorable=True)
     topics: list[OffsetForLeaderTopicResult] = array(OffsetForLeaderTopicResult, "0+")
@@ -54,10 +50,8 @@ class OffsetForLeaderTopic(Struct):
     partitions: list[OffsetForLeaderPartition] = array(OffsetForLeaderPartition, "0+")
 
 
-class OffsetForLeaderEpochRequest(Message):
+class OffsetForLeaderEpochRequest(Message, response=OffsetForLeaderEpochResponse):
     """Request end offsets of epochs; sent to the partitions' leader. Consumers send ``replica_id=-1``."""
-
-    RESPONSE = OffsetForLeaderEpochResponse
 
     replica_id: int = int32("3+", default=-2, ignorable=True)
     topics: list[OffsetForLeaderTopic] = array(OffsetForLeaderTopic, "0+")

@@ -39,12 +39,8 @@ class PartitionLeaderEpochsTopicResult(Struct):
     partitions: list[PartitionLeaderEpochs] = array(PartitionLeaderEpochs, "0+")
 
 
-class PartitionLeaderEpochsForPartitionsResponse(Message):
+class PartitionLeaderEpochsForPartitionsResponse(Message, key=25_300, versions=(0, 0), flexible=0):
     """The leader epochs by topic and partition. Large responses end early: request what is missing again."""
-
-    API_KEY = 25_300
-    VERSIONS = (0, 0)
-    FLEXIBLE = 0
 
     throttle_time_ms: int = int32("0+")
     topics: list[PartitionLeaderEpochsTopicResult] = array(PartitionLeaderEpochsTopicResult, "0+")
@@ -57,9 +53,7 @@ class PartitionLeaderEpochsTopic(Struct):
     partitions: list[int] = array(int32, "0+")
 
 
-class PartitionLeaderEpochsForPartitionsRequest(Message):
+class PartitionLeaderEpochsForPartitionsRequest(Message, response=PartitionLeaderEpochsForPartitionsResponse):
     """Request the leader epochs of partitions."""
-
-    RESPONSE = PartitionLeaderEpochsForPartitionsResponse
 
     topics: list[PartitionLeaderEpochsTopic] = array(PartitionLeaderEpochsTopic, "0+")

@@ -42,12 +42,8 @@ class TopicProduceResponse(Struct):
     partition_responses: list[PartitionProduceResponse] = array(PartitionProduceResponse, "0+")
 
 
-class ProduceResponse(Message):
+class ProduceResponse(Message, key=0, versions=(0, 13), flexible=9):
     """The outcome for each partition."""
-
-    API_KEY = 0
-    VERSIONS = (0, 13)
-    FLEXIBLE = 9
 
     responses: list[TopicProduceResponse] = array(TopicProduceResponse, "0+")
     throttle_time_ms: int = int32("1+", ignorable=True)
@@ -74,10 +70,8 @@ class TopicProduceData(Struct):
     undeleted_partition_count: int = int32("9+", default=-1, tag=25_301, ignorable=True)
 
 
-class ProduceRequest(Message):
+class ProduceRequest(Message, response=ProduceResponse):
     """Append batches; ``acks`` is 0 (no response), 1 (leader only) or -1 (all in-sync replicas)."""
-
-    RESPONSE = ProduceResponse
 
     transactional_id: str | None = string("3+", nullable="3+", default=None)
     acks: int = int16("0+")

@@ -14,30 +14,21 @@ from .message import Message
 from .schema import array, binary, int16, int64, string
 
 
-class SaslHandshakeResponse(Message):
+class SaslHandshakeResponse(Message, key=17, versions=(0, 1)):
     """Error code 0 if the broker accepts the mechanism; ``mechanisms`` lists those that the listener accepts."""
-
-    API_KEY = 17
-    VERSIONS = (0, 1)
 
     error_code: int = int16("0+")
     mechanisms: list[str] = array(string, "0+")
 
 
-class SaslHandshakeRequest(Message):
+class SaslHandshakeRequest(Message, response=SaslHandshakeResponse):
     """Name the SASL mechanism with which this client is going to authenticate."""
-
-    RESPONSE = SaslHandshakeResponse
 
     mechanism: str = string("0+")
 
 
-class SaslAuthenticateResponse(Message):
+class SaslAuthenticateResponse(Message, key=36, versions=(0, 2), flexible=2):
     """The server's message, or an error. A session lifetime of 0 means that the session does not end."""
-
-    API_KEY = 36
-    VERSIONS = (0, 2)
-    FLEXIBLE = 2
 
     error_code: int = int16("0+")
     error_message: str | None = string("0+", nullable="0+")
@@ -45,9 +36,7 @@ class SaslAuthenticateResponse(Message):
     session_lifetime_ms: int = int64("1+", ignorable=True)
 
 
-class SaslAuthenticateRequest(Message):
+class SaslAuthenticateRequest(Message, response=SaslAuthenticateResponse):
     """The client's message, which may contain a password or a token."""
-
-    RESPONSE = SaslAuthenticateResponse
 
     auth_bytes: bytes = binary("0+", is_secret=True)

@@ -10,12 +10,8 @@ from .message import Message
 from .schema import Struct, array, binary, int16, int32, string
 
 
-class SyncGroupResponse(Message):
+class SyncGroupResponse(Message, key=14, versions=(0, 5), flexible=4):
     """This member's assignment, as bytes in the format of the protocol type (see ``consumer_protocol``)."""
-
-    API_KEY = 14
-    VERSIONS = (0, 5)
-    FLEXIBLE = 4
 
     throttle_time_ms: int = int32("1+", ignorable=True)
     error_code: int = int16("0+")
@@ -31,10 +27,8 @@ class SyncGroupRequestAssignment(Struct):
     assignment: bytes = binary("0+")
 
 
-class SyncGroupRequest(Message):
+class SyncGroupRequest(Message, response=SyncGroupResponse):
     """Request this member's assignment; only the leader fills ``assignments``, with those of all members."""
-
-    RESPONSE = SyncGroupResponse
 
     group_id: str = string("0+")
     generation_id: int = int32("0+")

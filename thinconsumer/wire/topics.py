@@ -43,12 +43,8 @@ class CreatableTopicResult(Struct):
     configs: list[CreatableTopicConfigs] | None = array(CreatableTopicConfigs, "5+", nullable="5+", ignorable=True)
 
 
-class CreateTopicsResponse(Message):
+class CreateTopicsResponse(Message, key=19, versions=(0, 7), flexible=5):
     """The outcome for each topic."""
-
-    API_KEY = 19
-    VERSIONS = (0, 7)
-    FLEXIBLE = 5
 
     throttle_time_ms: int = int32("2+", ignorable=True)
     topics: list[CreatableTopicResult] = array(CreatableTopicResult, "0+")
@@ -78,10 +74,8 @@ class CreatableTopic(Struct):
     configs: list[CreatableTopicConfig] = array(CreatableTopicConfig, "0+")
 
 
-class CreateTopicsRequest(Message):
+class CreateTopicsRequest(Message, response=CreateTopicsResponse):
     """Create topics; the broker answers when the controller has created them, or after ``timeout_ms``."""
-
-    RESPONSE = CreateTopicsResponse
 
     topics: list[CreatableTopic] = array(CreatableTopic, "0+")
     timeout_ms: int = int32("0+", default=60000)
@@ -97,12 +91,8 @@ class DeletableTopicResult(Struct):
     error_message: str | None = string("5+", nullable="5+", default=None, ignorable=True)
 
 
-class DeleteTopicsResponse(Message):
+class DeleteTopicsResponse(Message, key=20, versions=(0, 6), flexible=4):
     """The outcome for each topic."""
-
-    API_KEY = 20
-    VERSIONS = (0, 6)
-    FLEXIBLE = 4
 
     throttle_time_ms: int = int32("1+", ignorable=True)
     responses: list[DeletableTopicResult] = array(DeletableTopicResult, "0+")
@@ -115,10 +105,8 @@ class DeleteTopicState(Struct):
     topic_id: bytes = uuid("6+")
 
 
-class DeleteTopicsRequest(Message):
+class DeleteTopicsRequest(Message, response=DeleteTopicsResponse):
     """Delete topics: those in ``topics`` from version 6 on, those in ``topic_names`` before."""
-
-    RESPONSE = DeleteTopicsResponse
 
     topics: list[DeleteTopicState] = array(DeleteTopicState, "6+")
     topic_names: list[str] = array(string, "0-5", ignorable=True)
@@ -133,12 +121,8 @@ class CreatePartitionsTopicResult(Struct):
     error_message: str | None = string("0+", nullable="0+", default=None)
 
 
-class CreatePartitionsResponse(Message):
+class CreatePartitionsResponse(Message, key=37, versions=(0, 3), flexible=2):
     """The outcome for each topic."""
-
-    API_KEY = 37
-    VERSIONS = (0, 3)
-    FLEXIBLE = 2
 
     throttle_time_ms: int = int32("0+")
     results: list[CreatePartitionsTopicResult] = array(CreatePartitionsTopicResult, "0+")
@@ -158,10 +142,8 @@ class CreatePartitionsTopic(Struct):
     assignments: list[CreatePartitionsAssignment] | None = array(CreatePartitionsAssignment, "0+", nullable="0+")
 
 
-class CreatePartitionsRequest(Message):
+class CreatePartitionsRequest(Message, response=CreatePartitionsResponse):
     """Add partitions to topics or, with ``validate_only``, only check whether that would succeed."""
-
-    RESPONSE = CreatePartitionsResponse
 
     topics: list[CreatePartitionsTopic] = array(CreatePartitionsTopic, "0+")
     timeout_ms: int = int32("0+")

@@ -27,21 +27,16 @@ OFFSET_VALUE_VERSION_EXPIRING = 1
 GROUP_VALUE_VERSION = 3
 
 
-class OffsetCommitKey(Message):
+class OffsetCommitKey(Message, versions=(LEGACY_OFFSET_COMMIT, OFFSET_COMMIT)):
     """The key of a committed offset: its group and partition."""
-
-    VERSIONS = (LEGACY_OFFSET_COMMIT, OFFSET_COMMIT)
 
     group: str = string("0+")
     topic: str = string("0+")
     partition: int = int32("0+")
 
 
-class OffsetCommitValue(Message):
+class OffsetCommitValue(Message, versions=(0, 4), flexible=4):
     """The value of a committed offset, times in milliseconds; only old clients set ``expire_timestamp``."""
-
-    VERSIONS = (0, 4)
-    FLEXIBLE = 4
 
     offset: int = int64("0+")
     leader_epoch: int = int32("3+", default=-1, ignorable=True)
@@ -51,10 +46,8 @@ class OffsetCommitValue(Message):
     topic_id: bytes = uuid("4+", tag=0, ignorable=True)
 
 
-class GroupMetadataKey(Message):
+class GroupMetadataKey(Message, versions=(GROUP_METADATA, GROUP_METADATA)):
     """The key of a group's record: the group id."""
-
-    VERSIONS = (GROUP_METADATA, GROUP_METADATA)
 
     group: str = string("2")
 
@@ -72,11 +65,8 @@ class MemberMetadata(Struct):
     assignment: bytes = binary("0+")
 
 
-class GroupMetadataValue(Message):
+class GroupMetadataValue(Message, versions=(0, 4), flexible=4):
     """The value of a group's record: its latest generation with all members."""
-
-    VERSIONS = (0, 4)
-    FLEXIBLE = 4
 
     protocol_type: str = string("0+")
     generation: int = int32("0+")

@@ -25,10 +25,8 @@ VALUE_VERSION = 1
 _STATES = tuple(TransactionState)
 
 
-class TransactionLogKey(Message):
+class TransactionLogKey(Message, versions=(0, 0)):
     """The key of a transaction's record: the transactional id."""
-
-    VERSIONS = (0, 0)
 
     transactional_id: str = string("0+")
 
@@ -40,11 +38,8 @@ class PartitionsSchema(Struct):
     partition_ids: list[int] = array(int32, "0+")
 
 
-class TransactionLogValue(Message):
+class TransactionLogValue(Message, versions=(0, 1), flexible=1):
     """The value of a transaction's record: its metadata."""
-
-    VERSIONS = (0, 1)
-    FLEXIBLE = 1
 
     producer_id: int = int64("0+")
     previous_producer_id: int = int64("1+", tag=0, default=-1)

@@ -26,12 +26,8 @@ class AclCreationResult(Struct):
     error_message: str | None = string("0+", nullable="0+")
 
 
-class CreateAclsResponse(Message):
+class CreateAclsResponse(Message, key=30, versions=(1, 3), flexible=2):
     """The outcome for each ACL, in the order of the request."""
-
-    API_KEY = 30
-    VERSIONS = (1, 3)
-    FLEXIBLE = 2
 
     throttle_time_ms: int = int32("0+")
     results: list[AclCreationResult] = array(AclCreationResult, "0+")
@@ -49,10 +45,8 @@ class AclCreation(Struct):
     permission_type: int = int8("0+")
 
 
-class CreateAclsRequest(Message):
+class CreateAclsRequest(Message, response=CreateAclsResponse):
     """Add these ACLs; an ACL that exists already is no error."""
-
-    RESPONSE = CreateAclsResponse
 
     creations: list[AclCreation] = array(AclCreation, "0+")
 
@@ -79,12 +73,8 @@ class DeleteAclsFilterResult(Struct):
     matching_acls: list[DeleteAclsMatchingAcl] = array(DeleteAclsMatchingAcl, "0+")
 
 
-class DeleteAclsResponse(Message):
+class DeleteAclsResponse(Message, key=31, versions=(1, 3), flexible=2):
     """The outcome for each filter, in the order of the request."""
-
-    API_KEY = 31
-    VERSIONS = (1, 3)
-    FLEXIBLE = 2
 
     throttle_time_ms: int = int32("0+")
     filter_results: list[DeleteAclsFilterResult] = array(DeleteAclsFilterResult, "0+")
@@ -102,10 +92,8 @@ class DeleteAclsFilter(Struct):
     permission_type: int = int8("0+")
 
 
-class DeleteAclsRequest(Message):
+class DeleteAclsRequest(Message, response=DeleteAclsResponse):
     """Delete all ACLs that match one of the filters."""
-
-    RESPONSE = DeleteAclsResponse
 
     filters: list[DeleteAclsFilter] = array(DeleteAclsFilter, "0+")
 
@@ -128,12 +116,8 @@ class DescribeAclsResource(Struct):
     acls: list[AclDescription] = array(AclDescription, "0+")
 
 
-class DescribeAclsResponse(Message):
+class DescribeAclsResponse(Message, key=29, versions=(1, 3), flexible=2):
     """The ACLs that match the filter, by resource pattern."""
-
-    API_KEY = 29
-    VERSIONS = (1, 3)
-    FLEXIBLE = 2
 
     throttle_time_ms: int = int32("0+")
     error_code: int = int16("0+")
@@ -141,10 +125,8 @@ class DescribeAclsResponse(Message):
     resources: list[DescribeAclsResource] = array(DescribeAclsResource, "0+")
 
 
-class DescribeAclsRequest(Message):
+class DescribeAclsRequest(Message, response=DescribeAclsResponse):
     """Ask for the ACLs that match every field; None or type 1 (ANY) matches all."""
-
-    RESPONSE = DescribeAclsResponse
 
     resource_type_filter: int = int8("0+")
     resource_name_filter: str | None = string("0+", nullable="0+")

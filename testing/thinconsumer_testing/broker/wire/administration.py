@@ -31,12 +31,8 @@ class DeleteRecordsTopicResult(Struct):
     partitions: list[DeleteRecordsPartitionResult] = array(DeleteRecordsPartitionResult, "0+")
 
 
-class DeleteRecordsResponse(Message):
+class DeleteRecordsResponse(Message, key=21, versions=(0, 2), flexible=2):
     """The outcome for each partition."""
-
-    API_KEY = 21
-    VERSIONS = (0, 2)
-    FLEXIBLE = 2
 
     throttle_time_ms: int = int32("0+")
     topics: list[DeleteRecordsTopicResult] = array(DeleteRecordsTopicResult, "0+")
@@ -56,10 +52,8 @@ class DeleteRecordsTopic(Struct):
     partitions: list[DeleteRecordsPartition] = array(DeleteRecordsPartition, "0+")
 
 
-class DeleteRecordsRequest(Message):
+class DeleteRecordsRequest(Message, response=DeleteRecordsResponse):
     """Delete the records before the given offsets; sent to the leader of the partitions."""
-
-    RESPONSE = DeleteRecordsResponse
 
     topics: list[DeleteRecordsTopic] = array(DeleteRecordsTopic, "0+")
     timeout_ms: int = int32("0+")
@@ -97,12 +91,8 @@ class DescribeConfigsResult(Struct):
     configs: list[DescribeConfigsResourceResult] = array(DescribeConfigsResourceResult, "0+")
 
 
-class DescribeConfigsResponse(Message):
+class DescribeConfigsResponse(Message, key=32, versions=(0, 4), flexible=4):
     """The settings of each resource (topic, broker or group) in the request."""
-
-    API_KEY = 32
-    VERSIONS = (0, 4)
-    FLEXIBLE = 4
 
     throttle_time_ms: int = int32("0+")
     results: list[DescribeConfigsResult] = array(DescribeConfigsResult, "0+")
@@ -116,10 +106,8 @@ class DescribeConfigsResource(Struct):
     configuration_keys: list[str] | None = array(string, "0+", nullable="0+")
 
 
-class DescribeConfigsRequest(Message):
+class DescribeConfigsRequest(Message, response=DescribeConfigsResponse):
     """Request the settings of topics, brokers or groups."""
-
-    RESPONSE = DescribeConfigsResponse
 
     resources: list[DescribeConfigsResource] = array(DescribeConfigsResource, "0+")
     include_synonyms: bool = boolean("1+")
@@ -136,12 +124,8 @@ class DescribeClusterBroker(Struct):
     is_fenced: bool = boolean("2+")
 
 
-class DescribeClusterResponse(Message):
+class DescribeClusterResponse(Message, key=60, versions=(0, 2), flexible=0):
     """The cluster id, the controller and the brokers that are known to the node that sends the response."""
-
-    API_KEY = 60
-    VERSIONS = (0, 2)
-    FLEXIBLE = 0
 
     throttle_time_ms: int = int32("0+")
     error_code: int = int16("0+")
@@ -153,10 +137,8 @@ class DescribeClusterResponse(Message):
     cluster_authorized_operations: int = int32("0+", default=-(2**31))
 
 
-class DescribeClusterRequest(Message):
+class DescribeClusterRequest(Message, response=DescribeClusterResponse):
     """Ask for the cluster's nodes; ``endpoint_type`` 1 means brokers, 2 controllers."""
-
-    RESPONSE = DescribeClusterResponse
 
     include_cluster_authorized_operations: bool = boolean("0+")
     endpoint_type: int = int8("1+", default=1)

@@ -20,12 +20,8 @@ class AlterUserScramCredentialsResult(Struct):
     error_message: str | None = string("0+", nullable="0+")
 
 
-class AlterUserScramCredentialsResponse(Message):
+class AlterUserScramCredentialsResponse(Message, key=51, versions=(0, 0), flexible=0):
     """The outcome for each user in the request."""
-
-    API_KEY = 51
-    VERSIONS = (0, 0)
-    FLEXIBLE = 0
 
     throttle_time_ms: int = int32("0+")
     results: list[AlterUserScramCredentialsResult] = array(AlterUserScramCredentialsResult, "0+")
@@ -48,10 +44,8 @@ class ScramCredentialUpsertion(Struct):
     salted_password: bytes = binary("0+", is_secret=True)
 
 
-class AlterUserScramCredentialsRequest(Message):
+class AlterUserScramCredentialsRequest(Message, response=AlterUserScramCredentialsResponse):
     """Set and delete SCRAM credentials; a user may occur only once in the request."""
-
-    RESPONSE = AlterUserScramCredentialsResponse
 
     deletions: list[ScramCredentialDeletion] = array(ScramCredentialDeletion, "0+")
     upsertions: list[ScramCredentialUpsertion] = array(ScramCredentialUpsertion, "0+")
@@ -73,12 +67,8 @@ class DescribeUserScramCredentialsResult(Struct):
     credential_infos: list[CredentialInfo] = array(CredentialInfo, "0+")
 
 
-class DescribeUserScramCredentialsResponse(Message):
+class DescribeUserScramCredentialsResponse(Message, key=50, versions=(0, 0), flexible=0):
     """The credentials of each user in the request, or an error that concerns all of them."""
-
-    API_KEY = 50
-    VERSIONS = (0, 0)
-    FLEXIBLE = 0
 
     throttle_time_ms: int = int32("0+")
     error_code: int = int16("0+")
@@ -92,9 +82,7 @@ class UserName(Struct):
     name: str = string("0+")
 
 
-class DescribeUserScramCredentialsRequest(Message):
+class DescribeUserScramCredentialsRequest(Message, response=DescribeUserScramCredentialsResponse):
     """Ask for the SCRAM credentials of these users; None or an empty list means all users."""
-
-    RESPONSE = DescribeUserScramCredentialsResponse
 
     users: list[UserName] | None = array(UserName, "0+", nullable="0+")

@@ -42,12 +42,8 @@ class AddPartitionsToTxnResult(Struct):
     topic_results: list[AddPartitionsToTxnTopicResult] = array(AddPartitionsToTxnTopicResult, "4+")
 
 
-class AddPartitionsToTxnResponse(Message):
+class AddPartitionsToTxnResponse(Message, key=24, versions=(0, 5), flexible=3):
     """The results for all partitions, grouped by transaction from version 4 on, and by topic before."""
-
-    API_KEY = 24
-    VERSIONS = (0, 5)
-    FLEXIBLE = 3
 
     throttle_time_ms: int = int32("0+")
     error_code: int = int16("4+", ignorable=True)
@@ -72,12 +68,10 @@ class AddPartitionsToTxnTransaction(Struct):
     topics: list[AddPartitionsToTxnTopic] = array(AddPartitionsToTxnTopic, "4+")
 
 
-class AddPartitionsToTxnRequest(Message):
+class AddPartitionsToTxnRequest(Message, response=AddPartitionsToTxnResponse):
     """Add partitions to transactions. ``transactions`` has them from version 4 on; before, the ``v3_and_below`` fields
     describe the one transaction.
     """
-
-    RESPONSE = AddPartitionsToTxnResponse
 
     transactions: list[AddPartitionsToTxnTransaction] = array(AddPartitionsToTxnTransaction, "4+")
     v3_and_below_transactional_id: str = string("0-3")
@@ -86,21 +80,15 @@ class AddPartitionsToTxnRequest(Message):
     v3_and_below_topics: list[AddPartitionsToTxnTopic] = array(AddPartitionsToTxnTopic, "0-3")
 
 
-class AddOffsetsToTxnResponse(Message):
+class AddOffsetsToTxnResponse(Message, key=25, versions=(0, 4), flexible=3):
     """The outcome: error code 0 when the group's offsets are part of the transaction."""
-
-    API_KEY = 25
-    VERSIONS = (0, 4)
-    FLEXIBLE = 3
 
     throttle_time_ms: int = int32("0+")
     error_code: int = int16("0+")
 
 
-class AddOffsetsToTxnRequest(Message):
+class AddOffsetsToTxnRequest(Message, response=AddOffsetsToTxnResponse):
     """Ask the transaction coordinator to add a group's offsets to the transaction."""
-
-    RESPONSE = AddOffsetsToTxnResponse
 
     transactional_id: str = string("0+")
     producer_id: int = int64("0+")
@@ -123,12 +111,8 @@ class TxnOffsetCommitResponseTopic(Struct):
     partitions: list[TxnOffsetCommitResponsePartition] = array(TxnOffsetCommitResponsePartition, "0+")
 
 
-class TxnOffsetCommitResponse(Message):
+class TxnOffsetCommitResponse(Message, key=28, versions=(0, 6), flexible=3):
     """The outcome for each partition."""
-
-    API_KEY = 28
-    VERSIONS = (0, 6)
-    FLEXIBLE = 3
 
     throttle_time_ms: int = int32("0+")
     topics: list[TxnOffsetCommitResponseTopic] = array(TxnOffsetCommitResponseTopic, "0+")
@@ -151,10 +135,8 @@ class TxnOffsetCommitRequestTopic(Struct):
     partitions: list[TxnOffsetCommitRequestPartition] = array(TxnOffsetCommitRequestPartition, "0+")
 
 
-class TxnOffsetCommitRequest(Message):
+class TxnOffsetCommitRequest(Message, response=TxnOffsetCommitResponse):
     """Commit offsets that take effect with the transaction's commit; sent to the group's coordinator."""
-
-    RESPONSE = TxnOffsetCommitResponse
 
     transactional_id: str = string("0+")
     group_id: str = string("0+")
@@ -166,12 +148,8 @@ class TxnOffsetCommitRequest(Message):
     topics: list[TxnOffsetCommitRequestTopic] = array(TxnOffsetCommitRequestTopic, "0+")
 
 
-class EndTxnResponse(Message):
+class EndTxnResponse(Message, key=26, versions=(0, 5), flexible=3):
     """The error code of the request and, from version 5 on, the producer id and epoch for the next transaction."""
-
-    API_KEY = 26
-    VERSIONS = (0, 5)
-    FLEXIBLE = 3
 
     throttle_time_ms: int = int32("0+")
     error_code: int = int16("0+")
@@ -179,10 +157,8 @@ class EndTxnResponse(Message):
     producer_epoch: int = int16("5+", default=-1, ignorable=True)
 
 
-class EndTxnRequest(Message):
+class EndTxnRequest(Message, response=EndTxnResponse):
     """Commit (``committed=True``) or abort the transaction."""
-
-    RESPONSE = EndTxnResponse
 
     transactional_id: str = string("0+")
     producer_id: int = int64("0+")

@@ -20,36 +20,27 @@ REGULAR_EXPRESSION = 16
 VALUE_VERSION = 0
 
 
-class ConsumerGroupMetadataKey(Message):
+class ConsumerGroupMetadataKey(Message, versions=(GROUP_EPOCH, GROUP_EPOCH)):
     """The key of a group's epoch."""
-
-    VERSIONS = (GROUP_EPOCH, GROUP_EPOCH)
 
     group_id: str = string("0+")
 
 
-class ConsumerGroupMetadataValue(Message):
+class ConsumerGroupMetadataValue(Message, versions=(VALUE_VERSION, VALUE_VERSION), flexible=0):
     """The epoch of a group, and a hash of the metadata of its topics."""
-
-    VERSIONS = (VALUE_VERSION, VALUE_VERSION)
-    FLEXIBLE = 0
 
     epoch: int = int32("0+")
     metadata_hash: int = int64("0+", tag=0, ignorable=True)
 
 
-class ConsumerGroupPartitionMetadataKey(Message):
+class ConsumerGroupPartitionMetadataKey(Message, versions=(PARTITION_METADATA, PARTITION_METADATA)):
     """The key of the record that held the metadata of a group's topics before Kafka 4.1; now the group has a hash."""
-
-    VERSIONS = (PARTITION_METADATA, PARTITION_METADATA)
 
     group_id: str = string("0+")
 
 
-class ConsumerGroupMemberMetadataKey(Message):
+class ConsumerGroupMemberMetadataKey(Message, versions=(MEMBER_METADATA, MEMBER_METADATA)):
     """The key of a member's subscription."""
-
-    VERSIONS = (MEMBER_METADATA, MEMBER_METADATA)
 
     group_id: str = string("0+")
     member_id: str = string("0+")
@@ -69,11 +60,8 @@ class ClassicMemberMetadata(Struct):
     supported_protocols: list[ClassicProtocol] = array(ClassicProtocol, "0+")
 
 
-class ConsumerGroupMemberMetadataValue(Message):
+class ConsumerGroupMemberMetadataValue(Message, versions=(VALUE_VERSION, VALUE_VERSION), flexible=0):
     """The subscription of a member, and how its client is configured."""
-
-    VERSIONS = (VALUE_VERSION, VALUE_VERSION)
-    FLEXIBLE = 0
 
     instance_id: str | None = string("0+", nullable="0+", default=None)
     rack_id: str | None = string("0+", nullable="0+", default=None)
@@ -88,28 +76,21 @@ class ConsumerGroupMemberMetadataValue(Message):
     )
 
 
-class ConsumerGroupTargetAssignmentMetadataKey(Message):
+class ConsumerGroupTargetAssignmentMetadataKey(Message, versions=(TARGET_EPOCH, TARGET_EPOCH)):
     """The key of the epoch of a group's target assignment."""
-
-    VERSIONS = (TARGET_EPOCH, TARGET_EPOCH)
 
     group_id: str = string("0+")
 
 
-class ConsumerGroupTargetAssignmentMetadataValue(Message):
+class ConsumerGroupTargetAssignmentMetadataValue(Message, versions=(VALUE_VERSION, VALUE_VERSION), flexible=0):
     """The group epoch for which the target assignment was computed, and the time (KIP-1263)."""
-
-    VERSIONS = (VALUE_VERSION, VALUE_VERSION)
-    FLEXIBLE = 0
 
     assignment_epoch: int = int32("0+")
     assignment_timestamp: int = int64("0+", tag=0, ignorable=True)
 
 
-class ConsumerGroupTargetAssignmentMemberKey(Message):
+class ConsumerGroupTargetAssignmentMemberKey(Message, versions=(TARGET_MEMBER, TARGET_MEMBER)):
     """The key of a member's target assignment."""
-
-    VERSIONS = (TARGET_MEMBER, TARGET_MEMBER)
 
     group_id: str = string("0+")
     member_id: str = string("0+")
@@ -122,19 +103,14 @@ class TargetTopicPartitions(Struct):
     partitions: list[int] = array(int32, "0+")
 
 
-class ConsumerGroupTargetAssignmentMemberValue(Message):
+class ConsumerGroupTargetAssignmentMemberValue(Message, versions=(VALUE_VERSION, VALUE_VERSION), flexible=0):
     """The target assignment of a member."""
-
-    VERSIONS = (VALUE_VERSION, VALUE_VERSION)
-    FLEXIBLE = 0
 
     topic_partitions: list[TargetTopicPartitions] = array(TargetTopicPartitions, "0+")
 
 
-class ConsumerGroupCurrentMemberAssignmentKey(Message):
+class ConsumerGroupCurrentMemberAssignmentKey(Message, versions=(CURRENT_ASSIGNMENT, CURRENT_ASSIGNMENT)):
     """The key of a member's current assignment."""
-
-    VERSIONS = (CURRENT_ASSIGNMENT, CURRENT_ASSIGNMENT)
 
     group_id: str = string("0+")
     member_id: str = string("0+")
@@ -148,11 +124,8 @@ class OwnedTopicPartitions(Struct):
     assignment_epochs: list[int] | None = array(int32, "0+", nullable="0+", default=None, tag=0, ignorable=True)
 
 
-class ConsumerGroupCurrentMemberAssignmentValue(Message):
+class ConsumerGroupCurrentMemberAssignmentValue(Message, versions=(VALUE_VERSION, VALUE_VERSION), flexible=0):
     """The epoch of a member, the partitions that it owns, and those that it has to revoke."""
-
-    VERSIONS = (VALUE_VERSION, VALUE_VERSION)
-    FLEXIBLE = 0
 
     member_epoch: int = int32("0+")
     previous_member_epoch: int = int32("0+")
@@ -161,20 +134,15 @@ class ConsumerGroupCurrentMemberAssignmentValue(Message):
     partitions_pending_revocation: list[OwnedTopicPartitions] = array(OwnedTopicPartitions, "0+")
 
 
-class ConsumerGroupRegularExpressionKey(Message):
+class ConsumerGroupRegularExpressionKey(Message, versions=(REGULAR_EXPRESSION, REGULAR_EXPRESSION)):
     """The key of the topics that match a regular expression."""
-
-    VERSIONS = (REGULAR_EXPRESSION, REGULAR_EXPRESSION)
 
     group_id: str = string("0+")
     regular_expression: str = string("0+")
 
 
-class ConsumerGroupRegularExpressionValue(Message):
+class ConsumerGroupRegularExpressionValue(Message, versions=(VALUE_VERSION, VALUE_VERSION), flexible=0):
     """The topics that match a regular expression, and the metadata version and the time of the look-up."""
-
-    VERSIONS = (VALUE_VERSION, VALUE_VERSION)
-    FLEXIBLE = 0
 
     topics: list[str] = array(string, "0+")
     version: int = int64("0+")
