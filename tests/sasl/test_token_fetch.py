@@ -197,6 +197,14 @@ def test_the_progress_names_the_stage(stage, attempt):
     assert progress() == "waiting for the response of 10.0.0.1:8080"
 
 
+def test_addresses_that_drop_packets(stage, attempt):
+    for host in ("10.0.0.1", "10.0.0.2"):
+        stage.network.black_hole(host, 8080)
+    error, took = attempt.error()
+    assert "no connection from 10.0.0.2:8080 within 2.0 s (sasl_login_connect_timeout_ms)" in str(error)
+    assert took == pytest.approx(2 * CONNECT, abs=0.1)
+
+
 def test_a_lookup_that_is_never_answered():
     fetch = TokenFetch(credentials(), CONNECT, READ, lambda: 0.0, 0.0)
     assert fetch.wake_at() == CONNECT

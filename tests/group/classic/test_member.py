@@ -339,6 +339,15 @@ def test_one_log_line_per_rebalance_with_its_reason_and_duration(world, caplog):
     assert line == "group g: rebalanced in 0.010 s, generation 2, because the user wants it: something moved"
 
 
+def test_requests_and_rebalances_are_counted(world):
+    world.script.leads = True
+    world.join().run(7.0)
+    stats = world.member.stats
+    assert (stats.joins.count, stats.syncs.count, stats.rebalances.count, stats.failed) == (1, 1, 1, 0)
+    assert (stats.heartbeats, stats.heartbeat.count) == (2, 2)
+    assert stats.rebalanced_at == 1000.0 and stats.answered_at == stats.heartbeat_at == 1006.0
+
+
 def test_after_a_failed_sync_the_role_supplies_new_protocols(world):
     """The owned partitions are part of a JoinGroup, and the leader may change."""
     world.script.leads = True
