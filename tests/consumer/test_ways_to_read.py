@@ -91,6 +91,7 @@ def test_paused_partitions_are_kept_for_later(world, poll):
     w.append(3)
     w.append(3, partition=1)
     consumer = w.consumer(("t", 0), ("t", 1))
+    consumer.poll(1000, update_offsets=False)  # both are buffered
     consumer.pause(T0)
     assert poll(consumer) == {1: [0, 1, 2]}
     assert poll(consumer, 100) == {}
