@@ -50,6 +50,13 @@ def test_a_frame_counts_whole_and_once_until_its_last_slice_is_released():
     assert buffer.pinned == 0 and not buffer.queues and buffer.records == 0
 
 
+def test_an_unknown_partition_has_no_entries():
+    buffer, a = Buffer(), partition()
+    assert buffer.head(a) is None and buffer.size_of(a) == 0 and not buffer.queue(a) and not buffer.broken(a)
+    buffer.rotate(a)
+    assert buffer.turns() == []
+
+
 def test_only_partitions_that_may_return_records_are_ready():
     buffer, a = Buffer(), partition()
     buffer.add(fetched(a, Frame(1)))

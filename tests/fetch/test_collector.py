@@ -380,6 +380,8 @@ def test_a_corrupt_partition_pins_no_memory_while_it_waits_for_a_seek(world, kit
         world.collector.gather(BIG)
     assert take(world) == [0]
     assert (world.buffer.pinned, a.cursor.offset) == (0, 0)
+    [held] = world.buffer.queue(a)
+    assert not held.batches.source, "or the slice would keep the whole response in memory"
     for _ in range(2):
         with pytest.raises(CorruptRecordError, match="t-0"):
             world.collector.gather(BIG)
