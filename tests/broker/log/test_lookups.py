@@ -40,12 +40,12 @@ def test_highest_timestamp(log, write):
     fill(write)
     assert log.offset_of_max_timestamp(6) == (4, 40, 0)
     assert log.offset_of_max_timestamp(3) == (1, 30, 0)
-
-
-def test_records_without_timestamp_have_no_highest(log, write):
+    write.end(1, now_ms=60)
+    assert log.offset_for_timestamp(50, 7) == log.offset_of_max_timestamp(7) == (6, 60, 0), "markers are found, too"
+    log.start_at(0)
     write.now = -1
     write(b"v", now=0)
-    assert log.offset_of_max_timestamp(1) is None
+    assert log.offset_of_max_timestamp(1) is None, "no record has a timestamp"
 
 
 def test_batch_with_log_append_time(new_log, tools):
@@ -53,13 +53,6 @@ def test_batch_with_log_append_time(new_log, tools):
     write(b"a", b"b", now=50)
     assert write.log.offset_for_timestamp(50, 2) == (0, 50, 0)
     assert write.log.offset_of_max_timestamp(2) == (1, 50, 0)
-
-
-def test_markers_are_found(log, write):
-    write(NewRecord(b"v", timestamp=5))
-    write.end(1, now_ms=60)
-    assert log.offset_for_timestamp(50, 2) == (1, 60, 0)
-    assert log.offset_of_max_timestamp(2) == (1, 60, 0)
 
 
 def test_empty_batches_are_skipped(compacted, tools):
