@@ -89,9 +89,6 @@ class Engine:
         self.unsent: Collection[Stream] = self.network.unsent  #: See :class:`thinconsumer.driver.Endpoint`.
         self.metadata = metadata
         self.steps = 0  #: Number of steps so far. While it stays the same, no manager has changed its state.
-        #: Number of steps so far in which all managers have stepped. While it stays the same, responses may have come,
-        #: but each has changed the state of its own manager only (``Manager.handle`` has returned True).
-        self.full_steps = 0
         #: Called for each response: with the time, the bytes of request and response, and the latency in ms.
         self.record_exchange: Callable[[tuple[float, ...]], None] = lambda event: None
         self._options = options
@@ -165,7 +162,6 @@ class Engine:
                 break  # no manager has anything to do in another round
             due.update(self._step_network(now, self.agenda.take(-NEVER)))
         self._schedule(now, due)
-        self.full_steps += ALL in due
         return network.wants_driver()
 
     def step_touched(self, now: float) -> None:
@@ -179,7 +175,6 @@ class Engine:
         if due:  # ALL, if a call has changed something since the last step
             (self._step_many if ALL in due else self._step_managers)(now, due)
             self._schedule(now, due)
-            self.full_steps += ALL in due
 
     def _step_network(self, now: float, due: dict[Hashable, None]) -> dict[Hashable, None]:
         """Step the routes among what is due; return the names of managers among it. For a partition, all step."""

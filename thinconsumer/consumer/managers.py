@@ -81,6 +81,8 @@ class ConsumerManagers:
         self._generation = (-1, -1)
         #: Version of metadata, generation of the assignment, and the assigned partitions missing in existing topics.
         self._missing: tuple[tuple[int, int], dict[TopicPartition, int]] = ((-1, -1), {})
+        #: By id(): the errors that polls raise; None if another manager has stepped since they were collected.
+        self._errors: dict[int, KafkaError] | None = None
         self._outage_end = self.agenda.alarm()  #: When an outage has lasted long enough for :meth:`outage`.
         self.engine = Engine(config, random, self.metadata, self._in_order(), wall_time, self.agenda)
         self.engine.record_exchange = self.metrics.exchanges.record
@@ -98,8 +100,9 @@ class ConsumerManagers:
         # validation, which notices that a topic was created again.
         keeps_order = self.config.ordered_delivery != "off"
         ordered = (ManagerParts("ordered", self._watch_counts),) if keeps_order else ()
+        errors = ManagerParts("errors", self._forget_errors)
         waiting = self.lookups, self.validation
-        return [topics, resets, self.metadata, *group, *waiting, *ordered, *self.gatekeepers, fetching]
+        return [topics, resets, self.metadata, *group, *waiting, *ordered, *self.gatekeepers, fetching, errors]
 
     def outage_logs(self) -> Iterator[OutageLog]:
         """Yield the logs of the outages of requests."""
@@ -144,6 +147,10 @@ class ConsumerManagers:
         self.resets.step(now, self._wall_time())
         return []
 
+    def _forget_errors(self, now: float) -> list[Request]:
+        self._errors = None
+        return []
+
     def _watch_counts(self, now: float) -> list[Request]:
         """Put the gatekeeper of topics with ordered delivery in place of this manager once such a topic has changed."""
         if self._counts_seen == self.metadata.version:
@@ -177,6 +184,15 @@ class ConsumerManagers:
         if self.group is None:
             raise IllegalStateError("this consumer is in no group: pass group_id to Consumer()")
         return self.group
+
+    def errors(self) -> dict[int, KafkaError]:
+        """Return the :meth:`persistent_errors` by their id().
+
+        They are collected once after a step of all managers: each poll would enter ten functions more.
+        """
+        if self._errors is None:
+            self._errors = {id(error): error for error in self.persistent_errors()}
+        return self._errors
 
     def persistent_errors(self) -> Iterable[KafkaError]:
         """Yield the errors that last until the application or an operator acts, except those of partitions not read."""

@@ -102,7 +102,6 @@ class ConsumerCore:
         self.open_calls = OpenCalls()
         #: By id(): persistent errors that a poll has raised. See :meth:`_next_error` for when one is raised again.
         self._raised: dict[int, KafkaError] = {}
-        self._error_free_at = -1  #: The value of ``engine.full_steps`` when a poll last found no error to raise.
         #: Whether the latest poll raised an error: the next one returns available records before it raises another.
         self._owes_records = True
         self._stepped_at = -NEVER  #: When the last step of a poll has ended.
@@ -239,9 +238,8 @@ class ConsumerCore:
                 # Callbacks run before records are returned: a partition's records must not be returned after its
                 # on_partitions_revoked.
                 now = self.callbacks.run(now)
-            error = None
-            if self._error_free_at != self.managers.engine.full_steps:
-                error = self._next_error(may_wait=now < deadline)
+            errors = self.managers.errors()
+            error = self._next_error(errors, may_wait=now < deadline) if errors or self._raised else None
             if error is not None and not self._owes_records:
                 self._raise(error)
             is_unconfirmed = group is not None and group.member.withholds(may_wait=now < deadline)
@@ -270,9 +268,8 @@ class ConsumerCore:
         """Return whether a poll may look for buffered records before it steps, see ``STEP_EVERY_S``."""
         if now >= self._stepped_at + STEP_EVERY_S or self._skipped_steps >= SKIPPED_STEPS_MAX:
             return False
-        engine, driver = self.managers.engine, self.shell.driver
-        is_due = engine.is_due(now) or now >= self.watch.look_at
-        if is_due or self._error_free_at != engine.full_steps:
+        driver, is_due = self.shell.driver, self.managers.engine.is_due(now) or now >= self.watch.look_at
+        if is_due or self.managers.errors():
             return False
         if driver.take_wakeup():
             driver.wakeup()  # put back: ``fileno()`` stays readable until a step, which raises the WakeupError
@@ -285,7 +282,7 @@ class ConsumerCore:
         engine = self.managers.engine
         if engine.agenda.touched:
             self.shell.step_touched()
-        if engine.is_due(now) or self.managers.buffer.queues or self._error_free_at != engine.full_steps:
+        if engine.is_due(now) or self.managers.buffer.queues or self.managers.errors():
             return False
         return self.callbacks is None or self.callbacks.next(now, every=True) is None
 
@@ -380,7 +377,7 @@ class ConsumerCore:
         """Return a call's timeout in seconds; ``default_api_timeout_ms`` for None."""
         return to_seconds(timeout_ms, self.config.default_api_timeout_ms)
 
-    def _next_error(self, *, may_wait: bool) -> KafkaError | None:
+    def _next_error(self, errors: dict[int, KafkaError], *, may_wait: bool) -> KafkaError | None:
         """Return the error that this poll must raise, or None: normally one that no earlier poll has raised.
 
         Each response with an error creates a new error object, so an error is raised again if the broker repeats it.
@@ -388,9 +385,6 @@ class ConsumerCore:
         An error that lasts until the application acts is raised by each poll, but only after the poll has waited for
         records (``may_wait`` is False): records of other partitions are returned first.
         """
-        errors = {id(error): error for error in self.managers.persistent_errors()}
-        if not errors:
-            self._error_free_at = self.managers.engine.full_steps
         self._raised = {key: error for key, error in self._raised.items() if key in errors}
         for key, error in errors.items():
             if key not in self._raised:
