@@ -171,6 +171,14 @@ def test_logs_are_deleted_with_their_topics_and_partitions(open_store, folder):
     assert log_of(again, TopicPartition("u", 0)).end_offset == 0
 
 
+def test_recreated_topic_starts_empty(open_store):
+    store = open_store()
+    save(store, topic("t"))
+    append(log_of(store, TopicPartition("t", 0)), b"a")
+    save(store, topic("t", 1, OTHER_ID))
+    assert log_of(open_store(), TopicPartition("t", 0)).end_offset == 0
+
+
 def test_log_opened_again_is_empty(open_store, folder):
     """The broker opens each replica's log once, and again only after the replica was removed."""
     store = open_store()
