@@ -207,26 +207,41 @@ def test_an_answer_steps_all_managers_unless_its_manager_says_that_it_concerns_n
     assert bool(two.todo) is concerns_no_other
 
 
-def test_managers_can_be_left_to_the_next_step(untimed):
-    _, driver, engine, one, _ = untimed
+def test_a_manager_can_be_left_to_the_next_step(untimed):
+    _, driver, engine, one, two = untimed
     one.ask()
     engine.touch("one")
-    asked = []
-    engine.step(driver.now(), lambda touched: asked.append(set(touched)))
-    assert asked == [{"one"}] and not one.todo and not engine.agenda.touched
-    one.ask()
-    engine.touch("one")
-    engine.step(driver.now(), lambda touched: True)
+    engine.step(driver.now(), "one")
     assert engine.agenda.touched and one.todo and engine.agenda.is_due(driver.now())
-    engine.step_touched(driver.now())
-    assert not engine.agenda.touched and not one.todo
+    two.ask()
+    engine.touch("two")
+    engine.step(driver.now(), "one")
+    assert not engine.agenda.touched and not one.todo and not two.todo, "it is not the only one that is due"
+
+
+def test_what_a_manager_touches_while_requests_are_sent_is_due(untimed, monkeypatch):
+    _, driver, engine, one, two = untimed
+    stepped = one.step
+
+    def step(now):
+        requests = stepped(now)
+        if requests:
+            two.ask()
+            engine.agenda.touch("two")
+        return requests
+
+    monkeypatch.setattr(one, "step", step)
+    one.ask()
+    engine.touch("one")
+    engine.step(driver.now())
+    assert not two.todo or "two" in engine.agenda.touched
 
 
 def test_nothing_is_left_to_the_next_step_if_all_managers_step(untimed):
     _, driver, engine, _, two = untimed
     two.ask()
     engine.touch()
-    engine.step(driver.now(), lambda touched: True)
+    engine.step(driver.now(), "two")
     assert not engine.agenda.touched and not two.todo
 
 

@@ -44,6 +44,15 @@ def test_an_outage_is_due_until_it_has_been_raised_and_then_after_another_timeou
     assert managers.agenda.next() > 11.0, "a caller that only drives would spin: it never raises the error"
 
 
+def test_a_restart_keeps_the_backoffs_of_partitions(managers):
+    managers.partitions.assign([A])
+    [partition] = managers.partitions
+    partition.back_off(5.0)
+    managers.engine.restart(1.0)
+    managers.engine.step(1.0)
+    assert partition in managers.agenda.take(5.0)
+
+
 def test_a_consumer_without_a_group_says_which_option_is_missing(managers):
     with pytest.raises(IllegalStateError, match="group_id"):
         managers.require_group()

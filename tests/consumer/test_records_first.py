@@ -3,6 +3,7 @@
 import pytest
 
 from thinconsumer import TopicPartition
+from thinconsumer.connection.connection import MANY_OBJECTS_BYTES
 from thinconsumer.consumer import reader
 from thinconsumer.consumer.health import HealthMonitor
 from thinconsumer.records.batch import ControlType
@@ -70,7 +71,7 @@ def test_a_program_that_works_on_some_record_for_long_has_the_fetch_sent_first(p
 
 def test_the_fetch_is_sent_before_the_records_of_a_large_response(prompt):
     w, consumer = prompt()
-    w.cluster.produce("t", [b"x" * reader.SMALL_BYTES])
+    w.cluster.produce("t", [b"x" * MANY_OBJECTS_BYTES])
     assert consumer.poll(1000)
     assert waits_with_a_fetch(w, consumer)
 

@@ -79,8 +79,8 @@ def checked(monkeypatch):
         skip(engine, now)
         check(engine, (), now)
 
-    def step_and_check(engine, now, holds=None):
-        result = step(engine, now, holds)
+    def step_and_check(engine, now, later=""):
+        result = step(engine, now, later)
         anew = min((engine._by_name[name].wake_at(now) for name in engine._alarms), default=NEVER)
         assert engine.agenda.next() <= max(now, anew), "the agenda has a later time than the managers"
         return result

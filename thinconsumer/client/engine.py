@@ -127,11 +127,11 @@ class Engine:
         self._now = now
         self.network.skip(now)
 
-    def step(self, now: float, holds: Callable[[Collection[Hashable]], bool] | None = None) -> bool:
+    def step(self, now: float, later: str = "") -> bool:
         """Handle responses and send all requests that are due. Returns whether the driver has to step again at once.
 
-        If some managers have to step, and only because of responses that concern no other manager, ``holds`` is called
-        with their names. If it returns True, they are left to :meth:`step_touched`, before the next wait for I/O.
+        If only the manager with the name ``later`` has to step, because of small responses that concern no other one,
+        it is left to :meth:`step_touched`, before the next wait for I/O.
         """
         self._now = now
         self.steps += 1
@@ -153,7 +153,7 @@ class Engine:
                     self.record_exchange((now, answer.sent_size, answer.size, (now - answer.sent_at) * 1000))
             if ALL in self.agenda.touched:  # by a response
                 due[ALL] = self.agenda.touched.pop(ALL)
-            if holds is not None and due and ALL not in due and holds(due):
+            if later and later in due and len(due) == 1 and not is_large:
                 self.agenda.touched.update(due)
                 return network.wants_driver()
             has_sent = (self._step_many if is_large or ALL in due else self._step_managers)(now, due)

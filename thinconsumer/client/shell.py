@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Hashable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
@@ -173,17 +173,10 @@ class Shell:
         self.engine.connect(target, self.driver.now())
         self.step_interrupted = False
 
-    def run_due(
-        self,
-        deadline: float,
-        *,
-        may_wake: bool = True,
-        everything: bool = False,
-        holds: Callable[[Collection[Hashable]], bool] | None = None,
-    ) -> float:
+    def run_due(self, deadline: float, *, may_wake: bool = True, everything: bool = False, later: str = "") -> float:
         """Do the same as :meth:`run_once`, but step only managers that are due or touched (:meth:`Engine.touch`).
 
-        With ``everything``, all managers step after the wait. ``holds`` is passed to :meth:`Engine.step`.
+        With ``everything``, all managers step after the wait. ``later`` is passed to :meth:`Engine.step`.
         """
         driver, engine = self.driver, self.engine
         if engine.logins is not None:
@@ -201,7 +194,7 @@ class Shell:
             engine.touch()
         if not is_called and not engine.is_due(now):
             engine.skip(now)
-        elif engine.step(now, holds):
+        elif engine.step(now, later):
             # Send the new requests now, before the call decodes records: the broker can then process them in the
             # meantime. Nothing is received here: the wait for I/O would cost a system call, and what has arrived since
             # the step above would be handled only by the next one.

@@ -7,7 +7,7 @@ the stepping, waiting and recovery; the managers decide about brokers, offsets a
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, NoReturn, TypeVar
 
@@ -37,8 +37,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_FETCH_ONLY = {FETCH}
-
 T = TypeVar("T")
 Ends = Mapping[TopicPartition, int]
 
@@ -46,6 +44,7 @@ Ends = Mapping[TopicPartition, int]
 CLOSING = 30.0
 #: The next Fetch is sent only after the records of a small response are returned, if the application is expected to
 #: poll again within this many seconds. Sending it first takes a third of the time from the response to the records.
+#: After a larger response, the broker can collect the next records while this one is decoded.
 PROMPT_S = 0.001
 #: A poll of buffered records makes no step if the last one ended within so many seconds, and nothing is due: its system
 #: calls take half as long as returning one record. Responses are received up to this much later than by a step in each.
@@ -57,9 +56,6 @@ SKIPPED_STEPS_MAX = 100
 GAP_DECAY = 0.9
 #: A check of the partitions that is late by so many seconds is made in any case: the application no longer polls.
 CHECK_LATER_S = 0.5
-#: Size in bytes up to which a response is small. After a larger one, the broker can collect the next records while this
-#: one is decoded.
-SMALL_BYTES = 16 * 1024
 #: How long close() waits, in seconds, for brokers to answer the requests that close the fetch sessions. Without another
 #: connection, a broker that holds a Fetch answers only after up to fetch_max_wait_ms, which should not delay the end of
 #: the program.
@@ -287,13 +283,9 @@ class ConsumerCore:
         return self.callbacks is None or self.callbacks.next(now, every=True) is None
 
     def _run_due(self, deadline: float) -> float:
-        now = self.shell.run_due(deadline, holds=self._returns_first if self._is_prompt else None)
+        now = self.shell.run_due(deadline, later=FETCH if self._is_prompt else "")
         self._stepped_at, self._skipped_steps = self.shell.driver.now(), 0
         return now
-
-    def _returns_first(self, due: Collection[Hashable]) -> bool:
-        """Return whether to return records before the next Fetch is sent, see ``PROMPT_S``."""
-        return 0 < self.managers.buffer.pinned <= SMALL_BYTES and set(due) == _FETCH_ONLY
 
     def behind(self, ends: Ends) -> list[Partition]:
         """Return the partitions with positions before the given ends, without paused ones."""
