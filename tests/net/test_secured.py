@@ -127,6 +127,7 @@ def fail(options, make_world, connect_tls, selector_class):
 def test_an_untrusted_certificate(fail):
     error = fail(server(trustme.CA().issue_cert("localhost")))
     assert "unable to get local issuer certificate (set ssl_cafile or ssl_truststore_location to the" in error
+    assert error.endswith("during the TLS handshake")
 
 
 def test_a_self_signed_certificate(fail, tmp_path):
