@@ -5,7 +5,7 @@ import pytest
 from thinconsumer.connection.addresses import AddressBook
 from thinconsumer.driver import Address, Resolve
 
-ONE, TWO, THREE = (Address(2, (f"10.0.0.{n}", 9092)) for n in (1, 2, 3))
+ONE, TWO = (Address(2, (f"10.0.0.{n}", 9092)) for n in (1, 2))
 
 
 @pytest.fixture

@@ -17,7 +17,6 @@ from thinconsumer.types import TopicPartition
 TP = TopicPartition("orders", 3)
 RECORDS = [NewRecord(b"value %d" % n, b"key", [("h", b"1")], 1000 + n) for n in range(5)]
 PLAIN = build_batch(RECORDS, base_offset=100, leader_epoch=7, producer_id=9, producer_epoch=1, base_sequence=0)
-OLD = build_legacy([record._replace(headers=()) for record in RECORDS], magic=1, base_offset=105)
 
 
 def test_header_fields_of_format_2(only_batch):
