@@ -18,14 +18,7 @@ from thinconsumer.errors import (
     UnsupportedVersionError,
 )
 from thinconsumer.failures import Action
-from thinconsumer.group.coordinator import (
-    LEAVING_CONNECTION,
-    MEMBERSHIP,
-    TRANSITIONS,
-    Coordinator,
-    CoordinatorEvent,
-    CoordinatorState,
-)
+from thinconsumer.group.coordinator import LEAVING_CONNECTION, MEMBERSHIP, Coordinator, CoordinatorState
 from thinconsumer.group.coordinator_requests import CoordinatorRequests
 from thinconsumer.metadata import Metadata
 from thinconsumer.testing import Simulation
@@ -95,15 +88,6 @@ class World:
 @pytest.fixture
 def world():
     return World()
-
-
-# -- the table
-
-
-def test_the_table_is_total_and_connected():
-    assert set(TRANSITIONS) == set(S)
-    assert {after for moves in TRANSITIONS.values() for after in moves.values()} == set(S)
-    assert {event for moves in TRANSITIONS.values() for event in moves} == set(CoordinatorEvent)
 
 
 # -- finding

@@ -4,7 +4,7 @@ import pytest
 
 from thinconsumer.errors import IllegalStateError
 from thinconsumer.ordered.gates import END, START, Gate, Requirement
-from thinconsumer.ordered.holds import NOTHING, TRANSITIONS, Hold, HoldEvent, HoldState
+from thinconsumer.ordered.holds import NOTHING, Hold, HoldState
 from thinconsumer.partitions import Partition
 from thinconsumer.position_states import PositionEvent, PositionState
 from thinconsumer.types import TopicPartition
@@ -22,12 +22,6 @@ def partition():
 def placed(partition, offset, event=PositionEvent.SEEK):
     partition.place(event, offset)
     return Hold(partition)
-
-
-def test_every_state_has_transitions_and_every_state_is_reached():
-    assert set(TRANSITIONS) == set(HoldState)
-    assert {after for row in TRANSITIONS.values() for after in row.values()} == set(HoldState)
-    assert {event for row in TRANSITIONS.values() for event in row} == set(HoldEvent)
 
 
 def test_an_event_that_a_state_does_not_allow_raises(partition):

@@ -1,48 +1,20 @@
-"""Batches and their futures: every (state, event) pair, settling once, and splits."""
+"""Batches and their futures: settling once, sizes and sequence numbers."""
 
 import pytest
 
 from thinconsumer import TopicPartition
 from thinconsumer.errors import IllegalStateError, KafkaError
 from thinconsumer.produce import RecordMetadata, SendFuture
-from thinconsumer.produce.batch import BATCH_TRANSITIONS, BatchEvent, BatchState, ProducerBatch, Sequences, size_of
+from thinconsumer.produce.batch import ProducerBatch, Sequences, size_of
 from thinconsumer.records.builder import NewRecord, build_batch
 
 TP = TopicPartition("t", 3)
-EVENTS_TO = {
-    BatchState.OPEN: [],
-    BatchState.SEALED: [BatchEvent.SEAL],
-    BatchState.IN_FLIGHT: [BatchEvent.SEAL, BatchEvent.SENT],
-    BatchState.DONE: [BatchEvent.SETTLED],
-}
 
 
-def batch_of(count, state=BatchState.OPEN):
+def batch_of(count):
     batch = ProducerBatch(TP, 99.0)
     batch.records = [NewRecord(b"%d" % n, timestamp=n) for n in range(count)]
-    for event in EVENTS_TO[state]:
-        batch.move(event)
     return batch
-
-
-@pytest.mark.parametrize("event", BatchEvent)
-@pytest.mark.parametrize("state", BatchState)
-def test_every_pair_of_state_and_event(state, event):
-    batch = batch_of(1, state)
-    after = BATCH_TRANSITIONS[state].get(event)
-    if after is None:
-        with pytest.raises(IllegalStateError, match=f"'{event.value}' is impossible in state '{state.value}'"):
-            batch.move(event)
-        assert batch.state is state
-    else:
-        batch.move(event)
-        assert batch.state is after
-
-
-def test_every_state_is_reachable_and_only_done_is_final():
-    reached = {after for events in BATCH_TRANSITIONS.values() for after in events.values()}
-    assert reached | {BatchState.OPEN} == set(BatchState)
-    assert [state for state, events in BATCH_TRANSITIONS.items() if not events] == [BatchState.DONE]
 
 
 def test_futures_are_settled_with_their_batch():

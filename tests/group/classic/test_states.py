@@ -2,20 +2,7 @@
 
 import itertools
 
-import pytest
-
-from thinconsumer.group.classic.states import TRANSITIONS, ClassicMemberEvent, ClassicMemberState
-
-
-@pytest.mark.parametrize("state", ClassicMemberState)
-def test_every_state_can_be_reached_and_left(state):
-    assert TRANSITIONS[state]
-    assert state is ClassicMemberState.UNSUBSCRIBED or any(state in moves.values() for moves in TRANSITIONS.values())
-
-
-@pytest.mark.parametrize("event", ClassicMemberEvent)
-def test_every_event_is_legal_in_some_state(event):
-    assert any(event in moves for moves in TRANSITIONS.values())
+from thinconsumer.group.classic.states import TRANSITIONS, ClassicMemberState
 
 
 def test_no_transition_skips_a_callback():
