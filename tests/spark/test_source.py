@@ -154,7 +154,7 @@ def test_a_topic_deleted_or_recreated_between_planning_and_reading_a_batch_is_da
         c.kafka.create_topic("t", 1)
         c.append(*[b"new"] * 20)
     monkeypatch.setattr(
-        "thinconsumer.spark.reading.read",
+        "thinconsumer.spark.source.read",
         partial(read, cache=ClientCache(lambda consumer: None), make=c.connect, clock=c.kafka.clock.now),
     )
     words = f"t-0 [0, 5): the topic was deleted{' and created again' * (then == 'recreated')}"
