@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from kafka.record.memory_records import MemoryRecords
 
 from thinconsumer.records.batch import HEADER_SIZE, ControlType
-from thinconsumer.records.builder import NewRecord, build_batch, build_marker, restamp
+from thinconsumer.records.builder import NewRecord, build_batch, build_marker
+from thinconsumer_testing.broker.log.validation import restamp
 
 RECORDS = [NewRecord(b"a", timestamp=1000), NewRecord(b"b", b"k", [("h", None)], 1005)]
 

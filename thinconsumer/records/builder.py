@@ -12,27 +12,16 @@ from typing import NamedTuple
 
 from ..wire.primitives import uvarint
 from . import checksum, compression
-from .batch import (
-    CONTROL,
-    CRC_COVERS_FROM,
-    DELETE_HORIZON,
-    HEADER,
-    HEADER_SIZE,
-    LOG_APPEND_TIME,
-    LOG_OVERHEAD,
-    TRANSACTIONAL,
-    ControlType,
-)
+from .batch import CONTROL, DELETE_HORIZON, HEADER_SIZE, LOG_APPEND_TIME, LOG_OVERHEAD, TRANSACTIONAL, ControlType
 from .columns import Header
 
-__all__ = ["NewRecord", "build_batch", "build_marker", "frame_records", "restamp"]
+__all__ = ["NewRecord", "build_batch", "build_marker", "frame_records"]
 
 _MARKER_KEY = Struct(">hh")
 _MARKER_VALUE = Struct(">hi")
 _CRC = Struct(">I")
 _BEFORE_CRC = Struct(">qiib")
 _AFTER_CRC = Struct(">hiqqqhii")
-_INT64 = Struct(">q")
 
 
 class NewRecord(NamedTuple):
@@ -185,18 +174,3 @@ def build_marker(
         transactional=True,
         control=True,
     )
-
-
-def restamp(batch: bytes, base_offset: int, leader_epoch: int, log_append_time: int | None = None) -> bytes:
-    """Return a produced batch of format 2 with the offset, leader epoch and timestamp that the leader assigns.
-
-    The checksum does not cover offset and epoch, so only ``log_append_time`` requires a new checksum.
-    """
-    out = bytearray(batch)
-    length = HEADER.unpack_from(out)[1]
-    _BEFORE_CRC.pack_into(out, 0, base_offset, length, leader_epoch, 2)
-    if log_append_time is not None:
-        out[22] |= LOG_APPEND_TIME
-        _INT64.pack_into(out, 35, log_append_time)
-        _CRC.pack_into(out, 17, checksum.crc32c(memoryview(out)[CRC_COVERS_FROM:]))
-    return bytes(out)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from thinconsumer.records.batch import ControlType, RecordBatch
 from thinconsumer.records.batches import split
-from thinconsumer.records.builder import build_marker, restamp
+from thinconsumer.records.builder import build_marker
 from thinconsumer.types import TopicPartition
 from thinconsumer.wire.error_codes import Code
 
@@ -21,7 +21,7 @@ from . import compaction, lookups, retention
 from .batches import BatchList
 from .producers import ProducerStateManager
 from .stored import AppendInfo, AppendRefused, LoadedLog, StoredBatch
-from .validation import recompress, validate_batch, with_offsets
+from .validation import recompress, restamp, validate_batch, with_offsets
 
 if TYPE_CHECKING:
     from ..directory import PartitionFile

@@ -28,7 +28,6 @@ from thinconsumer.records.batch import (
     LOG_OVERHEAD,
 )
 from thinconsumer.records.batches import split
-from thinconsumer.records.builder import restamp
 from thinconsumer.records.compression import Codec
 from thinconsumer.records.varints import LENGTH_TABLES, Malformed, varint
 from thinconsumer.wire.error_codes import Code
@@ -53,6 +52,7 @@ CODECS: Mapping[str, Codec] = {
     "uncompressed": Codec.NONE, "gzip": Codec.GZIP, "snappy": Codec.SNAPPY, "lz4": Codec.LZ4, "zstd": Codec.ZSTD,
 }  # fmt: skip
 _ATTRIBUTES_LOW_BYTE_AT = 22
+_MAX_TIMESTAMP_AT = 35
 _INT32 = Struct(">i")
 _INT64 = Struct(">q")
 _UINT32 = Struct(">I")
@@ -262,3 +262,18 @@ def _is_out_of_range(timestamp: int, config: TopicConfig, now_ms: int, has_log_a
         now_ms - timestamp > config.message_timestamp_before_max_ms
         or timestamp - now_ms > config.message_timestamp_after_max_ms
     )
+
+
+def restamp(batch: bytes, base_offset: int, leader_epoch: int, log_append_time: int | None = None) -> bytes:
+    """Return a produced batch of format 2 with the offset, leader epoch and timestamp that the leader assigns.
+
+    The checksum does not cover offset and epoch, so only ``log_append_time`` requires a new checksum.
+    """
+    out = bytearray(batch)
+    _INT64.pack_into(out, 0, base_offset)
+    _INT32.pack_into(out, LOG_OVERHEAD, leader_epoch)
+    if log_append_time is not None:
+        out[_ATTRIBUTES_LOW_BYTE_AT] |= LOG_APPEND_TIME
+        _INT64.pack_into(out, _MAX_TIMESTAMP_AT, log_append_time)
+        _UINT32.pack_into(out, _CRC_AT, crc32c(memoryview(out)[CRC_COVERS_FROM:]))
+    return bytes(out)
