@@ -7,6 +7,7 @@ from thinconsumer.client import Engine
 from thinconsumer.client.engine import ROUNDS_MAX
 from thinconsumer.config import ClientOptions
 from thinconsumer.connection.request import ANY_NODE, Request, Target
+from thinconsumer.driver import Address
 from thinconsumer.metadata import Metadata
 from thinconsumer.testing import MemoryCluster
 from thinconsumer.timers import NEVER
@@ -371,13 +372,16 @@ def fetching_token():
 def test_a_fetch_of_a_token_is_due_at_its_time_though_only_another_manager_was_touched(fetching_token):
     """The driver's calls change that time: once connected, the timeout of the response takes effect."""
     driver, engine, _ = fetching_token
-    engine.step(driver.now())
-    at = driver.now() + 1.0
-    engine.logins.wake_at = lambda now: at
-    engine.take_commands()
+    now = driver.now()
+    engine.step(now)
+    engine.resolved("localhost", 8080, [Address(2, ("127.0.0.1", 8080))], "", now)
     engine.touch("asks")
-    engine.step(driver.now())
-    assert engine.wake_at() == at
+    engine.step(now)
+    *_, dial = engine.take_commands()
+    dial.stream.connection_made(now + 1.0)
+    engine.touch("asks")
+    engine.step(now + 1.0)
+    assert engine.wake_at() == now + 31.0
 
 
 def test_a_request_that_waited_for_a_token_is_dialled_for_when_the_token_arrives(fetching_token):
@@ -393,7 +397,7 @@ def test_a_request_that_waited_for_a_token_is_dialled_for_when_the_token_arrives
         logins._refresh.succeeded(driver.wall_time() + 3600, at, driver.wall_time())
         return []
 
-    logins.step, logins.wake_at = receive_token, lambda at: at
+    logins.step = receive_token
     engine.step(now + 0.1)
     assert logins.may_dial()
     assert [command.port for command in engine.take_commands()] == [9092]

@@ -7,6 +7,7 @@ import random
 import jwt
 import pytest
 
+from thinconsumer.agenda import NEVER, Agenda
 from thinconsumer.errors import (
     IllegalArgumentError,
     KafkaConfigurationError,
@@ -16,7 +17,6 @@ from thinconsumer.errors import (
 )
 from thinconsumer.sasl.aws_msk_iam import LoadedCredentials
 from thinconsumer.sasl.login_manager import LoginManager
-from thinconsumer.timers import NEVER
 from thinconsumer.wire.sasl import SaslAuthenticateResponse, SaslHandshakeResponse
 
 SECRET = "c4n4ry/s3cr3t+"
@@ -64,7 +64,8 @@ class Bench:
     def __init__(self, stage, options):
         self.stage = stage
         self.clock = stage.clock
-        self.manager = LoginManager(options, stage.random, stage.clock.wall_time)
+        self.agenda = Agenda()
+        self.manager = LoginManager(options, stage.random, stage.clock.wall_time, self.agenda)
         self.asked = 0
 
     def turn(self, deadline):
@@ -82,7 +83,7 @@ class Bench:
             deadline = now
         self.stage.driver.step(self, deadline)
         now = self.clock.now()
-        if now >= self.manager.wake_at(now):  # as the engine does
+        if self.agenda.take(now):  # as the engine does
             assert self.manager.step(now) == []
 
     def take_commands(self):
@@ -92,7 +93,7 @@ class Bench:
         self.manager.resolved(*result)
 
     def wake_at(self):
-        return self.manager.wake_at(self.clock.now())
+        return self.agenda.next()
 
     def run(self, seconds):
         """Run for so long; few turns, or the manager would keep a processor busy."""
@@ -135,10 +136,11 @@ def with_provider(bench, provider, **options):
 
 @pytest.mark.parametrize("protocol", ["PLAINTEXT", "SSL"])
 def test_without_sasl_there_is_nothing_to_do(bench, protocol):
-    manager = bench(security_protocol=protocol, sasl_mechanism="OAUTHBEARER").manager
+    one = bench(security_protocol=protocol, sasl_mechanism="OAUTHBEARER")
+    manager = one.manager
     assert manager.new_login is None
     assert manager.may_dial() and manager.waits_for() == "" and manager.take_error() is None
-    assert manager.wake_at(0.0) == NEVER
+    assert one.agenda.next() == NEVER
     assert manager.step(0.0) == [] and manager.take_commands() == [] and manager.handle(None, 0.0)
     assert manager.provider_call(0.0) is None
     manager.resolved("a", 1, [], "", 0.0)
@@ -149,7 +151,7 @@ def test_without_sasl_there_is_nothing_to_do(bench, protocol):
 def test_passwords_need_no_fetch(bench, mechanism):
     one = bench(sasl_mechanism=mechanism, sasl_plain_username="me", sasl_plain_password=SECRET)
     assert one.manager.may_dial()
-    assert one.manager.wake_at(0.0) == NEVER
+    assert one.agenda.next() == NEVER
     first = one.message()
     if mechanism == "PLAIN":
         assert first == f"\0me\0{SECRET}".encode()
@@ -199,7 +201,7 @@ def test_a_provider_is_asked_before_the_first_dial(bench):
     one = with_provider(bench, lambda: "abc", sasl_oauthbearer_extensions={"a": "b"})
     assert not one.manager.may_dial()
     assert one.manager.waits_for() == "no OAUTHBEARER token yet"
-    assert one.manager.wake_at(0.0) == -NEVER
+    assert one.agenda.next() == -NEVER
     one.turn(one.clock.now())
     assert one.manager.may_dial() and one.manager.waits_for() == "" and one.manager.take_error() is None
     assert one.message() == b"n,,\x01auth=Bearer abc\x01a=b\x01\x01"
@@ -396,11 +398,11 @@ def test_a_rejected_certificate_is_raised_at_once(stage, bench):
     (dial,) = one.manager.take_commands()
     assert dial.purpose == "https"
     dial.stream.connection_lost(KafkaConnectionError("untrusted", is_certificate_rejected=True), now)
-    assert one.manager.wake_at(now) == -NEVER
+    assert one.agenda.take(now)
     one.manager.step(now)
     error = one.manager.take_error()
     assert "untrusted" in str(error) and not error.retriable
-    assert one.manager.wake_at(now) == now + 10
+    assert one.agenda.next() == now + 10
 
 
 def test_a_fetched_token_that_cannot_be_sent_is_an_error(stage, bench):
@@ -418,6 +420,7 @@ def test_a_restart_begins_the_fetch_anew(stage, bench):
     one.turn(one.clock.now())
     stage.driver.hang_up_all()
     one.manager.restart(one.clock.now())
+    one.agenda.touch()  # as the engine does
     assert one.until(one.manager.may_dial) < 0.1
     assert endpoint.asked_at
 
@@ -553,7 +556,7 @@ def test_missing_and_expired_aws_credentials(aws, monkeypatch):
 def test_temporary_aws_credentials_end_the_session(aws):
     now, wall = aws.clock.now(), aws.clock.wall_time()
     aws.manager.provided(LoadedCredentials("AK", SECRET, "T", wall + 3600), now)
-    assert aws.manager.wake_at(now) < now + 3600
+    assert aws.agenda.next() < now + 3600
     assert aws.manager.new_login(HOST).credentials_expire_at == wall + 3600
 
 

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from thinconsumer.agenda import Agenda
 from thinconsumer.sasl.refresh import LEAST_PERIOD, Refresh, refresh_after
 
 WALL = 1_700_000_000.0
@@ -26,7 +27,7 @@ class Lowest:
 
 
 def refresh():
-    return Refresh(OPTIONS, random.Random(1))
+    return Refresh(OPTIONS, random.Random(1), Agenda().alarm())
 
 
 @pytest.mark.parametrize(
@@ -63,8 +64,8 @@ def test_failures_back_off_and_keep_the_credential():
     now = 85.0
     for _ in range(12):
         one.failed(now, retriable=True)
-        delays.append(one.due_at - now)
-        now = one.due_at
+        delays.append(one.planned.at - now)
+        now = one.planned.at
     assert one.is_valid(WALL + 99)
     assert 0.08 <= delays[0] <= 0.12
     assert 8 <= delays[-1] <= 10
@@ -86,9 +87,9 @@ def test_a_rejected_credential_is_replaced_earlier_but_not_in_a_loop():
     one = refresh()
     one.succeeded(WALL + 3600, 10.0, WALL)
     one.rejected(11.0)
-    assert one.due_at == 20.0  # sasl_login_retry_backoff_max_ms after the last success
+    assert one.planned.at == 20.0  # sasl_login_retry_backoff_max_ms after the last success
     one.rejected(500.0)
-    assert one.due_at == 20.0
+    assert one.planned.at == 20.0
     one.succeeded(WALL + 3600, 100.0, WALL)
     one.rejected(500.0)
-    assert one.due_at == 500.0
+    assert one.planned.at == 500.0

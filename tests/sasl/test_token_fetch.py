@@ -6,12 +6,12 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 
+from thinconsumer.agenda import NEVER, Agenda
 from thinconsumer.driver import Address, Dial, Hangup, Resolve
 from thinconsumer.errors import KafkaConnectionError
 from thinconsumer.net.selector_driver import SelectorDriver
 from thinconsumer.sasl.oidc import ClientCredentials, TokenEndpoint
 from thinconsumer.sasl.token_fetch import ADDRESSES_MAX, TokenFetch
-from thinconsumer.timers import NEVER
 
 SECRET = "c4n4ry/s3cr3t+"
 URL = "http://idp.example:8080/token?key=hidden"
@@ -31,13 +31,30 @@ def credentials(url=URL):
     return ClientCredentials(TokenEndpoint.parse(url), "app", SECRET)
 
 
+class Driven(TokenFetch):
+    """A fetch as the only endpoint of a driver."""
+
+    unsent = ()
+
+    def __init__(self, url, wall_time, now):
+        self.agenda = Agenda()
+        super().__init__(credentials(url), CONNECT, READ, wall_time, self.agenda, now)
+
+    def wake_at(self):
+        return self.agenda.next()
+
+    def step(self, now):
+        self.agenda.take(now)
+        super().step(now)
+
+
 class Attempt:
     """A fetch and the driver that runs it."""
 
     def __init__(self, stage):
         self.stage = stage
         self.began = stage.clock.now()
-        self.fetch = TokenFetch(credentials(), CONNECT, READ, stage.clock.wall_time, self.began)
+        self.fetch = Driven(URL, stage.clock.wall_time, self.began)
 
     def run(self, seconds=60.0):
         """Run until the attempt is over; return it and the seconds that it took."""
@@ -79,7 +96,7 @@ def test_a_token(stage, attempt):
 
 def test_the_dial_says_how_to_encrypt():
     for scheme in ("http", "https"):
-        fetch = TokenFetch(credentials(f"{scheme}://[::1]/"), CONNECT, READ, lambda: 0.0, 0.0)
+        fetch = Driven(f"{scheme}://[::1]/", lambda: 0.0, 0.0)
         assert fetch.take_commands() == [Resolve("::1", {"http": 80, "https": 443}[scheme])]
         address = Address(10, ("::1", 80, 0, 0))
         fetch.resolved("::1", {"http": 80, "https": 443}[scheme], [address], "", 0.0)
@@ -206,7 +223,7 @@ def test_addresses_that_drop_packets(stage, attempt):
 
 
 def test_a_lookup_that_is_never_answered():
-    fetch = TokenFetch(credentials(), CONNECT, READ, lambda: 0.0, 0.0)
+    fetch = Driven(URL, lambda: 0.0, 0.0)
     assert fetch.wake_at() == CONNECT
     fetch.step(1.9)
     assert not fetch.is_over
@@ -215,7 +232,7 @@ def test_a_lookup_that_is_never_answered():
 
 
 def test_other_lookups_and_second_results_are_ignored():
-    fetch = TokenFetch(credentials(), CONNECT, READ, lambda: 0.0, 0.0)
+    fetch = Driven(URL, lambda: 0.0, 0.0)
     fetch.take_commands()
     fetch.resolved("broker", 9092, [Address(2, ("10.0.0.9", 9092))], "", 0.0)
     fetch.step(0.0)
@@ -236,7 +253,7 @@ def test_other_lookups_and_second_results_are_ignored():
 
 
 def test_a_rejected_certificate_is_the_error_that_counts():
-    fetch = TokenFetch(credentials("https://idp.example/"), CONNECT, READ, lambda: 0.0, 0.0)
+    fetch = Driven("https://idp.example/", lambda: 0.0, 0.0)
     fetch.take_commands()
     fetch.resolved("idp.example", 443, [Address(2, (f"10.0.0.{i}", 443)) for i in (1, 2)], "", 0.0)
     errors = [
@@ -310,7 +327,7 @@ def test_over_sockets():
         port = server.server_port
         driver = SelectorDriver()
         url = f"http://127.0.0.1:{port}/token?a=b"
-        fetch = TokenFetch(credentials(url), CONNECT, READ, driver.wall_time, driver.now())
+        fetch = Driven(url, driver.wall_time, driver.now())
         try:
             while not fetch.is_over:
                 driver.step(fetch, driver.now() + READ)

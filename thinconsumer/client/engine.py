@@ -82,7 +82,7 @@ class Engine:
         agenda: Agenda,
     ) -> None:
         #: Obtains the credentials of logins, and renews them; None if ``security_protocol`` has no SASL.
-        self.logins = _logins(options, random, wall_time)
+        self.logins = _logins(options, random, wall_time, agenda)
         #: What is due: managers, by their names or :data:`ALL`, routes, and the network client.
         self.agenda = agenda
         self.network = NetworkClient(options, random, self.logins, self.agenda)
@@ -215,8 +215,6 @@ class Engine:
         else:
             if self.metadata.refresh_reason is not None:
                 names = [*names, self.metadata.asker]  # any manager may request a refresh in its step
-            if self.logins is not None:
-                names = [*names, self.logins.asker]  # the driver's calls change the fetch of a token
         for name in names:
             if name in self._alarms:
                 self._alarms[name].set(self._by_name[name].wake_at(now))  # type: ignore[attr-defined]
@@ -332,9 +330,11 @@ class Engine:
         return bool(self._unanswered)
 
 
-def _logins(options: CommonOptions, random: Random, wall_time: Callable[[], float]) -> LoginManager | None:
+def _logins(
+    options: CommonOptions, random: Random, wall_time: Callable[[], float], agenda: Agenda
+) -> LoginManager | None:
     if not options.security_protocol.startswith("SASL"):
         return None
     from ..sasl.login_manager import LoginManager  # here, since most of its imports are needed for logins only
 
-    return LoginManager(options, random, wall_time)
+    return LoginManager(options, random, wall_time, agenda)

@@ -143,8 +143,6 @@ class Shell:
             return now
         if self._next_callback(now, True) is not None:
             return now
-        if self.engine.logins is not None and self.engine.logins.provider_call(now) is not None:
-            return now
         return min(self.engine.wake_at(), self.driver.wake_at())
 
     def run_once(self, deadline: float, *, may_wake: bool = True) -> float:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
+from ..agenda import NEVER, Agenda, Alarm
 from ..config import CommonOptions
 from ..connection.authenticate import Login, NewLogin
 from ..connection.request import Answer, Request
@@ -24,7 +25,7 @@ from ..errors import (
     SaslAuthenticationFailedError,
 )
 from ..failures import OutageLog
-from ..timers import NEVER, Random
+from ..timers import Random
 from ..wire import Message
 from ..wire.error_codes import Code
 from .login import SaslLogin
@@ -65,12 +66,13 @@ class LoginManager:
 
     asker = "logins"
 
-    def __init__(self, options: CommonOptions, random: Random, wall_time: Callable[[], float]) -> None:
+    def __init__(self, options: CommonOptions, random: Random, wall_time: Callable[[], float], agenda: Agenda) -> None:
         #: Makes the login of a connection to a host; None if ``security_protocol`` has no SASL.
         self.new_login: NewLogin | None = None
         self._options = options
         self._random = random
         self._wall_time = wall_time
+        self._agenda = agenda
         self._what = "credentials"  #: The name, in error texts, of the credentials that are fetched and replaced.
         self._refresh: Refresh | None = None  #: None if there is nothing to fetch.
         self._call: Callable[[], object] | None = None  #: Returns a token or credentials. May block.
@@ -127,6 +129,8 @@ class LoginManager:
 
     def step(self, now: float) -> list[Request]:
         """Begin to fetch a token if one is due, and take its result. Returns no requests: brokers are not asked."""
+        if self.provider_call(now) is not None:
+            self._agenda.touch(self.asker)  # until the shell has called the provider
         if self._oidc is None:
             return []
         assert self._refresh is not None
@@ -141,16 +145,6 @@ class LoginManager:
     def handle(self, answer: Answer, now: float) -> bool | None:
         """Do nothing: this manager sends no requests."""
         return True
-
-    def wake_at(self, now: float) -> float:
-        """Return when :meth:`step` or :meth:`provider_call` has something to do.
-
-        While a token is fetched, the driver's calls of the stream and of :meth:`resolved` change it: do not keep it
-        across a driver's step.
-        """
-        if self._fetch is not None:
-            return -NEVER if self._fetch.is_over else self._fetch.wake_at()
-        return NEVER if self._refresh is None else self._refresh.due_at
 
     def restart(self, now: float) -> None:
         """Begin the fetch under way anew: its connection is closed."""
@@ -217,10 +211,10 @@ class LoginManager:
 
             self._what = "AWS credentials"
             self._call = partial(load_credentials, options, session_maker())
-            self._refresh = Refresh(options, self._random, RELOAD_AFTER)
+            self._refresh = Refresh(options, self._random, self._first_attempt(), RELOAD_AFTER)
         elif options.sasl_mechanism == "OAUTHBEARER":
             self._what = "OAUTHBEARER token"
-            self._refresh = Refresh(options, self._random)
+            self._refresh = Refresh(options, self._random, self._first_attempt())
             if options.sasl_oauth_token_provider is not None:
                 self._call = provider_call(options.sasl_oauth_token_provider)
             else:
@@ -230,6 +224,11 @@ class LoginManager:
                 f"security_protocol={options.security_protocol!r} needs sasl_mechanism, which is "
                 f"{options.sasl_mechanism!r}"
             )
+
+    def _first_attempt(self) -> Alarm:
+        alarm = self._agenda.alarm()
+        alarm.set(-NEVER)
+        return alarm
 
     def _client_credentials(self) -> ClientCredentials:
         from .oidc import ClientCredentials, TokenEndpoint
@@ -255,7 +254,7 @@ class LoginManager:
         options = self._options
         connect_ms = options.sasl_login_connect_timeout_ms or options.socket_connection_setup_timeout_ms
         read_ms = options.sasl_login_read_timeout_ms or options.request_timeout_ms
-        return TokenFetch(credentials, connect_ms / 1000, read_ms / 1000, self._wall_time, now)
+        return TokenFetch(credentials, connect_ms / 1000, read_ms / 1000, self._wall_time, self._agenda, now)
 
     # -- results
 

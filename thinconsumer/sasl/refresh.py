@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ..agenda import Alarm
 from ..config import SecurityOptions
-from ..timers import NEVER, Backoff, Random
+from ..timers import Backoff, Random
 
 #: Seconds after which a credential without a known expiry is asked for again. Such tokens live for minutes, and
 #: providers keep them: kafka-python calls its provider for every connection.
@@ -40,13 +41,13 @@ class Refresh:
 
     options: SecurityOptions
     random: Random
+    planned: Alarm  #: When the next attempt is due; set by the owner for the first one.
     unknown_lifetime: float = UNKNOWN_LIFETIME
-    due_at: float = -NEVER  #: When the next attempt is due.
     expires_at: float | None = None  #: Wall seconds; None if unknown.
     is_obtained: bool = False  #: Whether an attempt has ever succeeded.
     failures: int = 0  #: Consecutive failed attempts.
     failing_since: float | None = None
-    _obtained_at: float = -NEVER
+    _obtained_at: float = 0.0
 
     def is_due(self, now: float, wall: float) -> bool:
         """Return whether an attempt is due; earlier than planned if the credential has expired earlier than it seemed.
@@ -55,7 +56,7 @@ class Refresh:
         without end, inside one poll.
         """
         has_expired = self.failures == 0 and self.is_obtained and not self.is_valid(wall)
-        return now >= self.due_at or (has_expired and now >= self._obtained_at + LEAST_PERIOD)
+        return self.planned.is_over(now) or (has_expired and now >= self._obtained_at + LEAST_PERIOD)
 
     def is_valid(self, wall: float) -> bool:
         """Return whether there is a credential that has not expired."""
@@ -69,9 +70,9 @@ class Refresh:
         self.failures = 0
         self.failing_since = None
         if expires_at is None:
-            self.due_at = now + self.unknown_lifetime
+            self.planned.set(now + self.unknown_lifetime)
         else:
-            self.due_at = now + refresh_after(expires_at - wall, self.options, self.random)
+            self.planned.set(now + refresh_after(expires_at - wall, self.options, self.random))
 
     def rejected(self, now: float) -> None:
         """Replace a credential earlier, because a broker has rejected it; but not more often than after a failure.
@@ -80,7 +81,7 @@ class Refresh:
         it seems: the client would log in with it for hours.
         """
         pause = max(LEAST_PERIOD, self.options.sasl_login_retry_backoff_max_ms / 1000)
-        self.due_at = min(self.due_at, max(now, self._obtained_at + pause))
+        self.planned.set_earlier(max(now, self._obtained_at + pause))
 
     def failed(self, now: float, *, retriable: bool) -> None:
         """Record a failed attempt: the next one waits for the backoff.
@@ -94,7 +95,7 @@ class Refresh:
         maximum = self.options.sasl_login_retry_backoff_max_ms / 1000
         backoff = Backoff(max(0.01, self.options.sasl_login_retry_backoff_ms / 1000), max(0.01, maximum))
         delay = backoff.delay(self.failures, self.random)
-        self.due_at = now + (delay if retriable else max(delay, maximum, LEAST_PERIOD))
+        self.planned.set(now + (delay if retriable else max(delay, maximum, LEAST_PERIOD)))
 
     def has_lasted(self, now: float) -> bool:
         """Return whether attempts have failed for ``sasl_login_retry_backoff_max_ms``, as long as Java retries."""

@@ -8,11 +8,11 @@ here is reused: each attempt has new connections, and the server is asked to clo
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 
-from ..driver import Address, Command, Dial, Hangup, Resolve, Stream
+from ..agenda import Agenda, Alarm
+from ..driver import Address, Command, Dial, Hangup, Resolve
 from ..errors import KafkaConnectionError, KafkaError
-from ..timers import NEVER
 from .oidc import ClientCredentials, HttpExchange, HttpResponse, TokenEndpointError
 from .tokens import Token
 
@@ -26,9 +26,15 @@ class TokenStream:
     """One connection to the token endpoint; implements :class:`thinconsumer.driver.Stream`.
 
     Exactly one of ``response`` and ``error`` is set once the exchange is over (:attr:`is_over`).
+
+    Args:
+        deadline: of the current stage. The stream moves it when it is connected, and touches it when it is over.
+        read_timeout: seconds from the request to the end of the response.
     """
 
-    def __init__(self, exchange: HttpExchange, address: Address, now: float) -> None:
+    def __init__(
+        self, exchange: HttpExchange, address: Address, deadline: Alarm, read_timeout: float, now: float
+    ) -> None:
         self.address = address
         self.is_connected = False
         self.stage_began_at = now  #: When the attempt to connect began; once connected, when the request was queued.
@@ -36,6 +42,8 @@ class TokenStream:
         self.response: HttpResponse | None = None
         self.error: KafkaError | None = None
         self._exchange = exchange
+        self._deadline = deadline
+        self._read_timeout = read_timeout
         self._out = memoryview(b"")
         self._buffer = memoryview(bytearray(BUFFER_BYTES))
 
@@ -48,6 +56,7 @@ class TokenStream:
         """Queue the request."""
         self.is_connected = True
         self.stage_began_at = now
+        self._deadline.set(now + self._read_timeout)
         self._out = memoryview(self._exchange.request)
 
     def get_buffer(self) -> memoryview:
@@ -68,6 +77,7 @@ class TokenStream:
             return
         if error is not None:
             self.error = error
+            self._deadline.touch()
         else:
             self._receive(b"")
 
@@ -91,6 +101,7 @@ class TokenStream:
             # The frames of the traceback have the response as a local variable, which some error reporters show.
             self.error = error.with_traceback(None)
         if self.is_over:
+            self._deadline.touch()
             self._out = memoryview(b"")
 
 
@@ -108,6 +119,7 @@ class TokenFetch:
         connect_timeout: float,
         read_timeout: float,
         wall_time: Callable[[], float],
+        agenda: Agenda,
         now: float,
     ) -> None:
         self.token: Token | None = None
@@ -118,7 +130,8 @@ class TokenFetch:
         self._read_timeout = read_timeout
         self._wall_time = wall_time
         self._sent_at = wall_time()  # before the lookup: a token never lives longer than counted from here
-        self._lookup_deadline = now + connect_timeout
+        self._deadline = agenda.alarm()  #: Of the current stage.
+        self._deadline.set(now + connect_timeout)
         self._is_resolved = False
         self._untried: deque[Address] = deque()
         self._stream: TokenStream | None = None
@@ -140,9 +153,6 @@ class TokenFetch:
             return f"{self._endpoint}: connecting to {stream.address}"
         return f"{self._endpoint}: waiting for the response of {stream.address}"
 
-    #: For the driver: the request is there before the stream is connected, and no other bytes follow.
-    unsent: Collection[Stream] = ()
-
     @property
     def has_commands(self) -> bool:
         """Whether :meth:`take_commands` would return a command."""
@@ -158,6 +168,7 @@ class TokenFetch:
         if self._is_resolved or self.is_over or (host, port) != (self._endpoint.host, self._endpoint.port):
             return
         self._is_resolved = True
+        self._deadline.touch()
         self._untried.extend(addresses[:ADDRESSES_MAX])
         if not addresses:
             self._fail(self._connection_error(f"cannot resolve the name: {error or 'it has no address'}"))
@@ -168,23 +179,15 @@ class TokenFetch:
             return
         stream = self._stream
         if stream is not None:
-            if not stream.is_over and now >= self._stage_deadline(stream):
+            if not stream.is_over and self._deadline.is_over(now):
                 stream.give_up(self._late(stream, now))
             if stream.is_over:
                 self._finish(stream)
-        elif not self._is_resolved and now >= self._lookup_deadline:
+        elif not self._is_resolved and self._deadline.is_over(now):
             text = f"timed out: the name was not resolved within {self._connect_timeout:.1f} s"
             self._fail(self._connection_error(text))
         if self._stream is None and not self.is_over and self._untried:
             self._dial(self._untried.popleft(), now)
-
-    def wake_at(self) -> float:
-        """Return when :meth:`step` is due even if nothing is received."""
-        if self.is_over:
-            return NEVER
-        if self._stream is not None:
-            return -NEVER if self._stream.is_over else self._stage_deadline(self._stream)
-        return -NEVER if self._is_resolved else self._lookup_deadline
 
     def close(self) -> None:
         """Hang up and end the attempt without a result."""
@@ -193,11 +196,10 @@ class TokenFetch:
         self._fail(self._connection_error("closed by this client"))
 
     def _dial(self, address: Address, now: float) -> None:
-        self._stream = TokenStream(self._credentials.exchange(), address, now)
+        self._deadline.set(now + self._connect_timeout)
+        exchange = self._credentials.exchange()
+        self._stream = TokenStream(exchange, address, self._deadline, self._read_timeout, now)
         self._commands.append(Dial(self._stream, self._endpoint.host, address, purpose=self._endpoint.scheme))
-
-    def _stage_deadline(self, stream: TokenStream) -> float:
-        return stream.stage_began_at + (self._read_timeout if stream.is_connected else self._connect_timeout)
 
     def _late(self, stream: TokenStream, now: float) -> KafkaConnectionError:
         seconds = now - stream.stage_began_at
@@ -245,10 +247,12 @@ class TokenFetch:
         )
 
     def _hang_up(self) -> None:
+        self._deadline.clear()
         stream, self._stream = self._stream, None
         if stream is not None and stream.has_transport:
             self._commands.append(Hangup(stream))
 
     def _fail(self, error: KafkaError) -> None:
+        self._deadline.clear()
         if not self.is_over:
             self.error = error
