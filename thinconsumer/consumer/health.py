@@ -287,7 +287,7 @@ class HealthMonitor:
         each session.
         """
         partitions, planner = managers.partitions, managers.planner
-        found = {*partitions.unconfirmed(), *partitions.without_position(), *planner.leaderless()}
+        found = {*partitions.unconfirmed(), *partitions.without_position(), *planner.targets.leaderless}
         found.update(managers.buffer.turns())
         for is_asking, listed in planner.sessions():
             confirmation = listed.confirmation
@@ -304,7 +304,7 @@ class HealthMonitor:
 
     def _why_silent(self, managers: ConsumerManagers, partition: Partition, silence: float) -> str | None:
         """Return a description of what the partition waits for; None if it has not waited for unusually long."""
-        node_id = managers.planner.node_for(partition, 0.0)
+        node_id = managers.planner.targets.node_for(partition, 0.0)
         if node_id is None:
             return "no leader is known"
         if not partition.has_position:

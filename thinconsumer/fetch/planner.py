@@ -133,7 +133,10 @@ class Planner:
                 return []
         requests = []
         targets.update(now)
-        limit = self._limit()
+        limit = self._max_buffered_bytes  # how many fetched bytes to hold while polls return records
+        # Columns are decoded so fast that larger responses gain more than the caches.
+        if not self.batches:
+            limit = min(limit, max(READ_AHEAD_BYTES, max(len(sessions), len(targets.by_node)) * self._node_bytes))
         if limit != targets.limit:
             targets.set_limit(limit, now)
         if targets.left_out:
@@ -145,7 +148,7 @@ class Planner:
             retry = session.retry
             if retry.in_flight:
                 requests += self._second(node_id, session, limit, now)
-            if not retry.may_send(now):
+            if retry.in_flight or retry.pause.is_ahead(now):
                 continue
             session.reserved = self._allowance(len(by_node[node_id]), len(by_node), limit)
             if session.reserved <= 0:
@@ -216,22 +219,11 @@ class Planner:
         self.targets.update(now)
         return self.targets.wanted(node_id)
 
-    def node_for(self, partition: Partition, now: float) -> int | None:
-        """Return the node to fetch from: the preferred replica until it expires or metadata drops it, else the leader.
-
-        ``None`` if there is no known leader.
-        """
-        return self.targets.node_for(partition, now)
-
     def is_asking(self, partition: Partition, now: float) -> bool:
         """Return whether a Fetch to the partition's node is in flight or waits for a backoff after a failure."""
-        node_id = self.node_for(partition, now)
+        node_id = self.targets.node_for(partition, now)
         session = None if node_id is None else self._sessions.get(node_id)
         return session is not None and _is_asking(session)
-
-    def leaderless(self) -> list[Partition]:
-        """Return the partitions that could be fetched if their leader was known."""
-        return list(self.targets.leaderless)
 
     def sessions(self) -> Iterator[tuple[bool, SessionPartitions]]:
         """Yield each fetch session: whether it is asking (:meth:`is_asking`), and its partitions."""
@@ -243,7 +235,7 @@ class Planner:
         return [node_id for node_id, session in self._sessions.items() if session.is_paced(now)]
 
     def _allowance(self, partitions: int, nodes: int, limit: int) -> int:
-        """Return the maximum bytes of one response; 0 if no Fetch may be sent now. ``limit``: see :meth:`_limit`.
+        """Return the maximum bytes of one response; 0 if no Fetch may be sent now. ``limit``: of what is buffered.
 
         Ends the permission to fill the whole buffer (``_may_fill``) once a response fits into ``limit`` again.
         """
@@ -320,14 +312,6 @@ class Planner:
         second.reserved = reserved
         second.retry.sent()
         return [self._wrap(self._build_second, now, Asked(node_id, first, SessionPartitions(), second))]
-
-    def _limit(self) -> int:
-        """Return how many fetched bytes to hold while polls return records."""
-        # Columns are decoded so fast that larger responses gain more than the caches.
-        if self.batches:
-            return self._max_buffered_bytes
-        nodes = max(len(self._sessions), len(self.targets.by_node))
-        return min(self._max_buffered_bytes, max(READ_AHEAD_BYTES, nodes * self._node_bytes))
 
     def _new_session(self, node_id: int) -> FetchSession:
         retry = Retry(self._backoff, self._random, self._agenda)
