@@ -12,16 +12,12 @@ from thinconsumer.wire.error_codes import Code
 from thinconsumer.wire.offset_fetch import OffsetFetchRequest
 from thinconsumer_testing.broker.faults import Reply
 
-P0, P1, P2 = (TopicPartition("t", number) for number in range(3))
+P0, P1 = (TopicPartition("t", number) for number in range(2))
 GRACE_S = 60  #: As in the fixture.
 
 
 def ends(*numbers):
     return tuple(Requirement(number, END) for number in numbers)
-
-
-def test_without_new_partitions_there_is_no_gate():
-    assert barrier_gates(0, {0, 1}, set()) == []
 
 
 def test_new_partitions_wait_for_all_started_ones_and_started_ones_for_each_other():
@@ -42,13 +38,6 @@ def test_all_earlier_partitions_of_a_key_are_awaited_whatever_the_initial_count(
             for partition in new:
                 [gate] = barrier_gates(partition, set(range(started)), new)
                 assert {one.partition for one in gate.requires} >= set(ancestors_of(partition, initial))
-
-
-def test_no_new_partition_waits_for_a_later_one():
-    new = set(range(3, 100))
-    for partition in new:
-        [gate] = barrier_gates(partition, {0, 1, 2}, new)
-        assert all(one.partition < partition for one in gate.requires)
 
 
 def test_a_new_group_waits_for_nothing(plain_world):

@@ -57,15 +57,6 @@ def executor(cluster):
     return lambda *args, **about: Executor(cluster(*args, **about))
 
 
-def test_a_range_is_read_exactly(executor):
-    e = executor()
-    for _ in range(5):
-        e.cluster.append(*[b"v"] * 10)
-    assert e.offsets(0, 50) == list(range(50))
-    assert e.offsets(7, 33) == list(range(7, 33))
-    assert e.offsets(49, 50) == [49]
-
-
 def test_a_range_ends_at_its_last_offset_though_no_record_is_there(executor):
     e = executor(holds=[NewRecord(b"v"), NewRecord(b"v", offset=5)])
     e.cluster.kafka.append_batch(T0, build_marker(ControlType.COMMIT, producer_id=1))
