@@ -15,6 +15,7 @@ from thinconsumer.group.identity import Identity
 from thinconsumer_testing.broker.group import committing, shard
 from thinconsumer_testing.broker.group.consumer import fencing, heartbeat, reconciliation, regex_refresh
 from thinconsumer_testing.broker.group.consumer.draft import Draft
+from thinconsumer_testing.broker.group.consumer.group import ConsumerGroup
 from thinconsumer_testing.broker.group.consumer.member import LEAVE_EPOCH
 from thinconsumer_testing.broker.group.consumer.states import AssignmentState
 from thinconsumer_testing.broker.group.timers import TimerKind
@@ -42,12 +43,6 @@ def absences(knobs: Knobs) -> object:
 def new_partitions(knobs: Knobs) -> object:
     """Topics appear or grow."""
     return knobs.growths or knobs.appearances
-
-
-def late_commits(knobs: Knobs) -> object:
-    """Commits of every poll are in flight when partitions move: coordinators pause, and members are away."""
-    often = any(mate.auto_commit_interval_ms < 100 for group in knobs.group_knobs for mate in group.clients)
-    return often and knobs.coordinator_pauses and knobs.absences and new_partitions(knobs)
 
 
 def broker_patterns(knobs: Knobs) -> object:
@@ -138,9 +133,10 @@ COORDINATOR = (
     ),
     coordinated(
         "stale commit accepted",
-        "Commits in an older epoch are accepted for partitions that the member no longer owns.",
+        "Commits in an older epoch, or after the end of a membership, are accepted for partitions of other members.",
         returns(committing, "_owned_since", ()),
-        needs=late_commits,
+        returns(ConsumerGroup, "check_commit"),
+        needs=absences,
     ),
     coordinated(
         "static leave taken for a final one",
