@@ -242,14 +242,14 @@ def test_what_a_broken_step_leaves_behind_is_given_up(world, offsets, monkeypatc
     while sum(consumer.position(tp) for tp in (T0, T1)) < 6:
         consumer.poll(1000, max_records=1)
     consumer.pause(T0)
-    step = Engine.step
+    step = Engine.step_touched
 
     def broken(*about):
         step(*about)
         monkeypatch.undo()
         raise ZeroDivisionError
 
-    monkeypatch.setattr(Engine, "step", broken)
+    monkeypatch.setattr(Engine, "step_touched", broken)
     with pytest.raises(ZeroDivisionError):
         consumer.poll(1000)
     positions = [consumer.position(tp) for tp in (T0, T1)]

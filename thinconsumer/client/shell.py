@@ -89,9 +89,8 @@ class Shell:
         self._attend = attend
         self._stepped = stepped
         self._next_callback = next_callback
-        #: Whether a call has changed the client's state, by a seek for example, and no step has followed yet.
-        self._changed = False
         self._entry = self.guard.entry(self.begin, engine.touch)
+        self._change_entry = self.guard.entry(self.begin, engine.agenda.touch)
         #: Begins a public call, as :meth:`enter` does, but not all managers step after it.
         self.quiet_entry = self.guard.entry(self.begin, None)
 
@@ -101,8 +100,7 @@ class Shell:
 
     def change(self) -> CallEntry:
         """Begin a public call that only changes state, such as a seek. Until the next step, :meth:`wake_at` is now."""
-        self._changed = True
-        return self._entry
+        return self._change_entry
 
     def stay(self) -> Guard:
         """Begin a call that does not move the positions past the last poll result, as within an iteration."""
@@ -128,8 +126,8 @@ class Shell:
         self._before_restart()
         self.driver.hang_up_all()
         self.engine.restart(self.driver.now())
+        self.engine.agenda.touch()
         self.step_interrupted = False
-        self._changed = True
 
     def refuse_in_callback(self, call: str) -> None:
         """Raise ``IllegalStateError`` if the public method ``call`` was called by user code inside another call."""
@@ -139,9 +137,7 @@ class Shell:
     def wake_at(self) -> float:
         """Return when to call the client again at the latest, in the driver's monotonic seconds."""
         now = self.driver.now()
-        if self._changed or self.step_interrupted:
-            return now
-        if self._next_callback(now, True) is not None:
+        if self.step_interrupted or self._next_callback(now, True) is not None:
             return now
         return min(self.engine.wake_at(), self.driver.wake_at())
 
@@ -198,7 +194,6 @@ class Shell:
             # the step above would be handled only by the next one.
             driver.send(engine)
         self.step_interrupted = False
-        self._changed = False
         self._stepped(now)
         # A wakeup makes poll() raise, but not a call inside a callback that poll() runs: on_partitions_revoked() must
         # be able to commit.
