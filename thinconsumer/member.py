@@ -26,7 +26,6 @@ from .member_status import MemberHealth, MemberHealthMonitor, MemberMetrics
 from .metadata import Metadata
 from .metrics import MetricValues
 from .net.secured import open_driver
-from .timers import NEVER
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -108,10 +107,13 @@ class GroupMember(BaseClient):
             settings.group_id,
             metadata,
             driver.random,
+            agenda,
             ask_another_after=settings.heartbeat_interval_ms / 1000,
         )
         identity = Identity(settings.group_id, group_instance_id=settings.group_instance_id)
-        self._role = _Role(self, protocol_type, frozenset(cooperative_protocols), settings.session_timeout_ms / 1000)
+        self._role = _Role(
+            self, protocol_type, frozenset(cooperative_protocols), settings.session_timeout_ms / 1000, agenda
+        )
         self._member = ClassicMember(settings, identity, self._role, self._coordinator, driver.random)
         engine = Engine(settings, driver.random, metadata, (self._coordinator, self._member), driver.wall_time, agenda)
         self._member.drop_connection = engine.drop
@@ -311,7 +313,9 @@ class GroupMember(BaseClient):
 class _Role:
     """A :class:`~thinconsumer.group.role.Role` that calls the methods of a :class:`GroupMember`."""
 
-    def __init__(self, user: GroupMember, protocol_type: str, cooperative: frozenset[str], patience: float) -> None:
+    def __init__(
+        self, user: GroupMember, protocol_type: str, cooperative: frozenset[str], patience: float, agenda: Agenda
+    ) -> None:
         self.protocol_type = protocol_type
         self._user = user
         self._cooperative = cooperative
@@ -325,7 +329,7 @@ class _Role:
         #: Whether the assignment that this leader computes lacks work that other members have to give up first.
         self.awaits_revocations = False
         self._rejoin_due: str | None = None
-        self._rejoin_by = NEVER
+        self._revocations = agenda.alarm()  #: When the leader joins again, though not all has been given up.
 
     def stop(self) -> None:
         """Call ``on_join_prepare``, unless it was called already for the current assignment."""
@@ -334,7 +338,8 @@ class _Role:
             self._user.on_join_prepare()
 
     def protocols(self) -> list[tuple[str, bytes]]:
-        self._rejoin_due, self._rejoin_by, self.awaits_revocations = None, NEVER, False
+        self._rejoin_due, self.awaits_revocations = None, False
+        self._revocations.clear()
         return [(name, self._user.metadata(name)) for name in self._user.protocols]
 
     def prepare(self, identity: Identity, now: float) -> bool:
@@ -361,7 +366,8 @@ class _Role:
 
     def accept(self, identity: Identity, protocol: str, assignment: bytes, now: float, *, missed: bool) -> None:
         self._share = protocol, bytes(assignment)
-        self._rejoin_by = now + self._patience if self.awaits_revocations else NEVER
+        if self.awaits_revocations:
+            self._revocations.set(now + self._patience)
         if missed:  # the group had a generation without this member, and may have assigned its work to others
             self.lose("missed a generation", now)
 
@@ -385,7 +391,8 @@ class _Role:
         return True
 
     def lose(self, why: str, now: float) -> bool:
-        self._rejoin_due, self._rejoin_by = None, NEVER
+        self._rejoin_due = None
+        self._revocations.clear()
         if self._works:
             self._works, self.held_generation = False, NO_GENERATION
             self._user.on_lost()
@@ -397,7 +404,7 @@ class _Role:
     def rejoin_reason(self, now: float) -> str | None:
         if self._rejoin_due is not None:
             return self._rejoin_due
-        if now >= self._rejoin_by:
+        if self._revocations.is_over(now):
             # A member that has to give up work may never join again: a static one that restarts gets its old assignment
             # without a rebalance (KIP-345).
             return "members that had to give up work did not join again"

@@ -96,9 +96,10 @@ class World:
         self.config = ConsumerConfig.from_options(group_id=GROUP, **options)
         self.random = random.Random(7)
         self.now = 1000.0
-        self.metadata = Metadata(self.config, self.random, Agenda())
-        self.partitions = Partitions()
-        self.coordinator = Coordinator(self.config, GROUP, self.metadata, self.random)
+        self.agenda = Agenda()
+        self.metadata = Metadata(self.config, self.random, self.agenda)
+        self.partitions = Partitions(self.agenda)
+        self.coordinator = Coordinator(self.config, GROUP, self.metadata, self.random, self.agenda)
         self.membership = StrawMembership()
         self.since_poll: float | None = None
         self.commits = Commits(
@@ -115,6 +116,10 @@ class World:
         self.committed = Committed(self.config, self.coordinator, self.partitions, self.metadata, self.random)
         self.find(1)
 
+    def due(self) -> float:
+        """Return when the agenda has something."""
+        return max(self.now, self.agenda.next())
+
     # -- the cluster
 
     def find(self, node_id: int, error_code: int = 0) -> None:
@@ -122,7 +127,8 @@ class World:
         self.coordinator.restart(self.now)  # a request may be in flight
         requests = self.coordinator.step(self.now)
         while not requests:
-            self.now = max(self.now, self.coordinator.wake_at(self.now)) + 0.001
+            self.agenda.take(self.now)
+            self.now = self.due() + 0.001
             requests = self.coordinator.step(self.now)
         row = FindCoordinatorResult(key=GROUP, node_id=node_id, host=f"b{node_id}", port=9092, error_code=error_code)
         response = FindCoordinatorResponse(coordinators=[row])
@@ -160,13 +166,13 @@ class World:
 
     def later(self, version: int = 9) -> Sent:
         for _ in range(50):
+            self.agenda.take(self.now)
             found = self.sent(version)
             if found:
                 return found[0]
             if self.coordinator.node_id is None:
                 self.find(1)
-            due = min(self.commits.wake_at(self.now), self.coordinator.wake_at(self.now))
-            self.now = max(due, self.now + 0.001)
+            self.now = max(self.due(), self.now + 0.001)
             self.coordinator.step(self.now)
         raise AssertionError(f"no commit was sent: {self.commits}")
 

@@ -19,7 +19,7 @@ def auto(world) -> AutoCommit:
     world.partitions.assign([A, B], start=PositionState.FETCHING)
     for partition, offset in zip(world.partitions, (10, 20)):
         partition.place(PositionEvent.SEEK, offset, 3)
-    found = AutoCommit(world.config, world.partitions, world.commits)
+    found = AutoCommit(world.config, world.partitions, world.commits, world.agenda)
     found.poll(world.now)
     return found
 
@@ -172,16 +172,14 @@ def test_a_commit_rejected_by_a_rebalance_is_not_logged(world, auto, caplog):
     assert [r for r in caplog.records if r.levelname != "DEBUG"] == []
 
 
-def test_wake_at_returns_the_next_auto_commit_until_it_has_passed(world, auto):
-    """Only a poll auto-commits: a passed moment would make a loop of drive() spin."""
-    assert auto.wake_at(world.now) == world.now + 5
-    world.now += 5
-    assert auto.wake_at(world.now) == NEVER
-    auto.poll(world.now)
-    assert auto.wake_at(world.now) == NEVER  # the response is an event of its own
-    world.answer(world.one())
-    auto.poll(world.now)
-    assert auto.wake_at(world.now) == world.now + 5
-    world.partitions.assign([])
-    assert auto.wake_at(world.now) == NEVER
-    assert AutoCommit(world.config, world.partitions, world.commits).wake_at(world.now) == NEVER
+def test_an_auto_commit_is_due_once_and_then_waits_for_a_poll(world, auto):
+    """Only a poll auto-commits: if it stayed due, a loop of drive() would spin."""
+    for _ in range(2):
+        world.agenda.take(world.now + 4.9)
+        assert world.agenda.next() == world.now + 5
+        world.now += 5
+        world.agenda.take(world.now)
+        assert world.sent() == [] and not world.agenda.is_due(world.now)
+        world.partitions.get(A).cursor.offset += 1
+        auto.poll(world.now)
+        world.answer(world.one())

@@ -35,13 +35,13 @@ def taken(queue: CommitQueue) -> dict[TopicPartition, int]:
 
 def test_deadlines_pass_independently_of_the_call_order(queue):
     slow, quick = add(queue, (A, 1), deadline=60), add(queue, (A, 2), deadline=5)
-    assert queue.due_at() == 5
+    assert queue.first_deadline == 5
     assert queue.expired(4.9) == []
     assert queue.expired(5) == [quick]
     queue.fail_call(quick, LATE)
     assert quick.call.done
     assert not slow.call.done
-    assert queue.due_at() == 60
+    assert queue.first_deadline == 60
     # The later call's value wins all the same: it may have been written already, and must not be undone.
     assert taken(queue) == {A: 2}
 
@@ -54,7 +54,7 @@ def test_deadlines_of_settled_calls_do_not_pile_up(queue):
         queue.written(A, entries[A])
         queue.expired(1.0)
     assert len(queue._deadlines) < 100
-    assert queue.due_at() == float("inf") or queue.expired(5000.0) == []
+    assert queue.first_deadline is None or queue.expired(5000.0) == []
 
 
 def test_offsets_of_settled_or_abandoned_calls_are_not_sent(queue):

@@ -29,7 +29,9 @@ def test_a_timeout_without_a_coordinator_names_the_last_error(world):
     world.coordinator.lost(1, "gone", world.now)
     world.find(1, Code.COORDINATOR_NOT_AVAILABLE)
     call = world.add((A, 7), seconds=2)
-    assert world.commits.wake_at(world.now) == world.now + 2
+    world.sent()
+    world.agenda.take(world.now + 1.9)
+    assert world.agenda.next() == world.now + 2
     world.now += 2
     world.sent()
     error = world.failure(call)
@@ -124,17 +126,26 @@ def test_a_restart_repeats_offsets_in_flight_merged_with_newer_ones(world):
     second.result()
 
 
-def test_wake_at_is_now_while_a_commit_can_be_sent_and_never_when_idle(world):
-    """So a loop that waits for it neither spins nor stops."""
-    assert world.commits.wake_at(world.now) == float("inf")
+def test_the_agenda_has_a_commit_that_can_be_sent_its_retry_and_its_deadline(world):
+    """So a loop that waits for the agenda neither spins nor stops."""
+
+    def due():
+        found = world.sent()
+        world.agenda.take(world.now)
+        found += world.sent()
+        assert not world.agenda.is_due(world.now)
+        return found
+
+    assert due() == []
     world.add((A, 1))
-    assert world.commits.wake_at(world.now) == world.now
-    sent = world.one()
-    assert world.commits.wake_at(world.now) == world.now + 60
+    assert world.agenda.is_due(world.now)
+    [sent] = due()
+    world.agenda.take(world.now + 59)
+    assert world.agenda.next() == world.now + 60
     world.answer(sent, Code.UNKNOWN_TOPIC_OR_PARTITION)
-    assert world.now < world.commits.wake_at(world.now) < world.now + 1
+    assert due() == [] and world.now < world.agenda.next() < world.now + 1
     world.answer(world.later())
-    assert world.commits.wake_at(world.now) == float("inf")
+    assert due() == []
 
 
 def lines_run(work) -> int:
@@ -186,7 +197,6 @@ def test_work_grows_linearly_with_waiting_calls(new_world):
             for number in range(calls):
                 world.add((A, number), callback=print)
                 world.commits.step(world.now)
-                world.commits.wake_at(world.now)
             world.answer(world.later(), Code.COORDINATOR_LOAD_IN_PROGRESS)
             world.answer(world.later())
             assert world.commits.queue.idle

@@ -65,15 +65,16 @@ class World:
 
     def __init__(self, *strategy, topics=("t",), **options):
         self.config = ConsumerConfig.from_options(group_id="g", **options)
-        self.metadata = Metadata(self.config, random.Random(1), Agenda())
+        agenda = Agenda()
+        self.metadata = Metadata(self.config, random.Random(1), agenda)
         self.partitions = Partitions()
         self.subscription = UserSubscription()
         self.heard = []
         self.subscription.subscribe(topics, None, self)
         self.assignors = create(strategy)
-        revocation = PartitionRevocation(self.partitions, Commits(), None, lambda: self.subscription.listener)
+        revocation = PartitionRevocation(self.partitions, Commits(), None, lambda: self.subscription.listener, agenda)
         self.role = ConsumerRole(
-            self.config, self.assignors, self.subscription, self.partitions, self.metadata, revocation
+            self.config, self.assignors, self.subscription, self.partitions, self.metadata, revocation, agenda
         )
         self.metadata.nodes = {1: Node(1, "h", 9092, "r1"), 2: Node(2, "h", 9093, "r2")}
         self.topic("t", 2)

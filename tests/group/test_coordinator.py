@@ -37,24 +37,49 @@ class World:
 
     def __init__(self, *node_ids, seed=1):
         draws = random.Random(seed)
-        self.metadata = Metadata(ConsumerConfig(), draws, Agenda())
+        self.agenda = Agenda()
+        self.metadata = Metadata(ConsumerConfig(), draws, self.agenda)
         self.metadata.nodes = {n: Node(n, f"b{n}", 9092, f"r{n}") for n in node_ids or (1, 2, 3)}
-        self.coordinator = Coordinator(ConsumerConfig(), "g", self.metadata, draws)
+        self.coordinator = Coordinator(ConsumerConfig(), "g", self.metadata, draws, self.agenda)
         self.now = 100.0
 
+    def step(self):
+        self.agenda.take(self.now)
+        return self.coordinator.step(self.now)
+
     def ask(self):
-        [request] = self.coordinator.step(self.now)
+        [request] = self.step()
         return request
 
-    def wait(self):
+    def due(self):
+        return max(self.now, self.agenda.next())
+
+    def wait(self, limit=NEVER):
+        """Step when the agenda says so, until a request is sent; return the request and the seconds until then."""
         begun = self.now
-        for _ in range(10):
-            self.now = self.coordinator.wake_at(self.now)
-            assert self.now < NEVER
-            requests = self.coordinator.step(self.now)
+        for _ in range(30):
+            if self.due() >= begun + limit:
+                self.now = begun + limit
+                return None
+            self.now = self.due()
+            requests = self.step()
             if requests:
                 return requests[0], self.now - begun
         raise AssertionError("it wakes up without a request")
+
+    def is_quiet(self):
+        """Return whether no request is sent within a minute, which passes."""
+        return self.wait(60.0) is None
+
+    def load(self):
+        """Step when the agenda says so, until the coordinator has loaded the group; return the seconds until then."""
+        begun = self.now
+        while self.coordinator.target() is None:
+            assert self.step() == []
+            if self.coordinator.target() is None:
+                self.now = self.due()
+        assert self.agenda.is_due(self.now), "managers that have stepped before wait for this"
+        return self.now - begun
 
     def answer(self, request, *, node=1, code=0, error=None, version=6, by=2, **more):
         """Give a response, encoded and decoded."""
@@ -94,13 +119,13 @@ def world():
 
 
 def test_no_request_is_sent_before_a_manager_needs_the_coordinator(world):
-    assert world.coordinator.step(world.now) == [] and world.coordinator.wake_at(world.now) == NEVER
+    assert world.step() == [] and world.agenda.next() == NEVER
     assert world.coordinator.target() is None
 
 
 def test_any_node_gets_the_request_and_its_response_is_used(world):
     world.coordinator.want()
-    assert world.coordinator.wake_at(world.now) == world.now
+    assert world.agenda.is_due(world.now)
     request = world.ask()
     assert request.target == ANY_NODE and request.deadline == world.now + 30.0
     world.answer(request, node=3)
@@ -110,7 +135,7 @@ def test_any_node_gets_the_request_and_its_response_is_used(world):
         (3, LEAVING_CONNECTION),
         (3, ""),
     ]
-    assert world.coordinator.wake_at(world.now) == NEVER and world.coordinator.step(world.now) == []
+    assert world.is_quiet()
 
 
 @pytest.mark.parametrize("version", range(7))
@@ -219,8 +244,8 @@ def test_without_other_brokers_the_request_stays_in_flight():
     world.ask()
     world.wait()
     for _ in range(20):
-        world.now = world.coordinator.wake_at(world.now)
-        assert world.coordinator.step(world.now) == []
+        world.now = world.due()
+        assert world.step() == []
     assert world.now >= 160.0, "at most one wake-up per interval"
 
 
@@ -248,9 +273,10 @@ def test_a_lost_coordinator_is_searched_at_once(world):
     world.know()
     world.now += 10.0
     world.coordinator.answered(1)
+    world.agenda.take(world.now)
     world.coordinator.lost(1, "NOT_COORDINATOR", world.now)
     assert world.coordinator.node_id is None and world.coordinator.target() is None
-    assert world.coordinator.wake_at(world.now) == world.now
+    assert world.agenda.is_due(world.now)
     world.answer(world.ask(), node=2)
     assert world.coordinator.node_id == 2
     world.coordinator.lost(1, "a late report about the former node", world.now)
@@ -287,10 +313,11 @@ def test_the_search_lasts_as_long_as_a_manager_needs_it(world):
     world.coordinator.want("commits")
     world.answer(world.ask())
     world.coordinator.unwant("member")
+    world.agenda.take(world.now)
     world.coordinator.lost(1, "x", world.now)
-    assert world.coordinator.wake_at(world.now) == world.now
+    assert world.agenda.is_due(world.now)
     world.coordinator.unwant("commits")
-    assert world.coordinator.wake_at(world.now) == NEVER and world.coordinator.step(world.now) == []
+    assert world.is_quiet()
     world.coordinator.unwant("nobody")
     world.coordinator.want("commits")
     world.answer(world.ask())
@@ -306,11 +333,8 @@ def test_a_loading_coordinator_stays_known_and_gets_no_requests(world):
     world.coordinator.loading(world.now)
     world.coordinator.loading(world.now)
     assert world.coordinator.target() is None and world.coordinator.node_id == 1
-    due = world.coordinator.wake_at(world.now)
-    assert 0.08 <= due - world.now <= 0.12, "two reports at once count once"
-    world.now = due
-    assert world.coordinator.step(world.now) == [] and world.coordinator.target() is not None
-    assert world.coordinator.wake_at(world.now) == NEVER
+    assert 0.08 <= world.load() <= 0.12, "two reports at once count once"
+    assert world.is_quiet()
 
 
 def test_a_coordinator_that_keeps_loading_backs_off(world):
@@ -318,14 +342,11 @@ def test_a_coordinator_that_keeps_loading_backs_off(world):
     waits = []
     for _ in range(8):
         world.coordinator.loading(world.now)
-        due = world.coordinator.wake_at(world.now)
-        waits.append(due - world.now)
-        world.now = due
-        world.coordinator.step(world.now)
+        waits.append(world.load())
     assert waits[0] < 0.13 and all(wait >= 0.7 for wait in waits[5:])
     world.now += 5.0
     world.coordinator.loading(world.now)
-    assert world.coordinator.wake_at(world.now) - world.now < 0.13
+    assert world.load() < 0.13
 
 
 def test_a_new_coordinator_is_not_loading(world):
@@ -342,7 +363,6 @@ def test_a_new_coordinator_is_not_loading(world):
 def test_while_a_response_is_pending_another_broker_is_asked(world):
     world.know(node=1)
     world.pending()
-    assert world.coordinator.wake_at(world.now) == world.now + 3.0
     probe, waited = world.wait()
     assert waited == 3.0 and probe.target.node_id in (2, 3)
     world.answer(probe, node=1)
@@ -351,7 +371,7 @@ def test_while_a_response_is_pending_another_broker_is_asked(world):
     assert waited == 3.0 and again.target.node_id in (2, 3)
     world.answer(again, node=2)
     assert world.coordinator.node_id == 2
-    assert world.coordinator.wake_at(world.now) == NEVER, "requests to the former node are abandoned"
+    assert world.is_quiet(), "requests to the former node are abandoned"
 
 
 def test_while_a_response_is_pending_a_dead_broker_is_skipped(world):
@@ -360,8 +380,7 @@ def test_while_a_response_is_pending_a_dead_broker_is_skipped(world):
     first, _ = world.wait()
     second, _ = world.wait()
     assert {first.target.node_id, second.target.node_id} == {2, 3}
-    world.now = world.coordinator.wake_at(world.now)
-    assert world.coordinator.step(world.now) == [], "both have a request in flight"
+    assert world.is_quiet(), "both have a request in flight"
     world.answer(first, error=RESET)
     assert (
         world.coordinator.state is S.KNOWN and world.coordinator.error is None and world.coordinator.last_error is None
@@ -381,9 +400,9 @@ def test_a_response_ends_the_search_for_another_coordinator(world):
     member, commits = world.pending(), world.pending(world.now + 1.0)
     probe, _ = world.wait()
     member.in_flight = None
-    assert world.coordinator.wake_at(world.now) < NEVER, "a commit is still pending"
+    assert not world.is_quiet(), "a commit is still pending"
     commits.in_flight = None
-    assert world.coordinator.wake_at(world.now) == NEVER
+    assert world.is_quiet()
     world.answer(probe, node=3)
     assert world.coordinator.node_id == 1, "the coordinator has responded, so the search was dropped"
 
@@ -439,7 +458,7 @@ def test_a_restart_forgets_requests_in_flight_and_keeps_the_coordinator(world, s
     if state is not S.KNOWN:
         world.answer(world.ask(), node=2)
         assert world.coordinator.node_id == 2
-    assert world.coordinator.wake_at(world.now) == NEVER
+    assert world.is_quiet()
 
 
 # -- log lines
@@ -507,7 +526,6 @@ def test_random_events_keep_requests_bounded_and_end_with_a_known_coordinator(ev
         else:
             world.now += which
         out += coordinator.step(world.now)
-        assert coordinator.wake_at(world.now) >= world.now
         assert (coordinator.node_id is not None) is (coordinator.state is S.KNOWN)
         assert len(coordinator._in_flight) <= 5
         assert coordinator.target() is None or coordinator.target().node_id == coordinator.node_id

@@ -4,11 +4,11 @@ import random
 
 import pytest
 
+from thinconsumer.agenda import Agenda
 from thinconsumer.config import ConsumerConfig
 from thinconsumer.connection.request import Answer, Target
 from thinconsumer.errors import IllegalStateError
 from thinconsumer.group.coordinator_requests import CoordinatorRequests
-from thinconsumer.timers import NEVER
 from thinconsumer.wire.heartbeat import HeartbeatRequest
 
 
@@ -20,6 +20,8 @@ class FakeCoordinator:
         self.node_id = 1
         self.is_loading = False
         self.watched = []
+        self.agenda = Agenda()
+        self.ask_another_after = 3.0
 
     def target(self, channel):
         return None if self.node_id is None or self.is_loading else Target(self.node_id, channel)
@@ -92,7 +94,6 @@ def test_states_of_a_request(requests, bring, is_open, may_build):
     """In flight or over: only a request in flight is written and answered, and only without one another is sent."""
     request = bring(requests)
     assert requests.is_open is requests.may_send(100.0) is is_open
-    assert (requests.wake_at() == NEVER) is not is_open
     if may_build:
         assert request.build(4).group_id == "g" and requests.is_written
     else:
@@ -123,16 +124,17 @@ def test_without_a_coordinator_to_send_to_nothing_is_sent_and_nothing_abandoned(
     coordinator.node_id, coordinator.is_loading = (None, False) if state == "unknown" else (1, True)
     assert requests.abandon_if_moved() is None and requests.in_flight is request, "it may be the same node again"
     requests.take(Answer(request, 1))
-    assert not requests.is_open and requests.wake_at() == NEVER
+    assert not requests.is_open
     with pytest.raises(IllegalStateError):
         send(requests)
 
 
-def test_a_failure_delays_the_next_request_and_a_restart_ends_the_backoff(requests):
+def test_a_failure_delays_the_next_request_and_a_restart_ends_the_backoff(requests, coordinator):
     requests.take(Answer(send(requests), 1))
     requests.retry.failed(100.0)
     assert requests.is_open and not requests.may_send(100.0)
-    assert requests.may_send(requests.wake_at()) and requests.wake_at() > 100.0
+    due = coordinator.agenda.next()
+    assert requests.may_send(due) and due > 100.0
     requests.restart()
     assert requests.may_send(100.0)
 

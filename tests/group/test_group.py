@@ -33,7 +33,8 @@ def make():
     def make(**options):
         config = ConsumerConfig.from_options(group_id="g", **options)
         lot = random.Random(1)
-        return Group(config, create(["range"]), Partitions(), Metadata(config, lot, Agenda()), lot)
+        agenda = Agenda()
+        return Group(config, create(["range"]), Partitions(), Metadata(config, lot, agenda), lot, agenda)
 
     return make
 
@@ -49,7 +50,8 @@ def subscribe(group, topics=("t",), pattern=None):
 
 def test_an_unused_group_sends_no_request(make):
     group = make()
-    assert step(group, 1.0) == [] and all(manager.wake_at(1.0) == NEVER for manager in group.managers())
+    group.coordinator.agenda.take(1.0)
+    assert step(group, 1.0) == [] and group.coordinator.agenda.next() == NEVER
     assert group.topics() == frozenset() and not group.wants_all_topics and not group.has_work(1.0)
     assert list(group.errors()) == [] and group.member.unconfirmed is None
 
@@ -228,11 +230,12 @@ def test_an_option_of_the_classic_protocol_decides_for_it(make, said):
 
 
 def test_the_poll_timer_measures_gaps_between_calls_and_between_polls():
-    poll_timer = PollTimer(ConsumerConfig(group_id="g", max_poll_interval_ms=60_000))
-    assert poll_timer.overdue_at() == NEVER and poll_timer.seconds_since_poll(5.0) == 0.0
+    agenda = Agenda()
+    poll_timer = PollTimer(ConsumerConfig(group_id="g", max_poll_interval_ms=60_000), agenda)
+    assert agenda.next() == NEVER and poll_timer.seconds_since_poll(5.0) == 0.0
     assert [poll_timer.called(now) for now in (5.0, 5.0, 17.0)] == [0.0, 0.0, 12.0]
     poll_timer.polled(20.0)
-    assert poll_timer.polled_at == 20.0 and poll_timer.overdue_at() == 80.0
+    assert poll_timer.polled_at == 20.0 and agenda.next() == 80.0
     assert poll_timer.seconds_since_poll(23.5) == 3.5
 
 

@@ -5,6 +5,7 @@ import random
 
 import pytest
 
+from thinconsumer.agenda import Agenda
 from thinconsumer.config import ConsumerConfig
 from thinconsumer.errors import KafkaConnectionError
 from thinconsumer.failures import Action
@@ -15,31 +16,36 @@ from thinconsumer.wire.join_group import JoinGroupRequest
 
 
 @pytest.fixture
-def failures(caplog):
+def agenda():
+    return Agenda()
+
+
+@pytest.fixture
+def failures(caplog, agenda):
     caplog.set_level(logging.INFO, "thinconsumer.group")
-    return JoinFailurePolicy(ConsumerConfig(group_id="g"), "g", random.Random(1))
+    return JoinFailurePolicy(ConsumerConfig(group_id="g"), "g", random.Random(1), agenda)
 
 
 REFUSED = to_error(Code.GROUP_AUTHORIZATION_FAILED)
 
 
-def test_immediate_retries_are_limited_to_a_few_in_a_row(failures):
+def test_immediate_retries_are_limited_to_a_few_in_a_row(failures, agenda):
     waits = []
     for _ in range(AT_ONCE_MAX + 3):
         failures.back_off(100.0, at_once=True)
-        waits.append(failures.not_before - 100.0)
+        waits.append(agenda.next() - 100.0)
     assert waits[:AT_ONCE_MAX] == [0.0] * AT_ONCE_MAX and min(waits[AT_ONCE_MAX:]) > 0.5
     failures.heartbeat_succeeded()
     failures.back_off(100.0, at_once=True)
-    assert failures.not_before == 100.0
+    assert failures.may_send(100.0)
 
 
-def test_failures_back_off_and_rejections_wait_the_maximum(failures):
+def test_failures_back_off_and_rejections_wait_the_maximum(failures, agenda):
     failures.back_off(100.0)
-    assert 0.08 <= failures.not_before - 100.0 <= 0.12
+    assert not failures.may_send(100.0) and 0.08 <= agenda.next() - 100.0 <= 0.12
     failures.heartbeat_succeeded()
     failures.back_off(100.0, at_maximum=True)
-    assert failures.not_before == 101.0
+    assert not failures.may_send(100.9) and failures.may_send(101.0) and agenda.next() == 101.0
 
 
 def test_an_error_lasts_until_the_same_api_or_a_sync_succeeds(failures):

@@ -2,10 +2,10 @@
 
 import pytest
 
+from thinconsumer.agenda import Agenda
 from thinconsumer.group.revocation import COMMIT_TIMEOUT, PartitionRevocation, RevocationStep
 from thinconsumer.partitions import Partitions
 from thinconsumer.position_states import PositionEvent, PositionState
-from thinconsumer.timers import NEVER
 from thinconsumer.types import TopicPartition
 
 A, B, C = (TopicPartition("t", n) for n in range(3))
@@ -75,10 +75,16 @@ def commits():
 
 
 @pytest.fixture
-def make(story, partitions, commits):
+def agenda():
+    return Agenda()
+
+
+@pytest.fixture
+def make(story, partitions, commits, agenda):
     def make(failing=(), auto_commit=True):
         listener = Listener(story, failing)
-        return PartitionRevocation(partitions, commits, AutoCommit(story) if auto_commit else None, lambda: listener)
+        committer = AutoCommit(story) if auto_commit else None
+        return PartitionRevocation(partitions, commits, committer, lambda: listener, agenda)
 
     return make
 
@@ -96,7 +102,7 @@ def revoke(revocation, tps, now=0.0, **more):
 
 
 def test_revocation_holds_records_back_then_commits_then_calls_the_listener_then_drops(
-    revocation, story, partitions, commits
+    revocation, story, partitions, commits, agenda
 ):
     commits.done = False
     assert not revocation.advance({A, B}, 1.0)
@@ -104,9 +110,9 @@ def test_revocation_holds_records_back_then_commits_then_calls_the_listener_then
     assert [p.tp for p in partitions if p.may_hand_out] == [C], (
         "polls return no record while its last commit is in flight"
     )
-    assert revocation.waiting_until(1.0) == 1.0 + COMMIT_TIMEOUT
+    assert revocation.is_waiting(1.0) and agenda.next() == 1.0 + COMMIT_TIMEOUT
     commits.done = True
-    assert revocation.waiting_until(1.0) == NEVER
+    assert not revocation.is_waiting(1.0)
     assert not revocation.advance({A, B}, 1.5)
     assert story[1:] == [("revoked", {A, B})]
     assert A in partitions, "the callback may still use the partition"
@@ -121,7 +127,7 @@ def test_partitions_count_as_revoked_once_the_callback_has_returned(partitions, 
         def on_partitions_revoked(self, revoked):
             seen.append(revocation.revoked)
 
-    revocation = PartitionRevocation(partitions, commits, None, NotingListener)
+    revocation = PartitionRevocation(partitions, commits, None, NotingListener, Agenda())
     assert not revocation.advance({A, B}, 1.0)
     assert seen == [frozenset()], "the callback commits the positions of these partitions"
     assert revocation.revoked == {A, B} and A in partitions
@@ -131,12 +137,12 @@ def test_partitions_count_as_revoked_once_the_callback_has_returned(partitions, 
     assert revocation.revoked == frozenset()
 
 
-def test_an_earlier_deadline_shortens_a_wait_in_progress(revocation, partitions, commits):
+def test_an_earlier_deadline_shortens_a_wait_in_progress(revocation, partitions, commits, agenda):
     """close() may find a revocation in progress, and must not exceed its own timeout."""
     commits.done = False
     assert not revocation.advance({A}, 1.0)
     assert not revocation.advance({A}, 1.1, by=1.2), "still waiting"
-    assert revocation.waiting_until(1.1) == 1.2
+    assert revocation.is_waiting(1.1) and agenda.next() == 1.2
     assert not revocation.advance({A}, 1.2, by=1.2), "the listener is called now"
     assert revocation.advance({A}, 1.2, by=1.2)
     assert A not in partitions
@@ -146,17 +152,17 @@ def test_a_wait_that_is_over_is_no_wake_up(revocation, partitions, commits):
     """A commit() within a callback would otherwise wake up in a loop."""
     commits.done = False
     assert not revocation.advance({A}, 1.0)
-    assert revocation.waiting_until(1.0 + COMMIT_TIMEOUT) == NEVER
+    assert not revocation.is_waiting(1.0 + COMMIT_TIMEOUT)
     assert not revocation.advance({A}, 1.0 + COMMIT_TIMEOUT), "told now"
-    assert revocation.waiting_until(100.0) == NEVER, "also while the callback runs"
+    assert not revocation.is_waiting(100.0), "also while the callback runs"
 
 
-def test_the_wait_for_commits_of_a_callback_starts_after_it(make, partitions, commits):
+def test_the_wait_for_commits_of_a_callback_starts_after_it(make, partitions, commits, agenda):
     revocation = make(auto_commit=False)
     assert not revocation.advance({A}, 1.0)
     commits.done = False
     assert not revocation.advance({A}, 1.0 + 3 * COMMIT_TIMEOUT) and A in partitions
-    assert revocation.waiting_until(1.0 + 3 * COMMIT_TIMEOUT) == 1.0 + 4 * COMMIT_TIMEOUT
+    assert revocation.is_waiting(1.0 + 3 * COMMIT_TIMEOUT) and agenda.next() == 1.0 + 4 * COMMIT_TIMEOUT
     assert revocation.advance({A}, 1.0 + 4 * COMMIT_TIMEOUT)
 
 
@@ -199,7 +205,7 @@ def interrupted():
 
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_an_interrupt_while_dropping_partitions_revokes_nothing_twice(interrupted, story, commits, when):
-    revocation = PartitionRevocation(interrupted, commits, None, lambda: Listener(story))
+    revocation = PartitionRevocation(interrupted, commits, None, lambda: Listener(story), Agenda())
     interrupted.assign([A, B])
     interrupted.strikes = when
     with pytest.raises(KeyboardInterrupt):
@@ -210,7 +216,7 @@ def test_an_interrupt_while_dropping_partitions_revokes_nothing_twice(interrupte
 
 def test_an_interrupt_while_assigning_does_not_skip_the_assigned_callback(interrupted, story, commits):
     """Otherwise the partition would be owned and never read."""
-    revocation = PartitionRevocation(interrupted, commits, None, lambda: Listener(story))
+    revocation = PartitionRevocation(interrupted, commits, None, lambda: Listener(story), Agenda())
     interrupted.strikes = "after"
     with pytest.raises(KeyboardInterrupt):
         revocation.assign([A, B])

@@ -35,7 +35,8 @@ class Group:
     """The parts of a group that positions depend on; also its subscription and its committed offsets."""
 
     def __init__(self, config, source):
-        self.coordinator = Coordinator(config, "g", Metadata(config, source, Agenda()), source)
+        agenda = Agenda()
+        self.coordinator = Coordinator(config, "g", Metadata(config, source, agenda), source, agenda)
         self.coordinator._found(Node(1, "b1", 9092), 0.0)
         self.subscription = self
         self.committed = self

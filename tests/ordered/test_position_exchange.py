@@ -32,7 +32,8 @@ class Group:
     def __init__(self, **options):
         config = ConsumerConfig.from_options(group_id="g", heartbeat_interval_ms=3000, **options)
         source = random.Random(7)
-        self.coordinator = Coordinator(config, "g", Metadata(config, source, Agenda()), source)
+        agenda = Agenda()
+        self.coordinator = Coordinator(config, "g", Metadata(config, source, agenda), source, agenda)
         self.coordinator._found(Node(1, "b1", 9092), 0.0)
         self.member = CommitIdentity(Identity("g", 4, "m"), is_subscribed=True)
         self.exchange = PositionExchange("ordered", config, self.coordinator, source, lambda: self.member, lambda: 3.0)

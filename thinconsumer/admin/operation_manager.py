@@ -25,7 +25,7 @@ from ..errors import (
 from ..failures import Action, Told, rule
 from ..group.coordinator import Coordinator
 from ..metadata import Metadata
-from ..timers import NEVER, Backoff, Random, Retry
+from ..timers import Backoff, Random, Retry
 from ..wire.error_codes import BY_CODE, Code, to_error
 from .operations import KeyResult, Operation, Routing
 
@@ -152,11 +152,6 @@ class OperationManager:
                 requests += coordinator.step(now)
         return requests
 
-    def wake_at(self, now: float) -> float:
-        """Return when a coordinator has to be looked up."""
-        searches = [found for pending in self._operations if not pending.call.over for found in pending.searches()]
-        return max(now, min((found.wake_at(now) for found in searches), default=NEVER))
-
     def handle(self, answer: Answer, now: float) -> None:
         """Apply the response or failure of a request."""
         self._now = now
@@ -238,7 +233,8 @@ class OperationManager:
             return -1
         if routing is Routing.COORDINATOR:
             if key not in pending.coordinators:
-                coordinator = Coordinator(self._settings, key, self._metadata, self._random, asker=self.asker)
+                parts = self._settings, key, self._metadata, self._random, self._agenda
+                coordinator = Coordinator(*parts, asker=self.asker)
                 coordinator.want()
                 pending.coordinators[key] = coordinator
             return pending.coordinators[key].node_id

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from ..client import Shell, UserCallback
 from ..group.group import Group
-from ..timers import NEVER
 from .managers import ConsumerManagers
 
 #: The share of the time of close() and unsubscribe() that may pass until the partitions are given up and the last
@@ -65,7 +64,7 @@ class GroupCallbacks:
         """Run the callbacks of finished commits that are due, in their order, except those that the callbacks add."""
         self._run_commit_callbacks(self._group.commits.queue.last_number, self._shell.driver.now())
 
-    def _run_commit_callbacks(self, last: int, now: float = NEVER) -> None:
+    def _run_commit_callbacks(self, last: int, now: float | None = None) -> None:
         while self._group.commits.queue.has_callback(last, now) and not self._shell.in_callback:
             with self._shell.callback():
                 self._run_commit_callback()

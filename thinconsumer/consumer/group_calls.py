@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from ..errors import IllegalStateError, KafkaTimeoutError
-from ..timers import NEVER
 from ..types import OffsetAndMetadata, SubscriptionPattern, TopicPartition
 from .arguments import ToCommit, offsets_to_commit, refuse_async, topic_partitions
 from .open_calls import KEPT
@@ -153,7 +152,7 @@ class GroupCalls:
         with self._shell.change():
             commits = self._reader.managers.require_group().commits
             now = self._shell.driver.now()
-            deadline, called_at = now + self._reader.default_timeout(None), now if self._shell.in_callback else -NEVER
+            deadline, called_at = now + self._reader.default_timeout(None), now if self._shell.in_callback else None
             commits.add(self._to_commit(offsets), deadline, told or log_failure, called_at=called_at)
 
     @overload

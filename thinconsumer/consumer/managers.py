@@ -65,7 +65,7 @@ class ConsumerManagers:
             from ..group.group import Group
 
             assignors = create(config.partition_assignment_strategy)
-            self.group = Group(config, assignors, self.partitions, self.metadata, random)
+            self.group = Group(config, assignors, self.partitions, self.metadata, random, self.agenda)
             self.group.commits.on_answer = self.metrics.record_commit
         #: The managers that hold partitions. Empty unless a gatekeeper has something to hold, or may have soon.
         self.gatekeepers: tuple[Gatekeeper, ...] = ()

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from ..connection.request import Answer, Request
 from ..failures import Action
-from ..timers import NEVER, Random
+from ..timers import Random
 from ..wire.error_codes import Code
 from ..wire.groups import DescribedGroup, DescribeGroupsRequest
 from .coordinator import Coordinator
@@ -58,11 +58,6 @@ class AssignmentCheck:
             return []
         question = DescribeGroupsRequest(groups=[self._coordinator.group_id])
         return [self._requests.send(DescribeGroupsRequest, lambda version: question, now)]
-
-    def wake_at(self, now: float) -> float:
-        """Return when :meth:`step` is due next if no response arrives before."""
-        is_needed = self._role.awaits_assignments and self._read_identity().is_member
-        return max(now, self._requests.wake_at()) if is_needed else NEVER
 
     def handle(self, answer: Answer, now: float) -> None:
         """Process the response: pass the assignments to the role, or ask again after a backoff."""

@@ -11,11 +11,11 @@ import logging
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from ..agenda import Agenda
 from ..calls import Call
 from ..errors import BrokerResponseError, CommitFailedError, KafkaError, RebalanceInProgressError
 from ..failures import OutageLog
 from ..partitions import Partition, Partitions
-from ..timers import NEVER
 from ..types import OffsetAndMetadata, TopicPartition
 from .commit_queue import Callback, log_failure
 from .commits import Commits
@@ -34,51 +34,41 @@ REFRESH = 3600.0
 class AutoCommit:
     """Commit positions every ``auto_commit_interval_ms``, at most one commit at a time."""
 
-    def __init__(self, config: ConsumerConfig, partitions: Partitions, commits: Commits) -> None:
+    def __init__(self, config: ConsumerConfig, partitions: Partitions, commits: Commits, agenda: Agenda) -> None:
         self._interval = config.auto_commit_interval_ms / 1000
         self._timeout = config.default_api_timeout_ms / 1000
         self._partitions = partitions
         self._commits = commits
-        self._next_at: float | None = None  #: When the next auto-commit is due; None before the first poll.
-        self._refresh_at = NEVER
+        #: When the next auto-commit is due. One that is overdue waits for the next ``poll``.
+        self._next = agenda.alarm()
+        self._refresh = agenda.alarm()  #: When all positions are committed, even if they have not moved.
+        self._has_begun = False
         self._call: Call[None] | None = None
         self._outages = OutageLog(log)
 
-    def poll(self, now: float) -> bool:
-        """Commit the positions if the interval has passed.
-
-        Return whether the engine needs a step: a commit was queued, or the time of the next auto-commit has changed.
-        """
-        if self._next_at is None:
-            self._next_at, self._refresh_at = now + self._interval, now + REFRESH
-            return True
-        ended = self._call
-        if ended is not None:
-            if not ended.done:
-                return False  # the previous auto-commit has no result yet: start no second one
-            self._report(ended, now)
+    def poll(self, now: float) -> None:
+        """Commit the positions if the interval has passed since the last auto-commit, or since the first poll."""
+        if not self._has_begun:
+            self._next.set(now + self._interval)
+            self._refresh.set(now + REFRESH)
+            self._has_begun = True
+        if self._call is not None:
+            if not self._call.done:
+                return  # the previous auto-commit has no result yet: start no second one
+            self._report(self._call, now)
             self._call = None
-        if now < self._next_at:
-            return ended is not None
-        self._next_at = now + self._interval
-        everything = now >= self._refresh_at
+        if self._interval:  # with 0 each poll commits, and none has to be woken for it
+            if not self._next.is_over(now):
+                return
+            self._next.set(now + self._interval)
+        everything = self._refresh.is_over(now)
         if everything:
-            self._refresh_at = now + REFRESH
+            self._refresh.set(now + REFRESH)
         self._call = self._commit(self._partitions, now + self._timeout, everything)
-        return True
 
     def commit_now(self, partitions: Iterable[Partition], deadline: float, now: float) -> Call[None] | None:
         """Commit the positions of these partitions before their revocation; None if there is nothing to commit."""
         return self._commit(partitions, deadline, everything=False, callback=log_failure)
-
-    def wake_at(self, now: float) -> float:
-        """Return when the next auto-commit is due, to wake a waiting ``poll``; NEVER if it is overdue or not possible.
-
-        An overdue auto-commit waits for the application's next ``poll``: if this method returned a time in the past,
-        the engine would step in a tight loop.
-        """
-        due = self._next_at
-        return due if due is not None and due > now and self._call is None and len(self._partitions) else NEVER
 
     def _commit(
         self, partitions: Iterable[Partition], deadline: float, everything: bool, callback: Callback | None = None

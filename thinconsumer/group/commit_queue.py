@@ -18,10 +18,10 @@ from heapq import heapify, heappop, heappush
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from ..agenda import Alarm
 from ..calls import Call
 from ..errors import KafkaError
 from ..lazy_dataclass import dataclass, field
-from ..timers import NEVER
 from ..types import OffsetAndMetadata, TopicPartition
 from ..wire import ZERO_UUID
 from .commit_errors import Failure
@@ -71,8 +71,8 @@ class Pending:
     outstanding: set[TopicPartition]  #: Partitions with an offset neither written nor failed.
     topic_ids: Mapping[str, bytes] = field(default_factory=dict)  #: Ids of the topics when the call was added.
     failed: dict[TopicPartition, Failure] = field(default_factory=dict)
-    #: When the callback may be called with an error at the earliest, since another callback has added the call.
-    error_not_before: float = -NEVER
+    #: If another callback has added the call: when the callback may be called with an error.
+    pause: Alarm | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -125,7 +125,7 @@ class CommitQueue:
         callback: Callback | None = None,
         what: str = "commit",
         topic_ids: Mapping[str, bytes] = MappingProxyType({}),
-        error_not_before: float = -NEVER,
+        pause: Alarm | None = None,
     ) -> Pending:
         """Queue a call; ``topic_ids`` are the ids of its topics, as far as they are known.
 
@@ -134,7 +134,7 @@ class CommitQueue:
         self.last_number += 1
         call: Call[None] = Call(what)
         pending = Pending(self.last_number, dict(offsets), identity, deadline, callback, call, set(offsets), topic_ids)
-        pending.error_not_before = error_not_before
+        pending.pause = pause
         self.newest = pending.call
         self._calls[pending.number] = pending
         heappush(self._deadlines, (deadline, pending.number))
@@ -148,32 +148,27 @@ class CommitQueue:
             self._settle_empty()
         return pending
 
-    def has_callback(self, last: int, now: float = NEVER) -> bool:
-        """Return whether the first callback is due, and is that of a call up to number ``last``.
+    def has_callback(self, last: int, now: float | None = None) -> bool:
+        """Return whether the first callback is due, at any time by default, and is of a call up to number ``last``.
 
         If callbacks of calls that other callbacks have just added ran at once, a callback that commits again after an
-        error would run for ever in a single poll: outside the group, a commit fails at once.
+        error would run for ever in a single poll: outside the group, a commit fails at once. One that commits again
+        after each error, of a partition that the member does not own, would run in every step, without a request in
+        between that could pace the steps. So an error waits for the end of the call's pause.
         """
-        return bool(self.finished) and self.finished[0].pending.number <= last and self.callback_at() <= now
-
-    def callback_at(self) -> float:
-        """Return when the first callback is due; ``NEVER`` without one.
-
-        A callback that commits again after each error, of a partition that the member does not own, would otherwise run
-        in every step, without a request in between that could pace the steps.
-        """
-        if not self.finished:
-            return NEVER
+        if not self.finished or self.finished[0].pending.number > last:
+            return False
         pending, error = self.finished[0]
-        return -NEVER if error is None else pending.error_not_before
+        return error is None or now is None or pending.pause is None or not pending.pause.is_ahead(now)
 
     def unsettled(self) -> list[Pending]:
         """Return the calls that are not settled, in call order."""
         return list(self._calls.values())
 
-    def due_at(self) -> float:
-        """Return the earliest deadline of all calls. If that call is settled, the wake-up finds nothing to do."""
-        return self._deadlines[0][0] if self._deadlines else NEVER
+    @property
+    def first_deadline(self) -> float | None:
+        """The earliest deadline of all calls; that call may be settled already."""
+        return self._deadlines[0][0] if self._deadlines else None
 
     def expired(self, now: float) -> list[Pending]:
         """Return unsettled calls past their deadline, and the oldest unsettled call if its caller stopped waiting."""

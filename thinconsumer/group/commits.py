@@ -93,7 +93,8 @@ class Commits:
         self._released_as: Identity | None = None
         self._requests = CoordinatorRequests(self.asker, settings, coordinator, random)
         #: Backoff after retriable errors of single partitions.
-        self._stragglers = Retry(self._requests.retry.backoff, random)
+        self._stragglers = Retry(self._requests.retry.backoff, random, coordinator.agenda)
+        self._expiry = coordinator.agenda.alarm()  #: The first deadline of a call.
         self.queue = CommitQueue(partial(final_error, settings, self._group_id))
         #: The identity and the version of metadata for which :meth:`_judge` has checked all waiting offsets; None if it
         #: must check them again.
@@ -131,22 +132,26 @@ class Commits:
         deadline: float,
         callback: Callback | None = None,
         what: str = "commit",
-        called_at: float = -NEVER,
+        called_at: float | None = None,
     ) -> Call[None]:
         """Commit these offsets, after those of earlier calls. Retriable errors are retried until ``deadline``.
 
         The call is settled once every partition has a result: its offset, or the offset of a later call, was written or
         has failed. A failed call raises a CommitFailedError that names the partitions not written, or an
         AuthorizationError. Once the call is settled, its callback, if any, is due in :attr:`CommitQueue.finished`; with
-        an error, no sooner than a backoff after ``called_at``.
+        an error, no sooner than a backoff after ``called_at``, if that is given.
         """
         if self.queue.idle:
             self._stale_error = self._coordinator.error
         current = self._commit_identity()
         who = current.consumed_as
         topic_ids = {name: self._metadata.topic_id(name) for name in {tp.topic for tp in offsets}}
-        least = called_at + self._requests.retry.backoff.initial
-        pending = self.queue.add(offsets, who or Identity(self._group_id), deadline, callback, what, topic_ids, least)
+        pause, agenda = None, self._coordinator.agenda
+        if called_at is not None:
+            pause = agenda.alarm()
+            pause.set(called_at + self._requests.retry.backoff.initial)
+        pending = self.queue.add(offsets, who or Identity(self._group_id), deadline, callback, what, topic_ids, pause)
+        agenda.touch()
         if who is None and offsets:
             # The consumer is subscribed but not a member. The call fails now: if it were queued and unsubscribe()
             # followed before the next step, its offsets would be sent as a commit without a member id.
@@ -185,6 +190,8 @@ class Commits:
             self._settled, self._refused = current.who, None
         for pending in self.queue.expired(now):
             self.queue.fail_call(pending, self._timeout(pending, now))
+        if self.queue.first_deadline is not None:
+            self._expiry.set(self.queue.first_deadline)
         if self._coordinator.error is not None:
             self._fail_without_coordinator(now)
         if self.queue.idle:
@@ -201,21 +208,6 @@ class Commits:
         if self.queue.delayed and self._stragglers.may_send(now):
             self.queue.release()
         return self._send(now) if self.queue.ready else []
-
-    def wake_at(self, now: float) -> float:
-        """Return when :meth:`step` is due next if no response arrives before."""
-        # Once the time has come, only the end of a callback lets the next one run, and no step has to come sooner.
-        due = callback_at if (callback_at := self.queue.callback_at()) > now else NEVER
-        if self.queue.idle:
-            return due
-        due = min(due, self.queue.due_at())
-        if not self._requests.is_open or self._commit_identity().awaits_sync:
-            return max(now, due)
-        if self.queue.ready:
-            due = min(due, self._requests.wake_at())
-        if self.queue.delayed:
-            due = min(due, max(self._stragglers.wake_at(), self._requests.wake_at()))
-        return max(now, due)
 
     def handle(self, answer: Answer, now: float) -> None:
         """Process the response to a request made by :meth:`step`."""

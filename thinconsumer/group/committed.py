@@ -116,10 +116,11 @@ class Committed:
 
         Retriable errors are retried until the caller stops waiting.
         """
-        retry = Retry(self._backoff, self._shared_jitter)
+        retry = Retry(self._backoff, self._shared_jitter, self._coordinator.agenda)
         question = CommittedQuery(set(tps), retry, Call("asking for committed offsets"))
         if question.left:
             self._questions.append(question)
+            self._coordinator.agenda.touch()
         else:
             question.call.succeed({})
         return question.call
@@ -153,19 +154,6 @@ class Committed:
                 max_version=lambda: IDS_SINCE if self._metadata.has_topic_ids(topics) else NAMES_UNTIL,
             )
         ]
-
-    def wake_at(self, now: float) -> float:
-        """Return when the earliest backoff ends; NEVER while a request is in flight or the coordinator is not known."""
-        if not self._requests.is_open:
-            return NEVER
-        waiting = self._partitions.in_state(PositionState.AWAITING_COMMITTED, NEVER)
-        if not waiting and not self._questions:
-            return NEVER
-        due = min(
-            now if any(not partition.is_backing_off(now) for partition in waiting) else NEVER,
-            min((q.retry.wake_at() for q in self._questions if not q.call.over), default=NEVER),
-        )
-        return max(now, due, self._requests.wake_at())
 
     def handle(self, answer: Answer, now: float) -> None:
         """Process the response to a request made by :meth:`step`."""

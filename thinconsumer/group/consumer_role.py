@@ -11,12 +11,12 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from ..agenda import Agenda
 from ..assignors import Assignment, GroupMetadata, PartitionAssignor, RebalanceProtocol, Subscription
 from ..assignors.plans import checked
 from ..errors import KafkaProtocolError
 from ..metadata import Metadata
 from ..partitions import Partitions
-from ..timers import NEVER
 from ..types import ClusterView, TopicPartition
 from ..wire.consumer_protocol import (
     ConsumerProtocolAssignment,
@@ -51,6 +51,7 @@ class ConsumerRole:
         partitions: Partitions,
         metadata: Metadata,
         revocation: PartitionRevocation,
+        agenda: Agenda,
     ) -> None:
         self._config = config
         self._assignors = {assignor.name: assignor for assignor in assignors}
@@ -76,7 +77,7 @@ class ConsumerRole:
         #: The leader only: whether :meth:`compare_assignments` is still to be called for that kept assignment.
         self.awaits_assignments = False
         #: When the leader rejoins to have withheld partitions assigned, even if their owners have not rejoined.
-        self._rejoin_by = NEVER
+        self._patience = agenda.alarm()
         self._assignment = Assignment()
         self._assignment_source: PartitionAssignor | None = None
         self._rejoin_due: str | None = None  #: The reason to join again as soon as this rebalance is over.
@@ -187,7 +188,7 @@ class ConsumerRole:
         self._group_topics = frozenset()
         self._assigned_with = None
         self._awaits_revocations = self._keeps_unknown_assignment = self.awaits_assignments = False
-        self._rejoin_by = NEVER
+        self._patience.clear()
 
     def accept(self, identity: Identity, protocol: str, assignment: bytes, now: float, *, missed: bool = False) -> None:
         """Decode the assignment, and stop returning records of partitions that it lacks.
@@ -209,7 +210,9 @@ class ConsumerRole:
         share = set(self._assignment.partitions)
         for tp in self._partitions.tps() - share:
             self._partitions.require(tp).pending_revocation = True
-        self._rejoin_by = now + self._config.session_timeout_ms / 1000 if self._awaits_revocations else NEVER
+        self._patience.clear()
+        if self._awaits_revocations:
+            self._patience.set(now + self._config.session_timeout_ms / 1000)
         self._rejoin_due = None
         if owned - share:
             self._rejoin_due = "revoked partitions can now be assigned"
@@ -280,7 +283,7 @@ class ConsumerRole:
         """
         if self._rejoin_due is not None:
             return self._rejoin_due
-        if now >= self._rejoin_by:
+        if self._patience.is_over(now):
             # The owner of a withheld partition may never revoke it and rejoin: a static member that restarts gets its
             # old assignment without a rebalance (KIP-345).
             return "members that had to revoke partitions did not join again"

@@ -14,6 +14,7 @@ import logging
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from ..agenda import Agenda
 from ..connection.request import ANY_NODE, Answer, Request, Target
 from ..errors import BrokerResponseError, KafkaError
 from ..failures import GRACE, Action, OutageLog, Scope, rule
@@ -89,6 +90,7 @@ class Coordinator:
         group_id: str,
         metadata: Metadata,
         random: Random,
+        agenda: Agenda,
         *,
         asker: str = "coordinator",
         ask_another_after: float = 3.0,
@@ -102,17 +104,19 @@ class Coordinator:
         self.error: KafkaError | None = None
         #: The error of the last search, of any kind, while no coordinator is known; else None.
         self.last_error: KafkaError | None = None
+        self.agenda = agenda
+        self.ask_another_after = ask_another_after
         self._metadata = metadata
         self._random = random
         self._request_timeout = settings.request_timeout_ms / 1000
-        self._ask_another_after = ask_another_after
         self._backoff = Backoff.from_settings(settings)
-        self._retry = Retry(self._backoff, random)
-        self._loading = Retry(self._backoff, random)
+        self._retry = Retry(self._backoff, random, agenda)
+        self._loading = Retry(self._backoff, random, agenda)
+        self._silence = agenda.alarm()  #: ``ask_another_after`` seconds after the last FindCoordinator.
         self._is_loading = False
         self._wanted: set[str] = set()
         self._in_flight: list[Request] = []  #: FindCoordinator requests in flight, except abandoned ones.
-        self._sent_at = -NEVER
+        self._sent_at = -NEVER  #: When the last FindCoordinator was sent.
         self._known_at = -NEVER
         self._lost_at = -NEVER
         #: The requests to the coordinator. While one is in flight, other brokers are asked whether the group has moved.
@@ -126,7 +130,9 @@ class Coordinator:
 
     def want(self, manager: str = "") -> None:
         """Search for the coordinator, again after each loss, until the manager calls :meth:`unwant`."""
-        self._wanted.add(manager)
+        if manager not in self._wanted:
+            self._wanted.add(manager)
+            self.agenda.touch()
 
     def unwant(self, manager: str = "") -> None:
         """Stop searching on behalf of the manager. A known coordinator stays known."""
@@ -151,10 +157,11 @@ class Coordinator:
         self._lost_at = now
         self._retry.failed(now)
         if fresh:
-            self._retry.not_before = now
+            self._retry.pause.set(now)
         self._in_flight.clear()
         self.node_id = None
         self._move(CoordinatorEvent.LOST)
+        self.agenda.touch()
 
     def answered(self, node_id: int) -> None:
         """Note that ``node_id`` acts as the coordinator, and end the backoff.
@@ -169,9 +176,9 @@ class Coordinator:
 
     def loading(self, now: float) -> None:
         """Note COORDINATOR_LOAD_IN_PROGRESS: the node stays the coordinator, and gets no requests during a backoff."""
-        if now - self._loading.not_before > self._backoff.maximum:
+        if now - self._loading.pause.at > self._backoff.maximum:
             self._loading.succeeded()
-        if now >= self._loading.not_before:
+        if not self._loading.pause.is_ahead(now):
             self._loading.failed(now)
             self._is_loading = True
 
@@ -187,22 +194,21 @@ class Coordinator:
 
     def step(self, now: float) -> list[Request]:
         """Return the FindCoordinator request that is due, if any."""
-        self._is_loading = now < self._loading.not_before
+        if self._is_loading and not self._loading.pause.is_ahead(now):
+            self._is_loading = False
+            self.agenda.touch()  # the managers that wait for this have stepped before
         if self._in_flight:
             self._drop_needless_search()
-        if now < self._due(now):
-            return []
         if self.state is CoordinatorState.UNKNOWN:
+            if not self._wanted or self._retry.pause.is_ahead(now):
+                return []
             self._move(CoordinatorEvent.ASK)
             return [self._ask(ANY_NODE, now)]
+        if self._silence.is_ahead(now) or (self.state is CoordinatorState.KNOWN and not self._is_silent(now)):
+            return []
         target = self._other_node()
-        self._sent_at = now
+        self._silence.set(now + self.ask_another_after)
         return [] if target is None else [self._ask(target, now)]
-
-    def wake_at(self, now: float) -> float:
-        """Return when :meth:`step` is due next if no response arrives before."""
-        loaded = self._loading.not_before if self._is_loading else NEVER
-        return max(now, min(self._due(now), loaded))
 
     def handle(self, answer: Answer, now: float) -> None:
         """Process a FindCoordinator response."""
@@ -229,29 +235,25 @@ class Coordinator:
     def _move(self, event: CoordinatorEvent) -> None:
         self.state = next_state(TRANSITIONS, self.state, event, self)
 
-    def _due(self, now: float) -> float:
-        """Return when the next FindCoordinator is due."""
-        if self.state is CoordinatorState.UNKNOWN:
-            return self._retry.not_before if self._wanted else NEVER
-        if self.state is CoordinatorState.FINDING:
-            return self._sent_at + self._ask_another_after
-        return max(self._pending_since(), self._sent_at) + self._ask_another_after
+    def _pending(self) -> list[CoordinatorRequests]:
+        """Return those that have sent the coordinator a request to which it has not responded."""
+        sent = [(requests, requests.in_flight) for requests in self.watched]
+        return [one for one, request in sent if request is not None and request.target.node_id == self.node_id]
 
-    def _pending_since(self) -> float:
-        """Return when the oldest request was sent that the coordinator has not responded to; NEVER if there is none."""
-        flights = [(requests.in_flight, requests.sent_at) for requests in self.watched]
-        here = [sent_at for request, sent_at in flights if request and request.target.node_id == self.node_id]
-        return min(here, default=NEVER)
+    def _is_silent(self, now: float) -> bool:
+        """Return whether the coordinator has not responded to a request for ``ask_another_after`` seconds."""
+        return any(requests.silence.is_over(now) for requests in self._pending())
 
     def _drop_needless_search(self) -> None:
         """End a search for another coordinator once the known one has responded to what was pending at its start."""
-        if self.state is CoordinatorState.KNOWN and self._sent_at < self._pending_since():
+        if self.state is CoordinatorState.KNOWN and all(self._sent_at < one.sent_at for one in self._pending()):
             self._in_flight.clear()
 
     def _ask(self, target: Target, now: float) -> Request:
         request = Request(self.asker, FindCoordinatorRequest, target, self._build, now + self._request_timeout, self)
         self._in_flight.append(request)
         self._sent_at = now
+        self._silence.set(now + self.ask_another_after)
         return request
 
     def _build(self, version: int) -> Message:

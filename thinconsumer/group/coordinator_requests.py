@@ -41,13 +41,15 @@ class CoordinatorRequests:
         is_watched: bool = True,
     ) -> None:
         self.channel = channel
-        self.retry = Retry(Backoff.from_settings(settings), random)
+        self.retry = Retry(Backoff.from_settings(settings), random, coordinator.agenda)
         self.in_flight: Request | None = None
         self.is_written = False  #: Whether the last request was written to its connection.
         self.sent_at = -NEVER
         self._asker = asker
         self._coordinator = coordinator
         self._request_timeout = settings.request_timeout_ms / 1000
+        #: When other brokers are asked whether the group has moved, unless the response comes before.
+        self.silence = coordinator.agenda.alarm()
         if is_watched:
             coordinator.watched.append(self)
 
@@ -58,11 +60,7 @@ class CoordinatorRequests:
 
     def may_send(self, now: float) -> bool:
         """Return whether a request may be sent now: the requests are open, and the backoff is over."""
-        return self.is_open and now >= self.retry.not_before
-
-    def wake_at(self) -> float:
-        """Return when the backoff ends; NEVER while a response or another coordinator has to come first."""
-        return self.retry.not_before if self.is_open else NEVER
+        return self.is_open and not self.retry.pause.is_ahead(now)
 
     def send(
         self, api: type[Message], message: Callable[[int], Message], now: float, *, deadline: float | None = None,
@@ -86,6 +84,7 @@ class CoordinatorRequests:
         deadline = now + self._request_timeout if deadline is None else deadline
         request = Request(self._asker, api, target, build, deadline, context, min_version, max_version, max_wait)
         self.in_flight, self.sent_at, self.is_written = request, now, False
+        self.silence.set(now + self._coordinator.ask_another_after)
         return request
 
     def take(self, answer: Answer) -> bool:

@@ -9,6 +9,7 @@ import logging
 from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from ..agenda import Agenda
 from ..assignors import PartitionAssignor
 from ..client import Manager, ManagerParts
 from ..connection.request import Answer
@@ -16,7 +17,7 @@ from ..errors import IllegalArgumentError, KafkaError
 from ..metadata import Metadata
 from ..partitions import Partitions
 from ..position_states import PositionState
-from ..timers import NEVER, Random
+from ..timers import Random
 from ..types import OffsetAndMetadata, TopicPartition
 from .assignment_check import AssignmentCheck
 from .auto_commit import AutoCommit
@@ -49,15 +50,17 @@ class Group:
         partitions: Partitions,
         metadata: Metadata,
         random: Random,
+        agenda: Agenda,
     ) -> None:
         group_id = config.group_id or ""
         self._config = config
         self._partitions = partitions
         self._metadata = metadata
         self._random = random
+        self._agenda = agenda
         self.subscription = UserSubscription()
         self.coordinator = Coordinator(
-            config, group_id, metadata, random, ask_another_after=config.heartbeat_interval_ms / 1000
+            config, group_id, metadata, random, agenda, ask_another_after=config.heartbeat_interval_ms / 1000
         )
         self.commits = Commits(
             config,
@@ -70,11 +73,11 @@ class Group:
             allows_foreign=config.allow_foreign_commits,
         )
         self.committed = Committed(config, self.coordinator, partitions, metadata, random)
-        self.auto_commit = AutoCommit(config, partitions, self.commits) if config.enable_auto_commit else None
+        self.auto_commit = AutoCommit(config, partitions, self.commits, agenda) if config.enable_auto_commit else None
         self.revocation = PartitionRevocation(
-            partitions, self.commits, self.auto_commit, lambda: self.subscription.listener
+            partitions, self.commits, self.auto_commit, lambda: self.subscription.listener, agenda
         )
-        self.role = ConsumerRole(config, assignors, self.subscription, partitions, metadata, self.revocation)
+        self.role = ConsumerRole(config, assignors, self.subscription, partitions, metadata, self.revocation, agenda)
         self._assignment_check = AssignmentCheck(
             config, self.coordinator, self.role, random, lambda: self.member.identity
         )
@@ -115,7 +118,7 @@ class Group:
         from .consumer.member import ConsumerMember
 
         config = self._config
-        assignment = MemberAssignment(self._partitions, self._metadata, self.revocation, self._random)
+        assignment = MemberAssignment(self._partitions, self._metadata, self.revocation, self._random, self._agenda)
         return ConsumerMember(
             config,
             self._identity(),
@@ -197,11 +200,9 @@ class Group:
                 member.asker,
                 lambda now: self.member.step(now),
                 self._handle_membership,
-                lambda now: self.member.wake_at(now),
-                lambda now: self.member.restart(now),
+                restart=lambda now: self.member.restart(now),
             )
-        callbacks = ManagerParts("group callbacks", lambda now: [], wake_at=self._callbacks_wake_at)
-        return member, self._assignment_check, self.commits, self.committed, self.coordinator, callbacks
+        return member, self._assignment_check, self.commits, self.committed, self.coordinator
 
     def topics(self) -> frozenset[str]:
         """Return the topics that metadata is needed for."""
@@ -225,11 +226,6 @@ class Group:
         """Whether the subscription is a pattern, which needs metadata of all topics."""
         return self.subscription.mode is Mode.PATTERN
 
-    def _callbacks_wake_at(self, now: float) -> float:
-        """Return when a revocation stops waiting for commits, or an auto-commit is due."""
-        due = self.revocation.waiting_until(now)
-        return due if self.auto_commit is None else min(due, self.auto_commit.wake_at(now))
-
     def poll_begins(self, now: float) -> bool:
         """Call :meth:`polled`; until :meth:`poll_ends`, commit errors give the time between the last two polls."""
         self._away = None if self._polled_at is None else now - self._polled_at
@@ -248,13 +244,13 @@ class Group:
             self._mark_unsubscribed()
         is_back = self.member.called(now)  # first: after a long gap it sets ``unconfirmed``, which stops auto-commits
         is_back = self.member.polled(now) or is_back
-        if self.auto_commit is None or self.member.withholds(may_wait=False):
-            return is_back
-        return self.auto_commit.poll(now) or is_back
+        if self.auto_commit is not None and not self.member.withholds(may_wait=False):
+            self.auto_commit.poll(now)
+        return is_back
 
     def has_work(self, now: float) -> bool:
         """Return whether a role method, which may call the listener or an assignor, is due."""
-        return self.member.has_work(now) and self.revocation.waiting_until(now) == NEVER
+        return self.member.has_work(now) and not self.revocation.is_waiting(now)
 
     def errors(self) -> Iterable[KafkaError]:
         """Yield the errors in the group's responses that the application has to act on."""
@@ -307,6 +303,7 @@ class Group:
     def subscribed(self) -> None:
         """Join the group after a subscription, unless the consumer is in it."""
         self._mark_unsubscribed()
+        self._agenda.touch()  # a member sends its new subscription
         if self.member.is_outside:
             self.revocation.has_assigned = False
             self.member.subscribe("the consumer subscribed")

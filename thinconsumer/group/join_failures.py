@@ -2,9 +2,10 @@
 
 import logging
 
+from ..agenda import Agenda
 from ..errors import KafkaError
 from ..failures import EXPULSIONS, GRACE, Action, OutageLog
-from ..timers import NEVER, Backoff, Random, Retry
+from ..timers import Backoff, Random, Retry
 from ..wire import Message
 from .settings import GroupSettings
 
@@ -23,11 +24,11 @@ LINES_MAX = 4
 class JoinFailurePolicy:
     """Track consecutive failed joins of one member, and decide when it may join again."""
 
-    def __init__(self, settings: GroupSettings, group_id: str, random: Random) -> None:
+    def __init__(self, settings: GroupSettings, group_id: str, random: Random, agenda: Agenda) -> None:
         self._group_id = group_id
         self._session_timeout = settings.session_timeout_ms / 1000
         self._backoff = Backoff.from_settings(settings)
-        self._retry = Retry(self._backoff, random)
+        self._retry = Retry(self._backoff, random, agenda)
         #: The error of the last response, if it lasts until the application or an operator acts (a missing ACL, for
         #: example); else None. Each response has an error object of its own, and polls raise each object once.
         self.error: KafkaError | None = None
@@ -35,12 +36,12 @@ class JoinFailurePolicy:
         self._raised_by: type[Message] | None = None
         self._outages = OutageLog(log)
         self._lines = 0
-        self._recovers_at = self._paced_until = -NEVER
+        self._recovers_at = 0.0  #: When :data:`BURST` heartbeats may follow each other at once again.
+        self._pace = agenda.alarm()  #: When the next heartbeat may follow.
 
-    @property
-    def not_before(self) -> float:
-        """The earliest time of the next JoinGroup, SyncGroup or ConsumerGroupHeartbeat."""
-        return max(self._retry.not_before, self._paced_until)
+    def may_send(self, now: float) -> bool:
+        """Return whether a JoinGroup, SyncGroup or ConsumerGroupHeartbeat may be sent now."""
+        return not self._retry.pause.is_ahead(now) and not self._pace.is_ahead(now)
 
     def heartbeat_sent(self, now: float) -> None:
         """Count a ConsumerGroupHeartbeat: after :data:`BURST` at once, one may follow in each two backoffs.
@@ -50,7 +51,7 @@ class JoinFailurePolicy:
         """
         pause = 2 * self._backoff.initial
         self._recovers_at = max(self._recovers_at, now) + pause
-        self._paced_until = self._recovers_at - (BURST - 1) * pause
+        self._pace.set(self._recovers_at - (BURST - 1) * pause)
 
     def back_off(self, now: float, *, at_once: bool = False, at_maximum: bool = False) -> None:
         """Count a failure and set the time of the next join.
@@ -60,9 +61,9 @@ class JoinFailurePolicy:
         """
         self._retry.failed(now)
         if at_once and self._retry.attempts <= AT_ONCE_MAX:
-            self._retry.not_before = now
+            self._retry.pause.set(now)
         if at_maximum:
-            self._retry.not_before = now + self._backoff.maximum
+            self._retry.pause.set(now + self._backoff.maximum)
 
     def heartbeat_succeeded(self) -> None:
         """End the backoff. A successful JoinGroup or SyncGroup does not end it: the generation may end at once."""

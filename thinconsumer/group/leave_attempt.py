@@ -7,7 +7,7 @@ be reached, the member accepts this delay and stops retrying after a few seconds
 from collections.abc import Callable
 
 from ..connection.request import Request
-from ..timers import NEVER, Random
+from ..timers import Random
 from ..wire import Message
 from .coordinator import Coordinator
 from .coordinator_requests import CoordinatorRequests
@@ -39,6 +39,8 @@ class LeaveAttempt(CoordinatorRequests):
         self._message = message
         self._min_version = min_version
         self._deadline = now + min(settings.request_timeout_ms / 1000, LEAVE_TIMEOUT)
+        coordinator.agenda.at(self._deadline)
+        coordinator.agenda.touch()
 
     def step(self, now: float) -> Request | None:
         """Return the request if it is due. End the attempt at its deadline."""
@@ -49,10 +51,6 @@ class LeaveAttempt(CoordinatorRequests):
         elif self.may_send(now):
             return self.send(self._api, self._message, now, deadline=self._deadline, min_version=self._min_version)
         return None
-
-    def wake_at(self) -> float:
-        """Return when :meth:`step` is due next if no response arrives before."""
-        return NEVER if self.is_over or self.in_flight is not None else min(self._deadline, super().wake_at())
 
     def answered(self, now: float, *, again: bool) -> None:
         """Process the response. With ``again`` the coordinator has not processed the request, so it is repeated."""

@@ -12,6 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from ..agenda import Agenda
 from ..connection.request import Answer, Request, Target
 from ..errors import KafkaError
 from ..failures import Action
@@ -67,8 +68,8 @@ class Membership(ABC):
         self._settings = settings
         self._coordinator = coordinator
         self._random = random
-        self._failures = JoinFailurePolicy(settings, identity.group_id, random)
-        self._poll_timer = PollTimer(settings)
+        self._failures = JoinFailurePolicy(settings, identity.group_id, random, coordinator.agenda)
+        self._poll_timer = PollTimer(settings, coordinator.agenda)
         self._leave_attempt: LeaveAttempt | None = None
         self._resubscribe: str | None = None  #: The reason to join again as soon as the member has left.
         self._awaits_poll = False  #: Whether the member joins only after the next ``poll``.
@@ -78,7 +79,7 @@ class Membership(ABC):
         self._is_working = False  #: Whether a task is running.
         self._listener_may_have_run = False  #: Whether a rebalance listener may have run since the last step.
         self._moves = 0  #: Number of transitions: :meth:`work` detects one made while a task ran.
-        self._call_again_at = -NEVER  #: When to call a task again that was not done.
+        self._pause = coordinator.agenda.alarm()  #: When to call a task again that was not done.
 
     # -- state
 
@@ -194,10 +195,6 @@ class Membership(ABC):
     def handle(self, answer: Answer, now: float) -> None:
         """Process a response of the coordinator; drop the response to an abandoned request."""
 
-    @abstractmethod
-    def wake_at(self, now: float) -> float:
-        """Return when :meth:`step` or :meth:`work` is due next, if no response arrives before."""
-
     def restart(self, now: float) -> None:
         """Send the requests in flight again: the engine restart closed all connections, so no response can arrive."""
         self._is_working = False
@@ -208,14 +205,14 @@ class Membership(ABC):
 
     def has_work(self, now: float, *, every: bool = True) -> bool:
         """Return whether :meth:`work` has something to do; without ``every``, only what the rest of the group needs."""
-        return not self._is_working and now >= self._call_again_at and self._task(now, every=every) is not None
+        return not self._is_working and not self._pause.is_ahead(now) and self._task(now, every=every) is not None
 
     def work(self, now: float, *, every: bool = True) -> bool:
         """Run the task that is due, which may call the listener or an assignor; their exceptions propagate.
 
         Return True unless nothing was due, or the task is not done and is called again after :data:`PAUSE`.
         """
-        if self._is_working or now < self._call_again_at:
+        if self._is_working or self._pause.is_ahead(now):
             return False
         task = self._task(now, every=every)
         if task is None:
@@ -229,11 +226,12 @@ class Membership(ABC):
             failure = error
         finally:
             self._is_working = False
+            self._coordinator.agenda.touch()
         if not self._settle():
             self._worked(event, failure, now, has_moved=self._moves != before)
         if failure is not None:
             raise failure
-        return self._call_again_at <= now
+        return not self._pause.is_ahead(now)
 
     @abstractmethod
     def _task(self, now: float, *, every: bool) -> Task | None:
@@ -255,6 +253,7 @@ class Membership(ABC):
         log.debug("group %s: member state %s -> %s (%s)", self.identity.group_id, *states)
         self._moves += 1
         self.state = after
+        self._coordinator.agenda.touch()
 
     def _missed_polls(self, now: float) -> str:
         """Log and return that the member leaves, as ``max_poll_interval_ms`` has passed without a poll."""
@@ -314,8 +313,9 @@ class PollTimer:
     There is no heartbeat thread: the client sends heartbeats only while the application calls it.
     """
 
-    def __init__(self, settings: GroupSettings) -> None:
+    def __init__(self, settings: GroupSettings, agenda: Agenda) -> None:
         self._poll_interval = settings.max_poll_interval_ms / 1000
+        self.overdue = agenda.alarm()  #: When ``max_poll_interval_ms`` ends; not set before the first ``poll``.
         self._called_at: float | None = None
         self.polled_at: float | None = None
 
@@ -326,14 +326,11 @@ class PollTimer:
 
     def polled(self, now: float) -> None:
         self.polled_at = now
+        self.overdue.set(now + self._poll_interval)
 
     def seconds_since_poll(self, now: float) -> float:
         """Return the seconds since the last ``poll``; 0 before the first."""
         return 0.0 if self.polled_at is None else now - self.polled_at
-
-    def overdue_at(self) -> float:
-        """Return when ``max_poll_interval_ms`` ends; NEVER before the first ``poll``."""
-        return NEVER if self.polled_at is None else self.polled_at + self._poll_interval
 
 
 @dataclass(slots=True)

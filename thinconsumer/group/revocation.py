@@ -10,10 +10,10 @@ import enum
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any
 
+from ..agenda import NEVER, Agenda
 from ..calls import Call
 from ..partitions import Partition, Partitions
 from ..position_states import PositionEvent, PositionState
-from ..timers import NEVER
 from ..types import TopicPartition
 from .listener import call_listener
 
@@ -39,7 +39,12 @@ class PartitionRevocation:
     """Revoke, lose and assign partitions, each with its listener callback."""
 
     def __init__(
-        self, partitions: Partitions, commits: Commits, auto_commit: AutoCommit | None, listener: Callable[[], Any]
+        self,
+        partitions: Partitions,
+        commits: Commits,
+        auto_commit: AutoCommit | None,
+        listener: Callable[[], Any],
+        agenda: Agenda,
     ) -> None:
         self._partitions = partitions
         self._commits = commits
@@ -50,7 +55,8 @@ class PartitionRevocation:
         #: Partitions whose ``on_partitions_revoked`` has returned; they stay assigned until its commits have settled.
         #: A commit of all positions leaves them out: the epoch may change before it arrives, and it would then fail.
         self.revoked: frozenset[TopicPartition] = frozenset()
-        self._until = -NEVER
+        #: When the wait for commits ends at the latest; not set while the callback runs.
+        self._timeout = agenda.alarm()
         #: Settles once all commits queued before the wait have settled; commits queued later do not prolong the wait.
         self._awaited: Call[None] = Call("committing")
         #: The exception of a revoked or lost callback: the rebalance goes on, and the poll raises it afterwards.
@@ -62,7 +68,7 @@ class PartitionRevocation:
         self.has_assigned = False
 
     def advance(
-        self, tps: Collection[TopicPartition], now: float, *, always_call: bool = False, by: float = NEVER
+        self, tps: Collection[TopicPartition], now: float, *, always_call: bool = False, by: float | None = None
     ) -> bool:
         """Advance the revocation of ``tps``; call it again, with steps in between, until it returns True.
 
@@ -77,20 +83,23 @@ class PartitionRevocation:
                 partition.pending_revocation = True
             if self._auto_commit is not None and self.auto_commits:
                 self._auto_commit.commit_now(self._revoking, now + COMMIT_TIMEOUT, now)
-            self._wait(RevocationStep.COMMITTING, now + COMMIT_TIMEOUT)
+            self._timeout.set(now + COMMIT_TIMEOUT)
+            self._wait(RevocationStep.COMMITTING)
         if self.state is RevocationStep.COMMITTING:
             if not self._is_wait_over(now, by):
                 return False
             self.state = RevocationStep.CALLING
         if self.state is RevocationStep.CALLING:
             # The state changes before the call, so that the listener runs once even if Ctrl-C interrupts it.
-            self._wait(RevocationStep.DRAINING, NEVER)
+            self._timeout.clear()
+            self._wait(RevocationStep.DRAINING)
             self._call_listener("revoked", [p.tp for p in self._revoking])
             self.revoked = frozenset(p.tp for p in self._revoking)
             return False  # let the engine send the commits that the listener has queued
-        if self._until == NEVER:
+        if self._timeout.at == NEVER:
             # The wait starts after the callback, which may have taken longer than COMMIT_TIMEOUT before it committed.
-            self._wait(RevocationStep.DRAINING, now + COMMIT_TIMEOUT)
+            self._timeout.set(now + COMMIT_TIMEOUT)
+            self._wait(RevocationStep.DRAINING)
         if not self._is_wait_over(now, by):
             return False
         revoked = {p.tp for p in self._revoking}
@@ -124,14 +133,10 @@ class PartitionRevocation:
         """Return whether a revocation of the partition is in progress."""
         return any(partition.tp == tp for partition in self._revoking)
 
-    def waiting_until(self, now: float) -> float:
-        """Return when the wait for commits times out; NEVER if there is no wait, or after the timeout.
-
-        A consumer call made inside a callback cannot continue the revocation: if this method returned a time in the
-        past, that call would step the engine in a tight loop.
-        """
+    def is_waiting(self, now: float) -> bool:
+        """Return whether the revocation waits for commits."""
         waits = self.state in (RevocationStep.COMMITTING, RevocationStep.DRAINING) and not self._awaited.done
-        return self._until if waits and now < self._until else NEVER
+        return waits and self._timeout.is_ahead(now)
 
     def assign(self, tps: Collection[TopicPartition]) -> None:
         """Make ``tps`` the assignment; new partitions wait for ``on_partitions_assigned``."""
@@ -153,15 +158,15 @@ class PartitionRevocation:
                 partition.move(PositionEvent.CALLBACK_DONE)
             partition.callback_pending = False
 
-    def _wait(self, state: RevocationStep, until: float) -> None:
+    def _wait(self, state: RevocationStep) -> None:
         self.state = state
-        self._until = until
         self._awaited = self._commits.mark()
 
-    def _is_wait_over(self, now: float, by: float) -> bool:
-        # If a poll has begun this revocation and close() continues it, the timeout of close() may be shorter.
-        self._until = min(self._until, by)
-        return self._awaited.done or now >= self._until
+    def _is_wait_over(self, now: float, by: float | None) -> bool:
+        # A poll may have begun this revocation, and the timeout of the close() that ends it may be shorter.
+        if by is not None:
+            self._timeout.set_earlier(by)
+        return self._awaited.done or self._timeout.is_over(now)
 
     def _call_listener(self, event: str, tps: list[TopicPartition]) -> None:
         try:

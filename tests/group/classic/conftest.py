@@ -225,9 +225,10 @@ class World:
     def __post_init__(self) -> None:
         self.settings = replace(OPTIONS, **self.options)
         draws = random.Random(self.seed)
-        self.metadata = Metadata(self.settings, draws, Agenda())
+        self.agenda = Agenda()
+        self.metadata = Metadata(self.settings, draws, self.agenda)
         self.metadata.nodes = {n: Node(n, f"b{n}", 9092, f"r{n}") for n in (1, 2, 3)}
-        self.coordinator = Coordinator(self.settings, GROUP, self.metadata, draws)
+        self.coordinator = Coordinator(self.settings, GROUP, self.metadata, draws, self.agenda)
         self.role = FakeRole()
         identity = Identity(GROUP, group_instance_id=self.settings.group_instance_id)
         self.member = ClassicMember(self.settings, identity, self.role, self.coordinator, draws)
@@ -243,6 +244,7 @@ class World:
 
     def step(self) -> list[Request]:
         """Step the managers once; their requests become open."""
+        self.agenda.take(self.now)
         requests = self.coordinator.step(self.now) + self.member.step(self.now)
         self.open += requests
         dropped, self.dropped = self.dropped, []
@@ -295,13 +297,17 @@ class World:
         if self.working and every:
             self.member.polled(self.now)
         for _ in range(200):
-            busy = bool(self.step())
+            busy = bool(self.step()) or bool(self.agenda.touched)
             busy = self.serve() or busy
             if self.working and self.member.has_work(self.now, every=every):
                 busy = self.member.work(self.now, every=every) or busy
             if not busy:
                 return
         raise AssertionError("the member loops without a pause")
+
+    def due(self) -> float:
+        """Return when the agenda has something."""
+        return max(self.now, self.agenda.next())
 
     def run(self, seconds: float, *, until: Callable[[], bool] | None = None) -> bool:
         """Advance the clock to each wake-up, and at least once a second."""
@@ -312,8 +318,7 @@ class World:
                 return True
             if self.now >= end:
                 return until is None
-            due = min(self.coordinator.wake_at(self.now), self.member.wake_at(self.now))
-            due = min([due, *(request.deadline for request in self.open)])
+            due = min([self.due(), *(request.deadline for request in self.open)])
             # Something due at once may wait for another event: the clock must advance nevertheless.
             self.now = min(end, self.now + 1.0, due if due > self.now else self.now + 0.001)
 

@@ -129,7 +129,7 @@ def test_a_leader_waits_for_metadata_then_sends_the_assignments(world):
     world.role.says["ready_to_assign"] = deque([False, False, True])
     world.join()
     assert world.member.state is S.COMPLETING_REBALANCE
-    assert world.member.wake_at(world.now) <= world.now + 0.02, "ready_to_assign is called again soon"
+    assert world.due() <= world.now + 0.02, "ready_to_assign is called again soon"
     world.run(0.1)
     assert world.member.state is S.STABLE and world.member._attempt.leads
     assert world.role.calls == [
@@ -151,7 +151,6 @@ def test_a_leader_assigns_without_metadata_after_a_time_limit(world):
     begun = world.now
     assert world.run(20.0, until=lambda: world.member.state is S.STABLE)
     assert READY_WITHIN <= world.now - begun <= READY_WITHIN + 0.1
-    assert world.member.wake_at(begun) > begun
 
 
 def test_gaps_between_calls_do_not_count_for_the_leaders_time_limit(world):
@@ -219,7 +218,7 @@ def test_the_role_and_the_user_can_request_a_rebalance(world):
     world.turn()
     assert world.sent(JoinGroupRequest)[-1].reason == "its topics have changed"
     world.member.request_rejoin("the user wants it")
-    assert world.member.wake_at(world.now) == world.now
+    assert world.agenda.is_due(world.now)
     world.turn()
     assert world.sent(JoinGroupRequest)[-1].reason == "the user wants it"
     assert world.member.identity.generation_id == 3
@@ -280,7 +279,8 @@ def test_work_returns_whether_it_made_progress(world):
     assert world.member.work(world.now) is False
     assert not world.member.has_work(world.now)
     world.role.says.clear()
-    world.now = world.member.wake_at(world.now)
+    world.agenda.take(world.now)
+    world.now = world.due()
     assert world.member.work(world.now) is True
     world.member.leave("bye", world.now)
     assert world.member.work(world.now) is False
@@ -507,8 +507,7 @@ def test_no_state_loops_without_a_pause(make_world, state):
         world.serve()
         world.step()
         turns += 1
-        due = min(world.coordinator.wake_at(world.now), world.member.wake_at(world.now))
-        due = min([due, *(request.deadline for request in world.open if request.deadline > world.now)])
+        due = min([world.due(), *(request.deadline for request in world.open if request.deadline > world.now)])
         assert due > world.now or world.open, (world.member, due)
         world.now = min(max(due, world.now + 1e-6), end)
     assert turns < 40

@@ -5,7 +5,6 @@ import pytest
 from thinconsumer.group.classic.states import ClassicMemberState
 from thinconsumer.group.coordinator import LEAVING_CONNECTION, MEMBERSHIP
 from thinconsumer.group.identity import Identity
-from thinconsumer.timers import NEVER
 from thinconsumer.wire.find_coordinator import FindCoordinatorRequest
 from thinconsumer.wire.heartbeat import HeartbeatRequest
 from thinconsumer.wire.join_group import JoinGroupRequest
@@ -140,7 +139,6 @@ def test_after_leaving_the_coordinator_is_not_searched(world):
     world.coordinator.lost(1, "gone", world.now)
     world.run(10.0)
     assert len(world.sent(FindCoordinatorRequest)) == 1
-    assert world.member.wake_at(world.now) == NEVER
 
 
 @pytest.mark.parametrize(

@@ -73,7 +73,6 @@ class Watch:
             if request.api is SyncGroupRequest:
                 assert message.member_id and message.generation_id >= 0 and message.protocol_name == "a"
         self.seen = len(world.said)
-        assert member.wake_at(world.now) >= world.now
         if member.state is S.FATAL:
             assert member.error is not None
         if member.state in (S.UNSUBSCRIBED, S.LEAVING, S.LOSING, S.FATAL):
@@ -186,4 +185,4 @@ def test_random_events_break_no_rule_and_end_stable_or_fatal(make_world, events,
     assert (world.member.unconfirmed is None and world.coordinator.node_id is not None) or world.member.state is S.FATAL
     watch.look()
     watch.order()
-    assert world.member.wake_at(world.now) < NEVER or world.member.state is S.FATAL
+    assert world.due() < NEVER or world.member.state is S.FATAL

@@ -64,7 +64,8 @@ def test_a_failed_assignment_is_repeated_in_another_generation_after_a_backoff(w
     with pytest.raises(ValueError):
         world.join()
     assert world.member.state is S.PREPARING_REBALANCE and not world.member.has_work(world.now)
-    assert world.now + 0.08 <= world.member.wake_at(world.now) <= world.now + 0.12
+    world.step()
+    assert world.now + 0.08 <= world.due() <= world.now + 0.12
     with pytest.raises(ValueError):
         world.run(1.0)
     world.run(1.0)

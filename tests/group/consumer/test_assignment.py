@@ -10,7 +10,6 @@ from thinconsumer.group.consumer.assignment import MemberAssignment, Progress
 from thinconsumer.metadata import Metadata, TopicMetadata
 from thinconsumer.partitions import Partitions
 from thinconsumer.position_states import PositionState
-from thinconsumer.timers import NEVER
 from thinconsumer.types import TopicPartition
 
 T, U = b"t" * 16, b"u" * 16
@@ -56,9 +55,12 @@ class World:
 
     def __init__(self):
         self.partitions = Partitions()
-        self.metadata = Metadata(ConsumerConfig(), random.Random(1), Agenda())
+        self.agenda = Agenda()
+        self.metadata = Metadata(ConsumerConfig(), random.Random(1), self.agenda)
         self.revocation = FakeRevocation(self.partitions)
-        self.assignment = MemberAssignment(self.partitions, self.metadata, self.revocation, random.Random(2))
+        self.assignment = MemberAssignment(
+            self.partitions, self.metadata, self.revocation, random.Random(2), self.agenda
+        )
         self.name(T, "t")
 
     def name(self, topic_id, name):
@@ -136,13 +138,14 @@ def test_topics_without_a_name_wait_for_metadata_and_the_others_do_not(world):
     world.assignment.look_up(9.0)  # the request is still in flight
     (request,) = world.metadata.step(1.0)
     assert [topic.topic_id for topic in request.build(12).topics] == [U] and request.min_version == 12
-    assert world.assignment.look_up_at() == NEVER
     world.assignment._lookup_call.succeed({})  # no broker knows the topic yet
-    assert 1.0 < world.assignment.look_up_at() < 2.0
+    world.agenda.take(1.0)
+    assert 1.0 < world.agenda.next() < 2.0
     world.name(U, "u")
     assert world.finish() == [Progress.ASSIGNED] and world.assignment.is_complete
     assert world.partitions.tps() == {T0, U0} and world.assignment.topics() == {"t", "u"}
-    assert world.assignment.look_up_at() == NEVER
+    world.assignment.look_up(9.0)
+    assert world.assignment._lookup_call.over, "nothing is left to ask for"
 
 
 def test_a_lost_membership_owns_nothing(world):

@@ -20,29 +20,30 @@ class Heartbeats(CoordinatorRequests):
         self.session = settings.session_timeout_ms / 1000
         #: Seconds until a Heartbeat request times out; a response after the session timeout would be too late.
         self._timeout = min(settings.request_timeout_ms / 1000, self.session)
-        self._due = -NEVER
+        self._next = coordinator.agenda.alarm()
+        self._next.set(-NEVER)
 
-    def due_at(self) -> float:
-        """Return when the next heartbeat is due; NEVER while one is in flight."""
-        return NEVER if self.in_flight is not None else max(self._due, self.retry.not_before)
+    def is_due(self, now: float) -> bool:
+        """Return whether a heartbeat is due and may be sent."""
+        return self._next.is_over(now) and self.may_send(now)
 
     def beat(self, message: Callable[[int], Message], now: float, min_version: int) -> Request:
         """Return a heartbeat with this content; the next one is due after the interval."""
-        self._due = now + self.interval
+        self._next.set(now + self.interval)
         return self.send(HeartbeatRequest, message, now, deadline=now + self._timeout, min_version=min_version)
 
     def failed(self, now: float, *, after_interval: bool = False) -> None:
         """Back off after a failed heartbeat; with ``after_interval``, also wait for ``heartbeat_interval_ms``."""
         self.retry.failed(now)
         if not after_interval:
-            self._due = now
+            self._next.set(now)
 
     def session_restarted(self, now: float) -> None:
         """Note a successful JoinGroup or SyncGroup: the coordinator restarted the session timeout."""
         super().restart()
-        self._due = now + self.interval
+        self._next.set(now + self.interval)
 
     def restart(self) -> None:
         """Make a heartbeat due at once: the engine restart closed all connections, so one in flight has no response."""
         super().restart()
-        self._due = -NEVER
+        self._next.set(-NEVER)

@@ -12,7 +12,7 @@ from functools import partial
 from ...connection.request import Answer, Request, Target
 from ...errors import KafkaError
 from ...failures import EXPULSIONS, Action, Scope, rule
-from ...timers import NEVER, Random
+from ...timers import Random
 from ...wire.heartbeat import HeartbeatRequest
 from ...wire.join_group import JoinGroupRequest
 from ...wire.leave_group import LeaveGroupRequest
@@ -26,7 +26,7 @@ from ..settings import GroupSettings
 from ..verdicts import judge
 from . import requests
 from .heartbeat import Heartbeats
-from .rebalance_attempt import RebalanceAttempt
+from .rebalance_attempt import READY_WITHIN, RebalanceAttempt
 from .rebalance_requests import RebalanceRequests, unusable_join, unusable_sync
 from .states import AFTER_EXCEPTION, CALLBACKS, CONFIRMING, JOINING, TRANSITIONS, ClassicMemberEvent, ClassicMemberState
 
@@ -54,6 +54,7 @@ class ClassicMember(Membership):
         self._rebalances = RebalanceRequests(*parts, lambda: self.identity)
         self._heartbeats = Heartbeats(*parts)
         self._attempt = RebalanceAttempt("", 0.0)
+        self._readiness = coordinator.agenda.alarm()  #: How long a leader waits until its role can assign.
         self._rejoin: str | None = None  #: The reason to join again as soon as this rebalance is over.
         self._expulsion: str | None = None  #: Why the membership has ended, until the state is LOSING; else None.
         #: The role method that is due in each state, for those methods that may call the rebalance listener.
@@ -105,6 +106,7 @@ class ClassicMember(Membership):
     def request_rejoin(self, reason: str) -> None:
         """Join again (KIP-568), after any rebalance in progress; JoinGroup carries the ``reason`` (KIP-800)."""
         self._rejoin = reason
+        self._coordinator.agenda.touch()
         if self.state is _S.PREPARING_REBALANCE and self._rebalances.in_flight is None:
             self._attempt.restart_join()  # the subscription in the unsent JoinGroup may be outdated
 
@@ -154,7 +156,7 @@ class ClassicMember(Membership):
         gap = self._poll_timer.called(now)
         if gap <= self.heartbeat_interval:
             return False
-        self._attempt.ready_by += gap
+        self._readiness.set(self._readiness.at + gap)
         if gap <= self._heartbeats.session or not self.identity.is_member:
             return True
         self.unconfirmed = f"{gap:.1f} s between polls, session_timeout_ms={self._settings.session_timeout_ms}"
@@ -191,7 +193,7 @@ class ClassicMember(Membership):
             self._abandon_if_moved(now)
         if self._leave_attempt is not None:
             found.append(self._leave_request(now))
-        if self.state in JOINING and not self._is_working and now >= self._failures.not_before:
+        if self.state in JOINING and not self._is_working and self._failures.may_send(now):
             found.append(self._join_or_sync(now))
         if self.identity.is_member:
             found.append(self._heartbeat(now))
@@ -211,27 +213,6 @@ class ClassicMember(Membership):
         if request is not None:
             self.drop_connection(request.target)
             self._join_anew()
-
-    def wake_at(self, now: float) -> float:
-        due = [self._call_again_at if self._call_again_at > now else NEVER]
-        if self._leave_attempt is not None:
-            due.append(self._leave_attempt.wake_at())
-        if self._rebalances.in_flight is None and self.identity.is_member and not self._is_working:
-            due.append(self._poll_timer.overdue_at())
-        if not self._rebalances.is_open:
-            return max(now, min(due))
-        due.append(self._heartbeats.due_at() if self.identity.is_member else NEVER)
-        if self.state is _S.UNJOINED and not self._awaits_poll and not self._is_working:
-            due.append(now)
-        if self._rejoin is not None and self._may_rejoin():
-            due.append(now)
-        attempt = self._attempt
-        if self.state is _S.PREPARING_REBALANCE:
-            not_before = self._failures.not_before
-            due.append(not_before if attempt.protocols is not None or now < not_before else NEVER)
-        if self.state is _S.COMPLETING_REBALANCE and (attempt.plan is not None or now < attempt.ready_by):
-            due.append(now if attempt.plan is not None else attempt.ready_by)
-        return max(now, min(due))
 
     def handle(self, answer: Answer, now: float) -> None:
         attempt, api = self._leave_attempt, answer.request.api
@@ -267,7 +248,7 @@ class ClassicMember(Membership):
         if self._listener_may_have_run:
             self._note_listener(now)
         is_idle = self.identity.is_member and self._rebalances.in_flight is None
-        if is_idle and now >= self._poll_timer.overdue_at():
+        if is_idle and self._poll_timer.overdue.is_over(now):
             self._leave_after_poll_timeout(now)
         if self._may_rejoin():
             reason = self._rejoin
@@ -326,7 +307,7 @@ class ClassicMember(Membership):
         return None
 
     def _heartbeat(self, now: float) -> Request | None:
-        if not self._rebalances.is_open or now < self._heartbeats.due_at():
+        if not self._rebalances.is_open or not self._heartbeats.is_due(now):
             return None
         self.stats.heartbeats += 1
         self.stats.heartbeat_at = now
@@ -353,7 +334,8 @@ class ClassicMember(Membership):
         timing.add(now - self._rebalances.sent_at)
         self._heartbeats.session_restarted(now)
         if is_join:
-            attempt.joined(self.identity, answer.response, now)
+            attempt.joined(self.identity, answer.response)
+            self._readiness.set(now + READY_WITHIN)
             self.identity = self.identity.joined(answer.response.generation_id, answer.response.member_id)
         else:
             attempt.assignment, attempt.synced_at = bytes(answer.response.assignment), now
@@ -415,7 +397,7 @@ class ClassicMember(Membership):
     def _task(self, now: float, *, every: bool) -> Task | None:
         if self.state is _S.PREPARING_REBALANCE:
             due = self._rebalances.in_flight is None and self._attempt.protocols is None
-            due = due and now >= self._failures.not_before
+            due = due and self._failures.may_send(now)
             return self._ask_protocols if due and self._coordinator.target() is not None else None
         if self.state is _S.COMPLETING_REBALANCE:
             due = self._rebalances.in_flight is None and self._attempt.plan is None
@@ -425,7 +407,7 @@ class ClassicMember(Membership):
     def _unless_done(self, done: bool, event: ClassicMemberEvent, now: float) -> ClassicMemberEvent | None:
         if done:
             return event
-        self._call_again_at = now + PAUSE
+        self._pause.set(now + PAUSE)
         return None
 
     def _ask_protocols(self, now: float) -> ClassicMemberEvent | None:
@@ -435,9 +417,9 @@ class ClassicMember(Membership):
 
     def _plan(self, now: float) -> ClassicMemberEvent | None:
         plan = self._attempt
-        if not plan.ready and now < plan.ready_by:
+        if not plan.ready and self._readiness.is_ahead(now):
             if not self._role.ready_to_assign(plan.protocol, plan.members, now):
-                self._call_again_at = now + PAUSE
+                self._pause.set(now + PAUSE)
                 return None
             plan.ready = True
             return None

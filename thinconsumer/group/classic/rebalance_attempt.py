@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 
 from ...lazy_dataclass import dataclass
-from ...timers import NEVER
 from ...wire.join_group import JoinGroupResponse
 from ..identity import Identity
 from ..role import JoinedMember
@@ -27,7 +26,6 @@ class RebalanceAttempt:
     members: tuple[JoinedMember, ...] = ()
     #: Whether the group had a generation without this member, as can happen to a static member.
     missed: bool = False
-    ready_by: float = NEVER
     ready: bool = False
     #: Assignments for SyncGroup, by member id: None until the leader has computed them, empty on a follower.
     plan: Mapping[str, bytes] | None = None
@@ -42,7 +40,7 @@ class RebalanceAttempt:
         self.protocols = None
         self.leads = False
 
-    def joined(self, before: Identity, response: JoinGroupResponse, now: float) -> None:
+    def joined(self, before: Identity, response: JoinGroupResponse) -> None:
         """Store a JoinGroup response; ``before``, the identity until now, shows a missed generation."""
         self.missed = self.missed or (before.is_member and response.generation_id > before.generation_id + 1)
         self.protocol = response.protocol_name or ""
@@ -53,5 +51,4 @@ class RebalanceAttempt:
             for member in response.members
         )
         self.ready = False
-        self.ready_by = now + READY_WITHIN
         self.plan = None if self.leads else {}

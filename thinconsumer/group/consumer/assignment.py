@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import enum
 
+from ...agenda import Agenda
 from ...calls import Call
 from ...metadata import Metadata, TopicMetadata
 from ...partitions import Partitions
-from ...timers import NEVER, Backoff, Random, Retry
+from ...timers import Backoff, Random, Retry
 from ...types import TopicPartition
 from ..identity import NO_GENERATION
 from ..revocation import PartitionRevocation
@@ -30,12 +31,17 @@ class MemberAssignment:
     """Make the assignment of the coordinator the assignment of the consumer, step by step."""
 
     def __init__(
-        self, partitions: Partitions, metadata: Metadata, revocation: PartitionRevocation, random: Random
+        self,
+        partitions: Partitions,
+        metadata: Metadata,
+        revocation: PartitionRevocation,
+        random: Random,
+        agenda: Agenda,
     ) -> None:
         self._partitions = partitions
         self._metadata = metadata
         self._revocation = revocation
-        self._lookup = Retry(Backoff(0.1, 1.0), random)  #: The pace of Metadata requests by topic id.
+        self._lookup = Retry(Backoff(0.1, 1.0), random, agenda)  #: The pace of Metadata requests by topic id.
         self._lookup_call: Call[dict[str, TopicMetadata]] | None = None
         #: The coordinator's last assignment; None before the first one of this membership.
         self.target: PartitionIds | None = None
@@ -179,8 +185,3 @@ class MemberAssignment:
     def restart(self) -> None:
         """Drop the lookup in progress: the engine restart drops Metadata requests without settling their calls."""
         self._lookup_call = None
-
-    def look_up_at(self) -> float:
-        """Return when :meth:`look_up` is due next; NEVER during a request: its response makes a step due."""
-        is_pending = self._lookup_call is not None and not self._lookup_call.over
-        return self._lookup.wake_at() if self.difference().unresolved and not is_pending else NEVER

@@ -78,7 +78,8 @@ class ConsumerMember(Membership):
         self._rack, self._assignor = rack, assignor
         self._heartbeats = CoordinatorRequests(self.asker, settings, coordinator, random, MEMBERSHIP)
         self._confirmed_at = -NEVER  #: When the last heartbeat was sent that has succeeded.
-        self._due = -NEVER  #: When the next heartbeat is due, if nothing has changed.
+        self._next = coordinator.agenda.alarm()  #: When the next heartbeat is due, if nothing has changed.
+        self._next.set(-NEVER)
         self._written: HeartbeatFields | None = None  #: The fields of the heartbeat in flight, once it is written.
         self._known: HeartbeatFields | None = None  #: The fields that the coordinator has; None if that is uncertain.
         self._may_be_known = False  #: Whether the coordinator may count this consumer as a member.
@@ -210,13 +211,13 @@ class ConsumerMember(Membership):
     def expelled(self, error: KafkaError, identity: Identity, now: float) -> None:
         """Send a heartbeat at once after a membership error of a commit: its response tells what has changed."""
         if identity == self.identity and identity.is_member:
-            self._known, self._due = None, now
+            self._send_all_fields(now)
 
     def step(self, now: float) -> list[Request]:
         self._settle()
         if self._listener_may_have_run and not self._is_working:
             self._note_listener(now)
-        if self.state in ACTIVE and not self._is_working and now >= self._poll_timer.overdue_at():
+        if self.state in ACTIVE and not self._is_working and self._poll_timer.overdue.is_over(now):
             why = self._missed_polls(now)
             self.stats.expulsions += 1
             self._is_late = True
@@ -232,7 +233,7 @@ class ConsumerMember(Membership):
         abandoned = self._heartbeats.abandon_if_moved()
         if abandoned is not None:
             self.drop_connection(abandoned.target)
-            self._known, self._due = None, now
+            self._send_all_fields(now)
         request = self._heartbeat(now)
         return [] if request is None else [request]
 
@@ -249,18 +250,6 @@ class ConsumerMember(Membership):
             self._resubscribe = None
             self._join()
 
-    def wake_at(self, now: float) -> float:
-        due = [self._call_again_at if self._call_again_at > now else NEVER]
-        if self.state is _S.LEAVING:
-            attempt = self._leave_attempt
-            due.append(now if attempt is None else attempt.wake_at())
-        elif self.state in ACTIVE:
-            due.append(self.assignment.look_up_at())
-            due.append(NEVER if self._is_working else self._poll_timer.overdue_at())
-            if self._may_send:
-                due.append(self._heartbeat_at())
-        return max(now, min(due))
-
     @property
     def _may_send(self) -> bool:
         """Whether a heartbeat may be sent once it is due.
@@ -271,13 +260,18 @@ class ConsumerMember(Membership):
         is_allowed = self._expulsion is None and self.state in ACTIVE and not self._awaits_poll
         return is_allowed and self._heartbeats.is_open
 
-    def _heartbeat_at(self) -> float:
-        """Return when the next heartbeat is due, if none is in flight; NEVER while the subscription is not known."""
+    def _is_heartbeat_due(self, now: float) -> bool:
+        """Return whether a heartbeat is due: none is while the subscription is not known."""
         fields = self._fields()
-        if fields is None:
-            return NEVER
+        if fields is None or not self._failures.may_send(now):
+            return False
         is_urgent = self._known is not None and fields != self._known
-        return max(-NEVER if is_urgent or self.state is _S.ACKNOWLEDGING else self._due, self._failures.not_before)
+        return is_urgent or self.state is _S.ACKNOWLEDGING or self._next.is_over(now)
+
+    def _send_all_fields(self, now: float) -> None:
+        """Make a heartbeat with all fields due at once."""
+        self._known = None
+        self._next.set(now)
 
     def _fields(self) -> HeartbeatFields | None:
         found = self._read_subscription()
@@ -286,13 +280,13 @@ class ConsumerMember(Membership):
         return HeartbeatFields(self._settings.max_poll_interval_ms, *found, self._assignor, self.assignment.owned())
 
     def _heartbeat(self, now: float) -> Request | None:
-        if not self._may_send or now < self._heartbeat_at():
+        if not self._may_send or not self._is_heartbeat_due(now):
             return None
         found = self._fields()
         lowest = REGEX_SINCE if found is not None and found.regex is not None else 0
         self._written = None
         self.stats.heartbeat_at = now
-        self._due = now + self.heartbeat_interval
+        self._next.set(now + self.heartbeat_interval)
         self._failures.heartbeat_sent(now)
         self.stats.heartbeats += 1
         return self._heartbeats.send(ConsumerGroupHeartbeatRequest, self._build, now, min_version=lowest)
@@ -339,7 +333,7 @@ class ConsumerMember(Membership):
             )
         self.identity = who.joined(response.member_epoch, response.member_id or who.member_id)
         self.heartbeat_interval = min(max(INTERVAL_MIN, response.heartbeat_interval_ms / 1000), INTERVAL_MAX)
-        self._due = self._heartbeats.sent_at + self.heartbeat_interval
+        self._next.set(self._heartbeats.sent_at + self.heartbeat_interval)
         is_session = before.is_member and self._known is not None
         self._known = self._written
         if not before.is_member:
@@ -404,8 +398,7 @@ class ConsumerMember(Membership):
         if action is Action.GIVE_UP:
             found = self._read_subscription()
             error = explain(error, has_regex=found is not None and found[1] is not None)
-        self._known = None  # the coordinator may or may not have seen the last heartbeat: the next has all fields
-        self._due = now
+        self._send_all_fields(now)  # the coordinator may or may not have seen the last heartbeat
         self.stats.failed += not self.identity.is_member
         self._failures.note(action, error, ConsumerGroupHeartbeatRequest, now)
         if action is Action.GIVE_UP:
@@ -443,14 +436,14 @@ class ConsumerMember(Membership):
         self._began_at = None
 
     def _join_anew(self) -> None:
-        self._known, self._due = None, -NEVER
+        self._send_all_fields(-NEVER)
         self.unconfirmed = None
 
     def restart(self, now: float) -> None:
         """Send a full heartbeat: the engine restart closed all connections, so no response can arrive."""
         super().restart(now)
         self._heartbeats.restart()
-        self._known, self._due = None, now
+        self._send_all_fields(now)
         self.assignment.restart()
 
     def _task(self, now: float, *, every: bool) -> Task | None:
@@ -465,7 +458,7 @@ class ConsumerMember(Membership):
     def _reconcile(self, now: float) -> ConsumerMemberEvent | None:
         progress = self.assignment.advance(self.identity.generation_id, now)
         if progress is Progress.WAITING:
-            self._call_again_at = now + PAUSE
+            self._pause.set(now + PAUSE)
             return None
         return _E.RECONCILED
 
