@@ -2,6 +2,7 @@
 
 import pytest
 
+from thinconsumer.agenda import Agenda
 from thinconsumer.errors import IllegalStateError
 from thinconsumer.ordered.gates import END, START, Gate, Requirement
 from thinconsumer.ordered.holds import NOTHING, Hold, HoldState
@@ -21,7 +22,7 @@ def partition():
 
 def placed(partition, offset, event=PositionEvent.SEEK):
     partition.place(event, offset)
-    return Hold(partition)
+    return Hold(partition, Agenda())
 
 
 def test_an_event_that_a_state_does_not_allow_raises(partition):
@@ -52,7 +53,7 @@ def test_the_gate_before_the_first_record_counts_unless_the_group_continues_behi
 
 
 def test_the_start_is_not_decided_before_position_and_log_start_are_known(partition):
-    hold = Hold(partition)
+    hold = Hold(partition, Agenda())
     hold.epochs_found([BEFORE_FIRST])
     assert not hold.decide_start(0)
     partition.place(PositionEvent.SEEK, 5)

@@ -59,14 +59,15 @@ class World:
     def __init__(self, *, group=True, **options):
         config = ConsumerConfig.from_options(group_id="g", heartbeat_interval_ms=1000, **options)
         source = random.Random(3)
+        agenda = Agenda()
         self.group = Group(config, source) if group else None
-        self.partitions = Partitions()
+        self.partitions = Partitions(agenda)
         self.partitions.assign([P1])
         self.own = self.partitions.require(P1)
         self.own.place(PositionEvent.SEEK, 7)
         self.positions = KnownPositions(config, self.partitions, source, self.group)
         self.topic = GatedTopic("t", Shape(ID, PartitionCounts(1, 2), frozenset(range(2))))
-        self.topic.holds[self.own] = Hold.free(self.own)
+        self.topic.holds[self.own] = Hold.free(self.own, agenda)
         self.topics = {"t": self.topic}
         self.now = 100.0
 

@@ -28,7 +28,8 @@ class World:
     def __init__(self):
         config = ConsumerConfig.from_options(group_id="g")
         self.metadata = Metadata(config, random.Random(1), Agenda())
-        self.epochs = LeaderEpochRequests("ordered", config, self.metadata, random.Random(1))
+        self.agenda = Agenda()  # of these requests only
+        self.epochs = LeaderEpochRequests("ordered", config, self.metadata, random.Random(1), self.agenda)
         self.topic = GatedTopic("t", Shape(ID, PartitionCounts(1, 3), frozenset(range(3)), 4))
         self.now = 10.0
 
@@ -73,7 +74,7 @@ def test_any_broker_is_asked_for_what_is_missing(world):
     assert world.requests[0].target == ANY_NODE
     assert world.requests[0].deadline == world.now + 30, "request_timeout_ms"
     assert world.epochs.step(world.now, {ID: frozenset({1})}) == [], "one request at a time"
-    assert world.epochs.wake_at() == NEVER
+    assert world.agenda.next() == NEVER
     world.answer(1, 2)
     assert world.topic.missing_epochs(1) == world.topic.missing_epochs(2) == frozenset()
 
@@ -101,8 +102,8 @@ def test_an_unusable_answer_is_asked_again_after_a_backoff(world, about):
     world.answer(1, **about)
     assert world.topic.missing_epochs(1) == {1} and world.epochs.error is None
     assert world.send(1) is None
-    assert world.now < world.epochs.wake_at() < world.now + 2
-    world.now = world.epochs.wake_at()
+    assert world.now < world.agenda.next() < world.now + 2
+    world.now = world.agenda.next()
     assert world.send(1) == {ID: [1]}
 
 

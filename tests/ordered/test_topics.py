@@ -67,7 +67,7 @@ def test_a_change_makes_everything_known_outdated():
     topic.thresholds[Requirement(0, 5)] = Threshold(8, 6)
     topic.asked[Requirement(1, 5)] = object()
     partition = Partition(TopicPartition("t", 1), PositionState.AWAITING_RESET)
-    hold = topic.holds[partition] = Hold(partition)
+    hold = topic.holds[partition] = Hold(partition, Agenda())
     hold.epochs_found([])
     topic.changed(shape(1, 3, 3))
     assert topic.missing_epochs(1) == {1}

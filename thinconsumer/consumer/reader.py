@@ -124,8 +124,7 @@ class ConsumerCore:
         # An empty poll would make the next step due at once, and a loop of drive() spin.
         if poll_result.moves:
             for gatekeeper in self.managers.gatekeepers:
-                if gatekeeper.moved():
-                    self.shell.engine.touch()
+                gatekeeper.moved()
 
     def record_returned(self) -> None:
         """Add the records of the last poll to the metrics: after that poll, to return the records earlier."""

@@ -32,8 +32,8 @@ class HeldPartition(NamedTuple):
 class Gatekeeper(Manager, Protocol):
     """A manager that follows metadata, assignment and positions, and decides which records are held."""
 
-    def moved(self) -> bool:
-        """Note that positions have moved; return whether a step must follow, since it may release a partition.
+    def moved(self) -> None:
+        """Note that positions have moved: a step must follow if it may release a partition.
 
         Called when a public call has moved positions past the records that the last one returned.
         """

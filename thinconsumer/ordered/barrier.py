@@ -17,12 +17,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING, ClassVar
 
+from ..agenda import Agenda
 from ..calls import Call
 from ..config import ConsumerConfig
 from ..connection.request import Request
 from ..metadata import Metadata, TopicMetadata
 from ..partitions import NOTHING, Partitions
-from ..timers import NEVER, Random
+from ..timers import Random
 from ..types import OffsetAndMetadata, TopicPartition
 from .gates import END, START, Gate, Requirement
 from .holds import Hold, HoldState
@@ -53,14 +54,14 @@ def barrier_gates(partition: int, started: Collection[int], new: Collection[int]
 class BarrierTopic(HeldTopic):
     """One topic, the partitions that the group has started, and the holds of the assigned ones."""
 
-    def __init__(self, name: str, topic_id: bytes) -> None:
+    def __init__(self, name: str, topic_id: bytes, agenda: Agenda) -> None:
         super().__init__(name)
         self.topic_id = topic_id
         self.existing: frozenset[int] = frozenset()
         self.new: set[int] = set()  #: Partitions without a committed offset that were added to those of the group.
         #: Whether the committed offsets, which show the started partitions, have arrived since the topic last grew.
         self.is_known = False
-        self.began_at = 0.0  #: When this consumer has seen the last change.
+        self.grace = agenda.alarm()  #: The end of ``ordered_delivery_grace_ms`` after the last change.
         self.ends_before = EpochEnds(name, keeps_lowest=True)  #: The ends when the change was seen.
         self.ends_after = EpochEnds(name, keeps_lowest=True)  #: The ends after the grace time.
 
@@ -73,10 +74,10 @@ class BarrierTopic(HeldTopic):
         """Return the ends up to which other partitions must be read before the gate opens."""
         return self.ends_after if gate.after == START else self.ends_before
 
-    def begin(self, new: Collection[int], now: float) -> None:
+    def begin(self, new: Collection[int], grace_end: float) -> None:
         """Begin a barrier for partitions that were added, together with those that are new already."""
         self.new |= set(new)
-        self.began_at = now
+        self.grace.set(grace_end)
         self.ends_before.clear()
         self.ends_after.clear()
         for hold in self.holds.values():
@@ -105,7 +106,7 @@ class Barrier(KeyGatekeeper[BarrierTopic]):
         self._committed: dict[TopicPartition, int] = {}
         self._call: Call[dict[TopicPartition, OffsetAndMetadata | None]] | None = None
         self._asked_about: list[BarrierTopic] = []
-        self._ask_at = -NEVER
+        self._pause = self._agenda.alarm()  #: When committed offsets may be asked for again.
 
     def step(self, now: float) -> list[Request]:
         """Follow metadata, assignment and committed offsets, open gates, and return the requests that are due."""
@@ -114,16 +115,6 @@ class Barrier(KeyGatekeeper[BarrierTopic]):
         self._advance_all(now)
         self._read_committed(now)
         return self._thresholds.step(now)
-
-    def wake_at(self, now: float) -> float:
-        """Return when the next step is due."""
-        if self._is_outdated:
-            return now
-        times = [NEVER]
-        if self._call is None and self._wants_committed():
-            times.append(self._ask_at)
-        times += [one.began_at + self._grace for one in self._topics.values() if now < one.began_at + self._grace]
-        return max(now, min(times))
 
     def restart(self, now: float) -> None:
         """Forget the requests in flight, as their connections are closed."""
@@ -151,12 +142,12 @@ class Barrier(KeyGatekeeper[BarrierTopic]):
     def _follow_topic(self, known: TopicMetadata, now: float) -> None:
         topic = self._topics.get(known.name)
         if topic is None or topic.topic_id != known.topic_id:
-            topic = self._topics[known.name] = BarrierTopic(known.name, known.topic_id)
+            topic = self._topics[known.name] = BarrierTopic(known.name, known.topic_id, self._agenda)
             self._partitions.held_topics.add(known.name)
         existing = frozenset(known.partitions)
         added, topic.existing = existing - topic.existing, existing
         if added and topic.is_known:
-            topic.begin(added, now)
+            topic.begin(added, now + self._grace)
             topic.is_known = False  # what was committed since the last look is started, and is waited for
 
     # --- holds ---
@@ -176,7 +167,7 @@ class Barrier(KeyGatekeeper[BarrierTopic]):
 
     def _find_thresholds(self, topic: BarrierTopic, hold: Hold, now: float) -> None:
         hold.hold_unfetched()
-        if hold.gate.after == START and now < topic.began_at + self._grace:
+        if hold.gate.after == START and topic.grace.is_ahead(now):
             return
         ends, own = topic.ends_at(hold.gate), Requirement(hold.partition.tp.partition, END)
         missing = [one for one in hold.thresholds if one not in ends.thresholds]
@@ -211,9 +202,9 @@ class Barrier(KeyGatekeeper[BarrierTopic]):
 
     def _read_committed(self, now: float) -> None:
         """Ask for the committed offsets of all partitions of these topics, once in a heartbeat interval at most."""
-        if self._call is not None or now < self._ask_at or not self._wants_committed():
+        if self._call is not None or self._pause.is_ahead(now) or not self._wants_committed():
             return
-        self._ask_at = now + self._interval
+        self._pause.set(now + self._interval)
         self._asked_about = [topic for topic in self._topics.values() if topic.existing]
         tps = [TopicPartition(topic.name, number) for topic in self._asked_about for number in sorted(topic.existing)]
         self._call = self._group.committed.ask(tps)
@@ -235,4 +226,4 @@ class Barrier(KeyGatekeeper[BarrierTopic]):
             topic.is_known = True
             # Without any commit the group is new, and all partitions are started together.
             if started:
-                topic.begin(topic.existing - started, now)
+                topic.begin(topic.existing - started, now + self._grace)

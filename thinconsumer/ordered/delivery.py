@@ -74,7 +74,7 @@ class OrderedDelivery(KeyGatekeeper[GatedTopic]):
     ) -> None:
         super().__init__(ASKER, config, partitions, metadata, random, group)
         self._lookups = lookups
-        self._epochs = LeaderEpochRequests(ASKER, config, metadata, random)
+        self._epochs = LeaderEpochRequests(ASKER, config, metadata, random, self._agenda)
         self.positions = KnownPositions(config, partitions, random, group)
         #: The topics with ordered delivery that were read before their first change, which created this manager.
         self._read_before = frozenset(partitions.counts)
@@ -90,23 +90,9 @@ class OrderedDelivery(KeyGatekeeper[GatedTopic]):
         """Follow metadata and assignment, open gates, and return the requests that are due."""
         self._follow(now)
         self.positions.follow()
-        before = self._lookups.version
         self._advance_all(now)
         requests = self._epochs.step(now, self._missing_epochs()) + self._thresholds.step(now)
-        if self._lookups.version != before:
-            requests += self._lookups.step(now)
         return requests + self.positions.step(now, self._topics, self._awaited())
-
-    def wake_at(self, now: float) -> float:
-        """Return when the next step is due."""
-        if self._is_outdated:
-            return now
-        times = [self.positions.wake_at(now)]
-        if self._waiting:
-            times += [hold.ask_again_at for _, hold in self._waiting if hold.state is HoldState.AWAITING_POSITIONS]
-            if self._missing_epochs():
-                times.append(self._epochs.wake_at())
-        return max(now, min(times))
 
     def handle(self, answer: Answer, now: float) -> None:
         """Take the response to a request of :meth:`step`."""
@@ -137,7 +123,7 @@ class OrderedDelivery(KeyGatekeeper[GatedTopic]):
         tps = [TopicPartition(names[topic_id], number) for topic_id, number in reports if topic_id in names]
         call_key_listener(self._listener, "maybe_revoked", tps)
         self.positions.report(reports)
-        self._has_moved = True
+        self._agenda.touch()
         return True
 
     def _awaited_progress(self, topic: GatedTopic, hold: Hold) -> Iterator[str]:
@@ -166,7 +152,7 @@ class OrderedDelivery(KeyGatekeeper[GatedTopic]):
             is_read = topic is None and name in self._read_before
             topic = self._topics[name] = GatedTopic(name, shape)
             if is_read:
-                topic.holds = {p: Hold.free(p) for p in self._partitions if p.tp.topic == name}
+                topic.holds = {p: Hold.free(p, self._agenda) for p in self._partitions if p.tp.topic == name}
                 topic.changed(shape)
             self._adopt(topic)
         elif topic.shape != shape:
@@ -237,11 +223,11 @@ class OrderedDelivery(KeyGatekeeper[GatedTopic]):
         if not missing:
             own = topic.thresholds.get(Requirement(hold.partition.tp.partition, hold.gate.after))
             hold.thresholds_found(-1 if own is None else own.offset)
-            hold.ask_again_at = now + STALLED_INTERVALS * self.positions.interval
+            hold.patience.set(now + STALLED_INTERVALS * self.positions.interval)
 
     def _compare_positions(self, topic: GatedTopic, hold: Hold, now: float) -> None:
         outdated = [one for one in hold.thresholds if not self._thresholds.is_current(topic, one)]
-        if now >= hold.ask_again_at:
+        if hold.patience.is_over(now):
             outdated = hold.thresholds
             self._look_up_stalled(topic, hold, now)
         if outdated:

@@ -14,7 +14,7 @@ from ..calls import Call
 from ..config import ConsumerConfig
 from ..connection.request import Answer, Request
 from ..metadata import Metadata
-from ..timers import NEVER, Random
+from ..timers import Random
 from ..wire.partition_leader_epochs import PartitionLeaderEpochsForPartitionsRequest
 from .gates import START, Requirement
 from .leader_epochs import LeaderEpochRequests
@@ -42,7 +42,8 @@ class GateQueries:
 
     def __init__(self, config: ConsumerConfig, metadata: Metadata, random: Random, agenda: Agenda) -> None:
         self._metadata = metadata
-        self._epochs = LeaderEpochRequests(ASKER, config, metadata, random)
+        self._agenda = agenda
+        self._epochs = LeaderEpochRequests(ASKER, config, metadata, random, agenda)
         self._thresholds = Thresholds(config, metadata, random, agenda, ASKER)
         self._names: tuple[str, ...] = ()
         self._call: Call[TopicGates] | None = None
@@ -62,6 +63,7 @@ class GateQueries:
         if self._names:
             self._call = call
             self.version += 1
+            self._agenda.touch()
         else:
             call.succeed({})
         return call
@@ -89,15 +91,6 @@ class GateQueries:
         self._end()
         return []
 
-    def wake_at(self, now: float) -> float:
-        """Return when the next step is due."""
-        if self._call is None:
-            return NEVER
-        if self._call.over:
-            return now
-        waits_for_epochs = any(True for _ in self._missing_epochs())
-        return max(now, self._epochs.wake_at() if waits_for_epochs else NEVER)
-
     def handle(self, answer: Answer, now: float) -> None:
         """Take the response to a request of :meth:`step`."""
         if answer.request.api is PartitionLeaderEpochsForPartitionsRequest:
@@ -121,6 +114,7 @@ class GateQueries:
             self._epochs.restart()
             self._epochs.error = None
             self.version += 1
+            self._agenda.touch()
 
     def _follow(self) -> None:
         """Begin anew with the topics that have other counts in metadata than before."""

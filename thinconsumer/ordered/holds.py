@@ -10,10 +10,10 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping, Sequence
 
+from ..agenda import Agenda
 from ..partitions import NOTHING, Cursor, Partition
 from ..position_states import PositionEvent
 from ..state_machine import next_state
-from ..timers import NEVER
 from .gates import START, Epochs, Gate, Requirement
 
 
@@ -83,13 +83,13 @@ TRANSITIONS: Mapping[HoldState, Mapping[HoldEvent, HoldState]] = {
 class Hold:
     """The gates of one assigned partition of a changed topic, and the next one's state."""
 
-    def __init__(self, partition: Partition) -> None:
+    def __init__(self, partition: Partition, agenda: Agenda) -> None:
         self.partition = partition
         self.state = HoldState.AWAITING_EPOCHS
         self.gates: list[Gate] = []  #: The gates that are not open, the first one first.
         #: The epochs of gates that have opened (``Gate.after``). A gate stays open while the partition is assigned.
         self.opened: set[int] = set()
-        self.ask_again_at = NEVER  #: When thresholds that were not reached are determined anew.
+        self.patience = agenda.alarm()  #: When thresholds that were not reached are determined anew.
         self._creation: Epochs = ()
         self._is_closed = False  #: Whether the partition has waited at a gate that has not opened since.
         self._decided_for: Cursor | None = None  #: The cursor for which :meth:`decide_start` has decided.
@@ -99,10 +99,10 @@ class Hold:
         return f"<Hold of {self.partition.tp.topic}-{self.partition.tp.partition} {self.state.value} {self.gates[:1]}>"
 
     @classmethod
-    def free(cls, partition: Partition) -> Hold:
+    def free(cls, partition: Partition, agenda: Agenda) -> Hold:
         """Return the hold of a partition that was read before its topic changed for the first time."""
         end = partition.delivery_end
-        hold = cls(partition)
+        hold = cls(partition, agenda)
         hold.state = HoldState.FREE
         partition.delivery_end = end
         return hold

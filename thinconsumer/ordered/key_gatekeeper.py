@@ -56,8 +56,9 @@ class KeyGatekeeper(Generic[T]):
         self.asker = asker
         self._partitions = partitions
         self._metadata = metadata
+        self._agenda = partitions.agenda
         self._subscription = None if group is None else group.subscription
-        self._thresholds = Thresholds(config, metadata, random, partitions.agenda, asker)
+        self._thresholds = Thresholds(config, metadata, random, self._agenda, asker)
         self._topics: dict[str, T] = {}
         self._seen = (-1, -1)
         #: Each hold that is at a closed gate, or has not got its gates yet, with its topic.
@@ -69,12 +70,11 @@ class KeyGatekeeper(Generic[T]):
             HoldState.AWAITING_POSITIONS: self._compare_positions,
             HoldState.AWAITING_CALLBACK: self._await_callback,
         }
-        self._has_moved = True  #: Whether positions, or the state of a hold, may have changed since the last step.
 
-    def moved(self) -> bool:
-        """Note that positions have moved: the next step looks at the held partitions again, if there are any."""
-        self._has_moved = self._has_moved or bool(self._waiting)
-        return bool(self._waiting)
+    def moved(self) -> None:
+        """Note that positions have moved: a step looks at the held partitions again, if there are any."""
+        if self._waiting:
+            self._agenda.touch()
 
     def errors(self) -> Iterator[KafkaError]:
         """Yield no error."""
@@ -100,7 +100,7 @@ class KeyGatekeeper(Generic[T]):
         for topic, hold in self._waiting:
             if hold.partition.tp in tps and hold.state is HoldState.AWAITING_CALLBACK:
                 self._open(topic, hold)
-        self._has_moved = True
+        self._agenda.touch()
         return True
 
     def held(self) -> Iterator[HeldPartition]:
@@ -116,15 +116,9 @@ class KeyGatekeeper(Generic[T]):
     def _listener(self) -> object:
         return None if self._subscription is None else self._subscription.listener
 
-    @property
-    def _is_outdated(self) -> bool:
-        """Whether a step is due at once."""
-        return self._has_moved or self._seen != (self._metadata.version, self._partitions.generation)
-
     def _follow(self, now: float) -> None:
         """Follow metadata and assignment, if one of them has changed since the last step."""
         seen = self._metadata.version, self._partitions.generation
-        self._has_moved = False
         if self._seen == seen:
             return
         self._seen = seen
@@ -134,7 +128,7 @@ class KeyGatekeeper(Generic[T]):
         for partition in self._partitions:
             topic_of = self._topics.get(partition.tp.topic)
             if topic_of is not None and partition not in topic_of.holds:
-                topic_of.holds[partition] = Hold(partition)
+                topic_of.holds[partition] = Hold(partition, self._agenda)
         every = [(topic, hold) for topic in self._topics.values() for hold in topic.holds.values()]
         self._waiting = [one for one in every if one[1].state is not HoldState.FREE]
 

@@ -15,7 +15,7 @@ from ..config import ConsumerConfig
 from ..connection.request import Answer, Request
 from ..errors import KafkaError
 from ..partitions import NOTHING, Partition, Partitions
-from ..timers import NEVER, Random
+from ..timers import Random
 from ..types import OffsetAndMetadata, TopicPartition
 from .position_exchange import Place, PositionExchange, Report
 from .topics import GatedTopic
@@ -46,21 +46,26 @@ class KnownPositions:
         self._exchange: PositionExchange | None = None
         if group is not None:
             self._exchange = PositionExchange(
-                ASKER, config, group.coordinator, random, group.commit_identity, lambda: self.interval
+                ASKER,
+                config,
+                group.coordinator,
+                random,
+                partitions.agenda,
+                group.commit_identity,
+                lambda: self.interval,
             )
         self._awaits_poll = False  #: Whether a request is due that waits for a poll to add this member's positions.
         self._has_polled = False  #: Whether a poll has added them.
         #: Whether the last request was sent without them, because no poll came in time. The next poll adds them at
         #: once: an application that polls rarely, and calls ``drive`` meanwhile, may never poll while a request waits.
         self._owes_positions = False
-        #: When a step has first found the request due; None before. This step may be a poll that comes late.
-        self._waits_since: float | None = None
+        #: When a request that waits for a poll is sent without one; not set before a step has found the request due.
+        self._patience = partitions.agenda.alarm()
         #: The positions of own partitions when the last request was due. One that has not moved since counts as final.
         self._seen: dict[Place, int] = {}
         self._committed: dict[TopicPartition, int] = {}
         self._call: Call[dict[TopicPartition, OffsetAndMetadata | None]] | None = None
-        self._committed_due_at = -NEVER
-        self._wants_committed = False
+        self._committed_pause = partitions.agenda.alarm()  #: When committed offsets may be asked for again.
 
     @property
     def interval(self) -> float:
@@ -109,7 +114,7 @@ class KnownPositions:
         has_holds = any(topic.shape.has_changed and topic.holds for topic in topics.values())
         exchange.is_active = self._is_member and has_holds
         is_quiet = not awaited and exchange.quiet_responses >= QUIET_RESPONSES
-        exchange.pace = QUIET_PACE if is_quiet else 1
+        exchange.keep_pace(QUIET_PACE if is_quiet else 1, now)
         self._read_committed(awaited, now)
         self._awaits_poll = self._waits_for_poll(now, exchange, topics)
         if self._awaits_poll:
@@ -117,8 +122,9 @@ class KnownPositions:
         self._withdraw_outdated(exchange, topics)
         requests = exchange.step(now, awaited)
         if requests:
-            self._owes_positions = self._waits_since is not None and not self._has_polled
-            self._has_polled, self._waits_since = False, None
+            self._owes_positions = self._patience.is_over(now) and not self._has_polled
+            self._has_polled = False
+            self._patience.clear()
         return requests
 
     def _waits_for_poll(self, now: float, exchange: PositionExchange, topics: Mapping[str, GatedTopic]) -> bool:
@@ -127,24 +133,14 @@ class KnownPositions:
         """
         if self._has_polled or not exchange.is_due(now) or not self._own_requested(topics):
             return False
-        if self._waits_since is None:
-            self._waits_since = now
-        return now < self._waits_since + self.interval / 2
+        self._patience.set_earlier(now + self.interval / 2)
+        return self._patience.is_ahead(now)
 
     def _withdraw_outdated(self, exchange: PositionExchange, topics: Mapping[str, GatedTopic]) -> None:
         """Withdraw positions that a poll has added and that have moved back since, by a seek."""
         if exchange.ready:
             own = {place: one.cursor.offset for place, one in self._own_requested(topics).items()}
             exchange.withdraw([place for place, one in exchange.ready.items() if own.get(place, -1) < one.offset])
-
-    def wake_at(self, now: float) -> float:
-        """Return when the next step is due."""
-        if self._exchange is None:
-            return NEVER
-        at = self._exchange.wake_at(now)
-        if self._awaits_poll and self._waits_since is not None and at < NEVER:
-            at = max(at, self._waits_since + self.interval / 2)
-        return min(at, self._committed_due_at) if self._wants_committed and self._call is None else at
 
     def handle(self, answer: Answer, now: float) -> None:
         """Take the response to a request of :meth:`step`."""
@@ -220,15 +216,12 @@ class KnownPositions:
             tps = [tp for place, tp in awaited.items() if exchange.unknown.get(place, 0) >= SILENT_RESPONSES]
         else:
             tps = list(awaited.values())
-        self._wants_committed = bool(tps)
+        may_ask = self._call is None and not self._committed_pause.is_ahead(now)
         if not tps:
             self._committed = {}
-        elif self._call is None and now >= self._committed_due_at:
-            if exchange.is_active and not exchange.is_due(now):
-                self._committed_due_at = max(exchange.due_at, now + self.interval / 2)
-                return
+        elif may_ask and (exchange.is_due(now) or not exchange.is_active):
             # In turns with requests for positions: at most one of both is sent in an interval.
-            self._committed_due_at = now + self.interval * (2 if exchange.is_active else 1)
+            self._committed_pause.set(now + self.interval * (2 if exchange.is_active else 1))
             self._call = group.committed.ask(tps)
             exchange.skip_turn(now)
 

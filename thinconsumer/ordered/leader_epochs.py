@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 
+from ..agenda import Agenda
 from ..config import ConsumerConfig
 from ..connection.request import ANY_NODE, Answer, Request
 from ..errors import BrokerResponseError, KafkaError
@@ -29,11 +30,13 @@ API = "PartitionLeaderEpochsForPartitions"
 class LeaderEpochRequests:
     """Sends one request at a time, for all topics together."""
 
-    def __init__(self, asker: str, settings: ConsumerConfig, metadata: Metadata, random: Random) -> None:
+    def __init__(
+        self, asker: str, settings: ConsumerConfig, metadata: Metadata, random: Random, agenda: Agenda
+    ) -> None:
         self._asker = asker
         self._metadata = metadata
         self._timeout = settings.request_timeout_ms / 1000
-        self._retry = Retry(Backoff.from_settings(settings), random)
+        self._retry = Retry(Backoff.from_settings(settings), random, agenda)
         self._in_flight: Request | None = None
         self.error: KafkaError | None = None  #: The error of the last response, if the application must act on it.
         self._outages = OutageLog(log)
@@ -59,10 +62,6 @@ class LeaderEpochRequests:
         self._in_flight = request
         self._retry.sent()
         return [request]
-
-    def wake_at(self) -> float:
-        """Return when the backoff ends; NEVER while a request is in flight."""
-        return self._retry.wake_at()
 
     def restart(self) -> None:
         """Forget the request in flight, as its connection is closed."""

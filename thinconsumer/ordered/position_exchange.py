@@ -11,6 +11,7 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
+from ..agenda import Agenda
 from ..connection.request import Answer, Request
 from ..errors import BrokerResponseError, KafkaError
 from ..failures import GRACE, Action, OutageLog
@@ -20,7 +21,7 @@ from ..group.coordinator_requests import CoordinatorRequests
 from ..group.identity import Identity
 from ..group.settings import GroupSettings
 from ..group.verdicts import judge
-from ..timers import NEVER, Random
+from ..timers import Random
 from ..wire import Message
 from ..wire.consumer_group_positions import (
     ConsumerGroupPositionsRequest,
@@ -68,6 +69,7 @@ class PositionExchange:
         settings: GroupSettings,
         coordinator: Coordinator,
         random: Random,
+        agenda: Agenda,
         read_identity: Callable[[], CommitIdentity],
         read_interval: Callable[[], float],
     ) -> None:
@@ -85,7 +87,8 @@ class PositionExchange:
         self.unknown: dict[Place, int] = {}
         self.requested: dict[Place, int] = {}  #: Partitions that members wait for: the position that is known, or -1.
         self.is_active = False  #: Whether positions have to be exchanged.
-        self.pace = 1  #: The number of heartbeat intervals between two requests.
+        self._pace = 1  #: The number of heartbeat intervals between two requests.
+        self._turn = agenda.alarm()  #: When the next request may be sent.
         #: How many responses in a row have shown that no member waits for a position.
         self.quiet_responses = 0
         self.error: KafkaError | None = None  #: The error of the last response, if the application must act on it.
@@ -130,16 +133,20 @@ class PositionExchange:
 
     def is_due(self, now: float) -> bool:
         """Return whether a request may be sent now."""
-        return self.is_active and self._requests.in_flight is None and now >= self.due_at
+        return self.is_active and self._requests.in_flight is None and not self._turn.is_ahead(now)
 
-    @property
-    def due_at(self) -> float:
-        """When the next request may be sent."""
-        return max(self._requests.sent_at + self._read_interval() * self.pace, self._requests.retry.not_before)
+    def keep_pace(self, pace: int, now: float) -> None:
+        """Plan the next request so many heartbeat intervals after the last one, but after the pause of a failure."""
+        self._pace, pause = pace, self._requests.retry.pause
+        turn = self._requests.sent_at + self._read_interval() * pace
+        if pause.is_ahead(now):
+            turn = max(turn, pause.at)
+        self._turn.set(turn) if turn > now else self._turn.clear()
 
     def skip_turn(self, now: float) -> None:
         """Count another request, which was sent now instead, as this interval's request."""
         self._requests.sent_at = now
+        self.keep_pace(self._pace, now)
 
     def step(self, now: float, wanted: Collection[Place]) -> list[Request]:
         """Return the request that is due, if any. ``wanted`` are the awaited partitions."""
@@ -154,21 +161,15 @@ class PositionExchange:
         sent, self.ready = self.ready, {}
         self._sent.update(sent)
         positions = {place: report.offset for place, report in sent.items()}
-        return [
-            self._requests.send(
-                ConsumerGroupPositionsRequest,
-                lambda version: _message(identity, positions, wanted),
-                now,
-                deadline=now + min(self._settings.request_timeout_ms, self._settings.session_timeout_ms) / 1000,
-                context=(identity, frozenset(wanted), sent),
-            )
-        ]
-
-    def wake_at(self, now: float) -> float:
-        """Return when the next request is due; NEVER while only a response or a rebalance can make one due."""
-        if not self.is_active or not self._requests.is_open or self.follow_generation() is None:
-            return NEVER
-        return max(now, self.due_at)
+        request = self._requests.send(
+            ConsumerGroupPositionsRequest,
+            lambda version: _message(identity, positions, wanted),
+            now,
+            deadline=now + min(self._settings.request_timeout_ms, self._settings.session_timeout_ms) / 1000,
+            context=(identity, frozenset(wanted), sent),
+        )
+        self.keep_pace(self._pace, now)
+        return [request]
 
     def handle(self, answer: Answer, now: float) -> None:
         """Take the response to a request of :meth:`step`."""
@@ -202,6 +203,7 @@ class PositionExchange:
 
     def _failed(self, action: Action, error: KafkaError, now: float) -> None:
         self._requests.retry.failed(now)
+        self.keep_pace(self._pace, now)
         is_final = action is Action.RAISE
         self.error = error if is_final else None
         text = f"group {self._coordinator.group_id}: positions cannot be exchanged: {error}"
