@@ -105,6 +105,11 @@ class Engine:
         self._unanswered: set[Request] = set()  #: Requests that :meth:`close` has sent and that have no response yet.
         self.touch()
 
+    @property
+    def managers(self) -> Collection[Manager]:
+        """The managers, in the order in which they step; none once the engine closes."""
+        return () if self._closing else self._by_name.values()
+
     def add(self, manager: Manager) -> None:
         """Step a manager from now on: in place of the one with its name, or behind all others."""
         self._by_name[manager.asker] = manager

@@ -8,6 +8,7 @@ the world meanwhile. A tap on each connection reports what the client writes and
 from collections.abc import Callable
 from typing import Any
 
+from thinconsumer.client import Engine
 from thinconsumer.driver import Dial, Endpoint, Hangup, Resolve, Stream
 from thinconsumer.errors import IllegalStateError
 from thinconsumer.wire import Message
@@ -88,7 +89,10 @@ class SimDriver(MemoryDriver):
         self._obey()
         self._flush()
         if not self._was_called and not self.has_mail and deadline > self.clock.now():
-            self._world.wait(self, min(deadline, endpoint.wake_at()))
+            until = min(deadline, endpoint.wake_at())
+            if until > self.clock.now():
+                self._raise_if_overlooked(endpoint)
+            self._world.wait(self, until)
         self._skips_wait = False
         if self.is_dead:
             raise Crashed(self.name)
@@ -143,6 +147,25 @@ class SimDriver(MemoryDriver):
     def _take_response(self, line: int, sent: SentRequest, response: Message) -> None:
         self._report("response_received", line, sent, response)
         self._after_step.append(("response_read", line, sent, response))
+
+    def _raise_if_overlooked(self, endpoint: Endpoint) -> None:
+        """Raise Violation if the client waits although a manager has a request to send: a time or touch is missing.
+
+        Such a client may hang for ever. Stepped once more at the same time, each manager returns no request, and the
+        agenda gets no earlier time.
+        """
+        if not isinstance(endpoint, Engine):
+            return
+        now, due = self.clock.now(), endpoint.wake_at()
+        for manager in endpoint.managers:
+            for request in manager.step(now):
+                words = f"{self.name} waits, and overlooks that {manager.asker} has to send {request.api.__name__}"
+                self._world.accuse(words)
+                raise Violation(words)
+        if endpoint.wake_at() < due:
+            words = f"{self.name} waits until {due:.3f}, and a further step has to come at {endpoint.wake_at():.3f}"
+            self._world.accuse(words)
+            raise Violation(words)
 
     def _raise_if_looping(self) -> None:
         """Raise Violation if the client is in an endless loop, which would otherwise hang the run."""
