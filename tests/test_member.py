@@ -427,3 +427,13 @@ def test_cooperative_protocols_are_checked(sim):
         Worker(sim, protocols=["deal"], cooperative_protocols="deal")
     with pytest.raises(IllegalArgumentError, match="on_revoke"):
         Worker(sim, protocols=["deal"], cooperative_protocols=["deal"])
+
+
+def test_a_reason_to_join_again_does_not_wait_for_a_heartbeat(sim, worker):
+    ann = worker("ann", heartbeat_interval_ms=3000)
+    settle(sim, ann)
+    for seconds in (0.5, 1.0):  # the heartbeats are at other times
+        ann.poll(seconds * 1000)
+        began, ann.reason, ann.heard = sim.now(), "more tasks", []
+        until(sim, ann, lambda: "complete" in ann.heard)
+        assert sim.now() - began < 2.0, ann.heard

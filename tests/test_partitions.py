@@ -377,3 +377,12 @@ def test_the_event_that_has_set_the_position_is_kept_while_another_one_is_looked
     assert partition.placed_by is E.RESET_FOUND
     partition.place(E.SEEK, 3)
     assert partition.placed_by is E.SEEK
+
+
+def test_a_follower_named_in_each_response_fills_no_agenda():
+    partition = fetching()
+    agenda = partition._owner.agenda
+    agenda.take(0.0)
+    for at in range(1, 100):
+        partition.prefer(2, 300.0 + at)
+    assert len(agenda._entries) == 1 and agenda.next() == 399.0

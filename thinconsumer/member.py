@@ -227,7 +227,8 @@ class GroupMember(BaseClient):
                     raise error
                 if now >= deadline:
                     return
-                shell.engine.touch()  # ``polled``, above, may have changed what is due
+                if self._role.reason is not None:
+                    shell.engine.agenda.touch()  # the member joins again now, not with the next heartbeat
                 now = shell.run_once(deadline)
 
     def drive(self) -> None:

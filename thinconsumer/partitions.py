@@ -214,12 +214,12 @@ class Partition:
 
     def prefer(self, node_id: int, until: float) -> None:
         """Fetch from a follower in place of the leader until then."""
-        self.preference = self._alarm(until)
+        self.preference = self._alarm(until, self.preference)
         self.preferred_replica = node_id
 
-    def _alarm(self, at: float) -> Alarm:
+    def _alarm(self, at: float, alarm: Alarm | None = None) -> Alarm:
         assert self._owner is not None, "only assigned partitions have times"
-        alarm = self._owner.agenda.alarm(self)
+        alarm = alarm or self._owner.agenda.alarm(self)
         alarm.set(at)
         return alarm
 

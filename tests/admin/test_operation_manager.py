@@ -256,3 +256,10 @@ def test_routes_are_looked_up_without_a_backoff(world, name):
     before = w.clock.now()
     assert not isinstance(CALLS[name][1](w.admin), KafkaError)
     assert w.clock.now() - before < 0.05
+
+
+def test_the_deadlines_of_calls_that_are_over_do_not_pile_up(world):
+    w = world_with_group(world)
+    for _ in range(30):
+        w.admin.describe_topics(["t"])
+    assert len(w.admin._shell.engine.agenda._entries) < 15

@@ -10,8 +10,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import thinconsumer
-from thinconsumer import Consumer, KafkaError, TopicPartition
-from thinconsumer.testing import Simulation
+from thinconsumer import Consumer, KafkaError, OffsetAndMetadata, TopicPartition
+from thinconsumer.testing import MemoryCluster, Simulation
 
 TPS = [TopicPartition("t", number) for number in range(2)]
 HERE = str(Path(thinconsumer.__file__).parent) + os.sep
@@ -139,3 +139,19 @@ def test_a_callback_that_raises_keeps_neither_the_others_nor_the_leaving_from_ha
     assert commits.called == {0: 1, 1: 1, 2: 1}
     assert commits.consumer._reader.managers.group.member.state.value in ("leaving", "unsubscribed")
     commits.consumer.close()
+
+
+def test_a_partition_that_a_commit_callback_resumes_is_fetched_at_once(closed_at_end):
+    cluster = MemoryCluster(1, {"t": 1})
+    options = {"group_id": "g", "enable_auto_commit": False, "auto_offset_reset": "earliest"}
+    consumer = Consumer("t", driver=cluster.driver(), bootstrap_servers=cluster.bootstrap_servers, **options)
+    closed_at_end(consumer)
+    while not consumer.assignment():
+        consumer.poll(100)
+    consumer.pause(TPS[0])
+    consumer.poll(2000)  # no Fetch is in flight any more
+    cluster.produce("t", [b"x"])
+    began = cluster.clock.now()
+    consumer.commit_async({TPS[0]: OffsetAndMetadata(0)}, lambda *result: consumer.resume(TPS[0]))
+    assert list(consumer.poll(20_000)) == [TPS[0]]
+    assert cluster.clock.now() - began < 0.1

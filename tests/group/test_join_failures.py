@@ -5,11 +5,11 @@ import random
 
 import pytest
 
-from thinconsumer.agenda import Agenda
+from thinconsumer.agenda import NEVER, Agenda
 from thinconsumer.config import ConsumerConfig
 from thinconsumer.errors import KafkaConnectionError
 from thinconsumer.failures import Action
-from thinconsumer.group.join_failures import AT_ONCE_MAX, LINES_MAX, JoinFailurePolicy
+from thinconsumer.group.join_failures import AT_ONCE_MAX, BURST, LINES_MAX, JoinFailurePolicy
 from thinconsumer.wire.error_codes import Code, to_error
 from thinconsumer.wire.heartbeat import HeartbeatRequest
 from thinconsumer.wire.join_group import JoinGroupRequest
@@ -110,3 +110,14 @@ def test_without_an_incident_every_line_is_logged(failures, caplog):
     for number in range(20):
         failures.log_limited(logging.INFO, "line %d", number)
     assert len(caplog.messages) == 20
+
+
+def test_only_a_heartbeat_that_ends_a_burst_makes_a_step_due():
+    agenda = Agenda()
+    failures = JoinFailurePolicy(ConsumerConfig(group_id="g"), "g", random.Random(1), agenda)
+    for _ in range(BURST - 2):
+        failures.heartbeat_sent(100.0)
+        assert agenda.next() == NEVER and failures.may_send(100.0)
+    failures.heartbeat_sent(100.0)
+    failures.heartbeat_sent(100.0)
+    assert 100.0 < agenda.next() < 101.0 and not failures.may_send(100.0)

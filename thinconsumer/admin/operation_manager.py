@@ -110,6 +110,7 @@ class OperationManager:
         #: The latest metadata request for the brokers and the controller; no other is sent while it is pending.
         self._cluster_call: Call[Any] | None = None
         self._cluster_pause = agenda.alarm()  #: Its end: no other is sent before.
+        self._expiry = agenda.alarm(self.asker)  #: The first deadline of an operation.
         self._now = 0.0
         #: Returns the reason why brokers do not respond, for the message of a timeout; empty if there is none.
         self.obstacle: Callable[[], str] = str
@@ -133,7 +134,6 @@ class OperationManager:
         pending.finish_if_done()
         self._operations.append(pending)
         self._agenda.touch(self.asker)
-        self._agenda.at(deadline, self.asker)
         return pending.call
 
     def step(self, now: float) -> list[Request]:
@@ -141,6 +141,8 @@ class OperationManager:
         self._now = now
         requests: list[Request] = []
         self._operations = [pending for pending in self._operations if not pending.call.over]
+        if self._operations:
+            self._expiry.set(min(pending.deadline for pending in self._operations))
         for pending in self._operations:
             if now >= pending.deadline:
                 self._time_out(pending)

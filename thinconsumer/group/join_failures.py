@@ -51,7 +51,9 @@ class JoinFailurePolicy:
         """
         pause = 2 * self._backoff.initial
         self._recovers_at = max(self._recovers_at, now) + pause
-        self._pace.set(self._recovers_at - (BURST - 1) * pause)
+        due = self._recovers_at - (BURST - 1) * pause
+        if due > now:
+            self._pace.set(due)
 
     def back_off(self, now: float, *, at_once: bool = False, at_maximum: bool = False) -> None:
         """Count a failure and set the time of the next join.
