@@ -108,19 +108,6 @@ class Retry:
         """Return whether no request is in flight and the pause is over."""
         return not self.in_flight and not self.pause.is_ahead(now)
 
-    @property
-    def not_before(self) -> float:
-        """The end of the pause; ``-NEVER`` without one."""
-        return self.pause.at if self.pause.at < NEVER else -NEVER
-
-    @not_before.setter
-    def not_before(self, at: float) -> None:
-        self.pause.set(at) if at > -NEVER else self.pause.clear()
-
-    def wake_at(self) -> float:
-        """Return when the pause ends; ``NEVER`` while a request is in flight."""
-        return NEVER if self.in_flight else self.not_before
-
     def sent(self) -> None:
         """Record that a request is in flight."""
         self.in_flight = True

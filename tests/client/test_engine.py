@@ -40,9 +40,6 @@ class Asks:
             self.ask(Target(99))
         return self.concerns_no_other
 
-    def wake_at(self, now):
-        return now if self.todo else NEVER
-
     def restart(self, now):
         self.restarted += 1
 
@@ -70,7 +67,7 @@ def made():
 
 def run(driver, engine, seconds=1.0):
     deadline = driver.now() + seconds
-    engine.touch()  # as a public call does
+    engine.agenda.touch()  # as a public call does
     while driver.now() < deadline:
         driver.step(engine, deadline)
         engine.step(driver.now())
@@ -176,9 +173,8 @@ def test_a_broker_that_demands_it_has_the_client_start_from_the_bootstrap_server
 
 @pytest.fixture
 def untimed(made):
-    """Return as ``made`` does, with managers that state no time at which they are due; all have stepped."""
-    _, driver, engine, one, two = made
-    one.wake_at = two.wake_at = lambda now: NEVER
+    """Return as ``made`` does; all managers have stepped."""
+    _, driver, engine, _, _ = made
     engine.step(driver.now())
     return made
 
@@ -250,17 +246,15 @@ def test_a_restart_leaves_nothing_to_the_next_step(untimed):
     _, driver, engine, one, _ = untimed
     one.ask()
     engine.touch("one")
-    engine.step(driver.now(), lambda touched: True)
+    engine.step(driver.now(), "one")
     engine.restart(driver.now())
     assert not engine.agenda.touched
 
 
 def test_all_managers_step_once_one_is_due(untimed):
-    _, driver, engine, one, two = untimed
+    _, driver, engine, _, two = untimed
     at = driver.now() + 5.0
-    one.wake_at = lambda now: at
-    engine.touch("one")
-    engine.step(driver.now())
+    engine.agenda.alarm().set(at)
     two.ask()
     assert engine.wake_at() == at and not engine.agenda.is_due(at - 1.0) and engine.agenda.is_due(at)
     engine.step(at)
@@ -279,9 +273,9 @@ def test_a_request_that_cannot_be_sent_between_two_steps_has_its_answer_in_the_n
 
 
 def test_managers_are_due_at_their_times_though_others_step_again_in_the_same_step(untimed):
-    _, driver, engine, one, two = untimed
+    _, driver, engine, _, two = untimed
     at = driver.now() + 5.0
-    one.wake_at = lambda now: at
+    engine.agenda.alarm("one").set(at)
     two.concerns_no_other = True
     two.ask(Target(99))
     engine.touch("one")

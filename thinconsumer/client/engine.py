@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Hashable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from ..agenda import ALL, Agenda, Alarm
+from ..agenda import ALL, Agenda
 from ..calls import Call
 from ..config import CommonOptions
 from ..connection.connection import MANY_OBJECTS_BYTES
@@ -32,8 +32,8 @@ ROUNDS_MAX = 100
 class Manager(Protocol):
     """Sends the requests of one task, such as fetching, and handles responses. No method blocks or calls user code.
 
-    When :meth:`step` is due without a response is in alarms of the engine's agenda, which a manager sets itself. If it
-    has a method ``wake_at(now)``, it is asked for that time after each step.
+    When :meth:`step` is due without a response is in alarms of the engine's agenda, which a manager sets itself. Code
+    that changes what another manager acts on touches the agenda; a response makes all managers step anyway.
     """
 
     @property
@@ -59,7 +59,6 @@ class ManagerParts(NamedTuple):
     asker: str
     step: Callable[[float], list[Request]]
     handle: Callable[[Answer, float], bool | None] = lambda answer, now: None
-    wake_at: Callable[[float], float] | None = None
     restart: Callable[[float], None] = lambda now: None
 
 
@@ -96,9 +95,6 @@ class Engine:
         first = () if self.logins is None else (self.logins,)
         everyone = (*first, *managers) if metadata in managers else (*first, metadata, *managers)
         self._by_name: dict[Hashable, Manager] = {manager.asker: manager for manager in everyone}
-        self._alarms: dict[Hashable, Alarm] = {}  #: Of the managers with a ``wake_at``.
-        for manager in everyone:
-            self._watch(manager)
         self._metadata_seen = metadata.version
         self._now = 0.0
         self._closing = False
@@ -113,12 +109,7 @@ class Engine:
     def add(self, manager: Manager) -> None:
         """Step a manager from now on: in place of the one with its name, or behind all others."""
         self._by_name[manager.asker] = manager
-        self._watch(manager)
         self.touch()
-
-    def _watch(self, manager: Manager) -> None:
-        if getattr(manager, "wake_at", None) is not None:
-            self._alarms[manager.asker] = self.agenda.alarm()
 
     def touch(self, asker: str = ALL) -> None:
         """Make the next step run one manager, or all of them: a public call has changed the state that they act on."""
@@ -166,7 +157,6 @@ class Engine:
             if ALL not in touched and not (has_sent and (ALL in due or touched or network.answers)):
                 break  # no manager has anything to do in another round
             due.update(self._step_network(now, self.agenda.take(-NEVER)))
-        self._schedule(now, due)
         return network.wants_driver()
 
     def step_touched(self, now: float) -> None:
@@ -179,7 +169,6 @@ class Engine:
         due = self._step_network(now, self.agenda.take(-NEVER))
         if due:  # ALL, if a call has changed something since the last step
             (self._step_many if ALL in due else self._step_managers)(now, due)
-            self._schedule(now, due)
 
     def _step_network(self, now: float, due: dict[Hashable, None]) -> dict[Hashable, None]:
         """Step the routes among what is due; return the names of managers among it. For a partition, all step."""
@@ -213,21 +202,8 @@ class Engine:
     def _step_many(self, now: float, names: Collection[Hashable]) -> bool:
         return self._step_managers(now, names)
 
-    def _schedule(self, now: float, names: Collection[Hashable]) -> None:
-        """Set the alarms of the managers with these names; of all, if :data:`ALL` or none have stepped."""
-        if not names or ALL in names:
-            names = self._by_name
-        else:
-            if self.metadata.refresh_reason is not None:
-                names = [*names, self.metadata.asker]  # any manager may request a refresh in its step
-        for name in names:
-            if name in self._alarms:
-                self._alarms[name].set(self._by_name[name].wake_at(now))  # type: ignore[attr-defined]
-
     def wake_at(self) -> float:
         """Return when the driver and the engine must step next, even if nothing is received before."""
-        if ALL in self.agenda.joining and not self._closing:
-            self._schedule(self._now, ())
         if self.network.answers or self.network.wants_driver():
             return self._now
         return max(self._now, self.agenda.next())
@@ -321,8 +297,6 @@ class Engine:
         self._closing = True
         sent = [request for request in requests if self.network.is_ready(*request.target)]
         self._unanswered = set(sent)
-        for alarm in self._alarms.values():
-            alarm.clear()  # managers do not step any more
         for request in sent:
             self.network.send(request, now)
         self._step_network(now, self.agenda.take(now))
