@@ -53,6 +53,13 @@ def test_the_id_is_requested_from_any_broker_once_it_is_wanted(agenda):
     assert agenda.next() == NEVER
 
 
+def test_an_id_that_is_still_wanted_is_not_due_before_the_backoff_ends(ids, agenda):
+    """The sender says in each step whether it needs an id: the producer would step without a pause."""
+    failed(ids, KafkaConnectionError("gone"))
+    ids.want(True)
+    assert agenda.next() > 10.0
+
+
 def test_only_the_current_id_is_replaced(ids):
     answered(ids, producer_id=5, producer_epoch=0)
     ids.replace(4)

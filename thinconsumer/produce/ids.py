@@ -35,8 +35,9 @@ class ProducerIds:
 
     def want(self, wanted: bool) -> None:
         """Say whether a producer id is needed: there are records to send."""
-        self._wanted = wanted
-        self._touch()
+        if self._wanted != wanted:
+            self._wanted = wanted
+            self._touch()
 
     def replace(self, producer_id: int) -> None:
         """Request another producer id, unless ``producer_id`` has been replaced already.
