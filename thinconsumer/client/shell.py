@@ -90,7 +90,6 @@ class Shell:
         self._stepped = stepped
         self._next_callback = next_callback
         self._entry = self.guard.entry(self.begin, engine.touch)
-        self._change_entry = self.guard.entry(self.begin, engine.agenda.touch)
         #: Begins a public call, as :meth:`enter` does, but not all managers step after it.
         self.quiet_entry = self.guard.entry(self.begin, None)
 
@@ -100,7 +99,8 @@ class Shell:
 
     def change(self) -> CallEntry:
         """Begin a public call that only changes state, such as a seek. Until the next step, :meth:`wake_at` is now."""
-        return self._change_entry
+        self.engine.agenda.touch()  # first, so that Ctrl-C at the end of the call cannot prevent it
+        return self._entry
 
     def stay(self) -> Guard:
         """Begin a call that does not move the positions past the last poll result, as within an iteration."""
