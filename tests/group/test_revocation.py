@@ -269,3 +269,11 @@ def test_a_seek_before_the_assigned_callback_is_kept(revocation, partitions):
     new.place(PositionEvent.SEEK, 77)
     revocation.call_assigned()
     assert (new.state, new.cursor.offset) == (PositionState.FETCHING, 77)
+
+
+def test_a_partition_of_an_interrupted_assign_gets_its_callback():
+    story, partitions = [], Partitions()
+    revocation = PartitionRevocation(partitions, Commits(), None, lambda: Listener(story), Agenda())
+    partitions.assign([A], start=PositionState.AWAITING_CALLBACK)  # Ctrl-C has come before the next line of assign()
+    revocation.call_assigned()
+    assert story == [("assigned", {A})] and partitions.require(A).state is PositionState.AWAITING_COMMITTED

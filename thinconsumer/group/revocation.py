@@ -151,7 +151,8 @@ class PartitionRevocation:
     def call_assigned(self) -> None:
         """Call ``on_partitions_assigned`` with the new partitions. If it raises, the next call repeats it."""
         self.has_assigned = True
-        new = [p for p in self._partitions if p.callback_pending]
+        # Ctrl-C may have come between the two changes that :meth:`assign` makes to a partition.
+        new = [p for p in self._partitions if p.callback_pending or p.state is PositionState.AWAITING_CALLBACK]
         call_listener(self._listener(), "assigned", [p.tp for p in new])
         for partition in new:
             if partition.state is PositionState.AWAITING_CALLBACK:
