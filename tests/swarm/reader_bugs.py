@@ -248,7 +248,7 @@ LEADERS = (
     reading(
         "truncation not raised",
         "Under policy none a truncated log is not raised: the partition stands still, and the application waits.",
-        returns(validation, "LogTruncationError"),
+        within(Validation, "_truncated", returns(validation, "LogTruncationError")),
         needs=truncation,
     ),
     reading(
