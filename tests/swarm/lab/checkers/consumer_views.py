@@ -73,9 +73,11 @@ class ConsumerViews(Views):
         self._members.add(member)
         if view.parked_on:
             view.confirmed_at = None
-        view.asked_at, view.parked_on = self.now(), line
+        view.parked_on = line
         if request.member_epoch < 0:
             self._forget(view, "it has left")
+        else:
+            view.asked_at = self.now()
 
     def response_read(self, member: Member, line: int, sent: SentRequest, response: Message) -> None:
         if member not in self._members or not isinstance(sent.message, OffsetCommitRequest):
