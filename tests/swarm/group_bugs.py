@@ -23,7 +23,6 @@ from thinconsumer.member import _Role as MemberRole
 from thinconsumer.metadata import Metadata
 from thinconsumer.partitions import Partition, Partitions
 from thinconsumer.position_states import PositionEvent, PositionState
-from thinconsumer.timers import NEVER
 
 grouped = functools.partial(bug, GroupSwarm)
 
@@ -127,7 +126,7 @@ def call_assigned_once(call_assigned, self):
 def accept_without_rejoining(accept, self, *args, **options):
     accept(self, *args, **options)
     self._rejoin_due = None
-    self._rejoin_by = NEVER  # the leader would rejoin after a while, which hides the bug
+    self._patience.clear()  # the leader would rejoin after a while, which hides the bug
 
 
 def assign_anew(assign, self, tps):
