@@ -70,7 +70,7 @@ def child(*command: object, seconds: float = 600, tree: str | None = None) -> An
 
 
 def say(line: str) -> None:
-    """Tell whoever waits."""
+    """Write a line about the progress to stderr: stdout has the results."""
     print(line, file=sys.stderr, flush=True)
 
 

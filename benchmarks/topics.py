@@ -239,7 +239,7 @@ def send(bootstrap: str, name: str, partitions: int, messages: Iterable[Message]
 
 
 def main() -> None:
-    """Write records of one size, in a process whose memory the caller does not measure.
+    """Write records of one size, in a process of their own: the caller measures its own memory.
 
     ``python topics.py SERVERS TOPIC PARTITIONS COUNT SIZE CODEC``; a twentieth of each record is random.
     """

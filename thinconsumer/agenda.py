@@ -46,6 +46,11 @@ class Alarm:
             self.listed.append(at)
         self.at = at
 
+    @property
+    def is_set(self) -> bool:
+        """Whether there is a time, which may have come."""
+        return self.at < NEVER
+
     def is_over(self, now: float) -> bool:
         """Return whether the time has come; False if the alarm is not set."""
         return self.at <= now
@@ -82,10 +87,6 @@ class Agenda:
     def alarm(self, key: Hashable = ALL) -> Alarm:
         """Return a new alarm, not set, for the owner with this key. An owner may have several."""
         return Alarm(self, key)
-
-    def at(self, at: float, key: Hashable = ALL) -> None:
-        """Make an owner due at a time that nothing changes or asks for."""
-        Alarm(self, key).set(at)
 
     def touch(self, key: Hashable = ALL) -> None:
         """Make an owner due at once: what it acts on has changed."""

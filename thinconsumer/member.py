@@ -330,7 +330,7 @@ class _Role:
         #: Whether the assignment that this leader computes lacks work that other members have to give up first.
         self.awaits_revocations = False
         self._rejoin_due: str | None = None
-        self._revocations = agenda.alarm()  #: When the leader joins again, though not all has been given up.
+        self._wait_for_owners = agenda.alarm()  #: When the leader joins again, though not all has been given up.
 
     def stop(self) -> None:
         """Call ``on_join_prepare``, unless it was called already for the current assignment."""
@@ -340,7 +340,7 @@ class _Role:
 
     def protocols(self) -> list[tuple[str, bytes]]:
         self._rejoin_due, self.awaits_revocations = None, False
-        self._revocations.clear()
+        self._wait_for_owners.clear()
         return [(name, self._user.metadata(name)) for name in self._user.protocols]
 
     def prepare(self, identity: Identity, now: float) -> bool:
@@ -368,7 +368,7 @@ class _Role:
     def accept(self, identity: Identity, protocol: str, assignment: bytes, now: float, *, missed: bool) -> None:
         self._share = protocol, bytes(assignment)
         if self.awaits_revocations:
-            self._revocations.set(now + self._patience)
+            self._wait_for_owners.set(now + self._patience)
         if missed:  # the group had a generation without this member, and may have assigned its work to others
             self.lose("missed a generation", now)
 
@@ -393,7 +393,7 @@ class _Role:
 
     def lose(self, why: str, now: float) -> bool:
         self._rejoin_due = None
-        self._revocations.clear()
+        self._wait_for_owners.clear()
         if self._works:
             self._works, self.held_generation = False, NO_GENERATION
             self._user.on_lost()
@@ -405,7 +405,7 @@ class _Role:
     def rejoin_reason(self, now: float) -> str | None:
         if self._rejoin_due is not None:
             return self._rejoin_due
-        if self._revocations.is_over(now):
+        if self._wait_for_owners.is_over(now):
             # A member that has to give up work may never join again: a static one that restarts gets its old assignment
             # without a rebalance (KIP-345).
             return "members that had to give up work did not join again"

@@ -79,7 +79,7 @@ def test_a_poll_after_a_call_that_changes_something_steps(buffered, offsets):
 def test_a_poll_steps_if_something_is_due(buffered):
     """A heartbeat, for example."""
     w, consumer, steps = buffered()
-    consumer._shell.engine.agenda.at(w.clock.now())
+    consumer._shell.engine.agenda.alarm().set(w.clock.now())
     assert consumer.poll(0)
     assert len(steps) == 1
 

@@ -45,7 +45,7 @@ class Fault:
 
 
 class FaultyProxy(Proxy):
-    """One port that leads to one broker, whose name it replaces by its own."""
+    """A port that leads to one broker. In responses it replaces the broker's address by its own."""
 
     def __init__(self, host: str, port: int) -> None:
         super().__init__((host, port), self._rename, self._meet)

@@ -42,16 +42,14 @@ class AutoCommit:
         #: When the next auto-commit is due. One that is overdue waits for the next ``poll``.
         self._next = agenda.alarm()
         self._refresh = agenda.alarm()  #: When all positions are committed, even if they have not moved.
-        self._has_begun = False
         self._call: Call[None] | None = None
         self._outages = OutageLog(log)
 
     def poll(self, now: float) -> None:
         """Commit the positions if the interval has passed since the last auto-commit, or since the first poll."""
-        if not self._has_begun:
+        if not self._refresh.is_set:
             self._next.set(now + self._interval)
             self._refresh.set(now + REFRESH)
-            self._has_begun = True
         if self._call is not None:
             if not self._call.done:
                 return  # the previous auto-commit has no result yet: start no second one

@@ -77,7 +77,7 @@ class ConsumerRole:
         #: The leader only: whether :meth:`compare_assignments` is still to be called for that kept assignment.
         self.awaits_assignments = False
         #: When the leader rejoins to have withheld partitions assigned, even if their owners have not rejoined.
-        self._patience = agenda.alarm()
+        self._wait_for_owners = agenda.alarm()
         self._assignment = Assignment()
         self._assignment_source: PartitionAssignor | None = None
         self._rejoin_due: str | None = None  #: The reason to join again as soon as this rebalance is over.
@@ -188,7 +188,7 @@ class ConsumerRole:
         self._group_topics = frozenset()
         self._assigned_with = None
         self._awaits_revocations = self._keeps_unknown_assignment = self.awaits_assignments = False
-        self._patience.clear()
+        self._wait_for_owners.clear()
 
     def accept(self, identity: Identity, protocol: str, assignment: bytes, now: float, *, missed: bool = False) -> None:
         """Decode the assignment, and stop returning records of partitions that it lacks.
@@ -210,9 +210,9 @@ class ConsumerRole:
         share = set(self._assignment.partitions)
         for tp in self._partitions.tps() - share:
             self._partitions.require(tp).pending_revocation = True
-        self._patience.clear()
+        self._wait_for_owners.clear()
         if self._awaits_revocations:
-            self._patience.set(now + self._config.session_timeout_ms / 1000)
+            self._wait_for_owners.set(now + self._config.session_timeout_ms / 1000)
         self._rejoin_due = None
         if owned - share:
             self._rejoin_due = "revoked partitions can now be assigned"
@@ -283,7 +283,7 @@ class ConsumerRole:
         """
         if self._rejoin_due is not None:
             return self._rejoin_due
-        if self._patience.is_over(now):
+        if self._wait_for_owners.is_over(now):
             # The owner of a withheld partition may never revoke it and rejoin: a static member that restarts gets its
             # old assignment without a rebalance (KIP-345).
             return "members that had to revoke partitions did not join again"

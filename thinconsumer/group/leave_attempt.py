@@ -38,21 +38,21 @@ class LeaveAttempt(CoordinatorRequests):
         self._api = api
         self._message = message
         self._min_version = min_version
-        self._deadline = now + min(settings.request_timeout_ms / 1000, LEAVE_TIMEOUT)
-        coordinator.agenda.at(self._deadline)
+        self._deadline = coordinator.agenda.alarm()
+        self._deadline.set(now + min(settings.request_timeout_ms / 1000, LEAVE_TIMEOUT))
         coordinator.agenda.touch()
 
     def step(self, now: float) -> Request | None:
         """Return the request if it is due. End the attempt at its deadline."""
         if self.is_over or self.in_flight is not None:
             return None
-        if now >= self._deadline:
+        if self._deadline.is_over(now):
             self.is_over = True
         elif self.may_send(now):
-            return self.send(self._api, self._message, now, deadline=self._deadline, min_version=self._min_version)
+            return self.send(self._api, self._message, now, deadline=self._deadline.at, min_version=self._min_version)
         return None
 
     def answered(self, now: float, *, again: bool) -> None:
         """Process the response. With ``again`` the coordinator has not processed the request, so it is repeated."""
         self.retry.failed(now)
-        self.is_over = not again or now >= self._deadline
+        self.is_over = not again or self._deadline.is_over(now)

@@ -10,7 +10,7 @@ import enum
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any
 
-from ..agenda import NEVER, Agenda
+from ..agenda import Agenda
 from ..calls import Call
 from ..partitions import Partition, Partitions
 from ..position_states import PositionEvent, PositionState
@@ -96,7 +96,7 @@ class PartitionRevocation:
             self._call_listener("revoked", [p.tp for p in self._revoking])
             self.revoked = frozenset(p.tp for p in self._revoking)
             return False  # let the engine send the commits that the listener has queued
-        if self._timeout.at == NEVER:
+        if not self._timeout.is_set:
             # The wait starts after the callback, which may have taken longer than COMMIT_TIMEOUT before it committed.
             self._timeout.set(now + COMMIT_TIMEOUT)
             self._wait(RevocationStep.DRAINING)

@@ -113,7 +113,7 @@ CASES: dict[str, Case] = {
 
 
 CODES = {"topic": {TOPIC}, "group": {GROUP}, "transactional_id": {TXN}, "cluster": {CLUSTER}}
-#: A follower is told about the topics, and a request for all offsets leaves out hidden topics.
+#: A follower's request has an error for each topic, and the response to one for all offsets leaves hidden topics out.
 OTHER_CODES = {("follower", "cluster"): {TOPIC}, ("all", "topic"): set()}
 
 

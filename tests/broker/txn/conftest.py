@@ -189,7 +189,7 @@ class World:
         return ProducerIdAndEpoch(producer_id, epoch)
 
     def ongoing(self, **options) -> ProducerIdAndEpoch:
-        """Return the id and epoch of a producer whose transaction has the first partition of orders."""
+        """Return the id and epoch of a producer with the first partition of orders in its transaction."""
         who = self.producer(**options)
         assert self.add(who) == ["NONE"]
         return who

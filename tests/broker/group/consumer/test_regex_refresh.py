@@ -17,7 +17,7 @@ def pattern_member(new_member: Any, name: str = "m1", regex: str = "ord.*") -> A
 
 @pytest.fixture
 def member(new_member: Any, world: Any, settled: Any) -> Any:
-    """The only member, whose expression ``ord.*`` is resolved."""
+    """Return the only member of the group; its expression ``ord.*`` is resolved."""
     found = pattern_member(new_member)
     found.join()
     world.advance(0)

@@ -117,7 +117,7 @@ def test_partitions_are_assigned_anew_when_their_replicas_change(world):
     assert len(world.assignor.calls[-1][1]["u"][0]) == 2
 
 
-#: What is wrong with a plan, or the error; and the reason that the member gets.
+#: Wrong plans, or the assignor's error, each with the reason in the member's response.
 FAULTS = {
     "raises": (ZeroDivisionError("by design"), r"ZeroDivisionError\('by design'\)"),
     "unknown member": (lambda members: {"nobody": [T0]}, "'nobody', which is not a member"),
