@@ -24,6 +24,16 @@ NEVER = math.inf
 ALL = ""
 
 
+class ReportingKey:
+    """The key of alarms without an owner among the managers: each that comes is reported, and all managers step."""
+
+    __slots__ = ()
+
+    def report_change(self) -> None:
+        """Note that an alarm with this key has come."""
+        raise NotImplementedError
+
+
 class Alarm:
     """A time at which its owner is due, such as the end of a backoff. Once it has come, ``at`` stays as it is."""
 

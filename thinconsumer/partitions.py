@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from operator import attrgetter
 from typing import Any, NamedTuple
 
-from .agenda import Agenda, Alarm
+from .agenda import Agenda, Alarm, ReportingKey
 from .errors import IllegalStateError, KafkaError
 from .garbage_collection import garbage_collection_paused
 from .lazy_dataclass import dataclass
@@ -101,7 +101,7 @@ def _watched(slot: str) -> Any:
     return property(attrgetter(slot), assign)
 
 
-class Partition:
+class Partition(ReportingKey):
     """One assigned partition.
 
     Every change of an attribute that decides whether the partition is fetched is reported to :class:`Partitions`, so

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Hashable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from ..agenda import ALL, Agenda
+from ..agenda import ALL, Agenda, ReportingKey
 from ..calls import Call
 from ..config import CommonOptions
 from ..connection.connection import MANY_OBJECTS_BYTES
@@ -19,7 +19,6 @@ from ..errors import KafkaError, KafkaTimeoutError
 from ..garbage_collection import garbage_collection_paused
 from ..metadata import Metadata
 from ..network_client import NetworkClient
-from ..partitions import Partition
 from ..timers import NEVER, Random
 
 if TYPE_CHECKING:
@@ -171,11 +170,11 @@ class Engine:
             (self._step_many if ALL in due else self._step_managers)(now, due)
 
     def _step_network(self, now: float, due: dict[Hashable, None]) -> dict[Hashable, None]:
-        """Step the routes among what is due; return the names of managers among it. For a partition, all step."""
+        """Step the routes among what is due; return the names of managers among it. For a reporting key, all step."""
         routes = [key for key in due if not isinstance(key, str)]
         for key in routes:
             del due[key]
-            if isinstance(key, Partition):
+            if isinstance(key, ReportingKey):
                 key.report_change()
                 due[ALL] = None
         for why in self.network.step(now, routes):
@@ -258,7 +257,7 @@ class Engine:
         for manager in self._by_name.values():
             manager.restart(now)
         # those of the network client before, and of its routes
-        self.agenda.forget(lambda key: not isinstance(key, (str, Partition)))
+        self.agenda.forget(lambda key: not isinstance(key, (str, ReportingKey)))
         self.touch()
 
     def _follow_metadata(self, now: float) -> None:

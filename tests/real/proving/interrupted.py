@@ -18,9 +18,12 @@ class Blow:
         self.is_due = False
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
-        if self.is_due and frame is not None and frame.f_globals is not globals():
-            self.is_due = False
-            raise KeyboardInterrupt
+        if not self.is_due or frame is None or frame.f_globals is globals():
+            return
+        if frame.f_globals["__name__"] == "_weakrefset":
+            return  # the interpreter prints and ignores what is raised when it drops a weak reference
+        self.is_due = False
+        raise KeyboardInterrupt
 
 
 def main() -> None:
