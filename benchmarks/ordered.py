@@ -51,8 +51,8 @@ def pair(servers: str, number: int, records: int) -> dict[str, dict[str, float]]
 
 def fill(servers: str, topic: str, records: int) -> None:
     """Write records of 100 bytes with keys."""
-    from thinconsumer.net.secured import open_driver
     from thinconsumer.produce import Producer, ProducerSettings
+    from thinconsumer.sockets.secured import open_driver
 
     settings = ProducerSettings.from_options(bootstrap_servers=servers, batch_size=16_384)
     with Producer(settings, driver=open_driver(settings)) as producer:

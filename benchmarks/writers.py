@@ -85,8 +85,8 @@ def confluent(bootstrap: str, topic: str, partitions: int, count: int) -> float:
 
 def thinconsumer(bootstrap: str, topic: str, partitions: int, count: int) -> float:
     """Write with the library's own small producer."""
-    from thinconsumer.net import SelectorDriver
     from thinconsumer.produce import Producer
+    from thinconsumer.sockets import SelectorDriver
 
     with Producer(bootstrap_servers=bootstrap, driver=SelectorDriver()) as producer:
         started = time.perf_counter()

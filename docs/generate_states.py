@@ -14,12 +14,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from thinconsumer import position_states
-from thinconsumer.connection import states
-from thinconsumer.connection.states import CONNECTION_IGNORED, CONNECTION_TRANSITIONS, ROUTE_IGNORED, ROUTE_TRANSITIONS
 from thinconsumer.group import coordinator
 from thinconsumer.group.classic import states as member_states
 from thinconsumer.group.consumer import states as epoch_states
+from thinconsumer.network import states
+from thinconsumer.network.states import CONNECTION_IGNORED, CONNECTION_TRANSITIONS, ROUTE_IGNORED, ROUTE_TRANSITIONS
+from thinconsumer.positions import states as position_states
 from thinconsumer.produce.batch import BATCH_TRANSITIONS, BatchState
 from thinconsumer_testing.broker.group import states as group_states
 from thinconsumer_testing.broker.txn.states import TRANSITIONS as TRANSACTION_TRANSITIONS
@@ -43,19 +43,19 @@ TAIL = PAGE.with_name("original_design.txt").read_text(encoding="utf-8")
 MACHINES: list[tuple[str, str, type[enum.Enum], Mapping[Any, Mapping[Any, Any]], Mapping[Any, str]]] = [
     (
         "Position of a partition",
-        "thinconsumer/position_states.py",
+        "thinconsumer/positions/states.py",
         position_states.PositionState,
         position_states.TRANSITIONS,
         {},
     ),
     (
         "One connection",
-        "thinconsumer/connection/states.py",
+        "thinconsumer/network/states.py",
         states.ConnectionState,
         CONNECTION_TRANSITIONS,
         CONNECTION_IGNORED,
     ),
-    ("The route to a broker", "thinconsumer/connection/states.py", states.RouteState, ROUTE_TRANSITIONS, ROUTE_IGNORED),
+    ("The route to a broker", "thinconsumer/network/states.py", states.RouteState, ROUTE_TRANSITIONS, ROUTE_IGNORED),
     (
         "The group's coordinator",
         "thinconsumer/group/coordinator.py",

@@ -4,10 +4,10 @@ import inspect
 
 import pytest
 
-from thinconsumer.client import Engine
-from thinconsumer.connection.connection import Connection
 from thinconsumer.driver import Address, Dial, Driver, Endpoint, Hangup, Resolve, Stream
-from thinconsumer.net import SelectorDriver
+from thinconsumer.engine import Engine
+from thinconsumer.network.connection import Connection
+from thinconsumer.sockets import SelectorDriver
 from thinconsumer.testing import MemoryDriver
 
 

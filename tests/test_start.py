@@ -31,10 +31,8 @@ print(repr(stages))
 IMPORT, CONSUMER, GROUP = range(3)
 #: The rooms of the package that every consumer needs.
 ROOMS = {
-    "_version", "agenda", "calls", "client", "config", "connection", "consumer", "driver", "errors", "failures",
-    "fetch", "garbage_collection", "imports", "lazy_dataclass", "linear_hashing", "metadata", "metrics", "net",
-    "network_client", "partitions", "position_states", "records", "state_machine", "timers", "topic_metadata",
-    "types", "wire",
+    "_version", "config", "consumer", "driver", "engine", "errors", "failures", "fetch", "linear_hashing", "metrics",
+    "network", "positions", "records", "sockets", "support", "types", "wire",
 }  # fmt: skip
 #: Modules of the standard library that take long to import, and that a consumer needs later or never.
 LARGE = {
@@ -67,7 +65,7 @@ def test_only_the_rooms_of_a_consumer_are_loaded(stages):
 def test_the_group_is_loaded_by_the_first_consumer_with_a_group(stages):
     for stage in (IMPORT, CONSUMER):
         assert group_modules(stages[stage][0]) == set()
-    assert {"group", "commits", "classic.member"} <= group_modules(stages[GROUP][0])
+    assert {"group", "offsets.commits", "classic.member"} <= group_modules(stages[GROUP][0])
     assert "consumer.member" not in group_modules(stages[GROUP][0])
 
 

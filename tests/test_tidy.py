@@ -27,24 +27,21 @@ FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 MIRRORED = {"wire", "records", "assignors", "config"}
 
 #: Imports go one way: a room may import from the rungs above its own, and from itself. Errors name partitions, so
-#: ``types`` comes before them; metadata uses the requests and answers of ``connection``.
+#: ``types`` comes before them.
 LADDER = (
-    {"lazy_dataclass", "imports", "garbage_collection", "agenda"},
-    {"types", "timers", "metrics", "linear_hashing", "position_states", "_version"},
+    {"types", "_version"},
     {"errors"},
-    {"calls", "partitioning", "state_machine"},
-    {"wire"},
-    {"failures"},
+    {"support"},
+    {"metrics", "linear_hashing", "wire"},
+    {"failures", "partitioning"},
     {"records", "assignors"},
-    {"config", "driver", "partitions", "topic_metadata"},
-    {"connection"},
+    {"config", "driver", "positions"},
+    {"network"},
     {"sasl"},
-    {"metadata"},
-    {"network_client"},
-    {"client"},
+    {"engine"},
     {"group", "fetch", "produce"},
     {"admin", "ordered"},
-    {"net"},
+    {"sockets"},
     {"consumer"},
     {"member_status"},
     {"member"},
@@ -53,11 +50,9 @@ LADDER = (
 MAY_IMPORT = {room: set(chain(*LADDER[:rung])) for rung, rooms in enumerate(LADDER) for room in rooms}
 MAY_IMPORT["__main__"] = {"cli"}
 #: The two modules with the public names of thinconsumer_testing, which is installed or not.
-MAY_IMPORT["testing"] = MAY_IMPORT["broker"] = {"imports", "thinconsumer_testing", "thinconsumer_testing.broker"}
+MAY_IMPORT["testing"] = MAY_IMPORT["broker"] = {"support", "thinconsumer_testing", "thinconsumer_testing.broker"}
 #: A second opinion on the protocol, and no echo of the client: it shares the codec and nothing else.
-MAY_IMPORT["thinconsumer_testing.broker"] = {
-    "imports", "garbage_collection", "wire", "records", "timers", "types", "errors"
-}  # fmt: skip
+MAY_IMPORT["thinconsumer_testing.broker"] = {"support", "wire", "records", "types", "errors"}
 MAY_IMPORT["thinconsumer_testing"] = {*chain(*LADDER), "thinconsumer_testing.broker"}
 #: All other rooms reach the gatekeepers through the port, ``fetch/gatekeeper.py``.
 for _room in MAY_IMPORT.keys() - {"consumer", "spark"}:
@@ -78,7 +73,7 @@ WORLD = {
 }  # fmt: skip
 #: Where they belong. Everything else takes time and randomness as arguments, so that a test can replay it.
 MAY_TOUCH_THE_WORLD = {
-    "imports.py", "net", "client/guard.py", "spark", "cli", "thinconsumer_testing",
+    "support/imports.py", "sockets", "engine/guard.py", "spark", "cli", "thinconsumer_testing",
     "thinconsumer_testing/broker/server.py", "thinconsumer_testing/broker/process.py",
     "thinconsumer_testing/broker/directory.py", "thinconsumer_testing/broker/channel.py",
     "thinconsumer_testing/broker/tls_channel.py",
@@ -230,16 +225,16 @@ def check(errors_in, folder: Path, base: Path, *more: set[str]) -> None:
 @pytest.mark.parametrize(
     ("path", "source"),
     [
-        ("fetch/planner.py", "from ..partitions import Cursor"),
+        ("fetch/planner.py", "from ..positions.partitions import Cursor"),
         ("fetch/planner.py", "from . import sessions"),
         ("fetch/planner.py", "from .sessions import Session"),
         ("group/classic/leader.py", "from ...assignors import range"),
-        ("consumer/managers.py", "from ..fetch.planner import Planner\nfrom .. import network_client"),
-        ("net/clock.py", "import time\nfrom ..driver import Driver"),
+        ("consumer/managers.py", "from ..fetch.planner import Planner\nfrom .. import network"),
+        ("sockets/clock.py", "import time\nfrom ..driver import Driver"),
         ("thinconsumer_testing/broker/server.py", "import selectors"),
         ("thinconsumer_testing/clock.py", "import random\nfrom thinconsumer.consumer import Consumer"),
         ("thinconsumer_testing/broker/topics.py", "from .image import Image\nfrom thinconsumer.wire import fetch"),
-        ("broker.py", "from .imports import import_testing\nfrom thinconsumer_testing.broker import *"),
+        ("broker.py", "from .support.imports import import_testing\nfrom thinconsumer_testing.broker import *"),
         ("spark/reader.py", "import pyspark"),
         ("wire/source.py", "import struct\nimport math"),
     ],
@@ -252,7 +247,7 @@ def test_imports_that_flow_downhill_pass(path, source):
     ("path", "source", "word"),
     [
         ("fetch/planner.py", "from ..group import members", "group"),
-        ("fetch/planner.py", "from .. import net", "net"),
+        ("fetch/planner.py", "from .. import sockets", "sockets"),
         ("group/state.py", "import thinconsumer.fetch.planner", "fetch"),
         ("group/state.py", "from thinconsumer import fetch", "fetch"),
         ("wire/fetch.py", "def f():\n    from ..records import batch", "records"),
@@ -264,12 +259,12 @@ def test_imports_that_flow_downhill_pass(path, source):
         ("thinconsumer_testing/broker/topics.py", "from thinconsumer.fetch import planner", "fetch"),
         ("thinconsumer_testing/broker/topics.py", "from ..clock import VirtualClock", "thinconsumer_testing"),
         ("thinconsumer_testing/broker/topics.py", "import selectors", "selectors"),
-        ("client/engine.py", "import time", "time"),
-        ("client/engine.py", "from time import monotonic", "time"),
-        ("connection/sasl.py", "import secrets", "secrets"),
+        ("engine/engine.py", "import time", "time"),
+        ("engine/engine.py", "from time import monotonic", "time"),
+        ("network/sasl.py", "import secrets", "secrets"),
         ("fetch/planner.py", "import os.path", "os"),
         ("consumer.py", "def f():\n    import random", "random"),
-        ("client/engine.py", "import pyspark.sql", "pyspark"),
+        ("engine/engine.py", "import pyspark.sql", "pyspark"),
         ("cli/topics.py", "from ..ordered.gates import START", "ordered"),
         ("attic.py", "", "attic"),
     ],
@@ -292,7 +287,7 @@ def test_no_room_can_import_itself_through_others():
 
 def test_the_design_page_shows_the_ladder():
     page = (ROOT / "docs" / "design.md").read_text(encoding="utf-8")
-    (block,) = re.findall(r"^```\n(lazy_dataclass.*?)^```", page, re.DOTALL | re.MULTILINE)
+    (block,) = re.findall(r"^```\n(types, _version.*?)^```", page, re.DOTALL | re.MULTILINE)
     assert tuple(set(re.findall(r"\w+", rung)) for rung in block.split("→")) == LADDER
 
 
@@ -324,7 +319,7 @@ def test_unfinished_work_and_missing_docstrings_are_found():
         ("wire/source.py", "class Source(Protocol):\n    def f(self): ...", set(), False),
         ("wire/source.py", "class Source(Protocol):\n    def f(self): ...\ndef g(): ...", set(), True),
         ("wire/__init__.py", "def f(): ...", set(), False),
-        ("client/engine.py", "def f(): ...", set(), False),
+        ("engine/engine.py", "def f(): ...", set(), False),
         ("engine.py", "def f(): ...", set(), False),
     ],
 )

@@ -1,6 +1,6 @@
 """The public names of the embedded broker, which the distribution thinconsumer-testing installs."""
 
-from .imports import import_testing
+from .support.imports import import_testing
 
 import_testing("thinconsumer_testing.broker")
 

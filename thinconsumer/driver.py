@@ -14,8 +14,8 @@ from collections.abc import Collection, Sequence
 from typing import Protocol
 
 from .errors import KafkaConnectionError
-from .lazy_dataclass import dataclass
-from .timers import Random
+from .support.lazy_dataclass import dataclass
+from .support.timers import Random
 
 
 def host_and_port(host: str, port: int) -> str:

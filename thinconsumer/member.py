@@ -10,22 +10,22 @@ from abc import abstractmethod
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
-from .agenda import Agenda
 from .assignors import GroupMetadata
-from .client import BaseClient, Engine, Shell, UserCallback, to_seconds
 from .config.client_options import ClientOptions, shared
 from .driver import Driver
+from .engine import BaseClient, Engine, Shell, UserCallback, to_seconds
 from .errors import IllegalArgumentError, IllegalStateError, KafkaConfigurationError
 from .group.classic.member import ClassicMember
 from .group.classic.states import ClassicMemberState
 from .group.coordinator import Coordinator
 from .group.identity import NO_GENERATION, Identity
 from .group.role import JoinedMember
-from .lazy_dataclass import dataclass
 from .member_status import MemberHealth, MemberHealthMonitor, MemberMetrics
-from .metadata import Metadata
 from .metrics import MetricValues
-from .net.secured import open_driver
+from .network.metadata import Metadata
+from .sockets.secured import open_driver
+from .support.agenda import Agenda
+from .support.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

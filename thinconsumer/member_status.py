@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from .client.engine import Engine
 from .consumer.health import GRACE, HealthState, Obstacle
 from .consumer.metrics_recorder import read_connections, read_member
+from .engine.engine import Engine
 from .group.classic.member import ClassicMember
 from .group.coordinator import Coordinator
 from .group.membership import MemberStats
-from .lazy_dataclass import dataclass
 from .metrics import CONSUMER, COORDINATOR, METRICS, ConsumerMetrics, MetricValues
+from .support.lazy_dataclass import dataclass
 
 __all__ = ["MemberHealth"]
 

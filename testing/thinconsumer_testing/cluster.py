@@ -12,7 +12,7 @@ from typing import Any
 
 from thinconsumer.errors import IllegalArgumentError
 from thinconsumer.records.batch import LOG_OVERHEAD
-from thinconsumer.timers import NEVER
+from thinconsumer.support.timers import NEVER
 from thinconsumer.types import ConsumerRecord, TopicPartition
 from thinconsumer.wire import Message
 

@@ -10,7 +10,7 @@ import random
 
 from thinconsumer.driver import Dial, Endpoint, Hangup, Resolve, Stream
 from thinconsumer.errors import IllegalStateError
-from thinconsumer.timers import NEVER
+from thinconsumer.support.timers import NEVER
 
 from .network import MemoryConnection, Network
 

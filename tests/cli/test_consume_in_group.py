@@ -13,7 +13,7 @@ from thinconsumer import Consumer, TopicPartition
 from thinconsumer.admin import Admin, ClientOptions
 from thinconsumer.broker import Reply
 from thinconsumer.cli.consume_in_group import GroupReader
-from thinconsumer.net import SelectorDriver
+from thinconsumer.sockets import SelectorDriver
 from thinconsumer.wire.error_codes import Code
 
 pytestmark = pytest.mark.once

@@ -2,8 +2,8 @@
 
 import pytest
 
-from thinconsumer.net.secured import open_driver
 from thinconsumer.produce import Producer, ProducerSettings
+from thinconsumer.sockets.secured import open_driver
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,8 @@ import select
 import pytest
 
 from thinconsumer import Consumer, TopicPartition, WakeupError
-from thinconsumer.client import Shell
-from thinconsumer.consumer import reader
+from thinconsumer.consumer import core as reader
+from thinconsumer.engine import Shell
 from thinconsumer_testing.broker.server import EmbeddedBroker
 
 T0 = TopicPartition("t", 0)

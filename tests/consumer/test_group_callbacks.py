@@ -13,7 +13,7 @@ from thinconsumer import (
     TopicPartition,
     WakeupError,
 )
-from thinconsumer.client import Shell
+from thinconsumer.engine import Shell
 from thinconsumer.testing import Simulation
 from thinconsumer.wire.error_codes import Code
 from thinconsumer_testing.broker.faults import Reply

@@ -62,7 +62,7 @@ def test_a_consumer_without_a_group_says_which_option_is_missing(managers):
 @pytest.mark.parametrize("options", [{}, {"group_id": "g"}])
 def test_closing_a_consumer_that_was_never_used_opens_no_descriptor(monkeypatch, options):
     opened = []
-    monkeypatch.setattr("thinconsumer.net.wake.Waker.open", lambda self: opened.append(self))
+    monkeypatch.setattr("thinconsumer.sockets.wake.Waker.open", lambda self: opened.append(self))
     before = len(os.listdir("/proc/self/fd"))
     consumer = Consumer(bootstrap_servers="127.0.0.1:1", **options)
     consumer.close()

@@ -5,7 +5,7 @@ import math
 import pytest
 
 from thinconsumer import Consumer, IllegalArgumentError, RebalanceListener, TopicPartition
-from thinconsumer.client import Engine
+from thinconsumer.engine import Engine
 from thinconsumer.metrics import CONSUMER, COORDINATOR, FETCH, METRICS
 from thinconsumer.testing import Simulation
 

@@ -80,7 +80,7 @@ def test_a_record_costs_one_wait_one_receive_and_one_send(reading):
 
 
 def test_a_record_costs_no_more_system_calls_if_the_next_fetch_is_sent_after_it(reading, monkeypatch):
-    monkeypatch.setattr("thinconsumer.consumer.reader.PROMPT_S", 1000.0)
+    monkeypatch.setattr("thinconsumer.consumer.core.PROMPT_S", 1000.0)
     for _ in range(10):
         reading.consumer.poll(0)  # sends the Fetch: the broker is stepped between two polls only
         reading.answer_fetch()

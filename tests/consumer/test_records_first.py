@@ -3,9 +3,9 @@
 import pytest
 
 from thinconsumer import TopicPartition
-from thinconsumer.connection.connection import MANY_OBJECTS_BYTES
-from thinconsumer.consumer import reader
+from thinconsumer.consumer import core as reader
 from thinconsumer.consumer.health import HealthMonitor
+from thinconsumer.network.connection import MANY_OBJECTS_BYTES
 from thinconsumer.records.batch import ControlType
 from thinconsumer.records.builder import build_marker
 

@@ -10,8 +10,8 @@ import random
 import pytest
 
 from thinconsumer import Consumer, KafkaError, TopicPartition
-from thinconsumer.agenda import ALL
-from thinconsumer.client import Engine
+from thinconsumer.engine import Engine
+from thinconsumer.support.agenda import ALL
 from thinconsumer.testing import MemoryCluster, Network
 from thinconsumer.types import OffsetAndMetadata
 from thinconsumer_testing.broker.controller import ControllerError

@@ -8,9 +8,7 @@ from typing import Any
 
 import pytest
 
-from thinconsumer.agenda import Agenda
 from thinconsumer.config import ConsumerConfig
-from thinconsumer.connection.request import ANY_NODE, Answer, Request
 from thinconsumer.errors import KafkaError
 from thinconsumer.fetch import chunks, planner
 from thinconsumer.fetch.answers import Answers
@@ -21,10 +19,12 @@ from thinconsumer.fetch.lookups import ListedOffset, OffsetLookups
 from thinconsumer.fetch.planner import Planner
 from thinconsumer.fetch.resets import Resets
 from thinconsumer.fetch.validation import Validation
-from thinconsumer.metadata import Metadata
-from thinconsumer.partitions import Partition, Partitions
-from thinconsumer.position_states import PositionEvent
+from thinconsumer.network.metadata import Metadata
+from thinconsumer.network.request import ANY_NODE, Answer, Request
+from thinconsumer.positions.partitions import Partition, Partitions
+from thinconsumer.positions.states import PositionEvent
 from thinconsumer.records.builder import NewRecord, build_batch
+from thinconsumer.support.agenda import Agenda
 from thinconsumer.types import TopicPartition
 from thinconsumer.wire import ZERO_UUID, Message
 from thinconsumer.wire.fetch import (

@@ -14,8 +14,8 @@ from thinconsumer.errors import (
     UnsupportedVersionError,
 )
 from thinconsumer.failures import Action, Scope, rule
-from thinconsumer.position_states import PositionEvent, PositionState
-from thinconsumer.timers import NEVER
+from thinconsumer.positions.states import PositionEvent, PositionState
+from thinconsumer.support.timers import NEVER
 from thinconsumer.wire.error_codes import BY_CODE, Code
 from thinconsumer.wire.fetch import FetchableTopicResponse, FetchResponse, PartitionData
 

@@ -5,13 +5,13 @@ import random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from thinconsumer.agenda import Agenda
 from thinconsumer.errors import CorruptRecordError
 from thinconsumer.fetch.buffer import Buffer, Fetched, Frame
-from thinconsumer.partitions import Partition
-from thinconsumer.position_states import PositionEvent, PositionState
+from thinconsumer.positions.partitions import Partition
+from thinconsumer.positions.states import PositionEvent, PositionState
 from thinconsumer.records.batches import split
 from thinconsumer.records.builder import NewRecord, build_batch
+from thinconsumer.support.agenda import Agenda
 from thinconsumer.types import TopicPartition
 
 

@@ -11,7 +11,7 @@ from thinconsumer.errors import DeserializationError
 from thinconsumer.fetch import chunks
 from thinconsumer.fetch.buffer import Buffer
 from thinconsumer.fetch.record_sequence import RecordSequence
-from thinconsumer.position_states import PositionEvent
+from thinconsumer.positions.states import PositionEvent
 from thinconsumer.records.batch import ControlType
 from thinconsumer.records.builder import NewRecord, build_batch, build_marker
 from thinconsumer.records.rows import deserialize

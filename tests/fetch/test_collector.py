@@ -7,8 +7,8 @@ import pytest
 from thinconsumer.config.values import Deserializer
 from thinconsumer.errors import CorruptRecordError, DeserializationError, RecordError
 from thinconsumer.fetch.collector import PollResult
-from thinconsumer.partitions import Reset
-from thinconsumer.position_states import PositionEvent
+from thinconsumer.positions.partitions import Reset
+from thinconsumer.positions.states import PositionEvent
 from thinconsumer.records.batch import ControlType, RecordBatch
 from thinconsumer.records.builder import NewRecord, build_batch, build_marker
 from thinconsumer.records.rows import deserialize

@@ -11,7 +11,7 @@ pytest.importorskip("numpy")
 
 from thinconsumer.config.values import Deserializer
 from thinconsumer.errors import CorruptRecordError, DeserializationError, RecordError
-from thinconsumer.position_states import PositionEvent
+from thinconsumer.positions.states import PositionEvent
 from thinconsumer.records import batches
 from thinconsumer.records.batch import ControlType
 from thinconsumer.records.builder import NewRecord, build_batch, build_marker

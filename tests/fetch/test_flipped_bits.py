@@ -10,7 +10,7 @@ import pytest
 
 from thinconsumer.errors import CorruptRecordError, RecordError
 from thinconsumer.fetch import chunks
-from thinconsumer.position_states import PositionEvent
+from thinconsumer.positions.states import PositionEvent
 from thinconsumer.records.batches import split
 
 SEGMENTS = sorted((Path(__file__).parents[1] / "golden" / "segments").glob("*.segment"))

@@ -5,8 +5,8 @@ import pytest
 from thinconsumer import Consumer, KafkaError, TopicPartition
 from thinconsumer.fetch.gatekeeper import HeldPartition
 from thinconsumer.records.builder import NewRecord
+from thinconsumer.support.timers import NEVER
 from thinconsumer.testing import MemoryCluster
-from thinconsumer.timers import NEVER
 
 P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
 

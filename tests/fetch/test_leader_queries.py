@@ -2,11 +2,11 @@
 
 import pytest
 
-from thinconsumer.connection.request import Answer
 from thinconsumer.errors import KafkaConnectionError, SaslAuthenticationFailedError, UnsupportedVersionError
 from thinconsumer.failures import Action, Scope, rule
 from thinconsumer.fetch.leader_queries import EpochEndQueries, LeaderQuery
-from thinconsumer.timers import NEVER
+from thinconsumer.network.request import Answer
+from thinconsumer.support.timers import NEVER
 from thinconsumer.wire.error_codes import Code, to_error
 from thinconsumer.wire.offset_for_leader_epoch import (
     EpochEndOffset,

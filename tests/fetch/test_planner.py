@@ -4,11 +4,11 @@ import random
 
 import pytest
 
-from thinconsumer.connection.request import Answer, Target
 from thinconsumer.errors import KafkaConnectionError
 from thinconsumer.fetch.planner import ASKER, CHANNEL, LEAST_WORTH_ASKING
-from thinconsumer.position_states import PositionEvent
-from thinconsumer.timers import NEVER
+from thinconsumer.network.request import Answer, Target
+from thinconsumer.positions.states import PositionEvent
+from thinconsumer.support.timers import NEVER
 from thinconsumer.wire import ZERO_UUID
 from thinconsumer.wire.fetch import FetchResponse
 

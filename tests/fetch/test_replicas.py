@@ -2,9 +2,9 @@
 
 import random
 
-from thinconsumer.agenda import Agenda
 from thinconsumer.errors import KafkaConnectionError
 from thinconsumer.fetch.planner import SHUNNED, Replicas
+from thinconsumer.support.agenda import Agenda
 from thinconsumer.wire.error_codes import Code
 
 NODE = 7

@@ -7,8 +7,8 @@ import pytest
 from thinconsumer.config import OffsetResetPolicy, OffsetResetStrategy
 from thinconsumer.errors import TopicAuthorizationFailedError
 from thinconsumer.fetch.resets import timestamp_of
-from thinconsumer.partitions import Reset
-from thinconsumer.position_states import PositionEvent, PositionState
+from thinconsumer.positions.partitions import Reset
+from thinconsumer.positions.states import PositionEvent, PositionState
 from thinconsumer.wire.error_codes import Code
 
 

@@ -2,14 +2,14 @@
 
 import pytest
 
-from thinconsumer.connection.request import Answer
 from thinconsumer.errors import KafkaConnectionError
 from thinconsumer.fetch.planner import CHANNEL
-from thinconsumer.fetch.second import AWAITED_S, LOOK_AFTER_S, LOOK_AT_MAX
-from thinconsumer.fetch.second import CHANNEL as SECOND_CHANNEL
+from thinconsumer.fetch.second_fetch import AWAITED_S, LOOK_AFTER_S, LOOK_AT_MAX
+from thinconsumer.fetch.second_fetch import CHANNEL as SECOND_CHANNEL
 from thinconsumer.fetch.sessions import FINAL_EPOCH, NO_SESSION
-from thinconsumer.position_states import PositionEvent, PositionState
-from thinconsumer.timers import NEVER
+from thinconsumer.network.request import Answer
+from thinconsumer.positions.states import PositionEvent, PositionState
+from thinconsumer.support.timers import NEVER
 
 
 @pytest.fixture

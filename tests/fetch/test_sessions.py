@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from thinconsumer.connection.request import Target
 from thinconsumer.fetch.sessions import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, FetchSession, Plan, WantedPartition
-from thinconsumer.partitions import Partition, Partitions
-from thinconsumer.timers import Backoff, Retry
+from thinconsumer.network.request import Target
+from thinconsumer.positions.partitions import Partition, Partitions
+from thinconsumer.support.timers import Backoff, Retry
 from thinconsumer.types import TopicPartition
 
 A, B = TopicPartition("t", 0), TopicPartition("t", 1)

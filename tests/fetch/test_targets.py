@@ -4,11 +4,11 @@ import random
 
 import pytest
 
-from thinconsumer.agenda import NEVER
 from thinconsumer.errors import CorruptRecordError
 from thinconsumer.fetch.targets import FetchTargets
-from thinconsumer.partitions import Reset
-from thinconsumer.position_states import PositionEvent
+from thinconsumer.positions.partitions import Reset
+from thinconsumer.positions.states import PositionEvent
+from thinconsumer.support.agenda import NEVER
 
 COUNT = 12
 

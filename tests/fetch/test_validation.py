@@ -6,9 +6,9 @@ import pytest
 
 from thinconsumer.errors import LogTruncationError, SaslAuthenticationFailedError, UnsupportedVersionError
 from thinconsumer.failures import Action, Scope, rule
-from thinconsumer.partitions import Reset
-from thinconsumer.position_states import PositionEvent, PositionState
-from thinconsumer.timers import NEVER
+from thinconsumer.positions.partitions import Reset
+from thinconsumer.positions.states import PositionEvent, PositionState
+from thinconsumer.support.timers import NEVER
 from thinconsumer.types import OffsetAndMetadata
 from thinconsumer.wire.error_codes import Code
 

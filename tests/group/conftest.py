@@ -8,18 +8,18 @@ from typing import Any
 
 import pytest
 
-from thinconsumer.agenda import Agenda
-from thinconsumer.calls import Call
 from thinconsumer.config import ConsumerConfig
-from thinconsumer.connection.request import ANY_NODE, Answer, Request
 from thinconsumer.errors import KafkaConnectionError, KafkaError
-from thinconsumer.group.commit_identity import CommitIdentity
-from thinconsumer.group.commits import Commits
-from thinconsumer.group.committed import Committed
 from thinconsumer.group.coordinator import Coordinator
 from thinconsumer.group.identity import Identity
-from thinconsumer.metadata import Metadata
-from thinconsumer.partitions import Partitions
+from thinconsumer.group.offsets.commit_identity import CommitIdentity
+from thinconsumer.group.offsets.commits import Commits
+from thinconsumer.group.offsets.committed import Committed
+from thinconsumer.network.metadata import Metadata
+from thinconsumer.network.request import ANY_NODE, Answer, Request
+from thinconsumer.positions.partitions import Partitions
+from thinconsumer.support.agenda import Agenda
+from thinconsumer.support.calls import Call
 from thinconsumer.types import OffsetAndMetadata, TopicPartition
 from thinconsumer.wire import Message
 from thinconsumer.wire.find_coordinator import FindCoordinatorResponse, FindCoordinatorResult

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from thinconsumer.connection.request import Answer, Request
 from thinconsumer.errors import KafkaConnectionError, UnsupportedVersionError
 from thinconsumer.group.assignment_check import AssignmentCheck
 from thinconsumer.group.identity import Identity
+from thinconsumer.network.request import Answer, Request
 from thinconsumer.wire.error_codes import Code
 from thinconsumer.wire.groups import DescribedGroup, DescribedGroupMember, DescribeGroupsResponse
 

@@ -4,8 +4,8 @@ import logging
 
 import pytest
 
-from thinconsumer.group.auto_commit import REFRESH, AutoCommit
-from thinconsumer.position_states import PositionEvent, PositionState
+from thinconsumer.group.offsets.auto_commit import REFRESH, AutoCommit
+from thinconsumer.positions.states import PositionEvent, PositionState
 from thinconsumer.types import OffsetAndMetadata, TopicPartition
 from thinconsumer.wire.error_codes import Code
 

@@ -12,7 +12,7 @@ from thinconsumer.errors import (
     SaslAuthenticationFailedError,
     TopicAuthorizationFailedError,
 )
-from thinconsumer.group.commit_errors import ADVICE, RETRIABLE, Failure, final_error, reason_of
+from thinconsumer.group.offsets.commit_errors import ADVICE, RETRIABLE, Failure, final_error, reason_of
 from thinconsumer.types import TopicPartition
 from thinconsumer.wire.error_codes import BY_CODE, Code, to_error
 

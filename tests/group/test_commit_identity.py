@@ -2,8 +2,8 @@
 
 import pytest
 
-from thinconsumer.group.commit_identity import CommitIdentity
 from thinconsumer.group.identity import Identity
+from thinconsumer.group.offsets.commit_identity import CommitIdentity
 
 BY_HAND = Identity("g")
 FIVE, SIX, SEVEN = (Identity("g", generation, "me") for generation in (5, 6, 7))

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from thinconsumer.errors import CommitFailedError, KafkaError
-from thinconsumer.group.commit_errors import Failure
-from thinconsumer.group.commit_queue import BYTES_MAX, CommitQueue
 from thinconsumer.group.identity import Identity
+from thinconsumer.group.offsets.commit_errors import Failure
+from thinconsumer.group.offsets.commit_queue import BYTES_MAX, CommitQueue
 from thinconsumer.types import OffsetAndMetadata, TopicPartition
 
 A, B, C = (TopicPartition("t", n) for n in range(3))

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from thinconsumer.errors import GroupAuthorizationFailedError, KafkaConnectionError, TopicAuthorizationFailedError
-from thinconsumer.group.committed import PARTITIONS_MAX
 from thinconsumer.group.identity import Identity
-from thinconsumer.position_states import PositionEvent, PositionState
+from thinconsumer.group.offsets.committed import PARTITIONS_MAX
+from thinconsumer.positions.states import PositionEvent, PositionState
 from thinconsumer.types import OffsetAndMetadata, TopicPartition
 from thinconsumer.wire.error_codes import Code, to_error
 from thinconsumer.wire.offset_fetch import (

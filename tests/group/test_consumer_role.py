@@ -5,10 +5,8 @@ import random
 
 import pytest
 
-from thinconsumer.agenda import Agenda
 from thinconsumer.assignors import Assignment, PartitionAssignor, RebalanceProtocol
 from thinconsumer.assignors.registry import create
-from thinconsumer.calls import Call
 from thinconsumer.config import ConsumerConfig
 from thinconsumer.errors import KafkaProtocolError
 from thinconsumer.group.consumer_role import ConsumerRole
@@ -18,8 +16,10 @@ from thinconsumer.group.revocation import PartitionRevocation
 from thinconsumer.group.role import JoinedMember
 from thinconsumer.group.subscription import UserSubscription
 from thinconsumer.linear_hashing import PartitionCounts
-from thinconsumer.metadata import Metadata, TopicMetadata
-from thinconsumer.partitions import Partitions
+from thinconsumer.network.metadata import Metadata, TopicMetadata
+from thinconsumer.positions.partitions import Partitions
+from thinconsumer.support.agenda import Agenda
+from thinconsumer.support.calls import Call
 from thinconsumer.types import Node, PartitionInfo, TopicPartition
 from thinconsumer.wire.consumer_protocol import decode_assignment, decode_subscription, encode_assignment
 

@@ -7,9 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from thinconsumer.agenda import Agenda
 from thinconsumer.config import ConsumerConfig
-from thinconsumer.connection.request import ANY_NODE, Answer
 from thinconsumer.consumer import Consumer
 from thinconsumer.errors import (
     GroupAuthorizationFailedError,
@@ -20,9 +18,11 @@ from thinconsumer.errors import (
 from thinconsumer.failures import Action
 from thinconsumer.group.coordinator import LEAVING_CONNECTION, MEMBERSHIP, Coordinator, CoordinatorState
 from thinconsumer.group.coordinator_requests import CoordinatorRequests
-from thinconsumer.metadata import Metadata
+from thinconsumer.network.metadata import Metadata
+from thinconsumer.network.request import ANY_NODE, Answer
+from thinconsumer.support.agenda import Agenda
+from thinconsumer.support.timers import NEVER
 from thinconsumer.testing import Simulation
-from thinconsumer.timers import NEVER
 from thinconsumer.types import Node, TopicPartition
 from thinconsumer.wire.error_codes import Code
 from thinconsumer.wire.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse, FindCoordinatorResult

@@ -4,11 +4,11 @@ import random
 
 import pytest
 
-from thinconsumer.agenda import Agenda
 from thinconsumer.config import ConsumerConfig
-from thinconsumer.connection.request import Answer, Target
 from thinconsumer.errors import IllegalStateError
 from thinconsumer.group.coordinator_requests import CoordinatorRequests
+from thinconsumer.network.request import Answer, Target
+from thinconsumer.support.agenda import Agenda
 from thinconsumer.wire.heartbeat import HeartbeatRequest
 
 

@@ -5,21 +5,21 @@ import random
 
 import pytest
 
-from thinconsumer.agenda import Agenda
 from thinconsumer.assignors.registry import create
 from thinconsumer.config import ConsumerConfig
-from thinconsumer.connection.negotiate import choose_version
-from thinconsumer.connection.request import Answer
 from thinconsumer.errors import IllegalArgumentError, IllegalStateError, UnsupportedVersionError
 from thinconsumer.group.classic.member import ClassicMember
 from thinconsumer.group.classic.states import ClassicMemberState
 from thinconsumer.group.group import Group
 from thinconsumer.group.identity import Identity
 from thinconsumer.group.membership import PollTimer, Timing
-from thinconsumer.metadata import Metadata
-from thinconsumer.partitions import Partitions
-from thinconsumer.position_states import PositionEvent, PositionState
-from thinconsumer.timers import NEVER
+from thinconsumer.network.metadata import Metadata
+from thinconsumer.network.negotiate import choose_version
+from thinconsumer.network.request import Answer
+from thinconsumer.positions.partitions import Partitions
+from thinconsumer.positions.states import PositionEvent, PositionState
+from thinconsumer.support.agenda import Agenda
+from thinconsumer.support.timers import NEVER
 from thinconsumer.types import Node, OffsetAndMetadata, SubscriptionPattern, TopicPartition
 from thinconsumer.wire.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from thinconsumer.wire.error_codes import Code

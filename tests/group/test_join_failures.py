@@ -5,11 +5,11 @@ import random
 
 import pytest
 
-from thinconsumer.agenda import NEVER, Agenda
 from thinconsumer.config import ConsumerConfig
 from thinconsumer.errors import KafkaConnectionError
 from thinconsumer.failures import Action
 from thinconsumer.group.join_failures import AT_ONCE_MAX, BURST, LINES_MAX, JoinFailurePolicy
+from thinconsumer.support.agenda import NEVER, Agenda
 from thinconsumer.wire.error_codes import Code, to_error
 from thinconsumer.wire.heartbeat import HeartbeatRequest
 from thinconsumer.wire.join_group import JoinGroupRequest

@@ -2,10 +2,10 @@
 
 import pytest
 
-from thinconsumer.agenda import Agenda
 from thinconsumer.group.revocation import COMMIT_TIMEOUT, PartitionRevocation, RevocationStep
-from thinconsumer.partitions import Partitions
-from thinconsumer.position_states import PositionEvent, PositionState
+from thinconsumer.positions.partitions import Partitions
+from thinconsumer.positions.states import PositionEvent, PositionState
+from thinconsumer.support.agenda import Agenda
 from thinconsumer.types import TopicPartition
 
 A, B, C = (TopicPartition("t", n) for n in range(3))

@@ -5,12 +5,12 @@ import re
 
 import pytest
 
-from thinconsumer.agenda import Agenda
 from thinconsumer.config import ConsumerConfig
 from thinconsumer.errors import IllegalArgumentError, IllegalStateError
 from thinconsumer.group.listener import RebalanceListener
 from thinconsumer.group.subscription import Mode, SubscribedTopics, UserSubscription
-from thinconsumer.metadata import Metadata, TopicMetadata
+from thinconsumer.network.metadata import Metadata, TopicMetadata
+from thinconsumer.support.agenda import Agenda
 from thinconsumer.types import PartitionInfo, SubscriptionPattern
 
 

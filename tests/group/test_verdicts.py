@@ -2,7 +2,6 @@
 
 import pytest
 
-from thinconsumer.connection.request import Answer, Request, Target
 from thinconsumer.errors import (
     KafkaConnectionError,
     KafkaError,
@@ -12,6 +11,7 @@ from thinconsumer.errors import (
 )
 from thinconsumer.failures import Action
 from thinconsumer.group.verdicts import judge, lacks_consumer_protocol
+from thinconsumer.network.request import Answer, Request, Target
 from thinconsumer.wire.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from thinconsumer.wire.error_codes import Code, to_error
 from thinconsumer.wire.heartbeat import HeartbeatRequest

@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-ROOMS = ("group", "fetch", "ordered", "connection")
+ROOMS = ("group", "fetch", "ordered", "network")
 
 
 class Recorder:

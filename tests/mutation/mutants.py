@@ -42,7 +42,7 @@ ROOT = Path(__file__).resolve().parents[2]
 SEED = 20261127
 PER_ROOM = 30
 #: The tests that may kill a mutant. Deliberate bugs of the tests are left out.
-SUITES = ("connection", "fetch", "group", "ordered", "consumer", "behaviour", "network_client", "testing")
+SUITES = ("network", "fetch", "group", "ordered", "consumer", "behaviour", "testing")
 NO_PLANTED_BUGS = (
     "--deselect", "tests/ordered/test_liveness.py::test_a_bug_that_holds_a_partition_is_noticed",
     "--deselect", "tests/group/matrix",
@@ -50,7 +50,7 @@ NO_PLANTED_BUGS = (
 COMMON = ("-q", "-p", "no:randomly", "-p", "no:cacheprovider", "-m", "not real", "-k", "not embedded")
 LOADED = ("-W", "ignore::pytest.PytestAssertRewriteWarning")  #: Hypothesis is loaded before pytest begins.
 #: Their tests use no real time, which a busy machine could make fail: one failure kills.
-WITHOUT_CLOCK = ("tests/connection/", "tests/fetch/", "tests/group/", "tests/ordered/")
+WITHOUT_CLOCK = ("tests/network/", "tests/fetch/", "tests/group/", "tests/ordered/")
 RUN_S = 900  #: Seconds after which a run of tests counts as hanging.
 MEMORY = 6 << 30  #: Bytes that a run may take.
 TEST_S = 30  #: Seconds after which a test counts as hanging.
@@ -248,7 +248,7 @@ class MutantRun:
 
     def failure_without_mutant(self) -> str:
         """Return why no outcome would count; empty if all is well."""
-        return ": ".join(filter(None, self._first_failure(["tests/fetch/test_lookups.py", "tests/connection"])))
+        return ": ".join(filter(None, self._first_failure(["tests/fetch/test_lookups.py", "tests/network"])))
 
     def outcome(self, mutant: Mutant) -> Outcome:
         """Return whether a test sees the mutant."""

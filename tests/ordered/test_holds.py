@@ -2,12 +2,12 @@
 
 import pytest
 
-from thinconsumer.agenda import Agenda
 from thinconsumer.errors import IllegalStateError
 from thinconsumer.ordered.gates import END, START, Gate, Requirement
 from thinconsumer.ordered.holds import NOTHING, Hold, HoldState
-from thinconsumer.partitions import Partition
-from thinconsumer.position_states import PositionEvent, PositionState
+from thinconsumer.positions.partitions import Partition
+from thinconsumer.positions.states import PositionEvent, PositionState
+from thinconsumer.support.agenda import Agenda
 from thinconsumer.types import TopicPartition
 
 S = HoldState

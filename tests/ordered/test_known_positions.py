@@ -4,20 +4,20 @@ import random
 
 import pytest
 
-from thinconsumer.agenda import Agenda
-from thinconsumer.calls import Call
 from thinconsumer.config import ConsumerConfig
-from thinconsumer.connection.request import Answer
-from thinconsumer.group.commit_identity import CommitIdentity
 from thinconsumer.group.coordinator import Coordinator
 from thinconsumer.group.identity import Identity
+from thinconsumer.group.offsets.commit_identity import CommitIdentity
 from thinconsumer.linear_hashing import PartitionCounts
-from thinconsumer.metadata import Metadata
+from thinconsumer.network.metadata import Metadata
+from thinconsumer.network.request import Answer
 from thinconsumer.ordered.holds import NOTHING, Hold
 from thinconsumer.ordered.known_positions import QUIET_PACE, QUIET_RESPONSES, SILENT_RESPONSES, KnownPositions
 from thinconsumer.ordered.topics import GatedTopic, Shape
-from thinconsumer.partitions import Partitions
-from thinconsumer.position_states import PositionEvent
+from thinconsumer.positions.partitions import Partitions
+from thinconsumer.positions.states import PositionEvent
+from thinconsumer.support.agenda import Agenda
+from thinconsumer.support.calls import Call
 from thinconsumer.types import Node, OffsetAndMetadata, TopicPartition
 from thinconsumer.wire.consumer_group_positions import (
     ConsumerGroupPositionsRequest,

@@ -4,15 +4,15 @@ import random
 
 import pytest
 
-from thinconsumer.agenda import Agenda
 from thinconsumer.config import ConsumerConfig
-from thinconsumer.connection.request import ANY_NODE, Answer
 from thinconsumer.errors import KafkaError, TopicAuthorizationFailedError
 from thinconsumer.linear_hashing import PartitionCounts
-from thinconsumer.metadata import Metadata
+from thinconsumer.network.metadata import Metadata
+from thinconsumer.network.request import ANY_NODE, Answer
 from thinconsumer.ordered.leader_epochs import LeaderEpochRequests
 from thinconsumer.ordered.topics import GatedTopic, Shape
-from thinconsumer.timers import NEVER
+from thinconsumer.support.agenda import Agenda
+from thinconsumer.support.timers import NEVER
 from thinconsumer.wire.error_codes import Code
 from thinconsumer.wire.partition_leader_epochs import (
     PartitionLeaderEpochs,

@@ -4,15 +4,15 @@ import random
 
 import pytest
 
-from thinconsumer.agenda import Agenda
 from thinconsumer.config import ConsumerConfig
-from thinconsumer.connection.request import Answer
 from thinconsumer.errors import KafkaError
-from thinconsumer.group.commit_identity import CommitIdentity
 from thinconsumer.group.coordinator import Coordinator
 from thinconsumer.group.identity import Identity
-from thinconsumer.metadata import Metadata
+from thinconsumer.group.offsets.commit_identity import CommitIdentity
+from thinconsumer.network.metadata import Metadata
+from thinconsumer.network.request import Answer
 from thinconsumer.ordered.position_exchange import PositionExchange, Report, is_worth_sending
+from thinconsumer.support.agenda import Agenda
 from thinconsumer.types import Node
 from thinconsumer.wire.consumer_group_positions import (
     ConsumerGroupPositionsRequest,

@@ -4,13 +4,13 @@ import random
 
 import pytest
 
-from thinconsumer.agenda import Agenda
 from thinconsumer.config import ConsumerConfig
-from thinconsumer.connection.request import Answer
-from thinconsumer.metadata import Metadata, TopicMetadata
+from thinconsumer.network.metadata import Metadata, TopicMetadata
+from thinconsumer.network.request import Answer
 from thinconsumer.ordered.gates import END, Requirement
 from thinconsumer.ordered.thresholds import Thresholds
 from thinconsumer.ordered.topics import EpochEnds, Threshold
+from thinconsumer.support.agenda import Agenda
 from thinconsumer.types import Node, PartitionInfo
 from thinconsumer.wire.error_codes import Code
 from thinconsumer.wire.offset_for_leader_epoch import (

@@ -4,15 +4,15 @@ import random
 
 import pytest
 
-from thinconsumer.agenda import Agenda
 from thinconsumer.config import ConsumerConfig
 from thinconsumer.linear_hashing import PartitionCounts
-from thinconsumer.metadata import Metadata, TopicMetadata
+from thinconsumer.network.metadata import Metadata, TopicMetadata
 from thinconsumer.ordered.gates import START, Gate, Requirement
 from thinconsumer.ordered.holds import Hold, HoldState
 from thinconsumer.ordered.topics import GatedTopic, Shape, Threshold, shapes
-from thinconsumer.partitions import Partition
-from thinconsumer.position_states import PositionState
+from thinconsumer.positions.partitions import Partition
+from thinconsumer.positions.states import PositionState
+from thinconsumer.support.agenda import Agenda
 from thinconsumer.types import PartitionInfo, TopicPartition
 from thinconsumer.wire.partition_leader_epochs import PartitionLeaderEpochs
 

@@ -10,13 +10,13 @@ from kafka.partitioner.default import DefaultPartitioner
 from kafka.partitioner.default import murmur2 as kafka_python_murmur2
 
 from thinconsumer import TopicPartition
-from thinconsumer.agenda import Agenda
 from thinconsumer.errors import KafkaError
-from thinconsumer.metadata import Metadata, TopicMetadata
+from thinconsumer.network.metadata import Metadata, TopicMetadata
 from thinconsumer.partitioning import murmur2
 from thinconsumer.produce import ProducerSettings
 from thinconsumer.produce.accumulator import Accumulator, StickyPartitioner, partition_for_key
 from thinconsumer.records.builder import NewRecord
+from thinconsumer.support.agenda import Agenda
 from thinconsumer.types import Node, PartitionInfo
 
 

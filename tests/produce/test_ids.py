@@ -4,13 +4,13 @@ import random
 
 import pytest
 
-from thinconsumer.agenda import Agenda
-from thinconsumer.connection.request import ANY_NODE, Answer
 from thinconsumer.errors import BrokerResponseError, KafkaConnectionError, UnsupportedVersionError
+from thinconsumer.network.request import ANY_NODE, Answer
 from thinconsumer.produce import ProducerSettings
 from thinconsumer.produce.batch import NO_ID
 from thinconsumer.produce.ids import ProducerIds
-from thinconsumer.timers import NEVER
+from thinconsumer.support.agenda import Agenda
+from thinconsumer.support.timers import NEVER
 from thinconsumer.wire.error_codes import BY_CODE, Code, to_error
 from thinconsumer.wire.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 

@@ -15,7 +15,7 @@ from thinconsumer.partitioning import murmur2
 from thinconsumer.produce.batch import NO_SEQUENCE, BatchEvent, PartitionQueue, ProducerBatch, SendFuture, size_of
 from thinconsumer.produce.repartition import is_unresolved, plan
 from thinconsumer.records.builder import NewRecord
-from thinconsumer.timers import Backoff, Retry
+from thinconsumer.support.timers import Backoff, Retry
 from thinconsumer.wire.error_codes import Code
 from thinconsumer_testing.broker.faults import Edit
 

@@ -14,7 +14,7 @@ from proving import filling
 from realkafka import KafkaCluster, wait_for
 
 from thinconsumer import Consumer, TopicPartition
-from thinconsumer.connection.negotiate import choose_version
+from thinconsumer.network.negotiate import choose_version
 from thinconsumer.records.batches import split
 from thinconsumer.wire.fetch import FetchRequest
 from thinconsumer.wire.list_offsets import ListOffsetsRequest

@@ -4,7 +4,6 @@ from types import SimpleNamespace
 
 import pytest
 
-from thinconsumer.connection.connection import Connection, ConnectionSettings
 from thinconsumer.driver import Address
 from thinconsumer.errors import (
     AuthorizationError,
@@ -12,6 +11,7 @@ from thinconsumer.errors import (
     SaslAuthenticationFailedError,
     UnsupportedSaslMechanismError,
 )
+from thinconsumer.network.connection import Connection, ConnectionSettings
 from thinconsumer.sasl.login import MESSAGES_MAX, SaslLogin
 from thinconsumer.sasl.oauthbearer import OAuthBearer
 from thinconsumer.sasl.plain import Plain

@@ -7,7 +7,6 @@ import random
 import jwt
 import pytest
 
-from thinconsumer.agenda import NEVER, Agenda
 from thinconsumer.errors import (
     IllegalArgumentError,
     KafkaConfigurationError,
@@ -17,6 +16,7 @@ from thinconsumer.errors import (
 )
 from thinconsumer.sasl.aws_msk_iam import LoadedCredentials
 from thinconsumer.sasl.login_manager import LoginManager
+from thinconsumer.support.agenda import NEVER, Agenda
 from thinconsumer.wire.sasl import SaslAuthenticateResponse, SaslHandshakeResponse
 
 SECRET = "c4n4ry/s3cr3t+"

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from thinconsumer.agenda import Agenda
 from thinconsumer.sasl.refresh import LEAST_PERIOD, Refresh, refresh_after
+from thinconsumer.support.agenda import Agenda
 
 WALL = 1_700_000_000.0
 OPTIONS = SimpleNamespace(

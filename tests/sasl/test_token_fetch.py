@@ -6,12 +6,12 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 
-from thinconsumer.agenda import NEVER, Agenda
 from thinconsumer.driver import Address, Dial, Hangup, Resolve
 from thinconsumer.errors import KafkaConnectionError
-from thinconsumer.net.selector_driver import SelectorDriver
 from thinconsumer.sasl.oidc import ClientCredentials, TokenEndpoint
 from thinconsumer.sasl.token_fetch import ADDRESSES_MAX, TokenFetch
+from thinconsumer.sockets.selector_driver import SelectorDriver
+from thinconsumer.support.agenda import NEVER, Agenda
 
 SECRET = "c4n4ry/s3cr3t+"
 URL = "http://idp.example:8080/token?key=hidden"

@@ -7,22 +7,22 @@ from lab import GroupSwarm
 from lab.knobs import STYLES, Knobs
 from planting import Plant, bug, meanwhile, planted, returns, returns_itself, within
 
-from thinconsumer.consumer.reader import ConsumerCore
+from thinconsumer.consumer.core import ConsumerCore
 from thinconsumer.group import consumer_role, revocation
 from thinconsumer.group.classic.member import ClassicMember
 from thinconsumer.group.classic.rebalance_requests import RebalanceRequests
-from thinconsumer.group.commit_identity import CommitIdentity
-from thinconsumer.group.commit_queue import CommitQueue
-from thinconsumer.group.commits import Commits
 from thinconsumer.group.consumer_role import ConsumerRole
 from thinconsumer.group.coordinator import Coordinator
 from thinconsumer.group.identity import Identity
 from thinconsumer.group.join_failures import JoinFailurePolicy
+from thinconsumer.group.offsets.commit_identity import CommitIdentity
+from thinconsumer.group.offsets.commit_queue import CommitQueue
+from thinconsumer.group.offsets.commits import Commits
 from thinconsumer.group.revocation import PartitionRevocation
 from thinconsumer.member import _Role as MemberRole
-from thinconsumer.metadata import Metadata
-from thinconsumer.partitions import Partition, Partitions
-from thinconsumer.position_states import PositionEvent, PositionState
+from thinconsumer.network.metadata import Metadata
+from thinconsumer.positions.partitions import Partition, Partitions
+from thinconsumer.positions.states import PositionEvent, PositionState
 
 grouped = functools.partial(bug, GroupSwarm)
 

@@ -6,10 +6,10 @@ from lab import GroupSwarm, ReaderSwarm
 from lab.knobs import OAUTHBEARER, Knobs
 from planting import Plant, bug, returns
 
-from thinconsumer.connection.connection import Connection
-from thinconsumer.connection.route import BrokerRoute
-from thinconsumer.connection.states import ConnectionState
 from thinconsumer.errors import KafkaError
+from thinconsumer.network.connection import Connection
+from thinconsumer.network.route import BrokerRoute
+from thinconsumer.network.states import ConnectionState
 from thinconsumer.sasl import login
 from thinconsumer.sasl.login import SaslLogin
 from thinconsumer.sasl.login_manager import LoginManager

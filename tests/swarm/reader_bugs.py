@@ -6,7 +6,6 @@ from lab import ReaderSwarm
 from lab.knobs import Knobs
 from planting import Plant, bug, meanwhile, returns, sending, within
 
-from thinconsumer import topic_metadata
 from thinconsumer.fetch import chunks, validation
 from thinconsumer.fetch.answers import Answers
 from thinconsumer.fetch.buffer import Buffer
@@ -16,12 +15,13 @@ from thinconsumer.fetch.planner import Planner
 from thinconsumer.fetch.resets import NO_POSITION, Resets, _ResetQuery
 from thinconsumer.fetch.sessions import FetchSession
 from thinconsumer.fetch.validation import Validation
-from thinconsumer.metadata import Metadata
-from thinconsumer.partitions import Partition, Reset
-from thinconsumer.position_states import PositionEvent, PositionState
+from thinconsumer.network import topic_metadata
+from thinconsumer.network.metadata import Metadata
+from thinconsumer.network.topic_metadata import EpochDoubt, TopicMetadata
+from thinconsumer.positions.partitions import Partition, Reset
+from thinconsumer.positions.states import PositionEvent, PositionState
 from thinconsumer.records.batch import RecordBatch
-from thinconsumer.timers import Backoff, Retry
-from thinconsumer.topic_metadata import EpochDoubt, TopicMetadata
+from thinconsumer.support.timers import Backoff, Retry
 from thinconsumer.wire.fetch import FetchRequest
 
 reading = functools.partial(bug, ReaderSwarm)

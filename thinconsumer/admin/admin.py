@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Mapping
 from typing import Any, TypeVar
 
-from ..agenda import Agenda
-from ..calls import Call
-from ..client import BaseClient, Engine, Shell, to_seconds
 from ..config import ClientOptions
 from ..driver import Driver
+from ..engine import BaseClient, Engine, Shell, to_seconds
 from ..errors import IllegalArgumentError, KafkaError
-from ..metadata import Metadata
-from ..timers import NEVER
+from ..network.metadata import Metadata
+from ..support.agenda import Agenda
+from ..support.calls import Call
+from ..support.timers import NEVER
 from ..types import OffsetAndMetadata, TopicPartition
 from . import operations
 from .operation_manager import OperationManager

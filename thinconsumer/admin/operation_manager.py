@@ -11,10 +11,7 @@ from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
-from ..agenda import Agenda
-from ..calls import Call
 from ..config import ClientOptions
-from ..connection.request import ANY_NODE, Answer, Request, Target
 from ..errors import (
     BrokerResponseError,
     KafkaConnectionError,
@@ -24,8 +21,11 @@ from ..errors import (
 )
 from ..failures import Action, Told, rule
 from ..group.coordinator import Coordinator
-from ..metadata import Metadata
-from ..timers import Backoff, Random, Retry
+from ..network.metadata import Metadata
+from ..network.request import ANY_NODE, Answer, Request, Target
+from ..support.agenda import Agenda
+from ..support.calls import Call
+from ..support.timers import Backoff, Random, Retry
 from ..wire.error_codes import BY_CODE, Code, to_error
 from .operations import KeyResult, Operation, Routing
 

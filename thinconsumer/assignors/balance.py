@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping, Sequence
 
-from ..garbage_collection import garbage_collection_paused
+from ..support.garbage_collection import garbage_collection_paused
 from ..types import ClusterView, TopicPartition
 from .base import Subscription, sort_key
 from .flow import Flow

@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
-from ..lazy_dataclass import dataclass, field
+from ..support.lazy_dataclass import dataclass, field
 from ..types import ClusterView, TopicPartition
 
 __all__ = ["Assignment", "GroupMetadata", "PartitionAssignor", "RebalanceProtocol", "Subscription"]

@@ -11,7 +11,7 @@ from typing import TypeVar
 from ..admin import Admin, ClientOptions, TopicDescription
 from ..config.kinds import did_you_mean
 from ..errors import KafkaError, KafkaTimeoutError, UnknownTopicOrPartitionError
-from ..net.secured import open_driver
+from ..sockets.secured import open_driver
 from .parsing import BOOTSTRAP_TIMEOUT_MS, CLUSTER_ADVICE, PROGRAM, CommandError, client_config, without_foreign
 
 V = TypeVar("V")

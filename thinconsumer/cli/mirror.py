@@ -16,8 +16,8 @@ import time
 from collections.abc import Mapping
 
 from ..consumer import Consumer
-from ..net.secured import open_driver
 from ..produce import Producer, ProducerSettings
+from ..sockets.secured import open_driver
 from .cluster import TopicsByName, check_topic, connected_admin
 from .consume import partitions_to_read
 from .consume_in_group import CLOSE_TIMEOUT_MS, BytesConsumer, exit_on_sigterm

@@ -17,9 +17,9 @@ from collections.abc import Callable, Container, Iterator
 from typing import Any, NamedTuple
 
 from ..errors import KafkaError
-from ..net.secured import open_driver
 from ..produce import Producer, ProducerSettings
 from ..produce.batch import SendFuture
+from ..sockets.secured import open_driver
 from .cluster import check_topic, connected_admin
 from .output import ProgressLine, bytes_from_json
 from .parsing import CommandError, OneOf, Parser, UsageError, add_cluster, add_progress, add_properties, client_config

@@ -33,7 +33,7 @@ from ..errors import (
     UnknownTopicOrPartitionError,
     UnsupportedCodecError,
 )
-from ..imports import TESTING, import_testing
+from ..support.imports import TESTING, import_testing
 from .parsing import CLUSTER_ADVICE, PROGRAM, CommandError, Parser, UsageError
 
 #: The help text of each command. A command is a module of this package or of ``thinconsumer_testing.cli``: its

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ..lazy_dataclass import dataclass, field
+from ..support.lazy_dataclass import dataclass, field
 from .build import from_dotted_names, from_options
 from .options import OPTIONS, ConsumerConfig
 from .security import SecurityOptions

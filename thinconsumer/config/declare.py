@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ..lazy_dataclass import dataclass, field
+from ..support.lazy_dataclass import dataclass, field
 from .kinds import Kind
 from .values import HostPort, OffsetResetPolicy
 

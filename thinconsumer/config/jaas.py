@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 
-from ..lazy_dataclass import dataclass, field
+from ..support.lazy_dataclass import dataclass, field
 
 OPTIONS_MAX = 100
 CONTROL_FLAGS = ("required", "requisite", "sufficient", "optional")

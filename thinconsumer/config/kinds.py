@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar
 
-from ..lazy_dataclass import dataclass, field
+from ..support.lazy_dataclass import dataclass, field
 from .values import (
     ASYNC_DEF,
     INT32_MAX,

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from .._version import __version__
-from ..lazy_dataclass import dataclass, field
+from ..support.lazy_dataclass import dataclass, field
 from .build import from_dotted_names, from_options
 from .declare import Option, as_passed, section
 from .kinds import (
@@ -89,7 +89,7 @@ class ConsumerConfig(SecurityOptions):
         "Looks up a host name, and may block. Returns the addresses to try, in order, each a "
         "`thinconsumer.driver.Address`, or raises. None: with the extra `resolver`, c-ares, which does not block, "
         "reads the hosts file and queries the name servers (pycares frees its channels on a daemon thread); without "
-        "that extra, the system's resolver, which blocks (`thinconsumer.net.system_resolver`).",
+        "that extra, the system's resolver, which blocks (`thinconsumer.sockets.system_resolver`).",
         origin=_OURS,
     )
     metadata_max_age_ms: int = _cluster(

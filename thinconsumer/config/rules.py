@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
-from ..lazy_dataclass import dataclass
+from ..support.lazy_dataclass import dataclass
 from .values import INT32_MAX
 
 Values = Mapping[str, Any]

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..lazy_dataclass import dataclass, declared_fields
+from ..support.lazy_dataclass import dataclass, declared_fields
 from .declare import Option, as_passed, is_changed, section
 from .kinds import Boolean, Choice, Integer, Text
 from .security_kinds import (

@@ -7,7 +7,7 @@ thinconsumer does anyway. The values are neither shown nor stored: many of them 
 
 from __future__ import annotations
 
-from ..lazy_dataclass import dataclass
+from ..support.lazy_dataclass import dataclass
 
 _METRICS = "how metrics are counted cannot be configured"
 _JAVA_CLASS = "Java classes cannot be loaded"

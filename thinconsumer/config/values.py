@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import repeat
 from typing import Any, NamedTuple, Protocol, TypeVar
 
-from ..lazy_dataclass import dataclass, field
+from ..support.lazy_dataclass import dataclass, field
 
 #: The largest values of Kafka's INT32 and INT64.
 INT32_MAX = 2**31 - 1

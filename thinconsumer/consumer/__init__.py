@@ -1,6 +1,6 @@
-"""The public Consumer, built on :mod:`thinconsumer.client`.
+"""The public Consumer, built on :mod:`thinconsumer.engine`.
 
-``consumer`` has the public methods, ``reader`` implements a poll, ``managers`` creates the managers that the engine
+``consumer`` has the public methods, ``core`` implements a poll, ``managers`` creates the managers that the engine
 steps, and ``iteration`` returns one record at a time.
 """
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from ..calls import Call
-from ..client import to_seconds
+from ..engine import to_seconds
 from ..errors import UnknownTopicOrPartitionError
 from ..fetch.collector import Form, PollResult
+from ..support.calls import Call
 from ..types import OffsetAndMetadata, TopicPartition
 from ..wire import ZERO_UUID
 from .consumer import Consumer

@@ -7,27 +7,27 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, overload
 
-from ..calls import Call
-from ..client import Shell, to_seconds
 from ..config import ConsumerConfig
 from ..config.options import OptionsHelp
 from ..config.values import HeadersDeserializer, TopicDeserializer
 from ..driver import Driver
+from ..engine import Shell, to_seconds
 from ..errors import IllegalArgumentError, IllegalStateError, KafkaConfigurationError, RecordError
 from ..fetch.chunks import DECODER
 from ..fetch.collector import Form
 from ..fetch.lookups import ListedOffset
-from ..imports import import_with_numpy
 from ..metrics import MetricValues
-from ..partitions import Reset
-from ..position_states import PositionEvent, PositionState
+from ..positions.partitions import Reset
+from ..positions.states import PositionEvent, PositionState
+from ..support.calls import Call
+from ..support.imports import import_with_numpy
 from ..types import ConsumerRecord, OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 from .arguments import is_whole, topic_name, topic_partition, topic_partitions
+from .core import ConsumerCore
 from .group_calls import GroupCalls
 from .health import Health
 from .iteration import Iteration
 from .metrics_recorder import figures
-from .reader import ConsumerCore
 
 __all__ = ["Consumer"]
 

@@ -6,7 +6,7 @@ joining, revoking, committing.
 
 from __future__ import annotations
 
-from ..client import Shell, UserCallback
+from ..engine import Shell, UserCallback
 from ..group.group import Group
 from .managers import ConsumerManagers
 

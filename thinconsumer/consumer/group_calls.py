@@ -13,8 +13,8 @@ from .open_calls import KEPT
 
 if TYPE_CHECKING:
     from ..assignors import GroupMetadata
-    from ..client import Shell
-    from .reader import ConsumerCore
+    from ..engine import Shell
+    from .core import ConsumerCore
 
 #: A user's function that is called when a ``commit_async`` has finished: with the offsets, and the error or None.
 CommitCallback = Callable[[dict[TopicPartition, OffsetAndMetadata], Exception | None], Any]
@@ -145,7 +145,7 @@ class GroupCalls:
         ``poll``, ``commit`` or ``close``. ``close`` sends the commits that are still queued. If a callback commits
         again, and that fails, its callback is called ``retry_backoff_ms`` after this call at the earliest.
         """
-        from ..group.commit_queue import log_failure
+        from ..group.offsets.commit_queue import log_failure
 
         refuse_async(callback, "the callback")
         told: Any = callback or self._reader.config.default_offset_commit_callback

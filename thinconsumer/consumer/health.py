@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 from ..errors import BrokerResponseError, KafkaError, RecordError, UnknownTopicOrPartitionError
 from ..failures import OutageLog
-from ..lazy_dataclass import dataclass
-from ..partitions import Partition
-from ..timers import NEVER
+from ..positions.partitions import Partition
+from ..support.lazy_dataclass import dataclass
+from ..support.timers import NEVER
 from ..types import TopicPartition
 
 if TYPE_CHECKING:

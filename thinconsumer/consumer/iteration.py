@@ -8,11 +8,11 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ..calls import Call
 from ..fetch.collector import PollResult
 from ..fetch.record_sequence import LIST_MAX
+from ..support.calls import Call
 from ..types import ConsumerRecord, TopicPartition
-from .reader import ConsumerCore
+from .core import ConsumerCore
 
 #: While records of one poll result are returned, the engine steps (for heartbeats) at this interval in seconds.
 DRIVE_EVERY = 0.05

@@ -1,6 +1,6 @@
 """Create and connect the managers of one consumer, and their shared state: assignment, metadata, buffer, metrics.
 
-:class:`~thinconsumer.client.Engine` steps the managers in the order of :meth:`ConsumerManagers._in_order`.
+:class:`~thinconsumer.engine.Engine` steps the managers in the order of :meth:`ConsumerManagers._in_order`.
 """
 
 from __future__ import annotations
@@ -8,10 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from ..agenda import Agenda
-from ..client import Engine, Manager, ManagerParts
 from ..config import ConsumerConfig
-from ..connection.request import Answer, Request
+from ..engine import Engine, Manager, ManagerParts
 from ..errors import IllegalStateError, KafkaError, NoBrokersAvailable
 from ..failures import OutageLog
 from ..fetch.answers import Answers
@@ -24,10 +22,12 @@ from ..fetch.planner import ASKER as FETCH
 from ..fetch.planner import Planner
 from ..fetch.resets import Resets
 from ..fetch.validation import Validation
-from ..metadata import Metadata
 from ..metrics import ConsumerMetrics
-from ..partitions import Partitions
-from ..timers import Random
+from ..network.metadata import Metadata
+from ..network.request import Answer, Request
+from ..positions.partitions import Partitions
+from ..support.agenda import Agenda
+from ..support.timers import Random
 from ..types import TopicPartition
 from ..wire.error_codes import Code, to_error
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from ..fetch.collector import PollResult
     from ..group.membership import MemberStats, Timing
     from ..metrics import ConsumerMetrics
-    from ..network_client import NetworkClient
+    from ..network.client import NetworkClient
     from .managers import ConsumerManagers
 
 

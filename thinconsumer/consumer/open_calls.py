@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from typing import Any, NamedTuple, TypeVar
 
-from ..calls import Call
 from ..errors import KafkaTimeoutError
+from ..support.calls import Call
 
 T = TypeVar("T")
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Container, Hashable
 
-from ..lazy_dataclass import dataclass, field
-from ..timers import NEVER
+from ..support.lazy_dataclass import dataclass, field
+from ..support.timers import NEVER
 from ..types import TopicPartition
 
 #: Seconds from the first to the second log line about the same outage. Each further pause is twice the last one.

@@ -8,24 +8,24 @@ import logging
 from typing import Any
 
 from ..config import ConsumerConfig
-from ..connection.request import Answer
 from ..errors import BrokerResponseError, CorruptRecordError, KafkaError, TopicAuthorizationFailedError
 from ..failures import GRACE, Action, OutageLog, Scope, rule
-from ..metadata import Metadata
-from ..partitions import Cursor, Partition, Partitions
-from ..position_states import PositionEvent, PositionState
+from ..network.metadata import Metadata
+from ..network.request import Answer
+from ..positions.partitions import Cursor, Partition, Partitions
+from ..positions.states import PositionEvent, PositionState
 from ..records.aborted import AbortedTransactions
 from ..records.batch import OFFSET_MAX
 from ..records.batches import Batches, claimed_end, split
 from ..records.disorder import usable
-from ..timers import Backoff, Random, SharedJitter
+from ..support.timers import Backoff, Random, SharedJitter
 from ..types import Node, TopicPartition
 from ..wire import ZERO_UUID
 from ..wire.error_codes import Code, to_error
 from ..wire.fetch import FetchResponse, NodeEndpoint, PartitionData
 from .buffer import Buffer, Fetched, Frame
 from .planner import Asked, Planner
-from .second import SecondFetch
+from .second_fetch import SecondFetch
 from .sessions import FIRST_INCREMENTAL_EPOCH, FetchSession, SessionPartitions
 
 log = logging.getLogger(__name__)

@@ -9,17 +9,17 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..lazy_dataclass import dataclass, field
-from ..partitions import Cursor, Partition
-from ..position_states import PositionState
+from ..positions.partitions import Cursor, Partition
+from ..positions.states import PositionState
+from ..support.lazy_dataclass import dataclass, field
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ..agenda import Alarm
     from ..errors import RecordError
     from ..records.aborted import AbortedTransactions
     from ..records.batches import Batches
+    from ..support.agenda import Alarm
     from ..types import ConsumerRecord
 
 

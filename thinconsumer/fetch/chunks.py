@@ -15,8 +15,8 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, cast
 
 from ..errors import DeserializationError, RecordError
-from ..imports import import_with_numpy
-from ..partitions import Partition
+from ..positions.partitions import Partition
+from ..support.imports import import_with_numpy
 from ..types import ConsumerRecord, TopicPartition
 from .buffer import Buffer, Chunk, Fetched
 from .record_sequence import LIST_MAX

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, NamedTuple, NoReturn, cast
 
 from ..config import ConsumerConfig
 from ..errors import CorruptRecordError, DeserializationError, RecordError
-from ..garbage_collection import garbage_collection_paused
-from ..lazy_dataclass import dataclass, field
-from ..partitions import Partition, Partitions, RecordInHand
+from ..positions.partitions import Partition, Partitions, RecordInHand
+from ..support.garbage_collection import garbage_collection_paused
+from ..support.lazy_dataclass import dataclass, field
 from ..types import OffsetAndMetadata, TopicPartition
 from .buffer import Buffer, Fetched
 from .chunks import ChunkDecoder, Deserialize, PostponedError, Records, find_offset, part_of

@@ -16,9 +16,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import NamedTuple, Protocol
 
-from ..client import Manager
+from ..engine import Manager
 from ..errors import KafkaError
-from ..partitions import Partition
+from ..positions.partitions import Partition
 
 
 class HeldPartition(NamedTuple):

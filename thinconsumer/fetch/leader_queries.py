@@ -11,13 +11,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from ..agenda import Agenda, Alarm
 from ..config import ConsumerConfig
-from ..connection.request import Answer, Request, Target
 from ..errors import BrokerResponseError, KafkaError
 from ..failures import GRACE, Action, OutageLog, Scope, rule
-from ..metadata import Metadata
-from ..timers import Backoff, Random, SharedJitter
+from ..network.metadata import Metadata
+from ..network.request import Answer, Request, Target
+from ..support.agenda import Agenda, Alarm
+from ..support.timers import Backoff, Random, SharedJitter
 from ..types import TopicPartition
 from ..wire import Message
 from ..wire.error_codes import to_error

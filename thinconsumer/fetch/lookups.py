@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from ..agenda import Agenda
-from ..calls import Call
 from ..config import ConsumerConfig
 from ..errors import KafkaError
-from ..metadata import Metadata
-from ..timers import Random
+from ..network.metadata import Metadata
+from ..support.agenda import Agenda
+from ..support.calls import Call
+from ..support.timers import Random
 from ..types import TopicPartition
 from ..wire import Message
 from ..wire.error_codes import Code

@@ -13,21 +13,21 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TypeVar
 
-from ..agenda import Agenda, Alarm
 from ..config import ConsumerConfig
 from ..config.rules import RESPONSES_IN_BUFFER
-from ..connection.request import Request, Target
 from ..errors import KafkaError
-from ..lazy_dataclass import dataclass, field
-from ..metadata import Metadata
-from ..partitions import Cursor, Partition, Partitions
-from ..timers import LEAST_PAUSE, NEVER, Backoff, Random, Retry
+from ..network.metadata import Metadata
+from ..network.request import Request, Target
+from ..positions.partitions import Cursor, Partition, Partitions
+from ..support.agenda import Agenda, Alarm
+from ..support.lazy_dataclass import dataclass, field
+from ..support.timers import LEAST_PAUSE, NEVER, Backoff, Random, Retry
 from ..types import TopicPartition
 from ..wire import Message
 from ..wire.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
 from .buffer import Buffer
-from .second import CHANNEL as CHANNEL_2
-from .second import LOOK_AFTER_S, SecondFetch, long_poll_since
+from .second_fetch import CHANNEL as CHANNEL_2
+from .second_fetch import LOOK_AFTER_S, SecondFetch, long_poll_since
 from .sessions import FINAL_EPOCH, NO_SESSION, FetchSession, Plan, SessionPartitions, WantedPartition
 from .targets import FetchTargets
 

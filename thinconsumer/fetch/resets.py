@@ -10,9 +10,9 @@ from collections.abc import Callable
 
 from ..config import ConsumerConfig, OffsetResetPolicy, OffsetResetStrategy
 from ..errors import KafkaError, NoOffsetForPartitionError, OffsetOutOfRangeError
-from ..metadata import Metadata
-from ..partitions import Cursor, Partition, Partitions, Reset
-from ..position_states import PositionEvent, PositionState
+from ..network.metadata import Metadata
+from ..positions.partitions import Cursor, Partition, Partitions, Reset
+from ..positions.states import PositionEvent, PositionState
 from ..wire.error_codes import Code
 from .leader_queries import LeaderQuery, PartitionQuery
 from .lookups import ListedOffset, OffsetLookups

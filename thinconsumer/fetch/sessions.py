@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
-from ..connection.request import Target
-from ..lazy_dataclass import dataclass, field
-from ..partitions import Confirmation, Cursor, Partition
-from ..timers import NEVER, Retry
+from ..network.request import Target
+from ..positions.partitions import Confirmation, Cursor, Partition
+from ..support.lazy_dataclass import dataclass, field
+from ..support.timers import NEVER, Retry
 from ..types import TopicPartition
 from ..wire import ZERO_UUID
 

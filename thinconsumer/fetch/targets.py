@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from operator import attrgetter
 
-from ..agenda import Alarm
 from ..config import ConsumerConfig
-from ..metadata import Metadata
-from ..partitions import Partition, Partitions
+from ..network.metadata import Metadata
+from ..positions.partitions import Partition, Partitions
+from ..support.agenda import Alarm
 from .buffer import Buffer
 
 _by_number = attrgetter("number")

@@ -7,14 +7,14 @@ the offset where the logs diverge. The position moves back there; under reset po
 
 import logging
 
-from ..agenda import Agenda
 from ..config import ConsumerConfig
-from ..connection.request import Request
 from ..errors import KafkaError, LogTruncationError, UnsupportedVersionError
-from ..metadata import Metadata, TopicMetadata
-from ..partitions import Partition, Partitions
-from ..position_states import PositionEvent, PositionState
-from ..timers import Random
+from ..network.metadata import Metadata, TopicMetadata
+from ..network.request import Request
+from ..positions.partitions import Partition, Partitions
+from ..positions.states import PositionEvent, PositionState
+from ..support.agenda import Agenda
+from ..support.timers import Random
 from ..wire import ZERO_UUID
 from ..wire.offset_for_leader_epoch import EpochEndOffset
 from .leader_queries import EpochEndQueries, LeaderQuery, PartitionQuery

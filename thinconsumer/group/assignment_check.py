@@ -11,9 +11,9 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from ..connection.request import Answer, Request
 from ..failures import Action
-from ..timers import Random
+from ..network.request import Answer, Request
+from ..support.timers import Random
 from ..wire.error_codes import Code
 from ..wire.groups import DescribedGroup, DescribeGroupsRequest
 from .coordinator import Coordinator

@@ -11,12 +11,12 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from ..agenda import Agenda
 from ..assignors import Assignment, GroupMetadata, PartitionAssignor, RebalanceProtocol, Subscription
 from ..assignors.plans import checked
 from ..errors import KafkaProtocolError
-from ..metadata import Metadata
-from ..partitions import Partitions
+from ..network.metadata import Metadata
+from ..positions.partitions import Partitions
+from ..support.agenda import Agenda
 from ..types import ClusterView, TopicPartition
 from ..wire.consumer_protocol import (
     ConsumerProtocolAssignment,

@@ -14,13 +14,13 @@ import logging
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from ..agenda import Agenda
-from ..connection.request import ANY_NODE, Answer, Request, Target
 from ..errors import BrokerResponseError, KafkaError
 from ..failures import GRACE, Action, OutageLog, Scope, rule
-from ..metadata import Metadata
-from ..state_machine import next_state
-from ..timers import NEVER, Backoff, Random, Retry
+from ..network.metadata import Metadata
+from ..network.request import ANY_NODE, Answer, Request, Target
+from ..support.agenda import Agenda
+from ..support.state_machine import next_state
+from ..support.timers import NEVER, Backoff, Random, Retry
 from ..types import Node
 from ..wire import Message
 from ..wire.error_codes import to_error

@@ -12,10 +12,10 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
-from ..connection.negotiate import api_name
-from ..connection.request import Answer, Request
 from ..errors import IllegalStateError
-from ..timers import NEVER, Backoff, Random, Retry
+from ..network.negotiate import api_name
+from ..network.request import Answer, Request
+from ..support.timers import NEVER, Backoff, Random, Retry
 from ..wire import Message
 from .coordinator import GENERAL, Coordinator
 from .settings import RequestSettings

@@ -9,26 +9,26 @@ import logging
 from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from ..agenda import Agenda
 from ..assignors import PartitionAssignor
-from ..client import Manager, ManagerParts
-from ..connection.request import Answer
+from ..engine import Manager, ManagerParts
 from ..errors import IllegalArgumentError, KafkaError
-from ..metadata import Metadata
-from ..partitions import Partitions
-from ..position_states import PositionState
-from ..timers import Random
+from ..network.metadata import Metadata
+from ..network.request import Answer
+from ..positions.partitions import Partitions
+from ..positions.states import PositionState
+from ..support.agenda import Agenda
+from ..support.timers import Random
 from ..types import OffsetAndMetadata, TopicPartition
 from .assignment_check import AssignmentCheck
-from .auto_commit import AutoCommit
 from .classic.member import ClassicMember
-from .commit_identity import CommitIdentity
-from .commits import Commits
-from .committed import Committed
 from .consumer_role import ConsumerRole
 from .coordinator import Coordinator
 from .identity import Identity
 from .membership import Membership
+from .offsets.auto_commit import AutoCommit
+from .offsets.commit_identity import CommitIdentity
+from .offsets.commits import Commits
+from .offsets.committed import Committed
 from .revocation import PartitionRevocation
 from .subscription import Mode, UserSubscription
 from .verdicts import lacks_consumer_protocol

@@ -2,10 +2,10 @@
 
 import logging
 
-from ..agenda import Agenda
 from ..errors import KafkaError
 from ..failures import EXPULSIONS, GRACE, Action, OutageLog
-from ..timers import Backoff, Random, Retry
+from ..support.agenda import Agenda
+from ..support.timers import Backoff, Random, Retry
 from ..wire import Message
 from .settings import GroupSettings
 

@@ -6,8 +6,8 @@ be reached, the member accepts this delay and stops retrying after a few seconds
 
 from collections.abc import Callable
 
-from ..connection.request import Request
-from ..timers import Random
+from ..network.request import Request
+from ..support.timers import Random
 from ..wire import Message
 from .coordinator import Coordinator
 from .coordinator_requests import CoordinatorRequests

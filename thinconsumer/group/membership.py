@@ -12,13 +12,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ..agenda import Agenda
-from ..connection.request import Answer, Request, Target
 from ..errors import KafkaError
 from ..failures import Action
-from ..lazy_dataclass import dataclass, field
-from ..state_machine import next_state
-from ..timers import NEVER, Random
+from ..network.request import Answer, Request, Target
+from ..support.agenda import Agenda
+from ..support.lazy_dataclass import dataclass, field
+from ..support.state_machine import next_state
+from ..support.timers import NEVER, Random
 from ..types import TopicPartition
 from ..wire import Message
 from .coordinator import Coordinator

@@ -10,16 +10,16 @@ import enum
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any
 
-from ..agenda import Agenda
-from ..calls import Call
-from ..partitions import Partition, Partitions
-from ..position_states import PositionEvent, PositionState
+from ..positions.partitions import Partition, Partitions
+from ..positions.states import PositionEvent, PositionState
+from ..support.agenda import Agenda
+from ..support.calls import Call
 from ..types import TopicPartition
 from .listener import call_listener
 
 if TYPE_CHECKING:
-    from .auto_commit import AutoCommit
-    from .commits import Commits
+    from .offsets.auto_commit import AutoCommit
+    from .offsets.commits import Commits
 
 #: Seconds that a revocation waits for commits, before and again after the callback. A coordinator that does not respond
 #: must not keep the member from joining: the group waits for the member, and a missed commit only causes duplicates.

@@ -2,7 +2,7 @@
 
 from typing import Protocol
 
-from ..timers import RetrySettings
+from ..support.timers import RetrySettings
 
 
 class RequestSettings(RetrySettings, Protocol):

@@ -11,11 +11,11 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ..errors import IllegalArgumentError, IllegalStateError
-from ..metadata import Metadata
+from ..network.metadata import Metadata
 from ..types import SubscriptionPattern
 
 if TYPE_CHECKING:
-    from ..metadata import TopicMetadata
+    from ..network.metadata import TopicMetadata
 
 _LEGAL = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 

@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from ..connection.negotiate import api_name
-from ..connection.request import Answer
 from ..errors import BrokerResponseError, KafkaError
 from ..failures import CLASSIC_ONLY, Action, Scope, rule
+from ..network.negotiate import api_name
+from ..network.request import Answer
 from ..wire.error_codes import Code, to_error
 
 #: How many characters of a broker's error message are shown.

@@ -17,13 +17,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING, ClassVar
 
-from ..agenda import Agenda
-from ..calls import Call
 from ..config import ConsumerConfig
-from ..connection.request import Request
-from ..metadata import Metadata, TopicMetadata
-from ..partitions import NOTHING, Partitions
-from ..timers import Random
+from ..network.metadata import Metadata, TopicMetadata
+from ..network.request import Request
+from ..positions.partitions import NOTHING, Partitions
+from ..support.agenda import Agenda
+from ..support.calls import Call
+from ..support.timers import Random
 from ..types import OffsetAndMetadata, TopicPartition
 from .gates import END, START, Gate, Requirement
 from .holds import Hold, HoldState

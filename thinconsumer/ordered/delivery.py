@@ -14,14 +14,14 @@ from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
 from ..config import ConsumerConfig
-from ..connection.request import Answer, Request
 from ..errors import KafkaError
 from ..fetch.leader_queries import LeaderQuery
 from ..fetch.lookups import ListedOffset, OffsetLookups
 from ..group.listener import call_key_listener
-from ..metadata import Metadata
-from ..partitions import Cursor, Partition, Partitions, Reset
-from ..timers import Random
+from ..network.metadata import Metadata
+from ..network.request import Answer, Request
+from ..positions.partitions import Cursor, Partition, Partitions, Reset
+from ..support.timers import Random
 from ..types import TopicPartition
 from ..wire.consumer_group_positions import ConsumerGroupPositionsRequest
 from ..wire.partition_leader_epochs import PartitionLeaderEpochsForPartitionsRequest

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from ..agenda import Agenda
-from ..calls import Call
 from ..config import ConsumerConfig
-from ..connection.request import Answer, Request
-from ..metadata import Metadata
-from ..timers import Random
+from ..network.metadata import Metadata
+from ..network.request import Answer, Request
+from ..support.agenda import Agenda
+from ..support.calls import Call
+from ..support.timers import Random
 from ..wire.partition_leader_epochs import PartitionLeaderEpochsForPartitionsRequest
 from .gates import START, Requirement
 from .leader_epochs import LeaderEpochRequests

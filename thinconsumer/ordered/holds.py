@@ -10,10 +10,10 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping, Sequence
 
-from ..agenda import Agenda
-from ..partitions import NOTHING, Cursor, Partition
-from ..position_states import PositionEvent
-from ..state_machine import next_state
+from ..positions.partitions import NOTHING, Cursor, Partition
+from ..positions.states import PositionEvent
+from ..support.agenda import Agenda
+from ..support.state_machine import next_state
 from .gates import START, Epochs, Gate, Requirement
 
 

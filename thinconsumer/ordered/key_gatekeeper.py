@@ -7,13 +7,13 @@ from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
 
 from ..config import ConsumerConfig
-from ..connection.request import Answer
 from ..errors import KafkaError
 from ..fetch.gatekeeper import HeldPartition
 from ..group.listener import call_key_listener
-from ..metadata import Metadata
-from ..partitions import Partitions
-from ..timers import Random
+from ..network.metadata import Metadata
+from ..network.request import Answer
+from ..positions.partitions import Partitions
+from ..support.timers import Random
 from ..types import TopicPartition
 from .holds import Hold, HoldState
 from .thresholds import Thresholds

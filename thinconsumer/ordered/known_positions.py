@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from ..calls import Call
 from ..config import ConsumerConfig
-from ..connection.request import Answer, Request
 from ..errors import KafkaError
-from ..partitions import NOTHING, Partition, Partitions
-from ..timers import Random
+from ..network.request import Answer, Request
+from ..positions.partitions import NOTHING, Partition, Partitions
+from ..support.calls import Call
+from ..support.timers import Random
 from ..types import OffsetAndMetadata, TopicPartition
 from .position_exchange import Place, PositionExchange, Report
 from .topics import GatedTopic

@@ -5,14 +5,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 
-from ..agenda import Agenda
 from ..config import ConsumerConfig
-from ..connection.request import ANY_NODE, Answer, Request
 from ..errors import BrokerResponseError, KafkaError
 from ..failures import GRACE, Action, OutageLog, Scope, rule
 from ..linear_hashing import PartitionCounts
-from ..metadata import Metadata
-from ..timers import Backoff, Random, Retry
+from ..network.metadata import Metadata
+from ..network.request import ANY_NODE, Answer, Request
+from ..support.agenda import Agenda
+from ..support.timers import Backoff, Random, Retry
 from ..wire.error_codes import to_error
 from ..wire.partition_leader_epochs import (
     PartitionLeaderEpochsForPartitionsRequest,

@@ -11,17 +11,17 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from ..agenda import Agenda
-from ..connection.request import Answer, Request
 from ..errors import BrokerResponseError, KafkaError
 from ..failures import GRACE, Action, OutageLog
-from ..group.commit_identity import CommitIdentity
 from ..group.coordinator import Coordinator
 from ..group.coordinator_requests import CoordinatorRequests
 from ..group.identity import Identity
+from ..group.offsets.commit_identity import CommitIdentity
 from ..group.settings import GroupSettings
 from ..group.verdicts import judge
-from ..timers import Random
+from ..network.request import Answer, Request
+from ..support.agenda import Agenda
+from ..support.timers import Random
 from ..wire import Message
 from ..wire.consumer_group_positions import (
     ConsumerGroupPositionsRequest,

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from weakref import WeakSet
 
-from ..agenda import Agenda
 from ..config import ConsumerConfig
 from ..errors import KafkaError
 from ..fetch.leader_queries import EpochEndQueries, LeaderQuery, PartitionQuery
-from ..metadata import Metadata
-from ..timers import Random
+from ..network.metadata import Metadata
+from ..support.agenda import Agenda
+from ..support.timers import Random
 from ..types import TopicPartition
 from ..wire.offset_for_leader_epoch import EpochEndOffset
 from .gates import END, Requirement

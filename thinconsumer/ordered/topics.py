@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from ..linear_hashing import PartitionCounts
-from ..metadata import Metadata
-from ..partitions import Partition, Partitions
+from ..network.metadata import Metadata
+from ..positions.partitions import Partition, Partitions
 from ..wire.partition_leader_epochs import PartitionLeaderEpochs
 from .gates import Epochs, Gate, Requirement, TopicHistory, deciding_partitions, gates_of
 from .holds import Hold

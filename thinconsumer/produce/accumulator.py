@@ -11,14 +11,14 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from ..agenda import Agenda
 from ..errors import KafkaError
 from ..linear_hashing import PartitionCounts
-from ..metadata import Metadata
+from ..network.metadata import Metadata
 from ..partitioning import murmur2, partition
 from ..records.builder import NewRecord
 from ..records.section import RecordSection
-from ..timers import NEVER, Backoff, Random, Retry
+from ..support.agenda import Agenda
+from ..support.timers import NEVER, Backoff, Random, Retry
 from ..types import TopicPartition
 from .batch import BatchEvent, BatchFuture, BatchState, PartitionQueue, ProducerBatch, SendFuture, failed_batch
 from .repartition import Repartition, is_unresolved, plan

@@ -15,8 +15,8 @@ from typing import NamedTuple
 from ..errors import IllegalStateError, KafkaError
 from ..records.builder import NewRecord
 from ..records.section import RecordSection
-from ..state_machine import next_state
-from ..timers import Retry
+from ..support.state_machine import next_state
+from ..support.timers import Retry
 from ..types import TopicPartition
 
 #: The base sequence of a batch that has no sequence numbers yet, or needs new ones.

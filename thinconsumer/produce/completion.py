@@ -12,7 +12,7 @@ from itertools import islice
 
 from ..errors import BrokerResponseError, KafkaError, RecordError
 from ..failures import IN_DOUBT, Action, Scope, rule
-from ..metadata import Metadata
+from ..network.metadata import Metadata
 from ..types import Node
 from ..wire.error_codes import Code, to_error
 from ..wire.produce import PartitionProduceResponse

@@ -3,11 +3,11 @@
 :mod:`.sequences` holds the id and epoch that each partition uses.
 """
 
-from ..agenda import Agenda
-from ..connection.request import ANY_NODE, Answer, Request
 from ..errors import BrokerResponseError, KafkaError
 from ..failures import Action, Scope, rule
-from ..timers import Backoff, Random, Retry
+from ..network.request import ANY_NODE, Answer, Request
+from ..support.agenda import Agenda
+from ..support.timers import Backoff, Random, Retry
 from ..wire import Message
 from ..wire.error_codes import to_error
 from ..wire.init_producer_id import InitProducerIdRequest, InitProducerIdResponse

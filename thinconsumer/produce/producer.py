@@ -5,16 +5,16 @@
 
 from collections.abc import Iterable
 
-from ..agenda import Agenda
-from ..client import BaseClient, Engine, Shell, to_seconds
 from ..config.values import INT64_MAX
 from ..driver import Driver
+from ..engine import BaseClient, Engine, Shell, to_seconds
 from ..errors import IllegalArgumentError, KafkaError, KafkaTimeoutError
-from ..metadata import Metadata
+from ..network.metadata import Metadata
 from ..records.batch import HEADER_SIZE
 from ..records.builder import NewRecord
 from ..records.columns import Header
 from ..records.section import RecordSection
+from ..support.agenda import Agenda
 from .accumulator import Accumulator, BufferFullError
 from .batch import HEADER_OVERHEAD, RECORD_OVERHEAD, BatchFuture, SendFuture
 from .ids import ProducerIds

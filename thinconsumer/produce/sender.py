@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from ..agenda import Agenda
-from ..connection.request import Answer, Request, Target
 from ..errors import BrokerResponseError, KafkaError, KafkaTimeoutError
-from ..metadata import Metadata
+from ..network.metadata import Metadata
+from ..network.request import Answer, Request, Target
 from ..records.builder import build_batch
 from ..records.compression import Codec
 from ..records.section import RecordSection
-from ..timers import NEVER, Backoff, Random, Retry
+from ..support.agenda import Agenda
+from ..support.timers import NEVER, Backoff, Random, Retry
 from ..types import Node, TopicPartition
 from ..wire import Message
 from ..wire.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData

@@ -10,9 +10,9 @@ from ..config.declare import section
 from ..config.kinds import Choice, Integer
 from ..config.values import INT32_MAX, INT64_MAX
 from ..errors import KafkaConfigurationError
-from ..lazy_dataclass import dataclass
 from ..records import compression
 from ..records.compression import Codec, CodecError
+from ..support.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

@@ -13,7 +13,7 @@ from importlib.util import module_from_spec
 from types import ModuleType
 from typing import Any
 
-from ..imports import import_uninterrupted
+from ..support.imports import import_uninterrupted
 
 Crc32c = Callable[["bytes | bytearray | memoryview"], int]
 

@@ -19,7 +19,7 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from ..errors import KafkaError
-from ..imports import import_uninterrupted
+from ..support.imports import import_uninterrupted
 
 __all__ = ["DECOMPRESSED_BYTES_MAX", "Codec", "CodecError", "MissingCodecError", "available", "compress", "decompress"]
 

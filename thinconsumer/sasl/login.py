@@ -1,6 +1,6 @@
 """The login of one connection: SaslHandshake, then the messages of a mechanism in SaslAuthenticate (KIP-43, KIP-152).
 
-Implements :class:`thinconsumer.connection.authenticate.Login`. Java's counterpart is ``SaslClientAuthenticator``.
+Implements :class:`thinconsumer.network.authenticate.Login`. Java's counterpart is ``SaslClientAuthenticator``.
 """
 
 from __future__ import annotations

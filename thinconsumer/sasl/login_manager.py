@@ -12,10 +12,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ..agenda import NEVER, Agenda, Alarm
 from ..config import CommonOptions
-from ..connection.authenticate import Login, NewLogin
-from ..connection.request import Answer, Request
 from ..driver import Address, Command
 from ..errors import (
     IllegalArgumentError,
@@ -25,7 +22,10 @@ from ..errors import (
     SaslAuthenticationFailedError,
 )
 from ..failures import OutageLog
-from ..timers import Random
+from ..network.authenticate import Login, NewLogin
+from ..network.request import Answer, Request
+from ..support.agenda import NEVER, Agenda, Alarm
+from ..support.timers import Random
 from ..wire import Message
 from ..wire.error_codes import Code
 from .login import SaslLogin

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..agenda import Alarm
 from ..config import SecurityOptions
-from ..timers import Backoff, Random
+from ..support.agenda import Alarm
+from ..support.timers import Backoff, Random
 
 #: Seconds after which a credential without a known expiry is asked for again. Such tokens live for minutes, and
 #: providers keep them: kafka-python calls its provider for every connection.

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Sequence
 
-from ..agenda import Agenda, Alarm
 from ..driver import Address, Command, Dial, Hangup, Resolve
 from ..errors import KafkaConnectionError, KafkaError
+from ..support.agenda import Agenda, Alarm
 from .oidc import ClientCredentials, HttpExchange, HttpResponse, TokenEndpointError
 from .tokens import Token
 

@@ -16,7 +16,7 @@ from ..config import ConsumerConfig, dotted
 from ..config.kinds import Boolean, Choice, Integer, Kind, Text, did_you_mean
 from ..config.values import INT64_MAX
 from ..errors import KafkaConfigurationError
-from ..lazy_dataclass import dataclass, field
+from ..support.lazy_dataclass import dataclass, field
 from ..types import TopicPartition
 from .kafka_options import KAFKA, OBJECTS, SECURITY_NAMES, errors_name_host, hidden, without_objects
 from .offsets import EARLIEST, LATEST, Offsets, parse_assignment, parse_offsets, parse_timestamps, partition_names

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from ..config.values import INT64_MAX
 from ..errors import KafkaConfigurationError, KafkaError
-from ..lazy_dataclass import dataclass, field
+from ..support.lazy_dataclass import dataclass, field
 from ..types import TopicPartition
 from ..wire import ZERO_UUID
 from .offsets import EARLIEST, LATEST, Offsets, partition_names

@@ -20,9 +20,9 @@ from itertools import pairwise, repeat
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..errors import IllegalArgumentError
-from ..net.secured import open_driver
 from ..produce import BufferFullError, Producer, ProducerSettings, SendFuture
 from ..records.columns import Header
+from ..sockets.secured import open_driver
 from .kafka_options import errors_name_host
 from .worker_process import ClientCache
 from .write_options import WriteSettings

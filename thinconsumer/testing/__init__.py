@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from ..imports import import_testing
+from ..support.imports import import_testing
 
 _testing = import_testing("thinconsumer_testing")
 

@@ -22,7 +22,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar, cast, overload
 
-from ..lazy_dataclass import Field, FromDataclasses, generate_init
+from ..support.lazy_dataclass import Field, FromDataclasses, generate_init
 
 if TYPE_CHECKING:
     from typing_extensions import dataclass_transform  # Python has it in ``typing`` only from 3.11 on.

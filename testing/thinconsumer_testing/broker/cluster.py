@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from thinconsumer.records.builder import NewRecord, build_batch
-from thinconsumer.timers import Random
+from thinconsumer.support.timers import Random
 from thinconsumer.types import TopicPartition
 from thinconsumer.wire import Message
 from thinconsumer.wire.error_codes import Code

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
 from thinconsumer.errors import KafkaError, KafkaProtocolError
-from thinconsumer.garbage_collection import garbage_collection_paused
+from thinconsumer.support.garbage_collection import garbage_collection_paused
 from thinconsumer.wire import Message
 from thinconsumer.wire.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
 from thinconsumer.wire.error_codes import Code

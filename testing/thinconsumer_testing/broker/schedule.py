@@ -11,7 +11,7 @@ import heapq
 import itertools
 from collections.abc import Callable
 
-from thinconsumer.timers import NEVER
+from thinconsumer.support.timers import NEVER
 
 #: Cancelled timers leave the heap when due, or once they are at least this many and more than half of the heap.
 CANCELLED_MAX = 256

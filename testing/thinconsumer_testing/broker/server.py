@@ -18,7 +18,7 @@ from functools import partial
 from typing import Any
 
 from thinconsumer.errors import IllegalArgumentError, IllegalStateError
-from thinconsumer.timers import NEVER
+from thinconsumer.support.timers import NEVER
 
 from .channel import Channel, ChannelRegistry, PortListener
 from .cluster import Cluster

@@ -30,7 +30,7 @@ from thinconsumer.cli.parsing import (
     topic_and_count,
 )
 from thinconsumer.errors import IllegalArgumentError
-from thinconsumer.timers import NEVER
+from thinconsumer.support.timers import NEVER
 
 from ..broker.control import Dispatcher
 from ..broker.server import EmbeddedBroker

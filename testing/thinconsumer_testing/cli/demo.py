@@ -16,8 +16,8 @@ from thinconsumer.cli.consume_in_group import BytesConsumer
 from thinconsumer.cli.output import ProgressLine
 from thinconsumer.cli.parsing import CommandError, Parser, positive
 from thinconsumer.consumer import Consumer
-from thinconsumer.net.secured import open_driver
 from thinconsumer.produce import Producer, ProducerSettings
+from thinconsumer.sockets.secured import open_driver
 from thinconsumer.types import TopicPartition
 
 from ..broker.process import BrokerProcess

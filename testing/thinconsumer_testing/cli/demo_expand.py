@@ -18,8 +18,8 @@ from thinconsumer.cli.parsing import CommandError
 from thinconsumer.consumer import Consumer
 from thinconsumer.group import PartitionKeyRebalanceListener
 from thinconsumer.linear_hashing import parent_of
-from thinconsumer.net.secured import open_driver
 from thinconsumer.produce import Producer, ProducerSettings
+from thinconsumer.sockets.secured import open_driver
 from thinconsumer.types import TopicPartition
 
 from ..broker.process import BrokerProcess

@@ -8,8 +8,8 @@ the world meanwhile. A tap on each connection reports what the client writes and
 from collections.abc import Callable
 from typing import Any
 
-from thinconsumer.client import Engine
 from thinconsumer.driver import Dial, Endpoint, Hangup, Resolve, Stream
+from thinconsumer.engine import Engine
 from thinconsumer.errors import IllegalStateError
 from thinconsumer.wire import Message
 

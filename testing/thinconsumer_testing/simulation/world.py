@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from thinconsumer.timers import NEVER
+from thinconsumer.support.timers import NEVER
 
 from ..clock import VirtualClock
 from .streams import Streams

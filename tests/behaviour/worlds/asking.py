@@ -3,12 +3,12 @@
 from collections.abc import Callable
 from typing import Any
 
-from thinconsumer.agenda import Agenda
 from thinconsumer.config import ConsumerConfig
-from thinconsumer.connection.request import ANY_NODE, Request, Target
 from thinconsumer.driver import Driver
 from thinconsumer.errors import KafkaConnectionError
-from thinconsumer.network_client import NetworkClient
+from thinconsumer.network.client import NetworkClient
+from thinconsumer.network.request import ANY_NODE, Request, Target
+from thinconsumer.support.agenda import Agenda
 from thinconsumer.types import Node
 from thinconsumer.wire import Message
 from thinconsumer.wire.metadata import MetadataRequest, MetadataRequestTopic

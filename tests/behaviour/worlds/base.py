@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 from thinconsumer import Consumer
 from thinconsumer.errors import KafkaConnectionError
-from thinconsumer.net import SelectorDriver
 from thinconsumer.records.builder import NewRecord, build_batch
+from thinconsumer.sockets import SelectorDriver
 from thinconsumer.wire import Message
 from thinconsumer.wire.error_codes import BY_CODE, Code
 from thinconsumer.wire.find_coordinator import FindCoordinatorRequest

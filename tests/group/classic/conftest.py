@@ -10,16 +10,16 @@ from typing import Any
 
 import pytest
 
-from thinconsumer.agenda import Agenda
 from thinconsumer.config import ConsumerConfig
-from thinconsumer.connection.request import Answer, Request
 from thinconsumer.errors import KafkaConnectionError, KafkaError, KafkaTimeoutError
 from thinconsumer.group.classic.member import ClassicMember
 from thinconsumer.group.classic.states import ClassicMemberState
 from thinconsumer.group.coordinator import Coordinator
 from thinconsumer.group.identity import Identity
 from thinconsumer.group.role import JoinedMember
-from thinconsumer.metadata import Metadata
+from thinconsumer.network.metadata import Metadata
+from thinconsumer.network.request import Answer, Request
+from thinconsumer.support.agenda import Agenda
 from thinconsumer.types import Node
 from thinconsumer.wire import Message
 from thinconsumer.wire.error_codes import Code

@@ -8,7 +8,7 @@ from thinconsumer.errors import KafkaConnectionError, KafkaProtocolError
 from thinconsumer.group.classic.states import ClassicMemberState
 from thinconsumer.group.coordinator import MEMBERSHIP
 from thinconsumer.group.identity import Identity
-from thinconsumer.timers import NEVER
+from thinconsumer.support.timers import NEVER
 from thinconsumer.wire.error_codes import Code, to_error
 from thinconsumer.wire.heartbeat import HeartbeatRequest
 from thinconsumer.wire.join_group import JoinGroupRequest

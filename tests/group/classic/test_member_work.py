@@ -4,10 +4,10 @@ from collections import deque
 
 import pytest
 
-from thinconsumer.connection.request import Answer
 from thinconsumer.errors import KafkaConnectionError, KafkaProtocolError
 from thinconsumer.group.classic.states import ClassicMemberState
 from thinconsumer.group.identity import Identity
+from thinconsumer.network.request import Answer
 from thinconsumer.wire.error_codes import Code, to_error
 from thinconsumer.wire.find_coordinator import FindCoordinatorRequest
 from thinconsumer.wire.heartbeat import HeartbeatRequest, HeartbeatResponse

@@ -4,12 +4,12 @@ import random
 
 import pytest
 
-from thinconsumer.agenda import Agenda
 from thinconsumer.config import ConsumerConfig
 from thinconsumer.group.consumer.assignment import MemberAssignment, Progress
-from thinconsumer.metadata import Metadata, TopicMetadata
-from thinconsumer.partitions import Partitions
-from thinconsumer.position_states import PositionState
+from thinconsumer.network.metadata import Metadata, TopicMetadata
+from thinconsumer.positions.partitions import Partitions
+from thinconsumer.positions.states import PositionState
+from thinconsumer.support.agenda import Agenda
 from thinconsumer.types import TopicPartition
 
 T, U = b"t" * 16, b"u" * 16

@@ -4,9 +4,7 @@ import random
 
 import pytest
 
-from thinconsumer.agenda import Agenda
 from thinconsumer.config import ConsumerConfig
-from thinconsumer.connection.request import Answer
 from thinconsumer.errors import IllegalStateError, KafkaConnectionError, UnsupportedVersionError
 from thinconsumer.failures import waits_for_user
 from thinconsumer.group.consumer.assignment import MemberAssignment
@@ -14,9 +12,11 @@ from thinconsumer.group.consumer.member import ConsumerMember
 from thinconsumer.group.consumer.states import ConsumerMemberState as S
 from thinconsumer.group.coordinator import Coordinator
 from thinconsumer.group.identity import Identity
-from thinconsumer.metadata import Metadata, TopicMetadata
-from thinconsumer.partitions import Partitions
-from thinconsumer.position_states import PositionState
+from thinconsumer.network.metadata import Metadata, TopicMetadata
+from thinconsumer.network.request import Answer
+from thinconsumer.positions.partitions import Partitions
+from thinconsumer.positions.states import PositionState
+from thinconsumer.support.agenda import Agenda
 from thinconsumer.types import Node
 from thinconsumer.wire import consumer_group_heartbeat as wire
 from thinconsumer.wire.error_codes import Code

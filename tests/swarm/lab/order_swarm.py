@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 
-from thinconsumer.timers import NEVER
+from thinconsumer.support.timers import NEVER
 from thinconsumer.types import TopicPartition
 from thinconsumer.wire.consumer_group_positions import ConsumerGroupPositionsRequest
 from thinconsumer_testing.broker.call import ApiCall

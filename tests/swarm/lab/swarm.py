@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
-from thinconsumer.garbage_collection import garbage_collection_paused
+from thinconsumer.support.garbage_collection import garbage_collection_paused
 from thinconsumer.types import TopicPartition
 from thinconsumer_testing.broker.config import BrokerConfig
 from thinconsumer_testing.simulation.actors.application import Application

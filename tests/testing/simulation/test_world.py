@@ -2,7 +2,7 @@
 
 import pytest
 
-from thinconsumer.timers import NEVER
+from thinconsumer.support.timers import NEVER
 from thinconsumer_testing.simulation.world import Actor, Violation, World
 
 

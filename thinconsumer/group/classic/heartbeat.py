@@ -2,8 +2,8 @@
 
 from collections.abc import Callable
 
-from ...connection.request import Request
-from ...timers import NEVER, Random
+from ...network.request import Request
+from ...support.timers import NEVER, Random
 from ...wire import Message
 from ...wire.heartbeat import HeartbeatRequest
 from ..coordinator import MEMBERSHIP, Coordinator

@@ -9,10 +9,10 @@ that connection: the broker reads no further request before it has responded. Th
 import logging
 from functools import partial
 
-from ...connection.request import Answer, Request, Target
 from ...errors import KafkaError
 from ...failures import EXPULSIONS, Action, Scope, rule
-from ...timers import Random
+from ...network.request import Answer, Request, Target
+from ...support.timers import Random
 from ...wire.heartbeat import HeartbeatRequest
 from ...wire.join_group import JoinGroupRequest
 from ...wire.leave_group import LeaveGroupRequest

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from ...lazy_dataclass import dataclass
+from ...support.lazy_dataclass import dataclass
 from ...wire.join_group import JoinGroupResponse
 from ..identity import Identity
 from ..role import JoinedMember

@@ -7,10 +7,10 @@ connection, such as a heartbeat, before it has responded.
 
 from collections.abc import Callable, Collection
 
-from ...connection.negotiate import api_name
-from ...connection.request import Answer, Request
 from ...errors import KafkaError, KafkaProtocolError
-from ...timers import Random
+from ...network.negotiate import api_name
+from ...network.request import Answer, Request
+from ...support.timers import Random
 from ...wire import Message
 from ...wire.error_codes import Code, to_error
 from ...wire.join_group import JoinGroupRequest, JoinGroupResponse

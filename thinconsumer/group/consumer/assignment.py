@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import enum
 
-from ...agenda import Agenda
-from ...calls import Call
-from ...metadata import Metadata, TopicMetadata
-from ...partitions import Partitions
-from ...timers import Backoff, Random, Retry
+from ...network.metadata import Metadata, TopicMetadata
+from ...positions.partitions import Partitions
+from ...support.agenda import Agenda
+from ...support.calls import Call
+from ...support.timers import Backoff, Random, Retry
 from ...types import TopicPartition
 from ..identity import NO_GENERATION
 from ..revocation import PartitionRevocation

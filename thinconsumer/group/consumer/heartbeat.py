@@ -10,7 +10,7 @@ import base64
 from typing import NamedTuple
 
 from ...errors import BrokerResponseError, KafkaError, UnsupportedVersionError
-from ...timers import Random
+from ...support.timers import Random
 from ...wire.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from ...wire.error_codes import Code
 from ..identity import Identity

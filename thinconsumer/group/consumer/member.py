@@ -12,10 +12,10 @@ import logging
 from collections.abc import Callable
 from functools import partial
 
-from ...connection.request import Answer, Request, Target
 from ...errors import KafkaError, KafkaProtocolError
 from ...failures import Action
-from ...timers import NEVER, Random
+from ...network.request import Answer, Request, Target
+from ...support.timers import NEVER, Random
 from ...types import TopicPartition
 from ...wire import Message
 from ...wire.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...errors import RecordError
-from ...garbage_collection import garbage_collection_paused
+from ...support.garbage_collection import garbage_collection_paused
 from ...types import ConsumerRecord, TopicPartition
 from .. import checksum, compression
 from ..batch import CODEC_MASK, CONTROL, CRC_COVERS_FROM, HEADER_SIZE, LOG_APPEND_TIME, MAGIC_AT, RecordBatch

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast, overload
 import numpy as np
 import numpy.typing as npt
 
-from ...garbage_collection import garbage_collection_paused
+from ...support.garbage_collection import garbage_collection_paused
 from ...types import ConsumerRecord, TopicPartition
 from ..encoded_headers import new_record_with_encoded_headers
 from ..headers import NAMES, Header

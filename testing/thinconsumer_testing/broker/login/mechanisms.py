@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from thinconsumer.timers import Random
+from thinconsumer.support.timers import Random
 
 from ..security import ListenerSecurity
 from .exchange import Exchange

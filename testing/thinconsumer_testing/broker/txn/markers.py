@@ -13,7 +13,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from thinconsumer.timers import Backoff
+from thinconsumer.support.timers import Backoff
 from thinconsumer.types import TopicPartition
 from thinconsumer.wire.error_codes import Code
 

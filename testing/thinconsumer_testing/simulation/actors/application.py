@@ -20,7 +20,7 @@ from thinconsumer.config.build import ConfigurationWarning
 from thinconsumer.consumer import Consumer
 from thinconsumer.errors import KafkaError
 from thinconsumer.member import GroupMember
-from thinconsumer.timers import NEVER
+from thinconsumer.support.timers import NEVER
 from thinconsumer.types import ConsumerRecord, TopicPartition
 
 from ..checkers.base import Jury, SimReader

@@ -16,7 +16,7 @@ from thinconsumer.errors import (
     OffsetOutOfRangeError,
     SaslAuthenticationFailedError,
 )
-from thinconsumer.timers import NEVER
+from thinconsumer.support.timers import NEVER
 from thinconsumer.types import ConsumerRecord, OffsetAndMetadata, TopicPartition
 
 from ..checkers.base import Jury

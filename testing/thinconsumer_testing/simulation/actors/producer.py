@@ -8,7 +8,7 @@ from thinconsumer.config.build import ConfigurationWarning
 from thinconsumer.errors import KafkaError
 from thinconsumer.produce.producer import Producer
 from thinconsumer.produce.settings import ProducerSettings
-from thinconsumer.timers import NEVER
+from thinconsumer.support.timers import NEVER
 from thinconsumer.types import TopicPartition
 
 from ..driver import Crashed, SimDriver

@@ -18,7 +18,7 @@ from thinconsumer.ordered.holds import HoldState
 from thinconsumer.produce.batch import SendFuture
 from thinconsumer.produce.producer import Producer
 from thinconsumer.produce.settings import ProducerSettings
-from thinconsumer.timers import NEVER
+from thinconsumer.support.timers import NEVER
 from thinconsumer.types import TopicPartition
 from thinconsumer_testing.simulation.observed import SimConsumer
 

@@ -29,7 +29,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, NamedTuple
 
-from thinconsumer.timers import NEVER
+from thinconsumer.support.timers import NEVER
 from thinconsumer.types import ConsumerRecord, TopicPartition
 from thinconsumer_testing.broker.config import TopicConfig
 from thinconsumer_testing.broker.log.log import AppendInfo, Log

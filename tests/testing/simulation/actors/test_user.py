@@ -5,7 +5,7 @@ from contextlib import nullcontext
 import pytest
 
 from thinconsumer import Consumer
-from thinconsumer.agenda import Agenda
+from thinconsumer.support.agenda import Agenda
 from thinconsumer_testing.simulation import Simulation, UserActor, Violation, World
 
 

@@ -1,0 +1,460 @@
+"""Implement polls and waiting calls of the consumer: poll results, positions, deserializers, errors and closing.
+
+The reader guarantees that a call changes positions only in its last statement. :class:`thinconsumer.engine.Shell` does
+the stepping, waiting and recovery; the managers decide about brokers, offsets and records.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, NoReturn, TypeVar
+
+from ..config import ConsumerConfig
+from ..driver import Address, Driver
+from ..engine import Guard, Shell, UserCallback, to_seconds
+from ..errors import ConcurrentAccessError, IllegalStateError, KafkaError, RecordError
+from ..failures import waits_for_user
+from ..fetch.chunks import Deserialize, Records
+from ..fetch.collector import MANY_RECORDS, Form, PollResult
+from ..fetch.planner import ASKER as FETCH
+from ..positions.partitions import Partition
+from ..records.batch import info
+from ..records.rows import deserialize
+from ..sockets.resolver import Resolver
+from ..sockets.secured import open_driver
+from ..support.calls import Call, run_all
+from ..support.timers import NEVER
+from ..types import TopicPartition
+from .health import HealthMonitor
+from .managers import ConsumerManagers
+from .metrics_recorder import handed_out, read_off
+from .open_calls import OpenCalls
+
+if TYPE_CHECKING:
+    from .group_callbacks import GroupCallbacks
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+Ends = Mapping[TopicPartition, int]
+
+#: Default timeout of close() in seconds, as in Java.
+CLOSING = 30.0
+#: The next Fetch is sent only after the records of a small response are returned, if the application is expected to
+#: poll again within this many seconds. Sending it first takes a third of the time from the response to the records.
+#: After a larger response, the broker can collect the next records while this one is decoded.
+PROMPT_S = 0.001
+#: A poll of buffered records makes no step if the last one ended within so many seconds, and nothing is due: its system
+#: calls take half as long as returning one record. Responses are received up to this much later than by a step in each.
+STEP_EVERY_S = 0.001
+#: The number of polls in a row without a step, since a clock may be coarse (15 ms on Windows), or stand still in tests.
+SKIPPED_STEPS_MAX = 100
+#: Factor by which each poll shortens the expected time until the next one, down to the time that the last one took. A
+#: program that works on every tenth record for long is therefore never taken for one that polls again at once.
+GAP_DECAY = 0.9
+#: A check of the partitions that is late by so many seconds is made in any case: the application no longer polls.
+CHECK_LATER_S = 0.5
+#: How long close() waits, in seconds, for brokers to answer the requests that close the fetch sessions. Without another
+#: connection, a broker that holds a Fetch answers only after up to fetch_max_wait_ms, which should not delay the end of
+#: the program.
+GOODBYE = 0.2
+
+
+class ConsumerCore:
+    """Implements the polls and waiting calls of the public Consumer on top of its :attr:`shell`."""
+
+    def __init__(self, config: ConsumerConfig, driver: Driver | None) -> None:
+        guard = Guard()
+        driver = driver if driver is not None else _driver(config, guard)
+        if log.isEnabledFor(logging.DEBUG):
+            log.debug("records are read with: %s", ", ".join(f"{what}: {how}" for what, how in info().items()))
+        self.config = config
+        self.managers = ConsumerManagers(config, driver.random, driver.wall_time, self._deserializer())
+        self.partitions = self.managers.partitions
+        self.shell = Shell(
+            "consumer",
+            self.managers.engine,
+            driver,
+            guard=guard,
+            settle=self.settle,
+            recover=self._recover,
+            attend=self.attend if self.managers.group is not None else None,
+            stepped=self._stepped,
+            next_callback=self._next_callback,
+        )
+        self.callbacks: GroupCallbacks | None = None
+        if self.managers.group is not None:
+            from .group_callbacks import GroupCallbacks  # on demand, as the group itself, see ConsumerManagers
+
+            self.callbacks = GroupCallbacks(self.shell, self.managers, self.managers.group)
+        default_timeout = config.session_timeout_ms if config.group_id is not None else config.request_timeout_ms
+        self.watch = HealthMonitor(default_timeout / 2000)
+        #: The poll result that was returned last; the next call moves the positions past it, see :meth:`settle`.
+        self.poll_result: PollResult | None = None
+        #: The result of the last poll and its time, until they are added to the metrics.
+        self._unrecorded: tuple[PollResult, float] | None = None
+        self.open_calls = OpenCalls()
+        #: By id(): persistent errors that a poll has raised. See :meth:`_next_error` for when one is raised again.
+        self._raised: dict[int, KafkaError] = {}
+        #: Whether the latest poll raised an error: the next one returns available records before it raises another.
+        self._owes_records = True
+        self._stepped_at = -NEVER  #: When the last step of a poll has ended.
+        self._skipped_steps = 0  #: The number of polls without a step since then.
+        self._returned_at = NEVER  #: When the last poll has returned.
+        #: The expected time in seconds from the end of a poll to the start of the next one.
+        self._expected_gap = 1.0
+        self._is_prompt = False  #: Whether the application is expected to poll again at once, see ``PROMPT_S``.
+
+    def settle(self) -> None:
+        """Advance the positions past the records that the last call returned. Every public call begins with this."""
+        if self._unrecorded is not None:
+            self.record_returned()
+        if self.poll_result is None:
+            return
+        if not self.poll_result.turns and not self.poll_result.moves:
+            self.poll_result = None
+            return
+        poll_result = self._to_settle(self.poll_result)
+        self.shell.step_interrupted = True
+        self.managers.collector.settle(poll_result)
+        self.poll_result = None
+        self.shell.step_interrupted = False
+        # An empty poll would make the next step due at once, and a loop of drive() spin.
+        if poll_result.moves:
+            for gatekeeper in self.managers.gatekeepers:
+                gatekeeper.moved()
+
+    def record_returned(self) -> None:
+        """Add the records of the last poll to the metrics: after that poll, to return the records earlier."""
+        if self._unrecorded is not None:
+            (poll_result, now), self._unrecorded = self._unrecorded, None
+            handed_out(self.managers, poll_result, now)
+
+    def release_in_hand(self) -> None:
+        """Count the record in hand as processed: the application has asked for the next one."""
+        self.partitions.in_hand = None
+
+    def _to_settle(self, poll_result: PollResult) -> PollResult:
+        """Return the received part of the last poll result: an iteration returns one record at a time."""
+        if poll_result.taken is None and (poll_result.records or poll_result.columns or poll_result.raw):
+            # These records were returned by poll(), so that no record of an iteration is being processed.
+            self.partitions.in_hand = None
+        if poll_result.taken is not None:
+            if poll_result.taken:
+                self.partitions.in_hand = self.managers.collector.in_hand(poll_result, poll_result.taken)
+            # The part is stored before any position changes. If the call were interrupted later, and the next call
+            # computed the part anew from changed positions, records would be skipped or repeated.
+            poll_result = self.poll_result = self.managers.collector.first(poll_result, poll_result.taken)
+        return poll_result
+
+    def _recover(self) -> None:
+        """Before the engine restarts, advance the positions past the returned records; the others are fetched again."""
+        if self.poll_result is not None:
+            self.managers.collector.place(self._to_settle(self.poll_result))
+            self.poll_result = None
+
+    def attend(self, now: float) -> None:
+        """Record that the application calls the consumer. A poll does so by itself, see :meth:`.Group.polled`."""
+        if self.managers.group is not None and self.managers.group.member.called(now):
+            self.managers.engine.touch()
+
+    def _stepped(self, now: float) -> None:
+        look_at = self.watch.look_at
+        if now < look_at:
+            return
+        # Records that were just received are returned first, since the next poll makes the check at once.
+        if not (self._is_prompt and self.managers.buffer.queues and now < look_at + CHECK_LATER_S):
+            self._check(now)
+
+    def _check(self, now: float) -> None:
+        """Check the partitions, if that is due."""
+        if self.watch.step(self.managers, now):
+            read_off(self.managers, now)
+
+    def _next_callback(self, now: float, every: bool) -> UserCallback | None:
+        return None if self.callbacks is None else self.callbacks.next(now, every)
+
+    def run_commit_callbacks(self) -> None:
+        """Run the callbacks of all finished commits."""
+        if self.callbacks is not None:
+            self.callbacks.run_commit_callbacks()
+
+    def wake_at(self) -> float:
+        """Return when the application has to call the consumer again at the latest."""
+        group = self.managers.group
+        if self.managers.buffer.has_ready() and (group is None or not group.member.unconfirmed):
+            return self.shell.driver.now()  # now; ``unconfirmed`` is why the member returns no records
+        return self.shell.wake_at()
+
+    def poll(self, seconds: float, limit: int, ends: Ends | None = None, form: Form = Form.ROWS) -> PollResult:
+        """Return up to ``limit`` records as soon as there are any.
+
+        Returns an empty result after ``seconds``, or once all positions are at ``ends``: a log may end with offsets
+        without records, such as a transaction marker. In other forms than rows the limit is in bytes, and batches are
+        returned whole, see :meth:`Collector.gather_columns` and :meth:`Collector.gather_raw`.
+        """
+        shell, managers, group = self.shell, self.managers, self.managers.group
+        if shell.in_callback:
+            shell.refuse_in_callback("reading")
+        if not self.partitions.assigned and (group is None or not group.subscription.is_subscribed):
+            raise IllegalStateError("nothing to read: subscribe() to topics or assign() partitions first")
+        self.watch.polled_at = began = shell.driver.now()
+        self._expected_gap = max(GAP_DECAY * self._expected_gap, began - self._returned_at)
+        self._is_prompt = self._expected_gap < PROMPT_S
+        if self.open_calls.has_calls:
+            self.open_calls.drop_old(began)
+        managers.metrics.record_poll_start(began)
+        managers.planner.batches = form is not Form.ROWS
+        managers.planner.has_numpy = managers.collector.chunk_decoder.has_numpy
+        try:
+            poll_result = self._poll(began, began + seconds, limit, ends, form)
+        finally:
+            self._returned_at = now = shell.driver.now()
+            managers.metrics.poll_ended = now
+            if group is not None:
+                group.poll_ends()
+        if poll_result.count:
+            self._unrecorded = poll_result, now
+        return poll_result
+
+    def _poll(self, now: float, deadline: float, limit: int, ends: Ends | None, form: Form) -> PollResult:
+        shell, group = self.shell, self.managers.group
+        if group is not None and group.poll_begins(now):
+            shell.engine.touch()
+        if now >= self.watch.look_at and self._is_prompt:
+            self._check(now)
+        skips_step = bool(self.managers.buffer.queues) and self._may_skip_step(now)
+        if not skips_step:
+            now = self._run_due(deadline if self._may_wait_at_once(now) else now)
+        while True:
+            if self.callbacks is not None:
+                # Callbacks run before records are returned: a partition's records must not be returned after its
+                # on_partitions_revoked.
+                now = self.callbacks.run(now)
+            errors = self.managers.errors()
+            error = self._next_error(errors, may_wait=now < deadline) if errors or self._raised else None
+            if error is not None and not self._owes_records:
+                self._raise(error)
+            is_unconfirmed = group is not None and group.member.withholds(may_wait=now < deadline)
+            poll_result = PollResult() if is_unconfirmed else self._gather(limit, ends, form)
+            if poll_result.count:
+                self._owes_records = False
+                return poll_result
+            if error is not None and not poll_result.moves:
+                self._raise(error)
+            if poll_result.moves:
+                # The fetched batches contain no records to return (control batches, aborted transactions, compaction),
+                # so only the positions move past them. The result is stored first: if settle is interrupted, the next
+                # call completes it.
+                self.poll_result = poll_result
+                self.settle()
+                continue
+            self._raise_outage(now)
+            if skips_step:  # the buffer has no record to return after all
+                skips_step, now = False, self._run_due(now)
+                continue
+            if now >= deadline or (ends is not None and not self.behind(ends)):
+                return poll_result
+            now = self._run_due(deadline)
+
+    def _may_skip_step(self, now: float) -> bool:
+        """Return whether a poll may look for buffered records before it steps, see ``STEP_EVERY_S``."""
+        if now >= self._stepped_at + STEP_EVERY_S or self._skipped_steps >= SKIPPED_STEPS_MAX:
+            return False
+        driver, is_due = self.shell.driver, self.managers.engine.is_due(now) or now >= self.watch.look_at
+        if is_due or self.managers.errors():
+            return False
+        if driver.take_wakeup():
+            driver.wakeup()  # put back: ``fileno()`` stays readable until a step, which raises the WakeupError
+            return False
+        self._skipped_steps += 1
+        return True
+
+    def _may_wait_at_once(self, now: float) -> bool:
+        """Return whether a poll can begin with waiting for I/O: no record, error, callback or step is due now."""
+        engine = self.managers.engine
+        if engine.agenda.touched:
+            self.shell.step_touched()
+        if engine.is_due(now) or self.managers.buffer.queues or self.managers.errors():
+            return False
+        return self.callbacks is None or self.callbacks.next(now, every=True) is None
+
+    def _run_due(self, deadline: float) -> float:
+        now = self.shell.run_due(deadline, later=FETCH if self._is_prompt else "")
+        self._stepped_at, self._skipped_steps = self.shell.driver.now(), 0
+        return now
+
+    def behind(self, ends: Ends) -> list[Partition]:
+        """Return the partitions with positions before the given ends, without paused ones."""
+        wanted = [p for p in self.partitions if p.tp in ends and not p.paused]
+        return [p for p in wanted if not p.has_position or p.cursor.offset < ends[p.tp]]
+
+    def _gather(self, limit: int, ends: Ends | None, form: Form) -> PollResult:
+        collector = self.managers.collector
+        self.shell.step_interrupted = True
+        try:
+            if form is Form.COLUMNS:
+                poll_result = collector.gather_columns(limit, ends)
+            elif form is Form.RAW:
+                poll_result = collector.gather_raw(limit)
+            else:
+                is_large = limit >= MANY_RECORDS and self._deserializer() is None
+                poll_result = (collector.gather_many if is_large else collector.gather)(limit, ends)
+        except KafkaError as error:
+            self.shell.step_interrupted = False
+            self._owes_records = True
+            self.watch.record_failed(error, self.shell.driver.now())
+            raise
+        if not poll_result.moves and self.managers.buffer.queues:
+            self.managers.planner.make_room()
+        self.shell.step_interrupted = False
+        return poll_result
+
+    def _deserializer(self) -> Deserialize | None:
+        config = self.config
+        return self._deserialize if config.key_deserializer or config.value_deserializer else None
+
+    def _deserialize(self, tp: TopicPartition, records: Records) -> tuple[Records, RecordError | None]:
+        # A deserializer runs while step_interrupted is set. If it called the consumer, that call would recover as from
+        # an interrupted step, and these records would be returned twice. The guard rejects such a call.
+        with self.shell.guard.running("a deserializer"):
+            config, interrupted = self.config, partial(self._deserializer_interrupted, tp)
+            return deserialize(records, config.key_deserializer, config.value_deserializer, interrupted)
+
+    def _deserializer_interrupted(self, tp: TopicPartition, offset: int) -> None:
+        self.managers.collector.chunk_decoder.interrupted[tp] = offset
+
+    def wait(self, call: Call[T], timeout_ms: float | None, settled: Callable[[], bool] | None = None) -> T:
+        """Step until the call is done, or ``settled()`` is true; raise the call's error, or ``KafkaTimeoutError``."""
+        seconds = self.default_timeout(timeout_ms)
+        try:
+            if settled is not None and settled():
+                return call.result()
+            if not self.shell.wait_until(settled or (lambda: call.done), seconds, self.while_waiting):
+                raise self.managers.engine.timeout_error(call, seconds)
+        finally:
+            call.abandoned = True
+        return call.result()
+
+    def while_waiting(self, now: float) -> float:
+        """Do the work of a waiting call between two steps; return the time.
+
+        Callbacks that a rebalance waits for are run. An error is raised if no broker is reachable, or if a broker has
+        rejected the Metadata request.
+        """
+        now = self.shell.run_callbacks(now, every=False)
+        if (error := self.managers.metadata.refresh_error) is not None:
+            raise error
+        self._raise_outage(now)
+        return now
+
+    def ask(
+        self,
+        key: Hashable,
+        ask: Callable[[], Call[T]],
+        timeout_ms: float | None,
+        is_valid: Callable[[Call[T]], bool] = lambda call: True,
+    ) -> T:
+        """Wait for the call that ``ask()`` begins, and return its result.
+
+        If a call with this key has timed out shortly before, its request is still pending: wait for that call instead.
+        """
+        now = self.shell.driver.now()
+        return self.open_calls.wait(key, ask, lambda call: self.wait(call, timeout_ms), now, is_valid)
+
+    def default_timeout(self, timeout_ms: float | None) -> float:
+        """Return a call's timeout in seconds; ``default_api_timeout_ms`` for None."""
+        return to_seconds(timeout_ms, self.config.default_api_timeout_ms)
+
+    def _next_error(self, errors: dict[int, KafkaError], *, may_wait: bool) -> KafkaError | None:
+        """Return the error that this poll must raise, or None: normally one that no earlier poll has raised.
+
+        Each response with an error creates a new error object, so an error is raised again if the broker repeats it.
+
+        An error that lasts until the application acts is raised by each poll, but only after the poll has waited for
+        records (``may_wait`` is False): records of other partitions are returned first.
+        """
+        self._raised = {key: error for key, error in self._raised.items() if key in errors}
+        for key, error in errors.items():
+            if key not in self._raised:
+                return error
+        return None if may_wait else next(filter(waits_for_user, errors.values()), None)
+
+    def _raise(self, error: KafkaError) -> NoReturn:
+        self._owes_records = True
+        self._raised[id(error)] = error
+        raise error
+
+    def _raise_outage(self, now: float) -> None:
+        if self.managers.engine.network.outage_since is None:
+            return
+        outage = self.managers.outage(now)
+        if outage is not None:
+            raise outage
+
+    def close(self, timeout_ms: float | None, *, commit: bool = True, leave_group: bool | None = None) -> None:
+        """Leave the group and close everything within ``timeout_ms``; ``commit`` permits the automatic commit."""
+        shell = self.shell
+        shell.refuse_in_callback("close()")
+        seconds = CLOSING if timeout_ms is None else to_seconds(timeout_ms)
+        deserializers = (self.config.key_deserializer, self.config.value_deserializer)
+        ends: list[Callable[[], object]] = [shell.close, *(found.close for found in deserializers if found)]
+        with shell.guard:
+            try:
+                shell.driver.check_process()
+            except ConcurrentAccessError:
+                pass  # in a forked child, the connections belong to the parent
+            else:
+                if self.callbacks is not None:
+                    ends.insert(0, self.callbacks.end_commits)
+                deadline = shell.driver.now() + seconds
+                ends.insert(0, lambda: self._leave(deadline, commit=commit, leave_group=leave_group))
+            run_all(ends)
+
+    def _leave(self, deadline: float, *, commit: bool, leave_group: bool | None) -> None:
+        shell = self.shell
+        if commit and not shell.step_interrupted:
+            self.settle()
+        self.poll_result = None
+        try:
+            if self.callbacks is not None:
+                if shell.step_interrupted:
+                    shell.recover()
+                self.callbacks.close(deadline, commit=commit, leave_group=leave_group)
+        finally:
+            if not shell.step_interrupted:
+                self._say_goodbye(min(deadline, shell.driver.now() + GOODBYE))
+
+    def _say_goodbye(self, deadline: float) -> None:
+        engine, driver = self.managers.engine, self.shell.driver
+        goodbyes = self.managers.planner.close(driver.now(), engine.network.is_ready)
+        waiting = engine.close(goodbyes, driver.now())
+        if waiting:
+            driver.send(engine)  # even if no time is left to wait for the responses
+        while waiting and driver.now() < deadline:
+            driver.step(engine, deadline)
+            waiting = engine.closing(driver.now())
+        if engine.network.any_open():  # if none is open, a step would open a selector for nothing
+            engine.network.close(driver.now())
+            driver.step(engine, driver.now())
+
+
+def _driver(config: ConsumerConfig, guard: Guard) -> Driver:
+    return open_driver(
+        config,
+        selector=config.selector,
+        resolver=_guarded(config.resolver, guard) if config.resolver is not None else None,
+        receive_buffer_bytes=config.receive_buffer_bytes,
+        send_buffer_bytes=config.send_buffer_bytes,
+        socket_options=config.socket_options,
+    )
+
+
+def _guarded(resolver: Resolver, guard: Guard) -> Resolver:
+    def resolve(host: str, port: int) -> Sequence[Address]:
+        with guard.running("a resolver"):
+            return resolver(host, port)
+
+    return resolve

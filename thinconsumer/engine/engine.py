@@ -1,0 +1,318 @@
+"""The engine of every client: steps a list of managers, sends their requests and passes them the responses.
+
+The engine implements :class:`thinconsumer.driver.Endpoint`. It reads no clock and does no I/O: a driver carries out
+:meth:`Engine.take_commands` and passes received bytes to the connections.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Hashable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from ..config import CommonOptions
+from ..driver import Address, Command, Stream
+from ..errors import KafkaError, KafkaTimeoutError
+from ..network.client import NetworkClient
+from ..network.connection import MANY_OBJECTS_BYTES
+from ..network.metadata import Metadata
+from ..network.request import Answer, Request, Target
+from ..support.agenda import ALL, Agenda, ReportingKey
+from ..support.calls import Call
+from ..support.garbage_collection import garbage_collection_paused
+from ..support.timers import NEVER, Random
+
+if TYPE_CHECKING:
+    from ..sasl.login_manager import LoginManager
+
+#: Within one engine step, the managers step again while they return requests, but at most this many times.
+ROUNDS_MAX = 100
+
+
+class Manager(Protocol):
+    """Sends the requests of one task, such as fetching, and handles responses. No method blocks or calls user code.
+
+    When :meth:`step` is due without a response is in alarms of the engine's agenda, which a manager sets itself. Code
+    that changes what another manager acts on touches the agenda; a response makes all managers step anyway.
+    """
+
+    @property
+    def asker(self) -> str:
+        """The name that this manager's requests carry, so that the engine passes their responses to :meth:`handle`."""
+
+    def step(self, now: float) -> list[Request]:
+        """Return the requests to send now."""
+
+    def handle(self, answer: Answer, now: float) -> bool | None:
+        """Handle the response to one of this manager's requests, or its failure.
+
+        Returns True if the response changes the state of this manager only, so that no other manager has to step.
+        """
+
+    def restart(self, now: float) -> None:
+        """Forget all requests in flight, as their connections are closed; the next step repeats those still needed."""
+
+
+class ManagerParts(NamedTuple):
+    """A :class:`Manager` composed of functions, for tasks that need no class of their own."""
+
+    asker: str
+    step: Callable[[float], list[Request]]
+    handle: Callable[[Answer, float], bool | None] = lambda answer, now: None
+    restart: Callable[[float], None] = lambda now: None
+
+
+class Engine:
+    """Steps the managers and the network client of one client.
+
+    Args:
+        managers: in the order in which they step. If ``metadata`` is not among them, it steps first.
+        wall_time: returns seconds since the epoch, for the expiry of a login's credentials.
+        agenda: that of the managers.
+    """
+
+    def __init__(
+        self,
+        options: CommonOptions,
+        random: Random,
+        metadata: Metadata,
+        managers: Sequence[Manager],
+        wall_time: Callable[[], float],
+        agenda: Agenda,
+    ) -> None:
+        #: Obtains the credentials of logins, and renews them; None if ``security_protocol`` has no SASL.
+        self.logins = _logins(options, random, wall_time, agenda)
+        #: What is due: managers, by their names or :data:`ALL`, routes, and the network client.
+        self.agenda = agenda
+        self.network = NetworkClient(options, random, self.logins, self.agenda)
+        self.unsent: Collection[Stream] = self.network.unsent  #: See :class:`thinconsumer.driver.Endpoint`.
+        self.metadata = metadata
+        self.steps = 0  #: Number of steps so far. While it stays the same, no manager has changed its state.
+        #: Called for each response: with the time, the bytes of request and response, and the latency in ms.
+        self.record_exchange: Callable[[tuple[float, ...]], None] = lambda event: None
+        self._options = options
+        self._random = random
+        first = () if self.logins is None else (self.logins,)
+        everyone = (*first, *managers) if metadata in managers else (*first, metadata, *managers)
+        self._by_name: dict[Hashable, Manager] = {manager.asker: manager for manager in everyone}
+        self._metadata_seen = metadata.version
+        self._now = 0.0
+        self._closing = False
+        self._unanswered: set[Request] = set()  #: Requests that :meth:`close` has sent and that have no response yet.
+        self.touch()
+
+    @property
+    def managers(self) -> Collection[Manager]:
+        """The managers, in the order in which they step; none once the engine closes."""
+        return () if self._closing else self._by_name.values()
+
+    def add(self, manager: Manager) -> None:
+        """Step a manager from now on: in place of the one with its name, or behind all others."""
+        self._by_name[manager.asker] = manager
+        self.touch()
+
+    def touch(self, asker: str = ALL) -> None:
+        """Make the next step run one manager, or all of them: a public call has changed the state that they act on."""
+        if asker:
+            self.agenda.touch(asker)
+        else:
+            self.agenda.join(ALL)  # most calls change nothing: they alone are no reason to call the client again
+
+    def skip(self, now: float) -> None:
+        """Record the time of a wait for I/O; called instead of :meth:`step` if nothing is due after the wait."""
+        self._now = now
+        self.network.skip(now)
+
+    def step(self, now: float, later: str = "") -> bool:
+        """Handle responses and send all requests that are due. Returns whether the driver has to step again at once.
+
+        If only the manager with the name ``later`` has to step, because of small responses that concern no other one,
+        it is left to :meth:`step_touched`, before the next wait for I/O.
+        """
+        self._now = now
+        self.steps += 1
+        network = self.network
+        if self.logins is not None:
+            # Before the network client: a token that has just arrived lets it dial.
+            self.logins.step(now)
+            network.log_in_waiting()
+        due = self._step_network(now, self.agenda.take(now))
+        for _ in range(ROUNDS_MAX):
+            is_large = False
+            for answer in network.take_answers():
+                asker = answer.request.asker
+                handle = self._by_name[asker].handle
+                if answer.size >= MANY_OBJECTS_BYTES:
+                    is_large, handle = True, garbage_collection_paused(handle)
+                due[asker if handle(answer, now) else ALL] = None
+                if answer.response is not None:
+                    self.record_exchange((now, answer.sent_size, answer.size, (now - answer.sent_at) * 1000))
+            if ALL in self.agenda.touched:  # by a response
+                due[ALL] = self.agenda.touched.pop(ALL)
+            if later and later in due and len(due) == 1 and not is_large:
+                self.agenda.touched.update(due)
+                return network.wants_driver()
+            has_sent = (self._step_many if is_large or ALL in due else self._step_managers)(now, due)
+            touched = self.agenda.touched
+            if ALL not in touched and not (has_sent and (ALL in due or touched or network.answers)):
+                break  # no manager has anything to do in another round
+            due.update(self._step_network(now, self.agenda.take(-NEVER)))
+        return network.wants_driver()
+
+    def step_touched(self, now: float) -> None:
+        """Step what was touched since the last step, or left out by it. The driver's next step sends the requests.
+
+        Nothing else is done: what has become due since the last step is due in the next one.
+        """
+        self._now = now
+        self.steps += 1
+        due = self._step_network(now, self.agenda.take(-NEVER))
+        if due:  # ALL, if a call has changed something since the last step
+            (self._step_many if ALL in due else self._step_managers)(now, due)
+
+    def _step_network(self, now: float, due: dict[Hashable, None]) -> dict[Hashable, None]:
+        """Step the routes among what is due; return the names of managers among it. For a reporting key, all step."""
+        routes = [key for key in due if not isinstance(key, str)]
+        for key in routes:
+            del due[key]
+            if isinstance(key, ReportingKey):
+                key.report_change()
+                due[ALL] = None
+        for why in self.network.step(now, routes):
+            self.metadata.request_update(why)
+            due[ALL] = None
+        return due
+
+    def _step_managers(self, now: float, names: Collection[Hashable]) -> bool:
+        """Step these managers, or for :data:`ALL` every one, and send their requests; return whether there were any."""
+        requests: list[Request] = []
+        for name, manager in self._by_name.items():
+            if name in names or ALL in names:
+                requests += manager.step(now)
+        if self._metadata_seen != self.metadata.version or self.metadata.rebootstrap_reason is not None:
+            self._follow_metadata(now)
+        for request in requests:
+            self.network.send(request, now)
+        if self.agenda.touched:  # a request could not be written at once
+            names = self._step_network(now, self.agenda.take(-NEVER))
+            self.agenda.touched.update(names)  # the agenda has another dict than before
+        return bool(requests)
+
+    @garbage_collection_paused  # with thousands of partitions, a step makes as many objects
+    def _step_many(self, now: float, names: Collection[Hashable]) -> bool:
+        return self._step_managers(now, names)
+
+    def wake_at(self) -> float:
+        """Return when the driver and the engine must step next, even if nothing is received before."""
+        if self.network.answers or self.network.wants_driver():
+            return self._now
+        return max(self._now, self.agenda.next())
+
+    def is_due(self, now: float) -> bool:
+        """Return whether :meth:`step` has something to do even if the driver has received nothing.
+
+        Requests that cannot be sent are answered at once, also between two steps. An outage may end in any step.
+        """
+        network = self.network
+        return bool(network.answers) or network.outage_since is not None or self.agenda.is_due(now)
+
+    @property
+    def has_commands(self) -> bool:
+        """Whether :meth:`take_commands` may return a command."""
+        network = self.network
+        return bool(network.commands or network.lookups) or (self.logins is not None and self.logins.has_commands)
+
+    def take_commands(self) -> list[Command]:
+        """Return the commands that the driver must carry out: dial, hang up or resolve a name."""
+        commands = self.network.take_commands()
+        if self.logins is not None:
+            commands += self.logins.take_commands()
+        return commands
+
+    def resolved(self, host: str, port: int, addresses: Sequence[Address], error: str, now: float) -> None:
+        """Handle the result of a name lookup: the addresses, or an error text."""
+        if self.logins is not None:
+            self.logins.resolved(host, port, addresses, error, now)
+        self.network.resolved(host, port, addresses, error, now)
+
+    def drop(self, target: Target) -> None:
+        """Close the connection to a target, because the broker holds back a response that is no longer needed.
+
+        Responses come in order, so a later request on that connection would wait for the one held back.
+        """
+        self.network.drop(target, "it waits for the response to a request that is no longer needed")
+
+    def connect(self, target: Target, now: float) -> None:
+        """Begin to connect to a target for a request that follows."""
+        self.network.connect(target, now)
+
+    def restart(self, now: float) -> None:
+        """Continue with new connections after an exception interrupted a step.
+
+        All connections, queues and requests are dropped, since the interrupted step may have left them inconsistent.
+        Managers keep only the state that cannot be requested from a broker again.
+        """
+        self.network = NetworkClient(self._options, self._random, self.logins, self.agenda)
+        self.unsent = self.network.unsent
+        self._metadata_seen = -1
+        for manager in self._by_name.values():
+            manager.restart(now)
+        # those of the network client before, and of its routes
+        self.agenda.forget(lambda key: not isinstance(key, (str, ReportingKey)))
+        self.touch()
+
+    def _follow_metadata(self, now: float) -> None:
+        """Pass the nodes of new metadata to the network client, before it gets requests for them."""
+        if self.metadata.rebootstrap_reason is not None:
+            self.metadata.rebootstrap_reason = None
+            self.network.rebootstrap(now)
+        if self._metadata_seen != self.metadata.version:
+            self._metadata_seen = self.metadata.version
+            self.network.update_nodes(self.metadata.nodes.values())
+
+    def login_error(self) -> KafkaError | None:
+        """Return the error because of which requests wait for a token or other credentials; None if none waits."""
+        if self.logins is None or not self.network.lacks_credentials(self._now):
+            return None
+        return self.logins.error
+
+    def obstacle(self) -> str:
+        """Return the reason why calls wait: that no broker is reachable, or a non-retriable metadata error; else ""."""
+        outage = self.network.outage(self._now)
+        errors = self.metadata.final_errors()
+        return f"no broker reachable: {outage}" if outage else str(errors[0]) if errors else ""
+
+    def timeout_error(self, call: Call[Any], seconds: float) -> KafkaTimeoutError:
+        """Return the error for a call that timed out; its text has the last failure of the call's requests."""
+        known = call.last_error or next(iter(self.metadata.final_errors()), None)
+        cause: KafkaError | str = known or self.obstacle() or "no answer yet"
+        return KafkaTimeoutError(f"{call.what}: no result within {seconds:.3f} s; last: {cause}")
+
+    def close(self, requests: Sequence[Request], now: float) -> bool:
+        """Stop the managers and send their last ``requests``, but only to nodes with a ready connection.
+
+        The engine connects to no other nodes: that would delay the close, and brokers evict fetch sessions by
+        themselves. Returns whether :meth:`closing` has responses to wait for.
+        """
+        self._closing = True
+        sent = [request for request in requests if self.network.is_ready(*request.target)]
+        self._unanswered = set(sent)
+        for request in sent:
+            self.network.send(request, now)
+        self._step_network(now, self.agenda.take(now))
+        return bool(sent)
+
+    def closing(self, now: float) -> bool:
+        """Step only the connections; return whether a request that :meth:`close` has sent is still unanswered."""
+        self._step_network(now, self.agenda.take(now))
+        self._unanswered.difference_update(answer.request for answer in self.network.take_answers())
+        return bool(self._unanswered)
+
+
+def _logins(
+    options: CommonOptions, random: Random, wall_time: Callable[[], float], agenda: Agenda
+) -> LoginManager | None:
+    if not options.security_protocol.startswith("SASL"):
+        return None
+    from ..sasl.login_manager import LoginManager  # here, since most of its imports are needed for logins only
+
+    return LoginManager(options, random, wall_time, agenda)

@@ -1,0 +1,306 @@
+"""Run the engine and driver of one client in public calls: begin, wait, run user code and end.
+
+The shell guarantees for every public call: one call at a time, bounded waits, no user code inside a step, and recovery
+from an exception that interrupted a step. A client adds its own behaviour as callables; see :class:`Shell`.
+"""
+
+from __future__ import annotations
+
+import logging
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import TracebackType
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+from ..driver import Driver
+from ..errors import IllegalArgumentError, IllegalStateError, WakeupError
+from .engine import Engine
+from .guard import CallEntry, Guard
+
+if TYPE_CHECKING:
+    from ..network.request import Target
+    from ..sasl.login_manager import LoginManager
+
+log = logging.getLogger(__name__)
+
+C = TypeVar("C", bound="BaseClient")
+
+
+def to_seconds(timeout_ms: object, default_ms: float | None = None) -> float:
+    """Return a user's timeout in seconds; ``default_ms`` for None, if given.
+
+    Raises:
+        IllegalArgumentError: ``timeout_ms`` is not a number of milliseconds from 0 on.
+    """
+    given = default_ms if timeout_ms is None else timeout_ms
+    if isinstance(given, bool) or not isinstance(given, (int, float)) or not given >= 0:
+        raise IllegalArgumentError(f"a timeout is a number of milliseconds from 0 on, not {given!r}")
+    return given / 1000
+
+
+class UserCallback(NamedTuple):
+    """User code that is due: a listener, an assignor or a commit callback."""
+
+    run: Callable[[], bool]  #: Runs the user code; returns whether another callback may be due now.
+    #: Whether to step before the next callback, since this one may have queued requests that must be sent first.
+    then_step: bool = True
+
+
+class Shell:
+    """Runs the public calls of a client: begins them, steps the engine and the driver, runs user code. Owns the driver.
+
+    Args:
+        name: the client's name in errors: ``"consumer"``.
+        settle: called when a call begins: applies the position changes of the records that the last call returned.
+        recover: called when a call begins after an interrupted step, before the engine restarts.
+        attend: called with the time before each step, to record that the application is still making calls; not before
+            those of :meth:`run_due`, whose callers do so themselves.
+        stepped: called with the time after each complete step.
+        next_callback: returns the next user code that is due at a time. Its second argument is False inside calls other
+            than poll: then it returns only callbacks that block the group's rebalance.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        engine: Engine,
+        driver: Driver,
+        *,
+        guard: Guard | None = None,
+        settle: Callable[[], None] = lambda: None,
+        recover: Callable[[], None] = lambda: None,
+        attend: Callable[[float], object] | None = None,
+        stepped: Callable[[float], None] = lambda now: None,
+        next_callback: Callable[[float, bool], UserCallback | None] = lambda now, every: None,
+    ) -> None:
+        self.engine = engine
+        self.driver = driver
+        self.closed = False
+        #: Whether user code is running inside a public call. If it calls the client in turn, that call runs no further
+        #: user code.
+        self.in_callback = False
+        #: Whether an exception interrupted a step, so queues and connections may be inconsistent. See :meth:`recover`.
+        self.step_interrupted = False
+        self.guard = guard if guard is not None else Guard()
+        self._name = name
+        self._settle = settle
+        self._before_restart = recover
+        self._attend = attend
+        self._stepped = stepped
+        self._next_callback = next_callback
+        self._entry = self.guard.entry(self.begin, engine.touch)
+        #: Begins a public call, as :meth:`enter` does, but not all managers step after it.
+        self.quiet_entry = self.guard.entry(self.begin, None)
+
+    def enter(self) -> CallEntry:
+        """Begin a public call. All managers step after it (:meth:`Engine.touch`)."""
+        return self._entry
+
+    def change(self) -> CallEntry:
+        """Begin a public call that only changes state, such as a seek. Until the next step, :meth:`wake_at` is now."""
+        self.engine.agenda.touch()  # first, so that Ctrl-C at the end of the call cannot prevent it
+        return self._entry
+
+    def stay(self) -> Guard:
+        """Begin a call that does not move the positions past the last poll result, as within an iteration."""
+        return self.guard
+
+    def begin(self) -> None:
+        """Check that a call may run, recover from an interrupted step, and move the positions past the last result."""
+        if self.closed:
+            raise IllegalStateError(f"this {self._name} is closed")
+        self.driver.check_process()
+        if self.step_interrupted:
+            self.recover()
+        self._settle()
+
+    def recover(self) -> None:
+        """Close all connections and restart the engine after an exception interrupted a step.
+
+        KeyboardInterrupt can be raised after any call inside a step, and at many of these points the queues and state
+        machines are not consistent. Only the state that cannot be requested from a broker again is kept: positions,
+        topic ids, epochs, pending calls.
+        """
+        log.info("an exception interrupted the last call: the %s opens new connections", self._name)
+        self._before_restart()
+        self.driver.hang_up_all()
+        self.engine.restart(self.driver.now())
+        self.engine.agenda.touch()
+        self.step_interrupted = False
+
+    def refuse_in_callback(self, call: str) -> None:
+        """Raise ``IllegalStateError`` if the public method ``call`` was called by user code inside another call."""
+        if self.in_callback:
+            raise IllegalStateError(f"{call} is not allowed inside a callback: do it after poll() has returned")
+
+    def wake_at(self) -> float:
+        """Return when to call the client again at the latest, in the driver's monotonic seconds."""
+        now = self.driver.now()
+        if self.step_interrupted or self._next_callback(now, True) is not None:
+            return now
+        return min(self.engine.wake_at(), self.driver.wake_at())
+
+    def run_once(self, deadline: float, *, may_wake: bool = True) -> float:
+        """Wait for I/O until ``deadline``, step all managers once, return the time.
+
+        A caller that has changed what managers act on touches the engine before: else the wait may be too long.
+
+        With ``may_wake=False``, as in close() and unsubscribe(), a wakeup does not end this call but the next one.
+
+        Raises:
+            WakeupError: ``wakeup()`` was called.
+        """
+        if self._attend is not None:
+            self._attend(self.driver.now())
+        return self.run_due(deadline, may_wake=may_wake, everything=True)
+
+    def step_touched(self) -> None:
+        """Step the managers that the last step has left out. The driver's next step sends their requests."""
+        self.step_interrupted = True
+        self.engine.step_touched(self.driver.now())
+        self.step_interrupted = False
+
+    def connect(self, target: Target) -> None:
+        """Begin to connect to a target for a request that follows, while other requests wait for their responses."""
+        self.step_interrupted = True
+        self.engine.connect(target, self.driver.now())
+        self.step_interrupted = False
+
+    def run_due(self, deadline: float, *, may_wake: bool = True, everything: bool = False, later: str = "") -> float:
+        """Do the same as :meth:`run_once`, but step only managers that are due or touched (:meth:`Engine.touch`).
+
+        With ``everything``, all managers step after the wait. ``later`` is passed to :meth:`Engine.step`.
+        """
+        driver, engine = self.driver, self.engine
+        if engine.logins is not None:
+            self._get_credentials(engine.logins)
+        if engine.agenda.touched:
+            self.step_touched()
+        self.step_interrupted = True
+        try:
+            is_called = driver.step(engine, deadline)  # waits at most until engine.wake_at()
+        except BaseException:
+            self.step_interrupted = not driver.waiting
+            raise
+        now = driver.now()
+        if everything:
+            engine.touch()
+        if not is_called and not engine.is_due(now):
+            engine.skip(now)
+        elif engine.step(now, later):
+            # Send the new requests now, before the call decodes records: the broker can then process them in the
+            # meantime. Nothing is received here: the wait for I/O would cost a system call, and what has arrived since
+            # the step above would be handled only by the next one.
+            driver.send(engine)
+        self.step_interrupted = False
+        self._stepped(now)
+        # A wakeup makes poll() raise, but not a call inside a callback that poll() runs: on_partitions_revoked() must
+        # be able to commit.
+        if may_wake and not self.in_callback and driver.take_wakeup():
+            raise WakeupError("wakeup() was called")
+        return now
+
+    def _get_credentials(self, logins: LoginManager) -> None:
+        """Call the token provider, if a token is due. As user code, it is called between two steps, never inside one.
+
+        An exception of the provider is reported to ``logins``, which retries after a backoff and raises it in a poll
+        only if no token is left.
+        """
+        while (provider := logins.provider_call(self.driver.now())) is not None:
+            try:
+                with self.guard.running("a token provider"):
+                    returned = provider()
+            except Exception as error:  # noqa: BLE001 - user code may raise anything
+                logins.provider_failed(error, self.driver.now())
+            else:
+                logins.provided(returned, self.driver.now())
+            self.engine.touch()
+            self.engine.network.log_in_waiting()
+
+    def wait_until(
+        self,
+        done: Callable[[], bool],
+        seconds: float,
+        between: Callable[[float], float] = lambda now: now,
+        *,
+        may_wake: bool = True,
+    ) -> bool:
+        """Step, at least once, until ``done()`` is true or ``seconds`` have passed; return whether ``done()`` is true.
+
+        While ``done()`` is false, ``between`` is called with the time after each step. It may itself step, and returns
+        the new time.
+        """
+        deadline = self.driver.now() + seconds
+        now = self.run_once(self.driver.now(), may_wake=may_wake)
+        while not done():
+            now = between(now)
+            if now >= deadline:
+                return False
+            now = self.run_once(deadline, may_wake=may_wake)
+        return True
+
+    @property
+    def lacks_credentials(self) -> bool:
+        """Whether requests wait for credentials: a program that ends would wait for a member's last ones in vain."""
+        return self.engine.login_error() is not None
+
+    def wait_to_leave(self, done: Callable[[], bool], seconds: float) -> None:
+        """Wait as :meth:`wait_until`, but not without credentials for the request to leave."""
+        self.wait_until(lambda: done() or self.lacks_credentials, seconds, may_wake=False)
+
+    def run_callbacks(self, now: float, *, every: bool = True) -> float:
+        """Run all user code that is due, with steps in between; return the time. User code's exceptions propagate."""
+        while not self.in_callback:
+            due = self._next_callback(now, every)
+            if due is None:
+                break
+            with self.callback():
+                goes_on = due.run()
+            self.engine.touch()
+            if not goes_on:
+                break
+            if due.then_step:
+                now = self.run_once(self.driver.now())
+        return now
+
+    @contextmanager
+    def callback(self) -> Iterator[None]:
+        """Mark the block as user code that may call this client."""
+        before, self.in_callback = self.in_callback, True
+        try:
+            with self.guard.running("a callback", may_call=True):
+                yield
+        finally:
+            self.in_callback = before
+
+    def close(self) -> None:
+        """Close all connections and the driver."""
+        self.closed = True
+        self.driver.close()
+
+
+class BaseClient(ABC):
+    """Common methods of all clients except the consumer. Each subclass creates the shell in ``_shell``."""
+
+    _shell: Shell
+
+    @abstractmethod
+    def close(self) -> None:
+        """Close the connections. A second call does nothing."""
+
+    def __enter__(self: C) -> C:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def wake_at(self) -> float:
+        """Return when to poll again at the latest, in ``time.monotonic()`` seconds (or those of a custom driver)."""
+        return self._shell.wake_at()
+
+    def fileno(self) -> int:
+        """Return a descriptor that is readable when there is I/O to do; raise ``io.UnsupportedOperation`` if none."""
+        return self._shell.driver.fileno()

@@ -1,0 +1,72 @@
+"""Decide when to send a second Fetch to a broker that holds the first one.
+
+A broker holds a Fetch of partitions without new records for ``fetch_max_wait_ms``, and reads no other request of that
+connection meanwhile. A partition that is ready to be fetched only then, after a seek or an assignment, or since the
+buffer has room for it again, would have to wait, though it may have records. It is asked for on a connection of its
+own, by a Fetch that the broker answers at once and that belongs to no session. The session's next Fetch has it, too.
+
+Here is when it is due. The planner chooses the partitions and builds the request; ``answers`` takes the records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+from ..network.request import Target
+from ..positions.partitions import Cursor, Partition
+from ..support.agenda import Alarm
+from ..support.lazy_dataclass import dataclass, field
+from ..support.timers import Retry
+from .sessions import FetchSession, SessionPartitions
+
+__all__ = ["CHANNEL", "LOOK_AFTER_S", "SecondFetch", "long_poll_since"]
+
+CHANNEL = "fetch-2"
+#: A Fetch of partitions with unknown log ends counts as a long poll if it was not answered for so long.
+LOOK_AFTER_S = 0.02
+#: The same holds for a Fetch of more partitions than this: to look at all of them would take too long.
+LOOK_AT_MAX = 200
+#: After so long, a Fetch counts as a long poll although a partition has records: the broker may wait for
+#: ``fetch_min_bytes``, or be a follower that does not have them yet.
+AWAITED_S = 0.1
+
+#: Whether the broker has records of a partition that were not fetched yet; None if its log end is unknown.
+HasMore: TypeAlias = Callable[[Partition], "bool | None"]
+
+
+@dataclass(slots=True)
+class SecondFetch:
+    """The second Fetch to one node."""
+
+    target: Target
+    retry: Retry  #: Whether it is in flight, and the backoff after failures.
+    held: Alarm  #: When the first Fetch counts as a long poll.
+    reserved: int = 0  #: Maximum response bytes of the request in flight.
+    turn: int = 0  #: Number of requests built so far; selects the first partition of the next one.
+    #: The positions that have got no records since the first Fetch was written: they are not asked for again.
+    tried: dict[Partition, tuple[Cursor, int]] = field(default_factory=dict)
+
+    def got_nothing(self, listed: SessionPartitions) -> None:
+        """Note that the response has no records of the partitions in the request.
+
+        If it has records of some, it may be full: then the others are asked for again.
+        """
+        for partition, cursor in listed.cursors.values():
+            if listed.has_position_of(partition):
+                self.tried[partition] = cursor, cursor.fetch_offset
+
+
+def long_poll_since(first: FetchSession, has_more: HasMore) -> float:
+    """Return when the Fetch in flight counts as a long poll."""
+    since = first.written_at
+    if len(first.listed.cursors) > LOOK_AT_MAX:
+        return since + LOOK_AFTER_S
+    for partition, _ in first.listed.cursors.values():
+        if first.listed.has_position_of(partition):
+            more = has_more(partition)
+            if more:
+                return first.written_at + AWAITED_S
+            if more is None:
+                since = first.written_at + LOOK_AFTER_S
+    return since

@@ -1,0 +1,1 @@
+"""The offsets of a group: committed by a call or by auto-commit, and read back."""

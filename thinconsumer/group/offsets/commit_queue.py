@@ -1,0 +1,335 @@
+"""The queue of commit calls: merge their offsets per partition, and give each call one result and one callback.
+
+The queue holds the state of the calls, and sends nothing. Each call (:class:`Pending`) records which offsets are
+written or have failed. The entries to send, one per partition, are derived from the calls. They are
+derived again if Ctrl-C has interrupted a change of both.
+
+For each partition the offset of the last call is sent, even if it is smaller than an earlier one, since a rewind is
+legal. If the last call has timed out while an earlier call still waits, the offset of the last call is sent all the
+same: the coordinator may have written it already, and the offset of the earlier call must not replace it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterable, Mapping
+from heapq import heapify, heappop, heappush
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from ...errors import KafkaError
+from ...support.agenda import Alarm
+from ...support.calls import Call
+from ...support.lazy_dataclass import dataclass, field
+from ...types import OffsetAndMetadata, TopicPartition
+from ...wire import ZERO_UUID
+from ..identity import Identity
+from .commit_errors import Failure
+
+log = logging.getLogger(__name__)
+
+Callback = Callable[[dict[TopicPartition, OffsetAndMetadata], "KafkaError | None"], Any]
+#: Builds the error of a commit call from its failed partitions and its description ("commit", "auto-commit").
+Explain = Callable[[Mapping[TopicPartition, Failure], str], KafkaError]
+
+#: The maximum size of one request, in bytes that the coordinator appends to its log. All offsets of a request go into
+#: one record batch, and brokers reject a batch that is larger than message.max.bytes (1 MB by default) as a whole.
+BYTES_MAX = 512 * 1024
+#: The number of offsets that a log line names; of the other offsets it gives only the number.
+LISTED_MAX = 100
+#: Bytes that one committed offset takes in the coordinator's log, not counting topic, group id and metadata.
+ROW_BYTES = 80
+
+
+def log_failure(offsets: Mapping[TopicPartition, OffsetAndMetadata], error: KafkaError | None) -> None:
+    """Log offsets that were not committed: the default callback of asynchronous commits."""
+    if error is not None:
+        failed = getattr(error, "partitions", None) or offsets
+        listed = [f"{tp.topic}-{tp.partition} at {offsets[tp].offset}" for tp in sorted(failed)]
+        more = f" and {len(listed) - LISTED_MAX} more" if len(listed) > LISTED_MAX else ""
+        log.warning("offsets not committed: %s%s: %s", ", ".join(listed[:LISTED_MAX]), more, error)
+
+
+class Finished(NamedTuple):
+    """A settled call with a callback that waits: callbacks are user code, and run outside of steps."""
+
+    pending: Pending  #: ``pending.callback`` is None once the callback was called.
+    error: KafkaError | None
+
+
+@dataclass(slots=True, eq=False)
+class Pending:
+    """Track one commit call until each of its offsets is written or has failed."""
+
+    number: int  #: The call's number in call order.
+    offsets: Mapping[TopicPartition, OffsetAndMetadata]
+    identity: Identity  #: The member id and generation when the call was added.
+    deadline: float
+    callback: Callback | None
+    call: Call[None]
+    outstanding: set[TopicPartition]  #: Partitions with an offset neither written nor failed.
+    topic_ids: Mapping[str, bytes] = field(default_factory=dict)  #: Ids of the topics when the call was added.
+    failed: dict[TopicPartition, Failure] = field(default_factory=dict)
+    #: If another callback has added the call: when the callback may be called with an error.
+    pause: Alarm | None = None
+
+
+@dataclass(slots=True, eq=False)
+class Entry:
+    """Hold the offset to write for one partition, and the calls that wait for it."""
+
+    value: OffsetAndMetadata
+    number: int  #: The number of the call that the offset is from.
+    identity: Identity  #: The member id and generation to commit the offset under.
+    calls: list[Pending]
+    topic_id: bytes = ZERO_UUID  #: The id of the topic that the offset is for; zero bytes if it was not known.
+
+    def take_offset(self, other: Entry) -> None:
+        """Send the offset of another entry in place of this one's."""
+        self.value, self.number, self.identity = other.value, other.number, other.identity
+        self.topic_id = other.topic_id
+
+
+Entries = dict[TopicPartition, Entry]
+
+
+class CommitQueue:
+    """Hold all commit calls that are not settled, and the offsets to send for them."""
+
+    def __init__(self, explain: Explain) -> None:
+        self._explain = explain
+        self._calls: OrderedDict[int, Pending] = OrderedDict()
+        self.last_number = 0  #: The number of the call added last.
+        self.newest: Call[None] | None = None  #: The call added last, settled or not.
+        self._deadlines: list[tuple[float, int]] = []
+        self._empty: deque[Pending] = deque()
+        self.ready: Entries = {}  #: Offsets for the next request.
+        #: Offsets that wait for a backoff after a retriable error of their partition, until :meth:`release`.
+        self.delayed: Entries = {}
+        self.finished: deque[Finished] = deque()  #: Calls with a callback due, in settling order.
+
+    @property
+    def idle(self) -> bool:
+        """Whether every call is settled."""
+        return not self._calls
+
+    def __len__(self) -> int:
+        return len(self._calls)
+
+    def add(
+        self,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata],
+        identity: Identity,
+        deadline: float,
+        callback: Callback | None = None,
+        what: str = "commit",
+        topic_ids: Mapping[str, bytes] = MappingProxyType({}),
+        pause: Alarm | None = None,
+    ) -> Pending:
+        """Queue a call; ``topic_ids`` are the ids of its topics, as far as they are known.
+
+        A call without offsets is settled as soon as all calls before it are settled.
+        """
+        self.last_number += 1
+        call: Call[None] = Call(what)
+        pending = Pending(self.last_number, dict(offsets), identity, deadline, callback, call, set(offsets), topic_ids)
+        pending.pause = pause
+        self.newest = pending.call
+        self._calls[pending.number] = pending
+        heappush(self._deadlines, (deadline, pending.number))
+        for tp, value in pending.offsets.items():
+            # A delayed partition stays delayed: otherwise an application that commits in a loop bypasses the backoff.
+            where = self.delayed if tp in self.delayed else self.ready
+            topic_id = topic_ids.get(tp.topic, ZERO_UUID)
+            self._merge(where, tp, Entry(value, pending.number, identity, [pending], topic_id))
+        if not offsets:
+            self._empty.append(pending)
+            self._settle_empty()
+        return pending
+
+    def has_callback(self, last: int, now: float | None = None) -> bool:
+        """Return whether the first callback is due, at any time by default, and is of a call up to number ``last``.
+
+        If callbacks of calls that other callbacks have just added ran at once, a callback that commits again after an
+        error would run for ever in a single poll: outside the group, a commit fails at once. One that commits again
+        after each error, of a partition that the member does not own, would run in every step, without a request in
+        between that could pace the steps. So an error waits for the end of the call's pause.
+        """
+        if not self.finished or self.finished[0].pending.number > last:
+            return False
+        pending, error = self.finished[0]
+        return error is None or now is None or pending.pause is None or not pending.pause.is_ahead(now)
+
+    def unsettled(self) -> list[Pending]:
+        """Return the calls that are not settled, in call order."""
+        return list(self._calls.values())
+
+    @property
+    def first_deadline(self) -> float | None:
+        """The earliest deadline of all calls; that call may be settled already."""
+        return self._deadlines[0][0] if self._deadlines else None
+
+    def expired(self, now: float) -> list[Pending]:
+        """Return unsettled calls past their deadline, and the oldest unsettled call if its caller stopped waiting."""
+        found: list[Pending] = []
+        while self._deadlines and (self._deadlines[0][0] <= now or self._deadlines[0][1] not in self._calls):
+            _, number = heappop(self._deadlines)
+            if number in self._calls:
+                found.append(self._calls[number])
+        if len(self._deadlines) > 2 * len(self._calls) + 64:
+            # Most calls settle in milliseconds, but their deadlines are a minute away: without this cleanup, the heap
+            # would hold the deadlines of all calls of the last minute.
+            self._deadlines = [(pending.deadline, number) for number, pending in self._calls.items()]
+            heapify(self._deadlines)
+        first = next(iter(self._calls.values()), None)
+        if first is not None and first.call.abandoned and first not in found:
+            found.append(first)
+        return found
+
+    def fail_call(self, pending: Pending, failure: Failure) -> None:
+        """Fail a call now; its offsets in flight may still be written."""
+        if pending.number not in self._calls:
+            return  # a call without offsets was settled when the call before it failed
+        for tp in pending.outstanding:
+            pending.failed[tp] = failure
+        pending.outstanding.clear()
+        self._settle(pending, self._explain(pending.failed, pending.call.what))
+        self._settle_empty()
+
+    def take(self, group_id: str) -> Entries:
+        """Remove and return the entries of the next request; drop entries that no unsettled call waits for."""
+        taken: Entries = {}
+        later: Entries = {}
+        size = 0
+        for tp, entry in self.ready.items():
+            entry.calls = [pending for pending in entry.calls if not pending.call.over]
+            if not entry.calls:
+                continue
+            size += ROW_BYTES + len(group_id) + len(tp.topic) + 3 * len(entry.value.metadata)
+            if taken and size > BYTES_MAX:
+                later[tp] = entry
+            else:
+                taken[tp] = entry
+        self.ready = later
+        return taken
+
+    def put_back(self, tp: TopicPartition, entry: Entry, *, delayed: bool = False) -> None:
+        """Queue an entry again that :meth:`take` has returned.
+
+        If another offset was queued for the partition meanwhile, that newer offset is sent.
+        """
+        newer = self.ready.pop(tp, None)
+        where = self.delayed if delayed else self.ready
+        where[tp] = entry
+        if newer is not None:
+            self._merge(where, tp, newer)
+
+    def clear(self) -> None:
+        """Forget all entries. Called once every call is settled."""
+        self.ready.clear()
+        self.delayed.clear()
+
+    def release(self) -> None:
+        """Make delayed entries ready to be sent."""
+        delayed, self.delayed = self.delayed, {}
+        for tp, entry in delayed.items():
+            self.put_back(tp, entry)
+
+    def waiting(self) -> Iterable[tuple[TopicPartition, Entry]]:
+        """Return the ready and the delayed entries: all except those in the OffsetCommit in flight."""
+        return [*self.ready.items(), *self.delayed.items()]
+
+    def written(self, tp: TopicPartition, entry: Entry) -> None:
+        for pending in entry.calls:
+            pending.outstanding.discard(tp)
+            self._settle_if_complete(pending)
+        if self._empty:
+            self._settle_empty()
+
+    def failed(self, tp: TopicPartition, entry: Entry, failure: Failure) -> None:
+        for pending in entry.calls:
+            if tp in pending.outstanding:
+                pending.failed[tp] = failure
+                pending.outstanding.discard(tp)
+            self._settle_if_complete(pending)
+        self._settle_empty()
+
+    def drop(self, tp: TopicPartition, failure: Failure) -> None:
+        """Fail the waiting entry of a partition, if there is one."""
+        for where in (self.ready, self.delayed):
+            entry = where.pop(tp, None)
+            if entry is not None:
+                self.failed(tp, entry, failure)
+
+    def rebuild(self, taken: Mapping[TopicPartition, Entry]) -> None:
+        """Compute all entries again, and settle calls that Ctrl-C left open.
+
+        The entries are computed from the unsettled calls. ``taken`` are the entries of the last request, which gets no
+        response; if one has a newer offset than a call that waits for the partition, the newer offset is sent.
+        """
+        known: Entries = dict(taken)
+        for tp, entry in [*self.delayed.items(), *self.ready.items()]:
+            if tp not in known or entry.number > known[tp].number:
+                known[tp] = entry
+        self.ready, self.delayed = {}, {}
+        for pending in list(self._calls.values()):
+            for tp in pending.outstanding:
+                topic_id = pending.topic_ids.get(tp.topic, ZERO_UUID)
+                entry = Entry(pending.offsets[tp], pending.number, pending.identity, [pending], topic_id)
+                if tp in known and known[tp].number > pending.number:
+                    entry.take_offset(known[tp])
+                self._merge(self.ready, tp, entry)
+            if pending.offsets:
+                self._settle_if_complete(pending)
+        self._deadlines = [(pending.deadline, number) for number, pending in self._calls.items()]
+        heapify(self._deadlines)
+        self._empty = deque(pending for pending in self._calls.values() if not pending.offsets)
+        self._settle_empty()
+
+    def run_first_callback(self) -> None:
+        """Call the first callback that is due, unless it was called already.
+
+        Ctrl-C loses no callback: Python raises KeyboardInterrupt only when a call returns, and there is no call between
+        the removal of the callback and the call of the callback. Ctrl-C repeats no callback either: if it came while
+        the call was being settled, the call is settled again, and is then in :attr:`finished` twice.
+        """
+        pending, error = self.finished[0]
+        given, callback = dict(pending.offsets), pending.callback
+        pending.callback = None
+        del self.finished[0]
+        if callback is not None:
+            callback(given, error)
+
+    def _merge(self, where: Entries, tp: TopicPartition, newer: Entry) -> None:
+        older = where.get(tp)
+        if older is None:
+            where[tp] = newer
+            return
+        older.calls.extend(newer.calls)
+        if newer.number >= older.number:
+            older.take_offset(newer)
+
+    def _settle_if_complete(self, pending: Pending) -> None:
+        if not pending.outstanding and pending.number in self._calls:
+            error = self._explain(pending.failed, pending.call.what) if pending.failed else None
+            self._settle(pending, error)
+
+    def _settle(self, pending: Pending, error: KafkaError | None) -> None:
+        if pending.callback is not None:
+            self.finished.append(Finished(pending, error))
+        if error is None:
+            pending.call.succeed(None)
+        else:
+            pending.call.fail(error)
+        del self._calls[pending.number]
+
+    def _settle_empty(self) -> None:
+        """Settle calls without offsets that have no unsettled call before them."""
+        while self._empty:
+            pending = self._empty[0]
+            if pending.number in self._calls:
+                if next(iter(self._calls)) != pending.number:
+                    return
+                self._settle(pending, None)
+            self._empty.popleft()

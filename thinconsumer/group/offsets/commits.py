@@ -1,0 +1,530 @@
+"""Send OffsetCommit, one request at a time: commits made meanwhile wait, and are merged into the next request.
+
+This module decides when a commit may be sent and under which member id and generation, and settles commit calls by the
+response. The member id and generation are filled in when the request is written, since a rebalance may change them
+while the request is queued. Offsets that the rebalance has invalidated are then left out of the request. If they were
+sent without a member id, the coordinator could accept them as a commit under manual assignment, and they would replace
+later offsets of the partition's new owner.
+
+``CommitIdentity`` decides the member id for commits, and which queued offsets a rebalance has invalidated. Errors about
+the member id or generation are reported to the membership. Follows Java's ``ConsumerCoordinator``.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Container, Iterable, Mapping
+from functools import partial
+
+from ...errors import AuthorizationError, BrokerResponseError, KafkaError
+from ...failures import Action, Scope, rule
+from ...network.metadata import Metadata
+from ...network.request import Answer, Request
+from ...support.calls import Call
+from ...support.lazy_dataclass import dataclass, field
+from ...support.timers import NEVER, Random, Retry
+from ...types import OffsetAndMetadata, TopicPartition
+from ...wire import ZERO_UUID, Message
+from ...wire.error_codes import Code, to_error
+from ...wire.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+)
+from ..coordinator import GENERAL, Coordinator
+from ..coordinator_requests import CoordinatorRequests
+from ..identity import NO_GENERATION, Identity
+from ..settings import GroupSettings
+from ..verdicts import judge
+from .commit_errors import API, Failure, final_error, reason_of
+from .commit_identity import CommitIdentity, Objection
+from .commit_queue import Callback, CommitQueue, Entries, Entry, Pending
+
+log = logging.getLogger(__name__)
+
+#: Kafka 4.0 removed versions 0 and 1; version 10 names topics by id.
+VERSION_MIN, NAMES_UNTIL, IDS_SINCE = 2, 9, 10
+#: The first version that members of consumer groups (KIP-848) may use.
+EPOCHS_SINCE = 9
+STATIC_MEMBERS_SINCE = 7
+
+
+@dataclass(slots=True, eq=False)
+class OffsetCommitInFlight:
+    """Describe the OffsetCommit request that is in flight, or about to be written."""
+
+    entries: Entries
+    stamp: Identity | None = None  #: The identity in the written request.
+    #: Partitions in the written request; invalidated offsets are left out.
+    sent: set[TopicPartition] = field(default_factory=set)
+    names: dict[bytes, str] = field(default_factory=dict)
+
+
+class Commits:
+    """Send the offset commits of one group, one request at a time."""
+
+    asker = "commits"
+
+    def __init__(
+        self,
+        settings: GroupSettings,
+        coordinator: Coordinator,
+        assigned: Container[TopicPartition],
+        metadata: Metadata,
+        random: Random,
+        *,
+        read_identity: Callable[[], CommitIdentity],
+        seconds_since_poll: Callable[[float], float | None] = lambda now: None,
+        allows_foreign: bool = False,
+    ) -> None:
+        self._settings = settings
+        self._coordinator = coordinator
+        self._assigned = assigned
+        self._metadata = metadata
+        self._group_id = coordinator.group_id
+        self._read_identity = read_identity
+        self._settled: Identity | None = None
+        self._refused: Identity | None = None
+        self._seconds_since_poll = seconds_since_poll
+        self._allows_foreign = allows_foreign  #: Whether offsets of partitions that others own are written, too.
+        #: Partitions that were revoked under the identity ``_released_as``.
+        self._released: frozenset[TopicPartition] = frozenset()
+        self._released_as: Identity | None = None
+        self._requests = CoordinatorRequests(self.asker, settings, coordinator, random)
+        #: Backoff after retriable errors of single partitions.
+        self._stragglers = Retry(self._requests.retry.backoff, random, coordinator.agenda)
+        self._expiry = coordinator.agenda.alarm()  #: The first deadline of a call.
+        self.queue = CommitQueue(partial(final_error, settings, self._group_id))
+        #: The identity and the version of metadata for which :meth:`_judge` has checked all waiting offsets; None if it
+        #: must check them again.
+        self._judged: tuple[Identity, int] | None = None
+        self._stale_error: KafkaError | None = None
+        self._now = 0.0
+        #: Called if a commit failed because of its member id, generation or instance id, or with REBALANCE_IN_PROGRESS.
+        self.on_membership_error: Callable[[KafkaError, Identity, float], None] = lambda error, identity, now: None
+        #: Returns the member epoch since which this consumer owns a partition. An offset of an earlier epoch was read
+        #: before another member owned the partition, which may have committed a later one.
+        self.owned_since: Callable[[TopicPartition], int] = lambda tp: NO_GENERATION
+        #: Returns whether the coordinator has assigned a partition to this member that is not in place yet.
+        self.is_coming: Callable[[TopicPartition], bool] = lambda tp: False
+        #: Called with every offset that was written for a topic that still exists.
+        self.on_written: Callable[[TopicPartition, OffsetAndMetadata], None] = lambda tp, value: None
+        #: Called for every response, with its latency in seconds and the current time.
+        self.on_answer: Callable[[float, float], None] = lambda seconds, now: None
+        #: The error of the latest failed commit, until one succeeds; errors that concern one call only are not stored.
+        self.last_error: KafkaError | None = None
+        self.failed_at = -NEVER
+
+    def __repr__(self) -> str:
+        request = self._requests.in_flight
+        flight = "" if request is None else f", {len(request.context.entries)} partitions in flight"
+        return f"<Commits of {self._group_id}: {len(self.queue)} calls{flight}>"
+
+    @property
+    def may_commit(self) -> bool:
+        """Whether commits can be sent: the member has an id, or the assignment is manual and needs none."""
+        return self._commit_identity().who is not None
+
+    def add(
+        self,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata],
+        deadline: float,
+        callback: Callback | None = None,
+        what: str = "commit",
+        called_at: float | None = None,
+    ) -> Call[None]:
+        """Commit these offsets, after those of earlier calls. Retriable errors are retried until ``deadline``.
+
+        The call is settled once every partition has a result: its offset, or the offset of a later call, was written or
+        has failed. A failed call raises a CommitFailedError that names the partitions not written, or an
+        AuthorizationError. Once the call is settled, its callback, if any, is due in :attr:`CommitQueue.finished`; with
+        an error, no sooner than a backoff after ``called_at``, if that is given.
+        """
+        if self.queue.idle:
+            self._stale_error = self._coordinator.error
+        current = self._commit_identity()
+        who = current.consumed_as
+        topic_ids = {name: self._metadata.topic_id(name) for name in {tp.topic for tp in offsets}}
+        pause, agenda = None, self._coordinator.agenda
+        if called_at is not None:
+            pause = agenda.alarm()
+            pause.set(called_at + self._requests.retry.backoff.initial)
+        pending = self.queue.add(offsets, who or Identity(self._group_id), deadline, callback, what, topic_ids, pause)
+        agenda.touch()
+        if who is None and offsets:
+            # The consumer is subscribed but not a member. The call fails now: if it were queued and unsubscribe()
+            # followed before the next step, its offsets would be sent as a commit without a member id.
+            self.queue.fail_call(pending, self._failure(*current.outside(), self._now))
+        return pending.call
+
+    def mark(self) -> Call[None]:
+        """Return a call that settles once every call added so far has settled."""
+        return self.add({}, NEVER)
+
+    def release(self, tps: Iterable[TopicPartition]) -> None:
+        """Note revoked partitions. Their offsets may be committed until the generation, or member epoch, has ended."""
+        identity = self._read_identity().identity
+        before = self._released if identity == self._released_as else frozenset()
+        self._released, self._released_as = before.union(tps), identity
+
+    def timeout_error(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], now: float) -> KafkaError:
+        """Return the timeout error for a ``commit()`` that stops waiting for these offsets; they are still sent."""
+        waiting = [pending for pending in self.queue.unsettled() if pending.offsets == offsets]
+        failures = {tp: self._timeout(waiting[-1], now) for tp in waiting[-1].outstanding} if waiting else {}
+        return final_error(self._settings, self._group_id, failures, "commit")
+
+    def give_up_all(self, now: float) -> None:
+        """Fail every call that is not settled, because the consumer closes or stops waiting."""
+        if self.queue.idle:
+            return
+        self.restart(now)  # Ctrl-C may have interrupted a step: rebuild the queue first
+        for pending in self.queue.unsettled():
+            self.queue.fail_call(pending, self._timeout(pending, now))
+
+    def step(self, now: float) -> list[Request]:
+        """Return the request due now, if any."""
+        self._now = now
+        current = self._read_identity()
+        if not current.is_rebalancing:
+            self._settled, self._refused = current.who, None
+        for pending in self.queue.expired(now):
+            self.queue.fail_call(pending, self._timeout(pending, now))
+        if self.queue.first_deadline is not None:
+            self._expiry.set(self.queue.first_deadline)
+        if self._coordinator.error is not None:
+            self._fail_without_coordinator(now)
+        if self.queue.idle:
+            self.queue.clear()
+            self._coordinator.unwant(self.asker)
+            return []
+        self._coordinator.want(self.asker)
+        self._judge(now)
+        abandoned = self._requests.abandon_if_moved()
+        if abandoned is not None:
+            self._queue_again(abandoned.context.entries, now)
+        if not self._requests.may_send(now) or self._commit_identity().awaits_sync:
+            return []
+        if self.queue.delayed and self._stragglers.may_send(now):
+            self.queue.release()
+        return self._send(now) if self.queue.ready else []
+
+    def handle(self, answer: Answer, now: float) -> None:
+        """Process the response to a request made by :meth:`step`."""
+        if not self._requests.take(answer):
+            return
+        self._judged = None  # check again: offsets in flight may be of an older generation
+        flight: OffsetCommitInFlight = answer.request.context
+        if answer.error is not None:
+            self._take_error(flight, answer, now)
+            return
+        self.on_answer(now - self._requests.sent_at, now)
+        self._take_response(flight, answer, now)
+
+    def restart(self, now: float) -> None:
+        """Queue the offsets in flight again: the engine restart closed all connections, so no response can arrive."""
+        request = self._requests.in_flight
+        self.queue.rebuild({} if request is None else request.context.entries)
+        self._judged = None
+        self._requests.restart()
+        self._stragglers.succeeded()
+
+    def _commit_identity(self) -> CommitIdentity:
+        return self._read_identity()._replace(settled=self._settled, refused=self._refused)
+
+    def _judge(self, now: float) -> None:
+        """Fail offsets that the current member may not commit, and give the others its member id and generation."""
+        current = self._commit_identity()
+        who, version = current.who, self._metadata.version
+        if who is not None and ((who, version) == self._judged or current.awaits_sync):
+            return  # checked already, or a rebalance may still change the assignment
+        for tp, entry in self.queue.waiting():
+            if self._is_of_deleted_topic(tp, entry):
+                why = "the topic was deleted, and the offset is not for the topic that has its name now"
+                self.queue.drop(tp, self._failure("refused", why, now))
+                continue
+            if entry.identity == who:
+                continue
+            objection = current.objection(entry.identity, is_assigned=self._is_kept(tp, entry.identity))
+            if objection is not None:
+                self.queue.drop(tp, self._failure(*objection, now))
+            elif who is not None:
+                entry.identity = who
+        self._judged = None if who is None else (who, version)
+
+    def _is_of_deleted_topic(self, tp: TopicPartition, entry: Entry) -> bool:
+        """Return whether a topic of the same name was created since the offset was queued (KIP-516).
+
+        Before version 10 of OffsetCommit, which names topics by id, the offset is written to the new topic unless this
+        client has noticed it.
+        """
+        current = self._metadata.topic_id(tp.topic)
+        return ZERO_UUID not in (current, entry.topic_id) and current != entry.topic_id
+
+    def _queue_again(self, entries: Entries, now: float) -> None:
+        """Queue offsets again that the former coordinator may not have written: it writes no more commits."""
+        self._judged = None
+        for tp, entry in entries.items():
+            self.queue.put_back(tp, entry)
+        self._judge(now)
+
+    def _foreign(self, tp: TopicPartition) -> Objection | None:
+        """Return why the offset of a partition cannot be committed now if this member does not own it; else None.
+
+        Offsets are checked when they are sent: the partition may have been assigned meanwhile. A partition that is
+        being revoked is still assigned. After its revocation no other member owns it before the generation has ended.
+        A partition that is assigned, while ``on_partitions_assigned`` is still due, is owned for the coordinator.
+        """
+        if self._allows_foreign or tp in self._assigned:
+            return None
+        current = self._read_identity()
+        is_released = tp in self._released and current.identity == self._released_as
+        return None if is_released or self.is_coming(tp) else current.foreign()
+
+    def _is_kept(self, tp: TopicPartition, identity: Identity) -> bool:
+        """Return whether the partition has been assigned without interruption since ``identity`` applied."""
+        return tp in self._assigned and identity.generation_id >= self.owned_since(tp)
+
+    def _failure(self, reason: str, why: str, now: float, cause: KafkaError | None = None) -> Failure:
+        return Failure(reason, why, cause, self._seconds_since_poll(now), self._read_identity().has_epochs)
+
+    def _timeout(self, pending: Pending, now: float) -> Failure:
+        last, why = pending.call.last_error, "the call timed out"
+        if self._commit_identity().awaits_sync:
+            return self._failure("rebalance_in_progress", "the group was still rebalancing at the timeout", now, last)
+        reason = "rebalance_in_progress" if getattr(last, "code", None) == Code.REBALANCE_IN_PROGRESS else "timeout"
+        if self._coordinator.target(GENERAL) is None:
+            last = self._coordinator.last_error or last
+            reason, why = "coordinator", "no coordinator was found before the timeout"
+        return self._failure(reason, why if last is None else f"{why}; the last error was: {last}", now, last)
+
+    def _fail_without_coordinator(self, now: float) -> None:
+        """Fail all waiting offsets if FindCoordinator has an error that lasts until the application acts.
+
+        An error that arrived before the oldest of these offsets was added is ignored: its cause may be gone.
+        """
+        error = self._coordinator.error
+        if self._requests.in_flight is not None or error is None or error is self._stale_error or self.queue.idle:
+            return
+        if self._coordinator.target(GENERAL) is None:
+            # reason_of() maps the error codes of OffsetCommit, but this error is from FindCoordinator.
+            reason = "authorization" if isinstance(error, AuthorizationError) else "coordinator"
+            failure = self._failure(reason, str(error), now, error)
+            for tp, _ in self.queue.waiting():
+                self.queue.drop(tp, failure)
+
+    def _send(self, now: float) -> list[Request]:
+        entries: Entries = {}
+        for tp, entry in self.queue.take(self._group_id).items():
+            objection = self._foreign(tp)
+            if objection is None:
+                entries[tp] = entry
+            else:
+                self.queue.failed(tp, entry, self._failure(*objection, now))
+        if not entries:
+            return []
+        flight = OffsetCommitInFlight(entries)
+        topics = {tp.topic for tp in entries}
+        metadata = self._metadata
+        return [
+            self._requests.send(
+                OffsetCommitRequest,
+                partial(self._build, flight),
+                now,
+                context=flight,
+                min_version=EPOCHS_SINCE if self._commit_identity().has_epochs else VERSION_MIN,
+                max_version=lambda: IDS_SINCE if metadata.has_topic_ids(topics) else NAMES_UNTIL,
+            )
+        ]
+
+    def _build(self, flight: OffsetCommitInFlight, version: int) -> Message:
+        current = self._commit_identity()
+        who = flight.stamp = current.who
+        flight.sent = set()
+        topics: dict[str, OffsetCommitRequestTopic] = {}
+        entries = {} if who is None or current.awaits_sync else flight.entries
+        for tp, entry in entries.items():
+            if current.objection(entry.identity, is_assigned=self._is_kept(tp, entry.identity)) is not None:
+                continue
+            if self._is_of_deleted_topic(tp, entry) or self._foreign(tp) is not None:
+                continue
+            flight.sent.add(tp)
+            topic = topics.get(tp.topic)
+            if topic is None:
+                topic = topics[tp.topic] = OffsetCommitRequestTopic(name=tp.topic)
+                if version >= IDS_SINCE:
+                    topic.topic_id = self._metadata.topic_id(tp.topic)
+                    flight.names[topic.topic_id] = tp.topic
+            value = entry.value
+            topic.partitions.append(
+                OffsetCommitRequestPartition(
+                    partition_index=tp.partition,
+                    committed_offset=value.offset,
+                    committed_leader_epoch=value.leader_epoch,
+                    committed_metadata=value.metadata,
+                )
+            )
+        stamp = who or Identity(self._group_id)  # without ``who``, no offset is sent, so the identity does not matter
+        request = OffsetCommitRequest(
+            group_id=self._group_id,
+            generation_id_or_member_epoch=stamp.generation_id,
+            member_id=stamp.member_id,
+            topics=list(topics.values()),
+        )
+        if version >= STATIC_MEMBERS_SINCE:
+            request.group_instance_id = stamp.group_instance_id
+        return request
+
+    def _take_error(self, flight: OffsetCommitInFlight, answer: Answer, now: float) -> None:
+        """Retry after a lost connection; fail the offsets after a failed login or an unsupported version."""
+        action, error = judge(answer, self._group_id, scope=Scope.PARTITION)
+        self._coordinator.report(action, error, answer, now)
+        if action is Action.FAIL and isinstance(error, BrokerResponseError):
+            self._fail(flight.entries, error, now)
+        elif error is not None:
+            self._again(flight.entries, error, now)
+
+    def _take_response(self, flight: OffsetCommitInFlight, answer: Answer, now: float) -> None:
+        response: OffsetCommitResponse = answer.response
+        unanswered = {tp: entry for tp, entry in flight.entries.items() if tp in flight.sent}
+        for tp in flight.entries.keys() - unanswered.keys():
+            self.queue.put_back(tp, flight.entries[tp])
+        refused: dict[int, Entries] = {}
+        for topic in response.topics:
+            name = flight.names.get(topic.topic_id) if answer.version >= IDS_SINCE else topic.name
+            for row in topic.partitions:
+                tp = TopicPartition(name or "", row.partition_index)
+                entry = unanswered.pop(tp, None)
+                if entry is None:
+                    continue
+                if row.error_code == Code.NONE:
+                    self.queue.written(tp, entry)
+                    if not self._is_of_deleted_topic(tp, entry):
+                        self.on_written(tp, entry.value)
+                else:
+                    refused.setdefault(row.error_code, {})[tp] = entry
+        if not refused or not any(rule(API, code, Scope.PARTITION).action in _OF_COORDINATOR for code in refused):
+            self._requests.retry.succeeded()
+            self._coordinator.answered(answer.node_id)
+        if not refused:
+            self.last_error = None
+        for code, entries in refused.items():
+            partition = next(iter(entries))
+            error = to_error(code, api=API, node_id=answer.node_id, partition=partition, group_id=self._group_id)
+            self._take_code(answer, rule(API, code, Scope.PARTITION).action, error, entries, now)
+        if unanswered:
+            missing = KafkaError(f"broker {answer.node_id} left partitions out of its answer to {API}")
+            self._again(unanswered, missing, now, delayed=True)
+        if not self.queue.delayed:
+            self._stragglers.succeeded()
+
+    def _take_code(
+        self, answer: Answer, action: Action, error: BrokerResponseError, entries: Entries, now: float
+    ) -> None:
+        log.debug("group %s: %d offsets not committed: %s", self._group_id, len(entries), error)
+        if action is Action.CHECK_MEMBERSHIP:
+            self._handle_membership_error(answer.request.context.stamp, error, entries, now)
+        elif action is Action.RETRY_PARTITION:
+            entries = self._without_removed(entries)
+            counted = self._metadata.counted()
+            if error.code != Code.UNKNOWN_TOPIC_OR_PARTITION or any(tp.topic in counted for tp in entries):
+                self._metadata.request_update(f"committing: {error}")
+            self._again(entries, error, now, delayed=True)
+        elif action is Action.FAIL:
+            self._fail(entries, error, now)
+        else:
+            if action in (Action.FIND_COORDINATOR, Action.WAIT_FOR_COORDINATOR):
+                self._coordinator.report(action, error, answer, now)
+            self._again(entries, error, now)
+
+    def _without_removed(self, entries: Entries) -> Entries:
+        """Return the offsets without those of assigned partitions that were removed, as counted topics lose
+        partitions: their records are deleted, so there is nothing left to commit. Such a commit would block until its
+        deadline, and with it the rebalance that assigns the partitions that are left.
+        """
+        found: Entries = {}
+        for tp, entry in entries.items():
+            topic = self._metadata.topics.get(tp.topic)
+            partitions = topic.partitions if topic is not None and topic.counts is not None else {}
+            if partitions and tp.partition not in partitions and tp in self._assigned:
+                self.queue.written(tp, entry)
+            else:
+                found[tp] = entry
+        return found
+
+    def _handle_membership_error(
+        self, stamp: Identity | None, error: BrokerResponseError, entries: Entries, now: float
+    ) -> None:
+        """Handle UNKNOWN_MEMBER_ID, ILLEGAL_GENERATION, STALE_MEMBER_EPOCH and the like.
+
+        ``stamp`` is the identity in the written request.
+        """
+        current = self._commit_identity()
+        who = current.who
+        if stamp is None or not stamp.is_member:
+            # The commit was made under manual assignment, without a member id, and the coordinator rejects it because
+            # the group has members. The error says nothing about the membership that this consumer may have now.
+            if error.code == Code.REBALANCE_IN_PROGRESS:
+                self._again(entries, error, now)
+            else:
+                self._fail(entries, error, now)
+        elif error.code == Code.REBALANCE_IN_PROGRESS:
+            # Kafka returns REBALANCE_IN_PROGRESS only between JoinGroup and SyncGroup, when this client sends no
+            # commits; brokers that are not Kafka may return it at any time of a rebalance.
+            self._refused = stamp
+            self._again(entries, error, now)
+            self.on_membership_error(error, stamp, now)
+        elif who is not None and who != stamp and who.member_id == stamp.member_id:
+            # The member has a newer generation than the request. Queue the offsets again: those of partitions that are
+            # still assigned are committed under the newer generation.
+            self._again(entries, error, now)
+        elif who == stamp and error.code == Code.STALE_MEMBER_EPOCH:
+            # The coordinator has raised the epoch, and the response to the heartbeat with the new one is on its way, or
+            # is lost. Offsets of partitions that are still owned are committed under the new epoch.
+            self._again(entries, error, now)
+            self.on_membership_error(error, stamp, now)
+        elif who == stamp and error.code == Code.ILLEGAL_GENERATION and current.awaits_rebalance_response:
+            # All members have joined, so the generation of the request is over, and the JoinGroup response with the
+            # next one is on its way. Queue the offsets again, to commit them under the next generation.
+            self._refused = stamp
+            self._again(entries, error, now)
+        else:
+            self._fail(entries, error, now)
+            if error.code == Code.GROUP_ID_NOT_FOUND:
+                # GROUP_ID_NOT_FOUND: the group has no members, so this consumer is no member. The member handles only
+                # UNKNOWN_MEMBER_ID, which means the same here.
+                error = to_error(
+                    Code.UNKNOWN_MEMBER_ID, api=API, node_id=error.node_id, detail="there is no such group"
+                )
+            self.on_membership_error(error, stamp, now)
+
+    def _again(self, entries: Entries, error: KafkaError, now: float, *, delayed: bool = False) -> None:
+        """Queue the entries again, to be sent after a backoff.
+
+        With ``delayed``, only these entries wait for the backoff; otherwise all commits wait, since the error concerns
+        the coordinator or the whole group.
+        """
+        if delayed:
+            self._stragglers.failed(now)
+        else:
+            self._requests.retry.failed(now)
+            self.last_error, self.failed_at = error, now
+        for tp, entry in entries.items():
+            for pending in entry.calls:
+                pending.call.last_error = error
+            self.queue.put_back(tp, entry, delayed=delayed)
+
+    def _fail(self, entries: Entries, error: BrokerResponseError, now: float) -> None:
+        reason = reason_of(error)
+        # Metadata that is too large concerns a single commit; later commits need not fail.
+        if reason != "metadata_too_large" and rule(API, error.code, Scope.PARTITION).action is Action.FAIL:
+            self.last_error, self.failed_at = error, now
+        failure = self._failure(reason, str(error), now, error)
+        for tp, entry in entries.items():
+            self.queue.failed(tp, entry, failure)
+
+
+#: Actions about the coordinator or the member, not about single partitions.
+_OF_COORDINATOR = frozenset(
+    {Action.RETRY, Action.WAIT_FOR_COORDINATOR, Action.FIND_COORDINATOR, Action.CHECK_MEMBERSHIP}
+)

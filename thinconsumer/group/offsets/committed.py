@@ -1,0 +1,362 @@
+"""OffsetFetch: read committed offsets, for partitions that start at them and for the user's ``committed()``.
+
+A partition with a committed offset validates that position; one without applies the reset policy. One request is in
+flight at a time. A response is dropped for a partition if a seek or reset has set its position meanwhile. If an open
+transaction or an unreplicated commit is about to change an offset, the broker reports it as unstable and the request is
+repeated (KIP-447), at every isolation level as in Java: with the older offset, records would be read twice.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from typing import Any
+
+from ...errors import BrokerResponseError, KafkaError
+from ...failures import GRACE, Action, OutageLog, Scope, rule
+from ...network.metadata import Metadata
+from ...network.request import Answer, Request
+from ...positions.partitions import Cursor, Partition, Partitions
+from ...positions.states import PositionEvent, PositionState
+from ...support.calls import Call
+from ...support.lazy_dataclass import dataclass, field
+from ...support.timers import NEVER, Backoff, Random, Retry, SharedJitter
+from ...types import OffsetAndMetadata, TopicPartition
+from ...wire import Message
+from ...wire.error_codes import Code, to_error
+from ...wire.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopic,
+    OffsetFetchRequestTopics,
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartition,
+)
+from ..coordinator import GENERAL, Coordinator
+from ..coordinator_requests import CoordinatorRequests
+from ..identity import Identity
+from ..settings import RequestSettings
+from ..verdicts import judge
+
+log = logging.getLogger(__name__)
+
+API = "OffsetFetch"
+NAMES_UNTIL, IDS_SINCE = 9, 10
+GROUP_ERRORS_SINCE, STABLE_SINCE, GROUPS_SINCE, EPOCHS_SINCE = 2, 7, 8, 9
+#: Limit of partitions in one request: the response may hold 4 KB of metadata for each (offset.metadata.max.bytes).
+PARTITIONS_MAX = 5000
+
+Offsets = dict[TopicPartition, "OffsetAndMetadata | None"]
+Rows = dict[TopicPartition, OffsetFetchResponsePartition]
+
+
+@dataclass(slots=True, eq=False)
+class CommittedQuery:
+    """Track one call of ``committed()``: the partitions left to read, and the offsets found."""
+
+    left: set[TopicPartition]
+    retry: Retry
+    call: Call[Offsets]
+    found: Offsets = field(default_factory=dict)
+
+
+@dataclass(slots=True, eq=False)
+class OffsetFetchInFlight:
+    """Describe the OffsetFetch request in flight."""
+
+    tps: dict[TopicPartition, None] = field(default_factory=dict)
+    #: Partitions that wait for a committed offset, each with its cursor (position object) when the request was made. A
+    #: seek replaces the cursor, and the response is then dropped for the partition.
+    cursors: dict[Partition, Cursor] = field(default_factory=dict)
+    questions: list[CommittedQuery] = field(default_factory=list)
+    names: dict[bytes, str] = field(default_factory=dict)
+
+
+class Committed:
+    """Read a group's committed offsets with OffsetFetch, one request at a time."""
+
+    asker = "committed"
+
+    def __init__(
+        self,
+        settings: RequestSettings,
+        coordinator: Coordinator,
+        partitions: Partitions,
+        metadata: Metadata,
+        random: Random,
+    ) -> None:
+        self._coordinator = coordinator
+        self._partitions = partitions
+        self._metadata = metadata
+        self._group_id = coordinator.group_id
+        self._backoff = Backoff.from_settings(settings)
+        self._shared_jitter = SharedJitter(random)  #: Partitions that fail together are retried in one request.
+        self._requests = CoordinatorRequests(self.asker, settings, coordinator, random)
+        self._questions: list[CommittedQuery] = []
+        self.outages = OutageLog(log)
+        #: Topics with an assigned partition that lacks a committed offset. For these, offsets of all partitions are
+        #: requested: if another partition has one, the assigned partition was added to the topic later.
+        self._compared: set[str] = set()
+        #: Returns the identity of a member of a consumer group (KIP-848), which the coordinator checks; else None.
+        self.read_identity: Callable[[], Identity | None] = lambda: None
+        #: The error of the latest response, if it lasts until the application acts (a missing ACL, for example): polls
+        #: raise it once per response. Requests are repeated, so that a permission granted later ends the error.
+        self.error: KafkaError | None = None
+
+    def __repr__(self) -> str:
+        request = self._requests.in_flight
+        asked = "" if request is None else f", {len(request.context.tps)} partitions asked about"
+        return f"<Committed offsets of {self._group_id}: {len(self._questions)} questions{asked}>"
+
+    def ask(self, tps: Iterable[TopicPartition]) -> Call[Offsets]:
+        """Read the committed offsets of these partitions; the result is None for a partition without one.
+
+        Retriable errors are retried until the caller stops waiting.
+        """
+        retry = Retry(self._backoff, self._shared_jitter, self._coordinator.agenda)
+        question = CommittedQuery(set(tps), retry, Call("asking for committed offsets"))
+        if question.left:
+            self._questions.append(question)
+            self._coordinator.agenda.touch()
+        else:
+            question.call.succeed({})
+        return question.call
+
+    def step(self, now: float) -> list[Request]:
+        """Return the request due now, if any."""
+        self._questions = [question for question in self._questions if not question.call.over]
+        waiting = self._partitions.in_state(PositionState.AWAITING_COMMITTED, NEVER)
+        if not waiting and not self._questions:
+            self.error = None  # no committed offset is needed any more: forget the last error
+            if self._requests.in_flight is None:
+                self._coordinator.unwant(self.asker)
+                return []
+        self._coordinator.want(self.asker)
+        self._requests.abandon_if_moved()
+        if self._coordinator.target(GENERAL) is None:
+            self._explain_silence(waiting)
+        if not self._requests.may_send(now):
+            return []
+        flight = self._gather(waiting, now)
+        if not flight.tps:
+            return []
+        topics = {tp.topic for tp in flight.tps}
+        return [
+            self._requests.send(
+                OffsetFetchRequest,
+                partial(self._build, flight),
+                now,
+                context=flight,
+                min_version=1,
+                max_version=lambda: IDS_SINCE if self._metadata.has_topic_ids(topics) else NAMES_UNTIL,
+            )
+        ]
+
+    def handle(self, answer: Answer, now: float) -> None:
+        """Process the response to a request made by :meth:`step`."""
+        if not self._requests.take(answer):
+            return
+        flight: OffsetFetchInFlight = answer.request.context
+        self._shared_jitter.redraw()
+        row, rows = (None, {}) if answer.response is None else _read(answer, self._group_id, flight.names)
+        action, error = judge(answer, self._group_id, row)
+        self._coordinator.report(action, error, answer, now)
+        if error is not None:
+            self._put_off(flight, error, action is Action.RAISE, now)
+            return
+        self.error = None
+        self.outages.keep(self._partitions)
+        self.outages.recovered(None, now, f"group {self._group_id}: committed offsets can be read again")
+        self._requests.retry.succeeded()
+        self._take(flight, rows, answer.node_id, now)
+
+    def restart(self, now: float) -> None:
+        """Send the request in flight again: the engine restart closed all connections, so no response can arrive."""
+        self._requests.restart()
+
+    def _gather(self, waiting: list[Partition], now: float) -> OffsetFetchInFlight:
+        flight = OffsetFetchInFlight()
+        for partition in waiting:
+            if not partition.is_backing_off(now) and len(flight.tps) < PARTITIONS_MAX:
+                flight.cursors[partition] = partition.cursor
+                flight.tps[partition.tp] = None
+        for topic in {tp.topic for tp in flight.tps} & self._compared & self._metadata.topics.keys():
+            others = [TopicPartition(topic, number) for number in self._metadata.topics[topic].partitions]
+            flight.tps.update(dict.fromkeys(others[: PARTITIONS_MAX - len(flight.tps)]))
+        for question in self._questions:
+            if question.retry.may_send(now) and len(flight.tps) < PARTITIONS_MAX:
+                flight.questions.append(question)
+                for tp in question.left:
+                    if len(flight.tps) < PARTITIONS_MAX:
+                        flight.tps[tp] = None
+        return flight
+
+    def _build(self, flight: OffsetFetchInFlight, version: int) -> Message:
+        topics: dict[str, list[int]] = {}
+        for tp in flight.tps:
+            topics.setdefault(tp.topic, []).append(tp.partition)
+        if version < GROUPS_SINCE:
+            old = [OffsetFetchRequestTopic(name=name, partition_indexes=found) for name, found in topics.items()]
+            return OffsetFetchRequest(group_id=self._group_id, topics=old, require_stable=version >= STABLE_SINCE)
+        asked = [OffsetFetchRequestTopics(name=name, partition_indexes=found) for name, found in topics.items()]
+        if version >= IDS_SINCE:
+            for topic in asked:
+                topic.topic_id = self._metadata.topic_id(topic.name)
+                flight.names[topic.topic_id] = topic.name
+        group = OffsetFetchRequestGroup(group_id=self._group_id, topics=asked)
+        who = self.read_identity()
+        if version >= EPOCHS_SINCE and who is not None:
+            group.member_id, group.member_epoch = who.member_id, who.generation_id
+        return OffsetFetchRequest(groups=[group], require_stable=True)
+
+    def _explain_silence(self, waiting: list[Partition]) -> None:
+        """Store the last FindCoordinator error on waiting partitions and calls, for the message of their timeouts."""
+        error = self._coordinator.error or self._coordinator.last_error
+        if error is None:
+            return
+        for partition in waiting:
+            partition.last_error = error
+        for question in self._questions:
+            question.call.last_error = error
+
+    def _put_off(self, flight: OffsetFetchInFlight, error: KafkaError, final: bool, now: float) -> None:
+        """Retry the whole request after a backoff. With ``final``, calls and polls also raise the error."""
+        log.debug("group %s: cannot read committed offsets: %s", self._group_id, error)
+        self._requests.retry.failed(now)
+        if isinstance(error, BrokerResponseError):
+            self._note(error, None, now, is_raised=final)
+        self.error = error if final else None
+        for partition, _ in self._still_waiting(flight):
+            partition.last_error = error
+        for question in flight.questions:
+            question.call.last_error = error
+            if final:
+                question.call.fail(error)
+
+    def _still_waiting(self, flight: OffsetFetchInFlight) -> Iterator[tuple[Partition, TopicPartition]]:
+        for partition, cursor in flight.cursors.items():
+            current = self._partitions.get(partition.tp) is partition and partition.cursor is cursor
+            if current and partition.state is PositionState.AWAITING_COMMITTED:
+                yield partition, partition.tp
+
+    def _take(self, flight: OffsetFetchInFlight, rows: Rows, node_id: int, now: float) -> None:
+        committed = {tp.topic for tp, row in rows.items() if row.committed_offset >= 0}
+        committed |= {p.tp.topic for p in self._partitions if p.committed is not None}
+        unknown = self._unknown_topics(flight) - committed
+        found = missing = 0
+        for partition, tp in list(self._still_waiting(flight)):
+            row = rows.get(tp)
+            if row is None or row.error_code != Code.NONE:
+                self._refuse(partition, self._row_error(tp, row, node_id), now)
+                continue
+            partition.worked()
+            self.outages.recovered(tp, now, f"group {self._group_id}: committed offsets can be read again")
+            if (value := _value(row)) is not None:
+                found += 1
+                partition.committed = value
+                partition.place(PositionEvent.COMMITTED_FOUND, value.offset, value.leader_epoch)
+                log.debug("%s-%s: starting at the committed offset %s", *tp, value.offset)
+            elif tp.topic in unknown:
+                # Request all partitions of the topic: if another one has a committed offset, this one was added later.
+                self._compared.add(tp.topic)
+            else:
+                missing += 1
+                partition.is_new = tp.topic in committed
+                partition.missing_committed()
+        if found or missing:
+            text = "group %s: %d partitions start at their committed offsets, %d have none"
+            # INFO only if a partition has no committed offset, so that the reset policy applies; otherwise a group that
+            # keeps rebalancing would log a line each time.
+            log.log(logging.INFO if missing else logging.DEBUG, text, self._group_id, found, missing)
+        for question in flight.questions:
+            self._answer(question, flight, rows, node_id, now)
+
+    def _unknown_topics(self, flight: OffsetFetchInFlight) -> set[str]:
+        """Return topics of which only some partitions were requested: the others may have committed offsets."""
+        asked = Counter(tp.topic for tp in flight.tps)
+        known = {
+            name: len(self._metadata.topics[name].partitions) for name in asked.keys() & self._metadata.topics.keys()
+        }
+        return {name for name, count in known.items() if asked[name] < count and name not in self._compared}
+
+    def _note(self, error: KafkaError, subject: TopicPartition | None, now: float, *, is_raised: bool) -> None:
+        text = f"group {self._group_id}: cannot read committed offsets: {error}"
+        grace = 0.0 if is_raised else GRACE
+        self.outages.failed(getattr(error, "code", None), now, text, subject=subject, grace=grace)
+
+    def _refuse(self, partition: Partition, error: KafkaError, now: float) -> None:
+        is_raised = _is_raised(error)
+        partition.failed(error, is_raised=is_raised)
+        self._note(error, partition.tp, now, is_raised=is_raised)
+        partition.failures += 1
+        partition.back_off(now + self._backoff.delay(partition.failures, self._shared_jitter))
+
+    def _row_error(self, tp: TopicPartition, row: OffsetFetchResponsePartition | None, node_id: int) -> KafkaError:
+        if row is None:
+            return KafkaError(f"broker {node_id} left {tp.topic}-{tp.partition} out of its answer to {API}")
+        error = to_error(row.error_code, api=API, node_id=node_id, partition=tp)
+        if rule(API, row.error_code, Scope.PARTITION).action is Action.REFRESH_METADATA:
+            self._metadata.request_update(f"committed offset of {tp.topic}-{tp.partition}: {error}")
+        return error
+
+    def _answer(
+        self, question: CommittedQuery, flight: OffsetFetchInFlight, rows: Rows, node_id: int, now: float
+    ) -> None:
+        refused = False
+        for tp in [tp for tp in question.left if tp in flight.tps]:
+            row = rows.get(tp)
+            if row is None or row.error_code != Code.NONE:
+                refused = True
+                error = question.call.last_error = self._row_error(tp, row, node_id)
+                if _is_raised(error):
+                    question.call.fail(error)
+                continue
+            question.found[tp] = _value(row)
+            question.left.discard(tp)
+        if not question.left:
+            question.call.succeed(question.found)
+        elif refused:
+            question.retry.failed(now)
+
+
+#: Error codes of the whole group. A response of version 1 has no field for them: its partitions repeat the code.
+_GROUP_CODES = frozenset(
+    {
+        Code.COORDINATOR_LOAD_IN_PROGRESS,
+        Code.COORDINATOR_NOT_AVAILABLE,
+        Code.NOT_COORDINATOR,
+        Code.GROUP_AUTHORIZATION_FAILED,
+    }
+)
+
+
+def _is_raised(error: KafkaError) -> bool:
+    return isinstance(error, BrokerResponseError) and rule(API, error.code, Scope.PARTITION).action is Action.RAISE
+
+
+def _read(answer: Answer, group_id: str, names: dict[bytes, str]) -> tuple[Any, Rows]:
+    """Return the part of a response of any version that has the group's error code, and the results of partitions."""
+    response: OffsetFetchResponse = answer.response
+    if answer.version >= GROUPS_SINCE:
+        group = next((group for group in response.groups if group.group_id == group_id), OffsetFetchResponseGroup())
+        return group, _rows(group.topics, names if answer.version >= IDS_SINCE else {})
+    rows = _rows(response.topics, {})
+    if answer.version < GROUP_ERRORS_SINCE:
+        response.error_code = next((row.error_code for row in rows.values() if row.error_code in _GROUP_CODES), 0)
+    return response, rows
+
+
+def _rows(topics: Iterable[Any], names: dict[bytes, str]) -> Rows:
+    return {
+        TopicPartition(names.get(topic.topic_id, "") if names else topic.name, row.partition_index): row
+        for topic in topics
+        for row in topic.partitions
+    }
+
+
+def _value(row: OffsetFetchResponsePartition) -> OffsetAndMetadata | None:
+    found = OffsetAndMetadata(row.committed_offset, row.metadata or "", row.committed_leader_epoch)
+    return found if row.committed_offset >= 0 else None

@@ -1,0 +1,1 @@
+"""All that lies between requests and bytes, without sockets: connections, routes to brokers, metadata."""

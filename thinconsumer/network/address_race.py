@@ -1,0 +1,150 @@
+"""Connect to the addresses of one host side by side, and keep the connection that is ready first (RFC 8305).
+
+An address may drop packets or belong to a stopped broker. If the addresses were dialled one after the other, each such
+address would cost a setup timeout of ten seconds and more before the next one is tried.
+"""
+
+import logging
+from collections import deque
+from collections.abc import Callable, Sequence
+
+from ..driver import Address
+from ..errors import AuthorizationError, KafkaConnectionError, KafkaError
+from ..support.agenda import Alarm
+from ..support.timers import NEVER
+from .connection import Connection
+from .states import ConnectionState
+
+log = logging.getLogger(__name__)
+
+#: Seconds to wait for TCP (and TLS) to one address before the next one is dialled (RFC 8305, section 5).
+CONNECT_DELAY = 0.25
+#: The next address is dialled after this many seconds if the address before is connected but has not answered
+#: ApiVersions. Longer than CONNECT_DELAY, since a busy broker takes longer to answer than a network takes to connect.
+ANSWER_DELAY = 1.0
+#: A failed address is dialled again after this many seconds while other addresses are still tried. A restarting broker
+#: refuses connections only for a moment; without a retry, the client would wait for the setup timeout of another
+#: address that drops packets.
+RETRY_DELAY = 1.0
+#: Maximum number of connections in setup at a time: without a limit, a name with many addresses would open one to each.
+PARALLEL_MAX = 4
+
+
+class AddressRace:
+    """One attempt to connect to a host: at most ``PARALLEL_MAX`` connections at a time, under one deadline.
+
+    ``dial`` begins a connection to one address, ``probe`` one without TLS and login. The attempt is over once
+    :attr:`winner` is set or :attr:`has_failed`.
+    """
+
+    def __init__(
+        self,
+        addresses: Sequence[Address],
+        dial: Callable[[Address], Connection],
+        probe: Callable[[Address], Connection],
+        deadline: float,
+    ) -> None:
+        self.connections: list[Connection] = []  #: Connections that are not ready yet, the newest last.
+        self.winner: Connection | None = None
+        self.errors: dict[Address, KafkaError] = {}  #: By address: the error of the last connection to it.
+        self.login_error: AuthorizationError | None = None
+        #: A connection without TLS to an address that has cut the TLS handshake off. If it gets an answer, the port
+        #: does not use TLS; otherwise the broker is probably restarting.
+        self.probe: Connection | None = None
+        self._dial = dial
+        self._new_probe = probe
+        self._deadline = deadline
+        self._untried = deque(addresses)
+        self._retries: deque[tuple[float, Address]] = deque()
+        self._newest: Connection | None = None
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether every connection has failed and no address is left to try."""
+        return self.winner is None and not self.connections and not self._untried and self.probe is None
+
+    def step(self, now: float, horizon: float) -> None:
+        """Keep the first connection that is ready, note failed ones, and dial addresses that are due.
+
+        ``horizon`` is the time of the last poll of I/O. A deadline counts as passed only if it is not after
+        ``horizon``: otherwise bytes that arrived in time may not have been read yet.
+        """
+        if self.probe is not None and self._is_answered(self.probe, now, horizon):
+            return
+        for connection in list(self.connections):
+            connection.step(now, horizon)
+            if connection.was_ready:
+                self.connections.remove(connection)
+                self.close()
+                self.winner = connection
+                return
+            if connection.has_ended:
+                self.connections.remove(connection)
+                self._note_failure(connection, now)
+                if self.login_error is not None:
+                    # Every address would reject the same credentials, and several rejections may lock the account.
+                    self.close()
+                    return
+        if horizon >= self._deadline:
+            self._untried.clear()
+        while self._next_dial_at() <= horizon or (self._untried and not self.connections):
+            self._dial_next(now)
+
+    def schedule(self, alarm: Alarm, now: float) -> None:
+        """Move an alarm forward to the time at which :meth:`step` is due even if nothing is received."""
+        alarm.set_earlier(self._next_dial_at())
+        for connection in self.open:
+            connection.schedule(now)
+
+    @property
+    def open(self) -> list[Connection]:
+        """All connections of the attempt."""
+        return self.connections if self.probe is None else [*self.connections, self.probe]
+
+    def _is_answered(self, probe: Connection, now: float, horizon: float) -> bool:
+        probe.step(now, horizon)
+        if probe.was_ready:
+            self.login_error = self.errors[probe.address] = probe.plaintext_port_error()
+            self.close()
+        elif probe.has_ended:
+            self.probe = None
+        return probe.was_ready
+
+    def close(self) -> None:
+        """Close all connections in setup, without an error, and stop dialling."""
+        for connection in self.open:
+            connection.close(None)
+        self.connections.clear()
+        self.probe = None
+        self._untried.clear()
+        self._retries.clear()
+
+    def _note_failure(self, connection: Connection, now: float) -> None:
+        error = connection.error or KafkaConnectionError(f"{connection.where}: closed by this client")
+        self.errors[connection.address] = error
+        log.debug("connecting failed: %s", error)
+        if isinstance(error, AuthorizationError):
+            self.login_error = error
+        elif isinstance(error, KafkaConnectionError) and error.is_handshake_cut and self.probe is None:
+            self.probe = self._new_probe(connection.address)
+        elif now + RETRY_DELAY < self._deadline:
+            self._retries.append((now + RETRY_DELAY, connection.address))
+
+    def _next_dial_at(self) -> float:
+        """Return when to dial the next address while connections are in setup; NEVER if there is none to dial."""
+        if not self.connections or len(self.connections) >= PARALLEL_MAX:
+            return NEVER
+        newest = self.connections[-1]
+        if newest is not self._newest:
+            begins_at = -NEVER  # the connection dialled last has failed: dial the next at once
+        else:
+            is_connecting = newest.state is ConnectionState.CONNECTING
+            begins_at = newest.setup_began_at + (CONNECT_DELAY if is_connecting else ANSWER_DELAY)
+        if self._untried:
+            return begins_at
+        return max(begins_at, self._retries[0][0]) if self._retries else NEVER
+
+    def _dial_next(self, now: float) -> None:
+        address = self._untried.popleft() if self._untried else self._retries.popleft()[1]
+        self._newest = self._dial(address)
+        self.connections.append(self._newest)

@@ -1,0 +1,98 @@
+"""The addresses of host names: looked up one name at a time, and reused until connecting to all of them fails.
+
+The system's resolver blocks, so at most one :class:`~thinconsumer.driver.Resolve` is under way, however many routes
+wait for a name. A numeric IPv4 address needs no lookup. A numeric IPv6 address is passed to the driver, which converts
+it without blocking: an Address needs the number of AF_INET6, which differs between systems, and only the driver may
+import the socket module.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+
+from ..driver import Address, Resolve
+from ..support.imports import import_uninterrupted
+
+AF_INET = 2  # The value of ``socket.AF_INET``, which is 2 on every system; this module must not import socket.
+
+
+class NameLookup:
+    """One lookup of one name, shared by all routes that wait for it."""
+
+    def __init__(self, addresses: tuple[Address, ...] = ()) -> None:
+        self.addresses = addresses
+        self.done = bool(addresses)
+        self.error = ""
+
+
+class AddressBook:
+    """The known addresses by host and port, and the queue of names to look up."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, int], tuple[Address, ...]] = {}
+        self._last_worked: dict[tuple[str, int], Address] = {}
+        self._lookups: dict[tuple[str, int], NameLookup] = {}
+        self.waiting: deque[tuple[str, int]] = deque()  #: Hosts to look up; no driver has begun yet.
+        self._under_way: tuple[str, int] | None = None
+
+    def known(self, host: str, port: int) -> tuple[Address, ...]:
+        """Return the host's known addresses, the first to try first; empty if the name has to be looked up."""
+        return self._known.get((host, port), ())
+
+    def look_up(self, host: str, port: int) -> NameLookup:
+        """Return a lookup of the host: queued, or already complete if the host is a numeric IPv4 address."""
+        numeric = _numeric(host, port)
+        if numeric is not None:
+            return NameLookup((numeric,))
+        key = host, port
+        lookup = self._lookups.get(key)
+        if lookup is None:
+            lookup = self._lookups[key] = NameLookup()
+            self.waiting.append(key)
+        return lookup
+
+    def has_command(self) -> bool:
+        """Return whether :meth:`take_command` would return a command."""
+        return bool(self.waiting) and self._under_way is None
+
+    def take_command(self) -> Resolve | None:
+        """Return the next lookup for the driver; None while one is under way."""
+        if not self.has_command():
+            return None
+        self._under_way = self.waiting.popleft()
+        return Resolve(*self._under_way)
+
+    def resolved(self, host: str, port: int, addresses: Sequence[Address], error: str) -> None:
+        """Complete the lookup under way; ignore a result for any other name."""
+        key = host, port
+        if key != self._under_way:
+            return
+        self._under_way = None
+        lookup = self._lookups.pop(key)
+        # The address to which the client connected last comes first. If an address that drops packets came first, every
+        # new connection would be late.
+        lookup.addresses = tuple(sorted(addresses, key=lambda address: address != self._last_worked.get(key)))
+        lookup.error = error or "the name has no address"
+        lookup.done = True
+        if addresses:
+            self._known[key] = lookup.addresses
+
+    def worked(self, host: str, port: int, address: Address) -> None:
+        """Move ``address``, which has accepted a connection, to the front, now and in later lookups of the host."""
+        key = host, port
+        self._last_worked[key] = address
+        self._known[key] = (address, *(other for other in self._known.get(key, ()) if other != address))
+
+    def failed(self, host: str, port: int) -> None:
+        """Forget the addresses of a host after a failed attempt, so that the name is looked up again."""
+        self._known.pop((host, port), None)
+
+
+def _numeric(host: str, port: int) -> Address | None:
+    # On demand: the first connection needs it, and the import of the client would take longer.
+    ipaddress = import_uninterrupted("ipaddress")
+    try:
+        return Address(AF_INET, (str(ipaddress.IPv4Address(host)), port))
+    except ValueError:
+        return None

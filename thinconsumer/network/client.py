@@ -1,0 +1,503 @@
+"""All connections of one client: chooses the broker for a request, dials and redials, and reports outages.
+
+Owns the routes: one per target (a node and one of the channels to it: Fetch, say), and one per bootstrap server in use.
+Which of them have to step is in the agenda (``agenda.py``); the engine passes them to :meth:`NetworkClient.step`.
+
+* A request for a node waits for the route to that node. When an attempt to connect fails, the request gets that error
+  at once; a request sent during the backoff waits for the next attempt. A request for a node that metadata does not
+  name gets an error at once.
+* A request for ``ANY_NODE`` goes to the least loaded ready node. While none is ready it waits, until its deadline:
+  known nodes are dialled, the longest untried first, and bootstrap servers too if no node is known or the last attempts
+  to all nodes have failed (KIP-899). After a second without success another node is dialled in parallel, so that a dead
+  host in the list delays the request by a second and not by a timeout.
+
+A deadline takes effect only if I/O was polled after it: a program that polls once a minute must get the responses that
+arrived in between, not timeouts. For the same reason an outage counts only the time in which the client is stepped.
+
+Follows Java's ``NetworkClient`` and ``ClusterConnectionStates``; KIP-144, KIP-219, KIP-601, KIP-899, KIP-1102.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Collection, Iterable, Sequence
+
+from ..config import CommonOptions
+from ..driver import Address, Command, Hangup
+from ..errors import KafkaConnectionError, KafkaTimeoutError
+from ..support.agenda import Agenda
+from ..support.timers import NEVER, Backoff, Random
+from ..types import Node
+from .authenticate import Logins, NoLogins
+from .connection import Connection, ConnectionSettings
+from .negotiate import api_name
+from .outage import Outage, causes_of, log_end, log_outage
+from .request import ANY_NODE, Answer, Request, Target
+from .route import SLOW_ATTEMPT, BrokerRoute, QueuedRequest, RouteContext
+from .states import RouteState
+
+log = logging.getLogger(__name__)
+
+#: If a node has sent nothing for this many seconds while a request to it is in flight, it may be stopped, and a further
+#: request would wait for its timeout: requests for ``ANY_NODE`` are then sent to other nodes, if one is reachable. With
+#: default options, brokers delay the response to a Fetch for less than this.
+SILENT = 2.0
+#: An outage ends after this many seconds in which no request waited for a connection. Shorter gaps belong to the
+#: outage: the components that send requests pause for up to a second before they repeat one.
+UNWANTED = 5.0
+
+
+class NetworkClient:
+    """The connections of one client: takes requests, and returns answers and commands for the driver."""
+
+    def __init__(
+        self, options: CommonOptions, random: Random, logins: Logins | None = None, agenda: Agenda | None = None
+    ) -> None:
+        """``agenda`` says which of the routes :meth:`step` has to step; its key for the requests of no route is this
+        client itself.
+        """
+        self._logins = logins or NoLogins()
+        settings = ConnectionSettings(
+            options.client_id,
+            options.receive_message_max_bytes,
+            options.max_in_flight_requests_per_connection,
+            options.connections_max_idle_ms / 1000,
+            options.security_protocol,
+            self._logins.new_login,
+        )
+        self._shared = RouteContext(
+            settings,
+            Backoff(options.reconnect_backoff_ms / 1000, options.reconnect_backoff_max_ms / 1000),
+            Backoff(
+                options.socket_connection_setup_timeout_ms / 1000, options.socket_connection_setup_timeout_max_ms / 1000
+            ),
+            random,
+            self._logins,
+            agenda=agenda if agenda is not None else Agenda(),
+        )
+        self.commands = self._shared.commands  #: Dials and hangups that the driver has not taken yet.
+        self.lookups = self._shared.book.waiting  #: Hosts to look up; the driver gets one at a time.
+        self.answers: Collection[Answer] = self._shared.answers  #: See :meth:`take_answers`.
+        #: The connections with bytes to send that the driver has not got yet.
+        self.unsent: Collection[Connection] = self._shared.unsent
+        self._random = random
+        self._servers = list(dict.fromkeys((host, port) for host, port in options.bootstrap_servers))
+        self._rebootstraps = options.metadata_recovery_strategy == "rebootstrap"
+        self._nodes: dict[int, Node] = {}
+        self._routes: dict[Target, BrokerRoute] = {}
+        self._bootstrap: dict[tuple[str, int], BrokerRoute] = {}
+        self._leaving: list[BrokerRoute] = []
+        self._any: deque[QueuedRequest] = deque()
+        self._agenda = self._shared.agenda
+        self._alarm = self._agenda.alarm(self)  #: When requests for ``ANY_NODE`` are due.
+        self._stepped_at = -NEVER
+        self._polls = self._shared.polls  #: When the driver last polled I/O.
+        self._horizon = -NEVER
+        self._closed = False
+        self.outage_since: float | None = None  #: When the current :class:`Outage` began; None without one.
+        self._wanted_at = -NEVER  #: When a request was last waiting for a connection.
+        #: Whether a bootstrap server has answered requests, but no node has answered since at its advertised address.
+        #: If so, the error of an outage says that the advertised addresses cannot be reached.
+        self._only_bootstrap_answers = False
+
+    def send(self, request: Request, now: float) -> None:
+        """Write a request if its connection is ready, else queue it for the next :meth:`step`. It gets one answer."""
+        target = request.target
+        route = self._routes.get(target)
+        if route is not None and not self._closed and route.write(request, now):
+            return
+        if self._closed:
+            self._refuse(request, "the client is closed")
+        elif target == ANY_NODE:
+            self._any.append(QueuedRequest(request, now, request.deadline))
+            self._alarm.touch()
+        elif target.node_id in self._nodes:
+            self._route(target).send(request, now)
+        else:
+            self._refuse(request, f"node {target.node_id} is not known")
+
+    def connect(self, target: Target, now: float) -> None:
+        """Begin to connect to a known node for a request that follows, unless a connection exists or a backoff runs."""
+        if self._closed or target.node_id not in self._nodes:
+            return
+        route = self._route(target)
+        if route.connection is None and not route.is_connecting and now >= route.not_before:
+            route.step(now, self._horizon, wanted=True)
+
+    def take_answers(self) -> list[Answer]:
+        """Return the answers since the last call."""
+        answers = self._shared.answers[:]
+        self._shared.answers.clear()
+        return answers
+
+    def log_in_waiting(self) -> None:
+        """Step what requests wait for, since there may be credentials now."""
+        for route in self._shared.waiting:
+            self._agenda.touch(route)
+        if self._any:
+            self._alarm.touch()
+
+    def step(self, now: float, due: Collection[object]) -> list[str]:
+        """Do what is due at ``now``: fail expired requests, close idle connections, connect, and write requests.
+
+        ``due`` has the routes to step, or this client itself: its keys of the agenda. Returns reasons to refresh
+        metadata, as the leaders may have changed.
+        """
+        if self._polls.at > self._horizon:
+            self._horizon = self._polls.at  # deadlines pass up to the last poll of I/O
+        since, self._stepped_at = self._stepped_at, now
+        if not (due or self._any or self._leaving or self._shared.waiting or self.outage_since is not None):
+            return []
+        if self.outage_since is not None:
+            self._shift_outage(self.outage_since, now, since)
+        for route in due:
+            if isinstance(route, BrokerRoute):
+                route.step(now, self._horizon)
+        if self._leaving:
+            self._leaving = [route for route in self._leaving if not route.has_left()]
+        self._alarm.clear()
+        if self._any:
+            self._serve_any(now)
+        reasons = self._doubts(now)
+        self._update_outage(now)
+        return reasons
+
+    def _doubts(self, now: float) -> list[str]:
+        """Return a reason to refresh metadata for each node that may have moved, or may lead no partition any more.
+
+        A reason is a node with a connection that broke, or a node with queued requests if an attempt to connect has
+        failed or is slow, or if there are no credentials to log in with. A slow attempt counts before it has failed: it
+        may take two connection setup timeouts, for which a client with a dead leader would wait before it looked for
+        the new one.
+        """
+        lost, self._shared.lost = self._shared.lost, []
+
+        def is_doubtful(route: BrokerRoute) -> bool:
+            has_trouble = not route.is_ready and (route.failures > 0 or route.is_slow(now))
+            return route in lost or (bool(route.queue) and (has_trouble or route.lacks_credentials(now)))
+
+        return [f"node {r.node_id}: {r.describe(now)}" for r in self._routes.values() if is_doubtful(r)]
+
+    def skip(self, now: float) -> None:
+        """Record that the driver has polled I/O at ``now``. Called in place of a :meth:`step` with nothing to do."""
+        self._stepped_at = now
+
+    def wants_driver(self) -> bool:
+        """Return whether there are commands for the driver, or bytes to send, that it has not taken yet."""
+        return bool(self.unsent) or (bool(self.commands or self.lookups) and self.has_commands)
+
+    @property
+    def has_commands(self) -> bool:
+        """Whether :meth:`take_commands` would return a command."""
+        return bool(self.commands or self.lookups) and (bool(self.commands) or self._shared.book.has_command())
+
+    def take_commands(self) -> list[Command]:
+        """Return the new commands for the driver, in order. The driver polls I/O after this call."""
+        self._polls.at = self._stepped_at
+        if not self.commands and not self.lookups:
+            return []
+        commands = self.commands[:]
+        for command in commands:
+            if isinstance(command, Hangup) and isinstance(command.stream, Connection):
+                command.stream.hung_up()
+        resolve = self._shared.book.take_command()
+        if resolve is not None:
+            commands.append(resolve)
+        self.commands.clear()
+        return commands
+
+    def resolved(self, host: str, port: int, addresses: Sequence[Address], error: str, now: float) -> None:
+        """Dial the addresses of a host, or fail the attempts that wait for them with the error."""
+        self._shared.book.resolved(host, port, addresses, error)
+        for route in self._all_routes():
+            if route.state is RouteState.RESOLVING:
+                route.step(now, self._horizon)
+
+    def update_nodes(self, nodes: Iterable[Node]) -> None:
+        """Replace the nodes with those of the metadata.
+
+        If a node has another address now, its connections are closed. If a node is missing now, its connections are
+        closed once they have no request in flight.
+        """
+        self._nodes = {node.node_id: node for node in nodes}
+        self._alarm.touch()
+        for target, route in list(self._routes.items()):
+            node = self._nodes.get(target.node_id)
+            if node is None:
+                self._retire(self._routes.pop(target), f"node {target.node_id} is gone from the metadata")
+            elif (node.host, node.port) != (route.host, route.port):
+                log.info("node %d moved from %s to %s:%s", node.node_id, route.name, node.host, node.port)
+                route.move_to(node.host, node.port, f"node {node.node_id} moved to {node.host}:{node.port}")
+        if self._nodes:
+            self._adopt_bootstrap()
+
+    def drop(self, target: Target, why: str) -> None:
+        """Close the connection to a target, because the answer to its long-running request is not needed any more.
+
+        Requests queued or in flight on it get an error; the next request dials again.
+        """
+        # If metadata does not name the node any more, its route was moved to ``_leaving``, where it stays until its
+        # requests in flight have answers.
+        found = [route for route in self._leaving if (route.node_id, route.channel) == target]
+        if target in self._routes:
+            found.append(self._routes.pop(target))
+        if not found:
+            return
+        for route in found:
+            log.debug("%s: closing the connection: %s", route.name, why)
+            route.abort(route.error(why))
+
+    def rebootstrap(self, now: float) -> None:
+        """Forget the cluster and all its connections; start from the bootstrap servers again (KIP-1102)."""
+        log.info("starting from the bootstrap servers again")
+        self._nodes.clear()
+        error = KafkaConnectionError("connection closed: starting from the bootstrap servers again")
+        for route in self._all_routes():
+            route.abort(error)
+            self._shared.book.failed(route.host, route.port)
+        self._routes.clear()
+        self._bootstrap.clear()
+        self._leaving.clear()
+        self._alarm.touch()
+
+    def _adopt_bootstrap(self) -> None:
+        """Use each ready connection to a bootstrap server for the node that has the same address; close the others."""
+        node_at = {(node.host, node.port): node for node in self._nodes.values()}
+        for place, route in self._bootstrap.items():
+            node = node_at.get(place)
+            known = None if node is None else self._routes.get(Target(node.node_id))
+            if node is None or not route.is_ready or (known is not None and known.connection is not None):
+                self._retire(route, "the bootstrap server is not needed any more")
+                continue
+            route.adopt(node.node_id)
+            if known is not None:
+                route.queue.extend(known.queue)
+                known.queue.clear()
+                self._shared.waiting[route] = None
+                self._agenda.touch(route)
+                known.close(None)
+            self._routes[Target(node.node_id)] = route
+        self._bootstrap.clear()
+
+    def _retire(self, route: BrokerRoute, why: str) -> None:
+        route.leave(why)
+        self._leaving.append(route)
+
+    def is_ready(self, node_id: int, channel: str = "") -> bool:
+        """Return whether a connection to the node is ready for requests."""
+        route = self._routes.get(Target(node_id, channel))
+        return route is not None and route.is_ready and not route.lacks_credentials(self._stepped_at)
+
+    def any_ready(self) -> bool:
+        """Return whether a connection to any broker is ready for requests."""
+        return any(route.is_ready for route in self._all_routes())
+
+    def any_open(self) -> bool:
+        """Return whether any connection exists or is being made."""
+        return any(not c.has_ended for route in self._all_routes() for c in route.connections())
+
+    def lacks_credentials(self, now: float) -> bool:
+        """Return whether a request waits because there are no valid credentials to log in with."""
+        if self._logins.may_dial():
+            return False
+        routes = self._all_routes()
+        if any(route.queue and route.lacks_credentials(now) for route in routes):
+            return True
+        return bool(self._any) and all(route.lacks_credentials(now) for route in routes)
+
+    def connection_counts(self) -> tuple[int, int]:
+        """Return how many connections were ever ready for requests, and how many are now."""
+        return self._shared.opened, sum(route.is_ready for route in self._all_routes())
+
+    def in_flight(self, target: Target) -> int:
+        """Return how many requests for the target have no answer, queued or in flight."""
+        if target == ANY_NODE:
+            return len(self._any)
+        route = self._routes.get(target)
+        return 0 if route is None else route.load
+
+    def outage(self, now: float) -> Outage | None:
+        """Return the outage under way; None if a broker answers or no request waits."""
+        if self.outage_since is None:
+            return None
+        return Outage(self.outage_since, self._causes(now))
+
+    def acknowledge_outage(self, now: float) -> None:
+        """Restart the outage at ``now``, as its error was just raised: the next error follows a full timeout later."""
+        if self.outage_since is not None:
+            self.outage_since = now
+
+    def __repr__(self) -> str:
+        now = self._stepped_at
+        parts = [f"{self._label(route)} {route.describe(now)}" for route in self._all_routes()]
+        if self._any:
+            parts.append(f"{len(self._any)} requests for any node queued")
+        if self.outage_since is not None:
+            parts.append(f"no broker reachable for {now - self.outage_since:.1f} s")
+        state = "closed" if self._closed else f"{len(self._nodes)} nodes known"
+        return f"<NetworkClient {'; '.join([state, *parts])}>"
+
+    def close(self, now: float) -> None:
+        """Answer all requests and hang up. A request sent afterwards is answered with an error at once."""
+        self._closed = True
+        error = KafkaConnectionError("connection closed: the client is closing")
+        for route in self._all_routes():
+            route.abort(error)
+        for waiting in self._any:
+            self._shared.answers.append(Answer(waiting.request, -1, error=error))
+        self._any.clear()
+        self._alarm.clear()
+        self.outage_since = None
+
+    def _all_routes(self) -> list[BrokerRoute]:
+        return [*self._routes.values(), *self._bootstrap.values(), *self._leaving]
+
+    def _route(self, target: Target) -> BrokerRoute:
+        route = self._routes.get(target)
+        if route is None:
+            node = self._nodes[target.node_id]
+            route = self._routes[target] = BrokerRoute(self._shared, node.host, node.port, node.node_id, target.channel)
+        return route
+
+    def _refuse(self, request: Request, why: str) -> None:
+        self._alarm.touch()
+        error = KafkaConnectionError(why, node_id=request.target.node_id)
+        self._shared.answers.append(Answer(request, request.target.node_id, error=error))
+
+    def _shift_outage(self, outage_since: float, now: float, stepped_at: float) -> None:
+        """If this step is late, move the start of the outage forward by the delay.
+
+        The application did not poll between the time at which this step was due and ``now``. Moving the start by this
+        delay excludes it from the outage.
+        """
+        late = now - max(stepped_at, self._agenda.due_at)
+        self.outage_since = min(now, outage_since + max(0.0, late))
+
+    def _serve_any(self, now: float) -> None:
+        self._expire_any()
+        while self._any and (route := self._least_loaded(now)) is not None:
+            route.queue.append(self._any.popleft())
+            route.step(now, self._horizon)
+        if not self._any:
+            return
+        for waiting in self._any:
+            self._alarm.set_earlier(waiting.deadline)
+        candidates = self._candidates()
+        self._answer_login_errors(candidates, now)
+        usable = [route for route in candidates if route.is_ready and not route.lacks_credentials(now)]
+        responsive = [route for route in usable if not self._is_silent(route, now)]
+        throttled = [route.connection.throttled_until for route in responsive if route.connection]
+        if throttled:
+            # The requests wait until one of these nodes accepts requests again: a step is due when its throttling ends.
+            # A node with the maximum of requests in flight needs no such time, as its next response causes a step.
+            for until in throttled:
+                if until > now:
+                    self._alarm.set_earlier(until)
+        else:
+            self._dial_one_more(candidates, now)
+
+    def _least_loaded(self, now: float) -> BrokerRoute | None:
+        candidates = self._candidates()
+        able = [route for route in candidates if route.can_send(now)]
+        responsive = [route for route in able if not self._is_silent(route, now)]
+        if not responsive and any(not route.is_ready and not route.unreachable for route in candidates):
+            # All connected nodes may be stopped, but there is another one to connect to, which may be healthy: wait.
+            return None
+        return min(responsive or able, key=lambda r: (r.node_id < 0, r.load, self._random.random()), default=None)
+
+    def _is_silent(self, route: BrokerRoute, now: float) -> bool:
+        """Return whether a connection to the node broke, or got nothing for ``SILENT`` s with a request in flight.
+
+        All connections to the route's node are checked: a stopped broker is noticed on the one for Fetch, while the one
+        for other requests is idle. A Metadata request sent on the idle one, to find the new leader, would wait for
+        another timeout.
+        """
+        same = [r for r in self._routes.values() if r.node_id == route.node_id] if route.node_id >= 0 else [route]
+        received_at = route.connection.received_at if route.connection is not None else -NEVER
+        return any(
+            other.broken_at > received_at
+            or (other.connection is not None and other.connection.silent_for(now) > SILENT)
+            for other in same
+        )
+
+    def _candidates(self) -> list[BrokerRoute]:
+        """Return the routes for ``ANY_NODE``: those to all nodes and, if no node is reachable, to bootstrap servers."""
+        routes = [self._route(Target(node_id)) for node_id in self._nodes]
+        if not routes or (self._rebootstraps and all(route.unreachable for route in routes)):
+            for host, port in self._servers:
+                if (host, port) not in self._bootstrap:
+                    self._bootstrap[host, port] = BrokerRoute(self._shared, host, port)
+        return routes + list(self._bootstrap.values())
+
+    def _dial_one_more(self, candidates: list[BrokerRoute], now: float) -> None:
+        """Connect to one more candidate, unless an attempt to connect is younger than ``SLOW_ATTEMPT`` seconds."""
+        begun = max((route.started_at for route in candidates if route.is_connecting), default=-NEVER)
+        if now < begun + SLOW_ATTEMPT:
+            if any(not route.is_connecting for route in candidates):
+                self._alarm.set_earlier(begun + SLOW_ATTEMPT)
+            return
+        free = [route for route in candidates if route.state is RouteState.DISCONNECTED]
+        if not free:
+            return  # at the end of a route's backoff, a step is due
+        route = min(free, key=lambda route: (route.node_id < 0, route.started_at, self._random.random()))
+        route.step(now, self._horizon, wanted=True)
+        if len(candidates) > 1:
+            self._alarm.set_earlier(now + SLOW_ATTEMPT)
+
+    def _expire_any(self) -> None:
+        late = [waiting for waiting in self._any if waiting.deadline <= self._horizon]
+        for waiting in late:
+            self._any.remove(waiting)
+            causes = Outage(0.0, self._causes(self._horizon))
+            text = (
+                f"{api_name(waiting.request.api)} could not be sent to any broker within "
+                f"{waiting.deadline - waiting.queued_at:.1f} s ({causes})"
+            )
+            self._shared.answers.append(Answer(waiting.request, -1, error=KafkaTimeoutError(text)))
+
+    def _answer_login_errors(self, candidates: list[BrokerRoute], now: float) -> None:
+        """Fail requests for ``ANY_NODE`` after a rejected login: other brokers would reject it, too.
+
+        They also fail with the error because of which there are no credentials to log in with, unless a connection from
+        before is ready and need not log in again.
+        """
+        is_usable = any(route.is_ready and not route.lacks_credentials(now) for route in candidates)
+        error = None if is_usable else self._logins.take_error()
+        for route in candidates:
+            error, route.login_error = route.login_error or error, None
+        if error is not None:
+            while self._any:
+                self._shared.answers.append(Answer(self._any.popleft().request, -1, error=error))
+
+    def _update_outage(self, now: float) -> None:
+        has_queued = node_answers = bootstrap_answers = False
+        for route in self._all_routes():
+            has_queued = has_queued or bool(route.queue)
+            if route.is_working and not route.lacks_credentials(now):
+                node_answers = node_answers or route.node_id >= 0
+                bootstrap_answers = bootstrap_answers or route.node_id < 0
+        wanted = has_queued or bool(self._any)
+        if wanted:
+            self._wanted_at = now
+        self._only_bootstrap_answers = not node_answers and (self._only_bootstrap_answers or bootstrap_answers)
+        # Once metadata has named nodes, responses of a bootstrap server do not end an outage, since the addresses that
+        # the nodes advertise may be unreachable.
+        is_working = node_answers or (bootstrap_answers and not self._nodes)
+        if is_working or (not wanted and now > self._wanted_at + UNWANTED):
+            self.outage_since = None
+            log_end(self._shared.outages, now, is_answered=is_working)
+        elif wanted and self.outage_since is None:
+            self.outage_since = now
+        if self.outage_since is not None:
+            log_outage(self._shared.outages, now, lambda: Outage(now, self._causes(now)))
+
+    def _causes(self, now: float) -> dict[str, str]:
+        is_advertised = self._only_bootstrap_answers and bool(self._nodes)
+        nodes, routes = self._nodes.values(), self._all_routes()
+        return causes_of(self._servers, nodes, routes, now, only_bootstrap_answers=is_advertised)
+
+    def _label(self, route: BrokerRoute) -> str:
+        who = f"node {route.node_id}" if route.node_id >= 0 else "bootstrap"
+        channel = f" ({route.channel})" if route.channel else ""
+        return f"{who}{channel} {route.name}"

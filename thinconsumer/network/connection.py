@@ -1,0 +1,600 @@
+"""One broker connection without its socket: turns received bytes into answers, in the order of the requests.
+
+Owns one connection from its dial to its end: ApiVersions, login, framing, correlation ids, deadlines of requests in
+flight, and throttling (KIP-219). It queues no request: :class:`~.route.BrokerRoute` passes a request when it can be
+written, and dials a new connection when this one has ended. Implements :class:`thinconsumer.driver.Stream`: malformed
+bytes close the connection and raise nothing. After Java's ``NetworkClient`` and ``InFlightRequests``.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ..driver import Address
+from ..errors import (
+    AuthorizationError,
+    IllegalStateError,
+    KafkaConnectionError,
+    KafkaError,
+    KafkaProtocolError,
+    KafkaTimeoutError,
+    SaslAuthenticationFailedError,
+    SslAuthenticationFailedError,
+)
+from ..support.agenda import Agenda, Alarm
+from ..support.garbage_collection import garbage_collection_paused
+from ..support.lazy_dataclass import dataclass, field
+from ..support.state_machine import next_state
+from ..support.timers import NEVER
+from ..wire import Message
+from ..wire.error_codes import Code
+from ..wire.header import decode_response_header, encode_request
+from ..wire.sasl import SaslHandshakeRequest
+from . import negotiate
+from .authenticate import Login, NewLogin, is_logged_out
+from .framing import SIZE_BYTES, Frame, Frames, TlsAnswerError
+from .negotiate import ApiVersionsCache, Negotiation, Ranges, api_name, choose_version
+from .request import Answer, Request
+from .states import CONNECTION_IGNORED, CONNECTION_TRANSITIONS, ConnectionEvent, ConnectionState
+
+log = logging.getLogger(__name__)
+
+_SET_UP = (ConnectionState.READY, ConnectionState.REAUTHENTICATING)
+#: Longest throttle time in seconds that the client obeys. Brokers throttle for about ten seconds, the length of their
+#: quota windows; without a limit, a malformed response could stop a connection for 24 days, the field's maximum.
+THROTTLE_MAX = 300.0
+#: Minimum seconds for the answer to a request that is written shortly before its deadline. With less, the request would
+#: time out and close the connection, which may be the new one for which it had waited.
+LEAST_ANSWER_TIME = 1.0
+#: Minimum seconds between two logins of a connection. Brokers reject a login within a second of the last one with
+#: ILLEGAL_SASL_STATE; and with a session lifetime of a few milliseconds, logins would leave no time for requests.
+LOGIN_INTERVAL = 1.1
+#: While bytes of a response keep arriving with gaps of at most this many seconds, the request's deadline is extended.
+#: On a slow network, the timeout would otherwise cut off every attempt to receive a large response.
+ARRIVING_GAP = 5.0
+#: While a response is arriving, its request's deadline is extended up to this many times the original timeout.
+ARRIVING_FACTOR = 10.0
+#: Size in bytes from which a response may become thousands of objects, such as Metadata of as many partitions.
+MANY_OBJECTS_BYTES = 16 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionSettings:
+    """The settings that all connections of one client share. Times are in seconds, sizes in bytes."""
+
+    client_id: str
+    max_frame_bytes: int
+    max_in_flight: int
+    max_idle: float
+    security_protocol: str = "PLAINTEXT"
+    new_login: NewLogin | None = None
+    api_versions_cache: ApiVersionsCache = field(default_factory=ApiVersionsCache)
+
+
+class IoPolls:
+    """When the driver of one client has last polled I/O; shared by its connections.
+
+    A load balancer counts a connection's idle time from the arrival of the bytes. A program that pauses reads them much
+    later: if that counted as use, the next request could be written to a connection that was dropped meanwhile.
+    """
+
+    def __init__(self) -> None:
+        self.at = -NEVER  #: Bytes that are received now have arrived after this time.
+
+
+@dataclass(slots=True)
+class _InFlight:
+    """A request that was written and not answered yet. ``request`` is None for ApiVersions and the login's requests."""
+
+    api: type[Message]
+    version: int
+    correlation_id: int
+    sent_at: float
+    deadline: float
+    request: Request | None = None
+    size: int = 0
+
+
+class Connection:
+    """One connection to one address."""
+
+    __slots__ = (
+        "_alarm", "_answer", "_correlation_id", "_frames", "_hang_up", "_in_flight", "_login", "_negotiation", "_out",
+        "_polls", "_settings", "_setup_deadline", "_setup_timeout", "_unsent", "_used_at", "_versions", "address",
+        "error", "has_answered", "host", "login_not_before", "node_id", "ranges", "reauthenticate_at", "received_at",
+        "setup_began_at", "state", "throttled_until", "was_ready",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        settings: ConnectionSettings,
+        host: str,
+        address: Address,
+        node_id: int,
+        setup_timeout: float,
+        now: float,
+        answer: Callable[[Answer], None],
+        hang_up: Callable[[Connection], None],
+        connect_by: float = NEVER,
+        unsent: set[Connection] | None = None,
+        polls: IoPolls | None = None,
+        alarm: Alarm | None = None,
+    ) -> None:
+        """``answer`` is called once per request, with its result; ``hang_up`` orders the driver to close the socket.
+
+        The connection is in ``unsent`` while :attr:`has_unsent` is true; all connections of one client share the set.
+        ``alarm`` is the route's: touched when an event asks for its step, and set to the deadlines of requests.
+
+        ``setup_timeout`` (seconds) limits each step of the setup: TCP with TLS, ApiVersions, each response of the login
+        (KIP-601). TCP and TLS must also be complete before ``connect_by``.
+        """
+        self.state = ConnectionState.CONNECTING
+        self.node_id = node_id
+        #: The error that ended the connection; None if it is open, or was closed on purpose.
+        self.error: KafkaError | None = None
+        self.was_ready = False
+        self.has_answered = False  #: Whether the broker has answered a request other than ApiVersions and the login's.
+        self.ranges: Ranges = {}  #: By API key: the lowest and highest version that the broker supports.
+        self.throttled_until = -NEVER
+        self.host = host
+        self.address = address
+        self._settings = settings
+        self._setup_timeout = setup_timeout
+        #: When the current step of the setup began: TCP with TLS, ApiVersions, or one request of the login.
+        self.setup_began_at = now
+        self._setup_deadline = min(now + setup_timeout, connect_by)
+        self._answer = answer
+        self._hang_up = hang_up
+        self._frames = Frames(settings.max_frame_bytes)
+        self._out: deque[bytes | memoryview] = deque()
+        self._unsent = set() if unsent is None else unsent
+        #: By API, lowest and highest version permitted: the version to send.
+        self._versions: dict[tuple[type[Message], int, int | None], int] = {}
+        self._in_flight: deque[_InFlight] = deque()
+        self._correlation_id = -1
+        self._polls = IoPolls() if polls is None else polls
+        self._alarm = Agenda().alarm(self) if alarm is None else alarm
+        self._used_at = now  #: When the connection was last used for certain: see :meth:`buffer_updated`.
+        #: When bytes were last received; before the first ones, the time at which the address was dialled.
+        self.received_at = now
+        self._negotiation = Negotiation(settings.api_versions_cache)
+        self._login: Login | None = None
+        #: From this time on, the login runs again before the next request is written.
+        self.reauthenticate_at = NEVER
+        #: The login does not run again before this time. Requests that are due in between would meet a session that may
+        #: have ended; they wait.
+        self.login_not_before = -NEVER
+
+    def __repr__(self) -> str:
+        in_flight = f", {self.in_flight} in flight" if self.in_flight else ""
+        return f"<Connection {self.where} {self.state.value}{in_flight}>"
+
+    @property
+    def where(self) -> str:
+        """Host, port and numeric address, for log lines and errors."""
+        numeric = str(self.address)
+        return numeric if self.host == self.address.sockaddr[0] else f"{self.host}:{self.port} ({numeric})"
+
+    @property
+    def port(self) -> int:
+        """The port of the address."""
+        return self.address.sockaddr[1]
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether the setup, up to the login, is complete. Requests may still have to wait, see :meth:`can_send`."""
+        return self.state in _SET_UP
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the connection is closed, by either side."""
+        return self.state is ConnectionState.CLOSING or self.state is ConnectionState.DISCONNECTED
+
+    @property
+    def has_unsent(self) -> bool:
+        """Whether bytes wait to be sent that the driver has not got from :meth:`data_to_send` yet."""
+        return self in self._unsent
+
+    @property
+    def in_flight(self) -> int:
+        """Number of requests that are written and not answered."""
+        return len(self._in_flight)
+
+    def can_send(self, now: float) -> bool:
+        """Return whether a request may be written now: ready, not throttled, and room for another request in flight."""
+        return (
+            self.state is ConnectionState.READY
+            and now >= self.throttled_until
+            and len(self._in_flight) < self._settings.max_in_flight
+        )
+
+    def silent_for(self, now: float) -> float:
+        """Return for how many seconds the broker has sent nothing while a request is in flight; 0 without one."""
+        return now - max(self._in_flight[0].sent_at, self.received_at) if self._in_flight else 0.0
+
+    def send(self, request: Request, queued_at: float, deadline: float, now: float) -> None:
+        """Write a request; call only if :meth:`can_send`. A request that cannot be encoded gets an error at once.
+
+        ``deadline`` is the request's deadline, extended by the time for which the broker has throttled the connection
+        since ``queued_at``.
+        """
+        if self.state is not ConnectionState.READY:
+            raise IllegalStateError(f"{self}: cannot send a request in state {self.state.value!r}")
+        try:
+            version = self._version_for(request)
+            message = request.build(version)
+            deadline = max(deadline, now + min(LEAST_ANSWER_TIME + request.max_wait, deadline - queued_at))
+            self._write(message, version, now, deadline, request)
+        except KafkaError as error:
+            self._answer(Answer(request, self.node_id, error=error))
+        except BaseException as error:
+            # ``build`` has raised, a bug: without an answer, the manager that sent the request would wait for ever.
+            if not self._in_flight or self._in_flight[-1].request is not request:
+                failure = KafkaError(f"building {api_name(request.api)} failed: {error!r}")
+                self._answer(Answer(request, self.node_id, error=failure))
+            raise
+
+    def _version_for(self, request: Request) -> int:
+        """Return the version to send; raise if the broker supports none that the request permits."""
+        highest = None if request.max_version is None else request.max_version()
+        key = request.api, request.min_version, highest
+        version = self._versions.get(key)
+        if version is None:
+            version = choose_version(request.api, self.ranges, self.node_id, request.min_version, highest)
+            self._versions[key] = version
+        return version
+
+    def is_login_due(self, now: float) -> bool:
+        """Return whether the session ends soon, so that :meth:`reauthenticate` comes before the next request."""
+        return now >= self.reauthenticate_at and self.can_send(now)
+
+    @property
+    def _is_login_next(self) -> bool:
+        """Whether the next response belongs to the login."""
+        if self.state is ConnectionState.REAUTHENTICATING:
+            return not self._in_flight or self._in_flight[0].request is None
+        return self.state is ConnectionState.AUTHENTICATING
+
+    def reauthenticate(self, now: float) -> None:
+        """Begin the next login (KIP-368); call only if :meth:`is_login_due` and a request waits.
+
+        As in Java, a connection without requests does not log in again: brokers close a connection because of its
+        session's end only when they receive a request, and they accept a login even then.
+        """
+        log.debug("%s: logging in again before the session ends", self.where)
+        assert self._settings.new_login is not None
+        self._login = self._settings.new_login(self.host)
+        self._move(ConnectionEvent.REAUTHENTICATE)
+        try:
+            self._log_in(None, now, now)
+        except KafkaError as error:
+            self.close(self._login_error(error))
+
+    def step(self, now: float, horizon: float) -> None:
+        """Close the connection if a request or the setup has timed out, or if the connection is idle for too long.
+
+        The client reads received bytes when it polls I/O, last at ``horizon``. So a timeout counts only up to
+        ``horizon``: later, the response may have arrived without having been read. The idle limit counts up to ``now``.
+        """
+        if self.state not in _SET_UP:
+            if horizon >= self._setup_deadline and not self.has_ended:
+                self._time_out_setup()
+            return
+        if self._in_flight:
+            if horizon >= self._answer_due():
+                self._time_out(horizon)
+        elif now >= self._used_at + self._settings.max_idle:
+            log.debug("%s: closed, not used for %.0f s", self.where, now - self._used_at)
+            self.close(None)
+
+    def schedule(self, now: float) -> None:
+        """Move the route's alarm forward to the time at which :meth:`step` is due even if nothing is received."""
+        if self.state in _SET_UP:
+            due = self._answer_due() if self._in_flight else self._used_at + self._settings.max_idle
+            self._alarm.set_earlier(min(due, now + self._settings.max_idle))  # an answer begins it, but causes no step
+        elif not self.has_ended:
+            self._alarm.set_earlier(self._setup_deadline)
+
+    def close(self, error: KafkaError | None) -> None:
+        """Close the connection, and answer the requests in flight with ``error``; None: it is closed on purpose."""
+        if not self.has_ended:
+            # Tell the driver first. If Ctrl-C came after the change of state, nothing would close the socket.
+            self._hang_up(self)
+        if self._move(ConnectionEvent.CLOSE):
+            self._end(error)
+
+    def hung_up(self) -> None:
+        """Note that the driver has received this connection's Hangup, and will not call the connection again."""
+        self._move(ConnectionEvent.HUNG_UP)
+
+    def connection_made(self, now: float) -> None:
+        """Begin the setup: send ApiVersions, now that TCP (and TLS) is connected."""
+        if self._move(ConnectionEvent.CONNECTION_MADE):
+            self._used_at = now
+            self._begin_setup_step(now)
+            self._send_api_versions(now)
+            self._alarm.touch()
+
+    def get_buffer(self) -> memoryview:
+        """Return the buffer to receive into."""
+        return self._frames.buffer()
+
+    def buffer_updated(self, size: int, now: float) -> bool:
+        """Handle the frames that ``size`` more bytes complete; return True if the bytes complete none."""
+        # A ready connection stays ready: asking the table of transitions would cost six calls for each response.
+        if self.state is not ConnectionState.READY and not self._move(ConnectionEvent.RECEIVED):
+            return False
+        self.received_at = now
+        # In a program that pauses, the bytes may have arrived long ago, right after the last poll of I/O. Load
+        # balancers count the idle time from then. If the time counted from now, the next request would be lost.
+        if self._polls.at > self._used_at:
+            self._used_at = self._polls.at
+        only_a_part = True
+        try:
+            for frame in self._frames.received(size):
+                only_a_part = False
+                self._take_frame(frame, now)
+                if self.state is not ConnectionState.READY and self.has_ended:
+                    break
+        except TlsAnswerError as error:
+            hint = negotiate.needs_tls(self._settings.security_protocol)
+            self.close(self._tls_error(f"{self.where}: {error}: {hint}", error))
+            return False
+        except KafkaError as error:
+            self._reject(self._login_error(error) if self._is_login_next else error)
+            return False
+        return only_a_part
+
+    def connection_lost(self, error: KafkaConnectionError | None, now: float) -> None:
+        """End the connection after its transport has failed, or was closed by the peer (``error`` is None)."""
+        before = self.state
+        if not self._move(ConnectionEvent.CONNECTION_LOST) or before is ConnectionState.CLOSING:
+            return
+        if error is not None and error.is_certificate_rejected and not self.was_ready:
+            self._end(self._tls_error(str(error), error))
+        else:
+            text = f"{self.where}: the peer closed the connection" if error is None else f"{error},"
+            unanswered = api_name(self._in_flight[0].api) if self._in_flight and not self.has_answered else None
+            cause = negotiate.likely_cause(before, self._settings.security_protocol, unanswered)
+            explained = KafkaConnectionError(
+                f"{text}{cause}".rstrip(","),
+                host=self.host,
+                port=self.port,
+                node_id=self.node_id,
+                is_handshake_cut=error is not None and error.is_handshake_cut,
+            )
+            explained.__cause__ = error
+            self._end(explained)
+
+    def data_to_send(self) -> Sequence[bytes | memoryview]:
+        """Return the bytes that wait to be sent."""
+        if not self._out:
+            return ()
+        self._unsent.discard(self)
+        return tuple(self._out)
+
+    def data_sent(self, size: int, now: float) -> None:
+        """Drop the first ``size`` of the waiting bytes, which the driver has sent."""
+        if self.state is not ConnectionState.READY and not self._move(ConnectionEvent.SENT):
+            return
+        while size and self._out:
+            chunk = self._out.popleft()
+            if len(chunk) > size:
+                self._out.appendleft(memoryview(chunk)[size:])
+                return
+            size -= len(chunk)
+
+    def _move(self, event: ConnectionEvent) -> bool:
+        if (self.state, event) in CONNECTION_IGNORED:
+            if self.state is ConnectionState.DISCONNECTED and event is ConnectionEvent.RECEIVED:
+                self._hang_up(self)  # Ctrl-C has kept the driver from closing the socket: try again
+            return False
+        self.state = next_state(CONNECTION_TRANSITIONS, self.state, event, self)
+        return True
+
+    def _end(self, error: KafkaError | None) -> None:
+        """Answer all requests in flight with an error, and free the buffers."""
+        self.error = error
+        self._alarm.touch()
+        lost = error if isinstance(error, KafkaConnectionError) else self._connection_error(error)
+        for item in self._in_flight:
+            if item.request is not None:
+                self._answer(Answer(item.request, self.node_id, item.version, error=lost))
+        self._in_flight.clear()
+        self._out.clear()
+        self._unsent.discard(self)
+        self._frames = Frames(self._settings.max_frame_bytes)
+
+    def _connection_error(self, cause: KafkaError | None) -> KafkaConnectionError:
+        text = "closed by this client" if cause is None else str(cause)
+        text = text if text.startswith(self.where) else f"{self.where}: {text}"
+        error = KafkaConnectionError(text, host=self.host, port=self.port, node_id=self.node_id)
+        error.__cause__ = cause
+        return error
+
+    def _login_error(self, error: KafkaError) -> KafkaError:
+        """Return the error of a failed login, with the broker's name.
+
+        An error that a repeated login would have again, such as a malformed message of the broker, becomes a
+        SaslAuthenticationFailedError: otherwise the client would retry it until it reports that no broker answers.
+        """
+        if isinstance(error, KafkaConnectionError) or error.retriable:
+            return error
+        text = str(error) if str(error).startswith(self.where) else f"{self.where}: {error}"
+        if isinstance(error, AuthorizationError):
+            error.args = (text,)
+            error.node_id = self.node_id
+            return error
+        code = Code.SASL_AUTHENTICATION_FAILED
+        text += ", during the login (check sasl_mechanism and security_protocol)"
+        failed = SaslAuthenticationFailedError(text, code=int(code), name=code.name, node_id=self.node_id)
+        failed.__cause__ = error
+        return failed
+
+    def plaintext_port_error(self) -> SslAuthenticationFailedError:
+        """Return the error of a client with TLS at the port that has answered this connection without TLS."""
+        return self._tls_error(
+            f"{self.where}: the port does not use TLS: set security_protocol='PLAINTEXT' or 'SASL_PLAINTEXT', or use "
+            "the port of a listener with TLS"
+        )
+
+    def _tls_error(self, text: str, cause: KafkaError | None = None) -> SslAuthenticationFailedError:
+        code = Code.SASL_AUTHENTICATION_FAILED
+        error = SslAuthenticationFailedError(text, code=int(code), name=code.name, node_id=self.node_id)
+        error.__cause__ = cause
+        return error
+
+    def _reject(self, error: KafkaError) -> None:
+        """Close after a malformed response: the oldest request gets ``error``, the others a connection error."""
+        if self._in_flight:
+            head = self._in_flight[0]
+            if head.request is not None:
+                self._answer(Answer(head.request, self.node_id, head.version, error=error))
+            self._in_flight.popleft()
+        self.close(error)
+
+    def _answer_due(self) -> float:
+        """Return when the first request in flight times out; later than its deadline while a response is arriving."""
+        due = NEVER
+        for item in self._in_flight:
+            due = item.deadline if item.deadline < due else due
+        if not self._frames.partial:
+            return due
+        head = self._in_flight[0]
+        latest = head.sent_at + ARRIVING_FACTOR * (head.deadline - head.sent_at)
+        return max(due, min(latest, self.received_at + ARRIVING_GAP))
+
+    def _time_out(self, now: float) -> None:
+        """Close the connection after a timeout: brokers answer in order, so later requests would wait, too."""
+        late = [item for item in self._in_flight if item.deadline <= now]
+        first = min(late, key=lambda item: item.deadline)
+        for item in late:
+            if item.request is not None:
+                error = KafkaTimeoutError(self._no_answer(item))
+                self._answer(Answer(item.request, self.node_id, item.version, error=error))
+            self._in_flight.remove(item)
+        self.close(KafkaConnectionError(f"{self._no_answer(first)}, connection closed", node_id=self.node_id))
+
+    def _no_answer(self, item: _InFlight) -> str:
+        return f"{self.where}: no answer to {api_name(item.api)} within {item.deadline - item.sent_at:.1f} s"
+
+    def _begin_setup_step(self, now: float) -> None:
+        # Each step of the setup has a timeout of its own. With one timeout for all, every setup would fail in a program
+        # that polls once a minute, as each step needs a poll.
+        self.setup_began_at = now
+        self._setup_deadline = now + self._setup_timeout
+
+    def _time_out_setup(self) -> None:
+        seconds = self._setup_deadline - self.setup_began_at
+        text = negotiate.setup_timeout(self.state, seconds, self._settings.security_protocol)
+        self.close(KafkaConnectionError(f"{self.where}: {text}", node_id=self.node_id))
+
+    def _throttle(self, response: Any, now: float) -> None:
+        """Send nothing for the throttle time in the response (KIP-219), during which the broker reads no requests.
+
+        Brokers before 2.0 have already waited for the throttle time before they sent the response. The client waits
+        again, since it does not distinguish the two kinds of brokers.
+        """
+        throttle_ms = getattr(response, "throttle_time_ms", 0)
+        if throttle_ms <= 0:
+            return
+        until = now + min(throttle_ms / 1000, THROTTLE_MAX)
+        longer = until - max(now, self.throttled_until)
+        if longer <= 0:
+            return
+        log.debug("%s: throttled for %s ms", self.where, throttle_ms)
+        self.throttled_until = until
+        self._alarm.touch()
+        for item in self._in_flight:
+            item.deadline += longer
+
+    def _write(
+        self, message: Message, version: int, now: float, deadline: float, request: Request | None = None
+    ) -> None:
+        correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
+        body = encode_request(message, version, correlation_id, self._settings.client_id)
+        self._correlation_id = correlation_id
+        self._used_at = now
+        self._in_flight.append(_InFlight(type(message), version, correlation_id, now, deadline, request, len(body)))
+        self._out.append(len(body).to_bytes(SIZE_BYTES, "big") + body)
+        self._unsent.add(self)
+        self._alarm.set_earlier(min(deadline, now + self._settings.max_idle))
+
+    def _take_frame(self, frame: Frame, now: float) -> None:
+        if not self._in_flight:
+            raise KafkaProtocolError("the broker sent a response although no request is in flight")
+        item = self._in_flight[0]
+        correlation_id, body = decode_response_header(frame, item.api, item.version)
+        if correlation_id != item.correlation_id:
+            expected = f"{item.correlation_id} ({api_name(item.api)})"
+            raise KafkaProtocolError(f"the broker sent correlation id {correlation_id}, expected {expected}")
+        if item.request is None:
+            self._take_setup_response(item, frame, body, now)
+            return
+        decode: Callable[..., Message] = item.api.RESPONSE.decode
+        if len(frame) >= MANY_OBJECTS_BYTES:
+            decode = garbage_collection_paused(decode)
+        response = decode(frame, item.version, body)
+        if getattr(response, "throttle_time_ms", 0) > 0:
+            self._throttle(response, now)
+        if len(self._in_flight) >= self._settings.max_in_flight:
+            self._alarm.touch()  # there is room for a request that waits
+        is_refused = self._settings.new_login is not None and is_logged_out(response, item.version)
+        if not self.has_answered and not is_refused:
+            self.has_answered = True
+            self._alarm.touch()
+        # Remove the request from those in flight only after its answer is stored, or a Ctrl-C could lose the answer.
+        size, sent_at = len(frame), item.sent_at
+        self._answer(Answer(item.request, self.node_id, item.version, response, None, size, sent_at, item.size))
+        self._in_flight.popleft()
+        if is_refused:
+            text = f"{self.where}: closed, because the broker answered ILLEGAL_SASL_STATE to {api_name(item.api)}"
+            self.close(KafkaConnectionError(text, node_id=self.node_id))
+
+    def _take_setup_response(self, item: _InFlight, frame: Frame, body: int, now: float) -> None:
+        self._begin_setup_step(now)
+        self._alarm.touch()
+        if self.state is ConnectionState.NEGOTIATING:
+            self._in_flight.popleft()
+            response, ranges = self._negotiation.take(frame, body)
+            self._throttle(response, now)
+            if ranges is None:
+                self._send_api_versions(now)
+                return
+            self.ranges = ranges
+            self._move(ConnectionEvent.NEGOTIATED)
+            if self._settings.new_login is not None:
+                self._login = self._settings.new_login(self.host)
+            self._log_in(None, now, now)
+        else:
+            answer = item.api.RESPONSE.decode(frame, item.version, body)
+            self._in_flight.popleft()
+            self._log_in(answer, now, item.sent_at)
+
+    def _send_api_versions(self, now: float) -> None:
+        self._write(self._negotiation.request(), self._negotiation.version, now, NEVER)
+
+    def _log_in(self, answer: Message | None, now: float, began: float) -> None:
+        """Continue the login after ``answer``, the response to a request that was written at ``began``."""
+        message = None if self._login is None else self._login.next_request(answer, now)
+        if message is None:
+            after = None if self._login is None else self._login.reauthenticate_after
+            # The broker counts from a moment between the login's last request and its response. An application that
+            # polls rarely reads the response late.
+            self.reauthenticate_at = NEVER if after is None else began + after
+            self.login_not_before = -NEVER if after is None else now + LOGIN_INTERVAL
+            self._login = None
+            self.was_ready = self._move(ConnectionEvent.AUTHENTICATED)
+            log.debug("%s: connection ready", self.where)
+            return
+        # After SaslHandshake 0, brokers expect raw SASL tokens, without a header and without an error in the response.
+        least = 1 if isinstance(message, SaslHandshakeRequest) else 0
+        version = choose_version(type(message), self.ranges, self.node_id, least)
+        deadline = NEVER  # during the setup, ``_setup_deadline`` counts
+        if self.state is ConnectionState.REAUTHENTICATING:
+            # Brokers answer in order, so the login's response comes after those to the requests in flight.
+            deadline = max([now, *(item.deadline for item in self._in_flight)]) + self._setup_timeout
+        self._write(message, version, now, deadline)

@@ -1,0 +1,538 @@
+"""The route to one node: looks up its name, connects to one of its addresses, backs off, and queues requests.
+
+Owns the requests that are not written yet and one connection. An *attempt* covers all addresses of the host, see
+:class:`.AddressRace`. If all addresses known from an earlier lookup fail, the name is looked up again within the same
+attempt (KAFKA-12193: all addresses of a cluster can change). When an attempt fails, all queued requests get its error;
+requests sent during the backoff wait for the next attempt. After Java's ``ClusterConnectionStates``; KIP-144, KIP-302,
+KIP-601.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Sequence
+
+from ..driver import Address, Command, Dial, Hangup, host_and_port
+from ..errors import AuthorizationError, KafkaConnectionError, KafkaError, KafkaTimeoutError
+from ..failures import OutageLog
+from ..support.agenda import Agenda
+from ..support.imports import import_uninterrupted
+from ..support.lazy_dataclass import dataclass, field
+from ..support.state_machine import next_state
+from ..support.timers import NEVER, Backoff, Random
+from .address_race import AddressRace
+from .addresses import AddressBook, NameLookup
+from .authenticate import Logins, NoLogins
+from .connection import Connection, ConnectionSettings, IoPolls
+from .negotiate import ApiVersionsCache, api_name
+from .request import Answer, Request
+from .states import ROUTE_IGNORED, ROUTE_TRANSITIONS, RouteEvent, RouteState
+
+log = logging.getLogger(__name__)
+
+#: An attempt to connect is slow after this many seconds. If a request for any broker waits, another node is then
+#: dialled in parallel; and metadata is refreshed, in case the node has moved.
+SLOW_ATTEMPT = 1.0
+#: "Connected again" is logged only for a connection that has lasted this many seconds. A broker that closes every
+#: connection after a few answers would otherwise cause two log lines for each.
+STABLE_AFTER = 5.0
+
+#: The kind of the outage of all brokers in :class:`.OutageLog`, beside those of single connections.
+NO_BROKER = "no broker"
+
+
+@dataclass(slots=True)
+class QueuedRequest:
+    """A request that is not written yet."""
+
+    request: Request
+    queued_at: float
+    deadline: float
+
+
+@dataclass(slots=True)
+class RouteContext:
+    """The settings and queues that all routes of one client share."""
+
+    settings: ConnectionSettings
+    backoff: Backoff
+    setup: Backoff
+    random: Random
+    logins: Logins = field(default_factory=NoLogins)
+    outages: OutageLog = field(default_factory=lambda: OutageLog(log))
+    book: AddressBook = field(default_factory=AddressBook)
+    #: For :meth:`.NetworkClient.take_answers`. This list is never replaced, since connections append to it.
+    answers: list[Answer] = field(default_factory=list)
+    commands: list[Command] = field(default_factory=list)  #: For the driver. This list is never replaced, either.
+    unsent: set[Connection] = field(default_factory=set)  #: Connections with bytes that the driver has not got yet.
+    polls: IoPolls = field(default_factory=IoPolls)
+    agenda: Agenda = field(default_factory=Agenda)  #: When which route is due; the keys are the routes.
+    opened: int = 0  #: Number of connections that have become ready since the client was created.
+    #: Routes with queued requests, and some that had some until their last step.
+    waiting: dict[BrokerRoute, None] = field(default_factory=dict)
+    #: Routes that have lost their connection; the network client takes and empties the list.
+    lost: list[BrokerRoute] = field(default_factory=list)
+
+    def hang_up(self, connection: Connection) -> None:
+        """Order the driver to close the transport of a connection, by queueing a Hangup."""
+        self.commands.append(Hangup(connection))
+
+
+class BrokerRoute:
+    """The route to one node, for one of its channels."""
+
+    __slots__ = (
+        "_alarm", "_connected_at", "_looked_up", "_lookup", "_race", "_shared", "_stepped_at", "_success_noted",
+        "_throttled_until", "_tried", "broken_at", "cause", "channel", "connection", "failures", "host", "login_error",
+        "node_id", "not_before", "port", "queue", "started_at", "state", "unreachable",
+    )  # fmt: skip
+
+    def __init__(self, shared: RouteContext, host: str, port: int, node_id: int = -1, channel: str = "") -> None:
+        self.host = host
+        self.port = port
+        self.node_id = node_id
+        self.channel = channel
+        self.state = RouteState.DISCONNECTED
+        self.connection: Connection | None = None
+        self.failures = 0  #: Number of failed attempts and lost connections since a request was last answered.
+        #: Whether the last attempt failed, or led to a connection that was lost before it answered a request.
+        self.unreachable = False
+        self.cause = ""  #: The text of the last failure, for errors; empty once a request was answered.
+        self.started_at = -NEVER  #: When the last attempt to connect began.
+        #: The error of the last login or TLS handshake, if it was rejected; the network client takes and clears it.
+        self.login_error: AuthorizationError | None = None
+        self.not_before = -NEVER  #: The next attempt to connect waits until this time (reconnect.backoff.ms).
+        self.broken_at = -NEVER  #: When an attempt last failed, or a connection was last lost.
+        self.queue: deque[QueuedRequest] = deque()
+        self._shared = shared
+        self._alarm = shared.agenda.alarm(self)
+        self._lookup: NameLookup | None = None
+        self._race: AddressRace | None = None
+        self._tried: set[Address] = set()
+        self._looked_up = False
+        #: Up to this time, throttling has already been added to the deadlines of queued requests.
+        self._throttled_until = -NEVER
+        self._stepped_at = -NEVER
+        self._connected_at = -NEVER
+        #: Whether this connection has answered a request, and :attr:`failures` was reset for that.
+        self._success_noted = False
+
+    @property
+    def name(self) -> str:
+        """Host and port, for log lines and errors."""
+        return host_and_port(self.host, self.port)
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether the connection is ready for requests."""
+        return self.connection is not None and self.connection.is_ready
+
+    @property
+    def is_working(self) -> bool:
+        """Whether the connection is ready and has answered a request other than ApiVersions and the login's.
+
+        A connection without an answer may be useless: a listener that requires a login answers ApiVersions even
+        without one, and closes the connection at the next request.
+        """
+        return self.connection is not None and self.connection.has_answered and self.connection.is_ready
+
+    def lacks_credentials(self, now: float) -> bool:
+        """Return whether requests wait for valid credentials: to dial, or to log in again on the connection.
+
+        A connection whose session has ended is still open, and still ready, but may send nothing before it has logged
+        in again.
+        """
+        if self.connection is not None and now < self.connection.reauthenticate_at:
+            return False
+        return not self._shared.logins.may_dial()
+
+    def can_send(self, now: float) -> bool:
+        """Return whether the connection could write a request now."""
+        return self.connection is not None and self.connection.can_send(now) and not self.lacks_credentials(now)
+
+    @property
+    def is_connecting(self) -> bool:
+        """Whether the route is looking up its name or connecting."""
+        return self.state is RouteState.RESOLVING or self.state is RouteState.CONNECTING
+
+    def is_slow(self, now: float) -> bool:
+        """Return whether an attempt has been under way for ``SLOW_ATTEMPT`` seconds."""
+        return self.is_connecting and now >= self.started_at + SLOW_ATTEMPT
+
+    @property
+    def load(self) -> int:
+        """Number of requests without an answer, queued or in flight."""
+        return len(self.queue) + (self.connection.in_flight if self.connection else 0)
+
+    def describe(self, now: float) -> str:
+        """Return the state of the route in words, for ``repr`` and errors."""
+        connection = self.connection
+        queued = f"{len(self.queue)} queued"
+        if connection is not None:
+            throttled = connection.throttled_until - now
+            end = f", throttled for {throttled:.1f} s" if throttled > 0 else ""
+            if self.lacks_credentials(now):
+                end += f", waits to log in again: {self._shared.logins.waits_for()}"
+            return f"{connection.state.value}, {connection.in_flight} in flight, {queued}{end}"
+        words = self._shared.logins.waits_for() or self.state.value
+        if self.state is RouteState.BACKING_OFF:
+            words = f"{words} for {max(0.0, self.not_before - now):.2f} s"
+        elif self.is_connecting:
+            words = f"{words} for {now - self.started_at:.1f} s"
+        failed = f", failed {self.failures} times: {self.cause}" if self.failures else ""
+        return f"{words}, {queued}{failed}"
+
+    def connections(self) -> list[Connection]:
+        """Return the route's connection, or the connections in setup while there is none."""
+        if self.connection is not None:
+            return [self.connection]
+        return self._race.open if self._race is not None else []
+
+    def error(self, why: str) -> KafkaConnectionError:
+        """Return the error with which the route answers requests."""
+        return KafkaConnectionError(f"{self.name}: {why}", host=self.host, port=self.port, node_id=self.node_id)
+
+    def abort(self, error: KafkaConnectionError) -> None:
+        """Answer all requests, queued and in flight, with ``error``, and close the connection."""
+        self.refuse(error)
+        self.close(error)
+
+    def write(self, request: Request, now: float) -> bool:
+        """Write a request at once if the connection is ready and nothing else is to be done first; else return False.
+
+        A queue and another step for each request would cost a tenth of a poll that returns one record.
+        """
+        connection = self.connection
+        if connection is None or self.queue or not connection.can_send(now):
+            return False
+        if now >= connection.reauthenticate_at or now >= self._alarm.at or request.deadline <= now:
+            return False  # a step that is due may close the connection, as idle for too long
+        connection.send(request, now, request.deadline, now)
+        return True
+
+    def send(self, request: Request, now: float) -> None:
+        """Queue a request. The next :meth:`step` writes the request, or begins to connect to the node."""
+        if self.connection is not None and self.connection.throttled_until > now:
+            self._note_throttle(self.connection, now)
+        deadline = request.deadline
+        if self._throttled_until > now:
+            deadline += self._throttled_until - now
+        self.queue.append(QueuedRequest(request, now, deadline))
+        self._shared.waiting[self] = None
+        self._alarm.touch()
+
+    def step(self, now: float, horizon: float, wanted: bool = False) -> None:
+        """Connect, write queued requests, and apply timeouts.
+
+        A deadline counts as passed only if it is not after ``horizon``, the time of the last poll of I/O: a response
+        that arrived in time may not have been read yet. With ``wanted``, the route connects even without a queued
+        request.
+        """
+        self._stepped_at = now
+        if self._race is not None:
+            self._step_race(self._race, now, horizon)
+        connection = self.connection
+        if connection is not None:
+            if connection.throttled_until > now:
+                self._note_throttle(connection, now)
+            connection.step(now, horizon)
+            self._check_connection(connection, now)
+        if self.queue:
+            self._expire(horizon)
+        if self.state is RouteState.BACKING_OFF and now >= self.not_before:
+            self._move(RouteEvent.WAITED)
+        if self.state is RouteState.DISCONNECTED and (wanted or self.queue) and self._shared.logins.may_dial():
+            self._begin_attempt(now, horizon)
+        if self.state is RouteState.RESOLVING:
+            self._check_lookup(now, horizon)
+        if self.queue and self.connection is not None:
+            self._flush(self.connection, now)
+        self._schedule(now)
+
+    def _schedule(self, now: float) -> None:
+        """Set the alarm to the time at which :meth:`step` is due even if nothing is received.
+
+        That time is in the past if a deadline has passed since the last poll of I/O: the request times out only after
+        the next poll, which may bring its response.
+        """
+        alarm, connection = self._alarm, self.connection
+        alarm.clear()
+        if connection is not None:
+            connection.schedule(now)
+            if now < self._connected_at + STABLE_AFTER and self._shared.outages.has(self._outage):
+                alarm.set_earlier(self._connected_at + STABLE_AFTER)
+            if self.queue and connection.login_not_before > now:
+                alarm.set_earlier(connection.login_not_before)
+            if self.queue and connection.throttled_until > now:
+                alarm.set_earlier(connection.throttled_until)
+        elif self._race is not None:
+            self._race.schedule(alarm, now)
+        if self.state is RouteState.BACKING_OFF:
+            alarm.set_earlier(self.not_before)
+        for waiting in self.queue:
+            alarm.set_earlier(waiting.deadline)
+        if not self.queue:
+            self._shared.waiting.pop(self, None)
+        elif self.is_connecting and not self.is_slow(now):
+            alarm.set_earlier(self.started_at + SLOW_ATTEMPT)
+
+    def leave(self, why: str) -> None:
+        """Begin to close the route: fail the queued requests, and wait for the answers to those in flight.
+
+        After this, the caller calls :meth:`has_left` until the route is closed.
+        """
+        self.refuse(self.error(why))
+        if self.connection is None or not self.connection.in_flight:
+            self.close(None)
+
+    def has_left(self) -> bool:
+        """After :meth:`leave`: close the route if no request is in flight; return whether it is closed."""
+        if self.connection is not None and not self.connection.has_ended and self.connection.in_flight:
+            return False
+        self.close(None)
+        return True
+
+    def move_to(self, host: str, port: int, why: str) -> None:
+        """Follow a node to a new host and port: close the connection, and keep the queued requests for the new one."""
+        self.close(self.error(why))
+        self.host, self.port = host, port
+        self.unreachable = False
+        self.failures = 0
+        self.cause = ""
+
+    def adopt(self, node_id: int) -> None:
+        """Give the route to a bootstrap server the id of the node that has the same host and port."""
+        self.node_id = node_id
+        if self.connection is not None:
+            self.connection.node_id = node_id
+
+    def close(self, error: KafkaConnectionError | None) -> None:
+        """Close the connection, or end the attempt to connect; keep the queued requests."""
+        self._hang_up(error)
+        self._shared.outages.forget(self._outage)
+        self._move(RouteEvent.CLOSED)
+
+    def refuse(self, error: KafkaError) -> None:
+        """Answer all queued requests with ``error``."""
+        for waiting in self.queue:
+            self._shared.answers.append(Answer(waiting.request, self.node_id, error=error))
+        self.queue.clear()
+
+    def _hang_up(self, error: KafkaConnectionError | None) -> None:
+        self._alarm.touch()
+        if self.connection is not None:
+            self.connection.close(error)
+            self.connection = None
+        if self._race is not None:
+            self._race.close()
+            self._race = None
+        self._lookup = None
+
+    def _move(self, event: RouteEvent) -> None:
+        if (self.state, event) not in ROUTE_IGNORED:
+            self.state = next_state(ROUTE_TRANSITIONS, self.state, event, f"route to {self.name}")
+
+    def _begin_attempt(self, now: float, horizon: float) -> None:
+        self.started_at = now
+        self._tried.clear()
+        self._looked_up = False
+        known = self._shared.book.known(self.host, self.port)
+        if known:
+            self._connect(known, now, horizon)
+        else:
+            self._look_up()
+
+    def _look_up(self) -> None:
+        self._looked_up = True
+        self._lookup = self._shared.book.look_up(self.host, self.port)
+        self._move(RouteEvent.LOOK_UP)
+
+    def _check_lookup(self, now: float, horizon: float) -> None:
+        lookup = self._lookup
+        if lookup is None or not lookup.done:
+            return
+        self._lookup = None
+        if not lookup.addresses:
+            self._fail(f"DNS: {lookup.error}", now)
+            return
+        addresses = [address for address in lookup.addresses if address not in self._tried]
+        if addresses:
+            self._connect(addresses, now, horizon)
+        else:
+            self._fail(self.cause, now)  # the new lookup has found only addresses that this attempt has tried
+
+    def _connect(self, addresses: Sequence[Address], now: float, horizon: float) -> None:
+        self._tried.update(addresses)
+        shared = self._shared
+        timeout = shared.setup.delay(self.failures + 1, shared.random)
+        deadline = now + timeout
+
+        def dial(
+            address: Address, settings: ConnectionSettings = shared.settings, purpose: str = "broker"
+        ) -> Connection:
+            connection = Connection(
+                settings,
+                self.host,
+                address,
+                self.node_id,
+                timeout,
+                self._stepped_at,
+                shared.answers.append,
+                shared.hang_up,
+                deadline,
+                shared.unsent,
+                shared.polls,
+                self._alarm,
+            )
+            shared.commands.append(Dial(connection, self.host, address, purpose))
+            return connection
+
+        def probe(address: Address) -> Connection:
+            # Sends only ApiVersions, without a client id: nothing that TLS would have to protect.
+            replace = import_uninterrupted("dataclasses").replace  # on demand, since it imports inspect
+            settings = replace(
+                shared.settings,
+                client_id="",
+                security_protocol="PLAINTEXT",
+                new_login=None,
+                api_versions_cache=ApiVersionsCache(),
+            )
+            return dial(address, settings, "http")
+
+        self._race = AddressRace(addresses, dial, probe, deadline)
+        self._move(RouteEvent.DIAL)
+        self._race.step(now, horizon)
+
+    def _step_race(self, race: AddressRace, now: float, horizon: float) -> None:
+        race.step(now, horizon)
+        if race.winner is not None:
+            self._keep(race.winner, now)
+        elif race.has_failed:
+            self._race = None
+            self.cause = "; ".join(dict.fromkeys(self._without_name(error) for error in race.errors.values()))
+            if race.login_error is not None:
+                self.login_error = race.login_error
+                self._fail(self.cause, now, race.login_error)
+            elif self._looked_up:
+                self._fail(self.cause, now)
+            else:
+                self._shared.book.failed(self.host, self.port)
+                self._look_up()
+
+    def _keep(self, connection: Connection, now: float) -> None:
+        self.connection = connection
+        self._race = None
+        self._throttled_until = -NEVER
+        self._connected_at = now
+        self._success_noted = False
+        self._shared.opened += 1
+        self._shared.book.worked(self.host, self.port, connection.address)
+        self._move(RouteEvent.READY)
+
+    def _check_connection(self, connection: Connection, now: float) -> None:
+        """Reset :attr:`failures` at the first answer; end the outage after ``STABLE_AFTER``; back off after a loss."""
+        if connection.has_answered and not self._success_noted:
+            self._success_noted = True
+            self.unreachable = False
+            self.failures = 0
+            self.cause = ""
+        if connection.has_ended:
+            self.connection = None
+            self._note_lost(connection, now)
+        elif self._success_noted and now >= self._connected_at + STABLE_AFTER and self._shared.outages:
+            outage = self._outage
+            self._shared.outages.recovered(outage, self._connected_at, f"{outage[0]}: connected again")
+
+    def _note_lost(self, connection: Connection, now: float) -> None:
+        if connection.error is None:
+            self._move(RouteEvent.CLOSED)
+            return
+        self.unreachable = self.unreachable or not connection.has_answered
+        log.debug("%s: connection lost: %s", self.name, self._without_name(connection.error))
+        self._back_off(self._without_name(connection.error), now)
+        self._move(RouteEvent.LOST)
+        self._shared.lost.append(self)
+        if isinstance(connection.error, AuthorizationError):
+            # The broker has rejected the re-authentication, and would reject a login on a new connection, too.
+            self.login_error = connection.error
+            self.refuse(connection.error)
+
+    def _fail(self, cause: str, now: float, error: KafkaError | None = None) -> None:
+        self.unreachable = True
+        self._shared.book.failed(self.host, self.port)
+        self._back_off(cause, now)
+        self._move(RouteEvent.FAILED)
+        self.refuse(error or self.error(cause))
+
+    @property
+    def _outage(self) -> tuple[str]:
+        """The key of this route's failures in :class:`.OutageLog`."""
+        return (f"{self.name} ({self.channel})" if self.channel else self.name,)
+
+    def _back_off(self, cause: str, now: float) -> None:
+        outage = self._outage
+        # The line that no broker can be reached names all: their own lines would be repeated beside it.
+        outages, covered = self._shared.outages, self._shared.outages.is_logged(NO_BROKER)
+        outages.failed(outage, now, f"{outage[0]}: {cause}", subject=outage, logs=not covered)
+        self.cause = cause
+        self.broken_at = now
+        self.failures += 1
+        self.not_before = now + self._shared.backoff.delay(self.failures, self._shared.random)
+
+    def _without_name(self, error: KafkaError) -> str:
+        """Return the text of the error without the host name, as the caller puts the name in front of all texts."""
+        text = str(error)
+        if text.startswith(f"{self.name}: "):
+            return text[len(self.name) + 2 :]
+        if text.startswith(f"{self.name} ("):
+            address, _, cause = text[len(self.name) + 2 :].partition("): ")
+            return f"{cause} ({address})"
+        return text
+
+    def _expire(self, horizon: float) -> None:
+        for waiting in self.queue:
+            if waiting.deadline <= horizon:
+                break
+        else:
+            return
+        late = [waiting for waiting in self.queue if waiting.deadline <= horizon]
+        self.queue = deque(waiting for waiting in self.queue if waiting.deadline > horizon)
+        for waiting in late:
+            self._too_late(waiting)
+
+    def _too_late(self, waiting: QueuedRequest) -> None:
+        state = self.connection.state.value if self.connection else self.state.value
+        state = self._shared.logins.waits_for() if self.lacks_credentials(self._stepped_at) else state
+        cause = f", {self.cause}" if self.cause else ""
+        text = (
+            f"{self.name}: {api_name(waiting.request.api)} could not be sent within "
+            f"{waiting.deadline - waiting.queued_at:.1f} s ({state}{cause})"
+        )
+        self._shared.answers.append(Answer(waiting.request, self.node_id, error=KafkaTimeoutError(text)))
+
+    def _note_throttle(self, connection: Connection, now: float) -> None:
+        """Extend the deadlines of queued requests by the time for which the broker throttles the route (KIP-219)."""
+        longer = connection.throttled_until - max(now, self._throttled_until)
+        if longer > 0:
+            for waiting in self.queue:
+                waiting.deadline += longer
+            self._throttled_until = connection.throttled_until
+
+    def _flush(self, connection: Connection, now: float) -> None:
+        if now >= connection.reauthenticate_at and connection.is_login_due(now):
+            # Without valid credentials, or too soon after the last login, the broker would reject the login and close
+            # the connection: the requests wait.
+            if not self._shared.logins.may_dial() or now < connection.login_not_before:
+                return
+            connection.reauthenticate(now)
+        while self.queue and connection.can_send(now):
+            waiting = self.queue[0]
+            try:
+                if waiting.deadline <= now:
+                    # Not written: after its deadline it would time out at once, which closes the connection for all.
+                    self._too_late(waiting)
+                else:
+                    connection.send(waiting.request, waiting.queued_at, waiting.deadline, now)
+            finally:
+                self.queue.popleft()

@@ -1,0 +1,156 @@
+"""Look up a host name on the driver's own selector, without blocking, with c-ares (the extra ``resolver``: pycares).
+
+c-ares reads /etc/hosts and asks the name servers of /etc/resolv.conf. A program that needs another source, such as mDNS
+or LDAP, passes ``resolver=thinconsumer.sockets.system_resolver``, which blocks.
+
+Each lookup has its own c-ares channel (its state and sockets), since c-ares reads /etc/resolv.conf only when a channel
+is created. pycares frees channels on a daemon thread; a lookup is cancelled before its channel is closed, so that no
+callback runs on that thread.
+"""
+
+import logging
+import socket
+from collections.abc import Callable, Sequence
+from functools import partial
+from selectors import EVENT_READ, EVENT_WRITE
+from typing import Any
+
+from ..driver import Address
+from ..support.timers import NEVER
+from .error_text import describe
+from .socket_selector import Sockets
+
+try:
+    import pycares
+except ImportError:
+    pycares = None
+
+log = logging.getLogger(__name__)
+
+IS_INSTALLED = pycares is not None
+
+
+class CaresLookup:
+    """A lookup of one name, IPv4 and IPv6. Once :attr:`is_done`, either :attr:`addresses` or :attr:`error` is set.
+
+    Args:
+        host: The name.
+        port: Becomes the port of each address.
+        selector: Watches the sockets of the lookup.
+        clock: Returns monotonic seconds.
+        servers: Name servers as ``address:port``; None for those of /etc/resolv.conf.
+    """
+
+    def __init__(
+        self, host: str, port: int, selector: Sockets, clock: Callable[[], float], servers: Sequence[str] | None = None
+    ) -> None:
+        self.host = host
+        self.port = port
+        self.addresses: list[Address] = []  #: The addresses found, in the order in which to try them (RFC 6724).
+        self.error = ""
+        self.is_done = False
+        self._selector = selector
+        self._clock = clock
+        self._wake_at = NEVER
+        self._socket_changes: list[tuple[int, bool, bool]] = []
+        self._watched: set[int] = set()
+        self._channel: Any = None
+        try:
+            self._channel = pycares.Channel(servers=servers, sock_state_cb=self._note_socket)
+            self._channel.getaddrinfo(
+                host, port, family=socket.AF_UNSPEC, type=socket.SOCK_STREAM, callback=self._note_result
+            )
+        # pycares raises AresError for a broken resolv.conf, and other exceptions for a name that IDNA cannot encode.
+        except Exception as error:
+            log.debug("looking up %s failed", host, exc_info=True)
+            self._finish(f"not a valid host name, or c-ares failed: {error}")
+        self._follow()
+
+    def _process(self, fd: int, events: int) -> None:
+        """Let c-ares use the socket for which the selector reports events; without events, only check its timeouts."""
+        if not self.is_done:
+            self._channel.process_fd(fd if events & EVENT_READ else -1, fd if events & EVENT_WRITE else -1)
+            self._follow()
+
+    def step(self) -> None:
+        """If a timeout has passed, let c-ares repeat its query or give up."""
+        if self._clock() >= self._wake_at:
+            self._process(-1, 0)
+
+    def wake_at(self) -> float:
+        """Return when c-ares' next timeout passes, in monotonic seconds."""
+        return self._wake_at
+
+    def close(self) -> None:
+        """Cancel the lookup and close its sockets."""
+        if not self.is_done:
+            self._finish("cancelled")
+            self._follow()
+
+    # The following methods are callbacks of c-ares. They only store their arguments, because pycares prints and drops
+    # exceptions of callbacks.
+
+    def _note_socket(self, fd: int, readable: bool, writable: bool) -> None:
+        self._socket_changes.append((fd, readable, writable))
+
+    def _note_result(self, result: Any, code: int | None) -> None:
+        if self.is_done:
+            return
+        if result is None:
+            self._finish(_ERRORS.get(code, "") or str(pycares.errno.strerror(code)))
+            return
+        self.addresses = [
+            Address(int(node.family), (node.addr[0].decode(), *node.addr[1:]))
+            for node in result.nodes
+            if node.family in (socket.AF_INET, socket.AF_INET6)
+        ]
+        self._finish("" if self.addresses else "the name has no address")
+
+    def _finish(self, error: str) -> None:
+        self.error = error
+        self.is_done = True
+
+    def _follow(self) -> None:
+        """Watch the sockets that c-ares has opened, forget those that it has closed, and update the next timeout."""
+        changes, self._socket_changes = self._socket_changes, []
+        try:
+            for fd, readable, writable in changes:
+                self._watch(fd, (EVENT_READ if readable else 0) | (EVENT_WRITE if writable else 0))
+        except OSError as error:
+            self._finish(f"cannot wait for the name server: {describe(error)}")
+        if self.is_done:
+            self._release()
+        else:
+            self._wake_at = self._clock() + self._channel.timeout()
+
+    def _watch(self, fd: int, mask: int) -> None:
+        if mask:
+            self._watched.add(fd)
+            self._selector.set(fd, mask, partial(self._process, fd))
+        else:
+            self._watched.discard(fd)
+            self._selector.forget(fd)
+
+    def _release(self) -> None:
+        self._wake_at = NEVER
+        for fd in self._watched:
+            self._selector.forget(fd)
+        self._watched.clear()
+        channel, self._channel = self._channel, None
+        if channel is not None:
+            channel.cancel()
+            channel.close()
+
+
+_ERRORS: dict[int | None, str] = (
+    {}
+    if pycares is None
+    else {
+        pycares.errno.ARES_ENOTFOUND: "the name does not resolve",
+        pycares.errno.ARES_ENODATA: "the name has no address",
+        pycares.errno.ARES_EBADNAME: "not a valid host name",
+        pycares.errno.ARES_ETIMEOUT: "the name server did not answer; temporary",
+        pycares.errno.ARES_ECONNREFUSED: "the name server cannot be reached; temporary",
+        pycares.errno.ARES_ESERVFAIL: "the name server reports a failure; temporary",
+    }
+)

@@ -1,0 +1,382 @@
+"""The driver for real connections: sockets over ``selectors``, the system's clocks, name lookups.
+
+One step has this order: carry out the endpoint's commands, send, wait, pass received bytes to streams. Commands are
+also taken after each call of a stream. The constructor opens nothing; the first step opens the selector and the wake-up
+sockets, so that a consumer made before a fork works after it.
+
+After an exception in a step, such as Ctrl-C, call :meth:`SelectorDriver.hang_up_all`: a stream's buffer may have
+received bytes without the stream having been told. This is not needed if the exception interrupted only the wait.
+"""
+
+import logging
+import random
+import socket
+import time
+from collections import deque
+from collections.abc import Sequence
+from math import inf
+from os import getpid
+from selectors import EVENT_READ
+from typing import TYPE_CHECKING
+
+from ..driver import Address, Command, Dial, Endpoint, Resolve, Stream
+from ..errors import ConcurrentAccessError, IllegalStateError, KafkaConnectionError
+from .error_text import describe
+from .resolver import Resolver, look_up, numeric, system_resolver
+from .socket_connection import SocketConnection, SocketOption
+from .socket_selector import SelectorLike, Sockets, open_sockets
+from .transport import PlainTransport, TransportFactory
+from .wake import Waker
+
+if TYPE_CHECKING:
+    from .cares_lookup import CaresLookup
+
+log = logging.getLogger(__name__)
+
+#: Maximum number of commands in one step. Without a maximum, a step would never end if each command led to another one.
+COMMANDS_PER_STEP = 1000
+
+NO_DELAY: Sequence[SocketOption] = ((socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),)
+
+
+class SelectorDriver:
+    """Implements :class:`thinconsumer.driver.Driver` with non-blocking sockets and without threads.
+
+    Args:
+        selector: A ``selectors`` class or instance; None for epoll, kqueue, or what the system has.
+        resolver: Called with (host, port), returns :class:`~thinconsumer.driver.Address` es to try in order, or raises.
+            It may block. None: c-ares if pycares is installed, else the system's resolver, which blocks.
+        transport: Wraps each socket connected to a broker; plain TCP by default,
+            :func:`thinconsumer.sockets.tls.tls_transport`. :func:`.secured.open_driver` sets it as the options say.
+        https: Wraps each socket connected to an https server (the purpose of a :class:`~thinconsumer.driver.Dial`).
+        receive_buffer_bytes: SO_RCVBUF; None or -1 for the system's choice.
+        send_buffer_bytes: SO_SNDBUF; None or -1 for the system's choice.
+        socket_options: (level, option, value) for each socket.
+        slow_resolve_warning_s: A blocking lookup that takes this many seconds or more is logged.
+        name_servers: ``address:port`` of each, for c-ares; None for those of /etc/resolv.conf.
+    """
+
+    def __init__(
+        self,
+        *,
+        selector: SelectorLike | None = None,
+        resolver: Resolver | None = None,
+        transport: TransportFactory = PlainTransport,
+        https: TransportFactory | None = None,
+        receive_buffer_bytes: int | None = None,
+        send_buffer_bytes: int | None = None,
+        socket_options: Sequence[SocketOption] = NO_DELAY,
+        slow_resolve_warning_s: float = 1.0,
+        name_servers: Sequence[str] | None = None,
+    ) -> None:
+        #: The source of jitter and of nonces. A generator with a seed could be predicted from its earlier output, and a
+        #: SCRAM server that predicts a nonce can replay a recorded login.
+        self.random = random.SystemRandom()
+        self._selector = selector
+        self._resolver = resolver or system_resolver
+        sizes = (socket.SO_RCVBUF, receive_buffer_bytes), (socket.SO_SNDBUF, send_buffer_bytes)
+        buffers = [(socket.SOL_SOCKET, name, size) for name, size in sizes if size is not None and size >= 0]
+        self._socket_options = (*buffers, *socket_options)
+        self._transports = {"broker": transport, "http": PlainTransport} | ({} if https is None else {"https": https})
+        #: Whether c-ares looks up names; None as long as no name was looked up, since importing it takes long.
+        self._uses_cares: bool | None = None if resolver is None else False
+        self._name_servers = name_servers
+        self._slow_resolve_warning_s = slow_resolve_warning_s
+        self._sockets: Sockets | None = None
+        self._waker = Waker()
+        self._pid: int | None = None
+        self._is_closed = False
+        self._connections: dict[int, SocketConnection] = {}
+        #: Connections that expect a large response, so that their low-water mark is raised between two steps.
+        self.expecting_large: set[SocketConnection] = set()
+        self._endpoint: Endpoint | None = None
+        self._commands: deque[Command] = deque()
+        self._blocking_lookups: deque[Resolve] = deque()
+        self._lookup: CaresLookup | None = None
+        #: Lookups that wait for the end of the one under way: of a broker, and of a token endpoint.
+        self._waiting_lookups: deque[Resolve] = deque()
+        self._commands_left = 0
+        self._is_obeying = False
+        #: Whether this step has called the endpoint or a stream, so that the engine must step.
+        self._has_called = False
+        self._has_partial = False
+        self._has_rung = False  #: Whether :meth:`wakeup` has ended the last wait.
+        #: Whether the program has asked for :meth:`fileno`, and so may wait for I/O itself between two steps.
+        self._is_polled_outside = False
+        self.waiting = False  #: Whether the step is waiting for I/O.
+
+    # Assigned, not defined as methods: a step reads the clock several times, and a method would double the cost.
+    now = staticmethod(time.monotonic)
+    wall_time = staticmethod(time.time)
+
+    def step(self, endpoint: Endpoint, deadline: float) -> bool:
+        """Implement :meth:`.Driver.step`. It may return False before the deadline: a single wait has a maximum length.
+
+        Raises:
+            ConcurrentAccessError: in a forked child, when the parent has connected.
+            KafkaConnectionError: the system refuses to open the selector or the wake-up sockets.
+        """
+        sockets = self._begin(endpoint)
+        if self.expecting_large:
+            self._reset_low_water()
+        self._commands.extend(endpoint.take_commands())
+        if self._commands:
+            self._obey()
+        if self._blocking_lookups:
+            self._look_up_one()
+        if endpoint.unsent:
+            self._flush(endpoint)
+        until = -inf
+        if not (self._has_called or self._commands or self._blocking_lookups or deadline <= self.now()):
+            until = min(deadline, endpoint.wake_at(), inf if self._lookup is None else self._lookup.wake_at())
+        while self._receive(sockets, until):
+            pass
+        self._end()
+        return self._has_called
+
+    def send(self, endpoint: Endpoint) -> None:
+        """Implement :meth:`.Driver.send`.
+
+        Raises:
+            ConcurrentAccessError: in a forked child, when the parent has connected.
+            KafkaConnectionError: the system refuses to open the selector or the wake-up sockets.
+        """
+        self._begin(endpoint)
+        if endpoint.has_commands or self._commands:
+            self._obey()
+        self._flush(endpoint)
+        self._end()
+
+    def _begin(self, endpoint: Endpoint) -> Sockets:
+        self.waiting = False
+        if self._pid != getpid():
+            self.check_process()
+        sockets = self._sockets or self._open()
+        self._endpoint = endpoint
+        self._is_obeying = False
+        self._has_called = False
+        self._commands_left = COMMANDS_PER_STEP
+        return sockets
+
+    def _end(self) -> None:
+        if self._commands or self._blocking_lookups:
+            self._waker.ring()  # makes fileno() readable, so that an event loop steps again
+        self._endpoint = None
+        if self.expecting_large and not self._is_polled_outside:
+            for connection in self.expecting_large:
+                connection.raise_low_water()
+
+    def _reset_low_water(self) -> None:
+        for connection in self.expecting_large:
+            connection.reset_low_water()
+
+    def wake_at(self) -> float:
+        return inf if self._lookup is None else self._lookup.wake_at()
+
+    def _receive(self, sockets: Sockets, until: float) -> bool:
+        """Wait once and pass received bytes to streams; return whether to wait again.
+
+        The caller must wait again if the bytes complete no message and nothing else has happened.
+
+        A large response arrives in many pieces, and an engine step for each would take longer than receiving them.
+        """
+        self._has_partial = False
+        self.waiting = True
+        ready = sockets.wait(until - self.now())
+        self.waiting = False
+        self._has_rung = False
+        for handle, events in ready:
+            handle(events)
+        if self._lookup is not None or self._waiting_lookups:
+            self._check_lookup()
+        if not self._has_partial:
+            return False
+        nothing_else = not (self._has_rung or self._has_called or self._commands or self._blocking_lookups)
+        return nothing_else and self.now() < until
+
+    def _rung(self, events: int) -> None:
+        self._has_rung = True
+        self._waker.drain()
+
+    def _flush(self, endpoint: Endpoint) -> None:
+        # A connection with bytes that the system did not accept waits for its socket to become writable.
+        for stream in tuple(endpoint.unsent):
+            connection = self._connections.get(id(stream))
+            if connection is not None:
+                connection.flush()
+
+    def _obey(self) -> None:
+        """Carry out the endpoint's commands in order, and the commands that the endpoint issues because of them."""
+        assert self._endpoint is not None
+        commands = self._endpoint.take_commands()
+        if commands:
+            self._commands.extend(commands)
+        # A command can call a stream, and with it this method, while it is carried out: a dial that fails at once, for
+        # example. The inner call returns here, and the loop of the outer one carries out the new commands.
+        if self._is_obeying or not self._commands:
+            return
+        self._is_obeying = True
+        while self._commands and self._commands_left > 0:
+            self._commands_left -= 1
+            self._carry_out(self._commands.popleft())
+            self._commands.extend(self._endpoint.take_commands())
+        self._is_obeying = False
+
+    def _carry_out(self, command: Command) -> None:
+        if isinstance(command, Resolve):
+            self._resolve(command)
+            return
+        stream = id(command.stream)
+        known = self._connections.get(stream)
+        if isinstance(command, Dial):
+            if known is not None:
+                raise IllegalStateError(f"{known!r} is open: hang up before dialling again")
+            transport = self._transports.get(command.purpose)
+            if transport is None:
+                raise IllegalStateError(f"this driver has no transport for {command.purpose!r}: pass one to it")
+            self._connections[stream] = SocketConnection(self, command, self._socket_options, transport)
+            self._connections[stream].start()
+        elif known is not None:
+            known.hang_up()
+
+    def _resolve(self, command: Resolve) -> None:
+        addresses = numeric(command.host, command.port)
+        if addresses:
+            self._answer(command, addresses, "")
+        elif not self._has_cares():
+            self._blocking_lookups.append(command)  # blocks, so each step makes only one such lookup
+        else:
+            self._waiting_lookups.append(command)
+            self._check_lookup()
+
+    def _has_cares(self) -> bool:
+        if self._uses_cares is None:
+            from .cares_lookup import IS_INSTALLED
+
+            self._uses_cares = IS_INSTALLED
+        return self._uses_cares
+
+    def _check_lookup(self) -> None:
+        while True:
+            if self._lookup is None:
+                if not self._waiting_lookups:
+                    return
+                from .cares_lookup import CaresLookup
+
+                command = self._waiting_lookups.popleft()
+                self._lookup = CaresLookup(command.host, command.port, self.sockets, self.now, self._name_servers)
+            lookup = self._lookup
+            lookup.step()
+            if not lookup.is_done:
+                return
+            self._lookup = None
+            self._answer(Resolve(lookup.host, lookup.port), lookup.addresses, lookup.error)
+
+    def _look_up_one(self) -> None:
+        if not self._blocking_lookups:
+            return
+        # The command is removed only after the lookup. If Ctrl-C interrupts the lookup, a later step makes it;
+        # otherwise the endpoint would wait for its result for ever.
+        command = self._blocking_lookups[0]
+        found = look_up(self._resolver, command.host, command.port, self.now, self._slow_resolve_warning_s)
+        self._blocking_lookups.popleft()
+        self._answer(command, *found)
+
+    def _answer(self, command: Resolve, addresses: Sequence[Address], error: str) -> None:
+        assert self._endpoint is not None
+        self._has_called = True
+        self._endpoint.resolved(command.host, command.port, addresses, error, self.now())
+        self._obey()
+
+    @property
+    def sockets(self) -> Sockets:
+        """The selector for this driver's sockets. Valid only during a step, which opens the selector if necessary."""
+        assert self._sockets is not None
+        return self._sockets
+
+    def stream_called(self, *, has_news: bool, is_part: bool = False) -> None:
+        """Take note that a stream was called, and carry out new commands at once.
+
+        A Hangup must not wait, since a stream must not be called after its Hangup. ``has_news`` says whether the engine
+        must step because of the call, ``is_part`` whether bytes were received that complete no message.
+        """
+        self._has_called = self._has_called or has_news
+        self._has_partial = self._has_partial or is_part
+        assert self._endpoint is not None
+        if self._endpoint.has_commands or self._commands:
+            self._obey()
+
+    def connection_closed(self, stream: Stream) -> None:
+        """Forget the connection of a stream, which is now closed."""
+        self.expecting_large.discard(self._connections.pop(id(stream)))
+
+    def wakeup(self) -> None:
+        self._waker.wake()
+
+    def take_wakeup(self) -> bool:
+        return self._waker.asked and self._waker.take()  # each poll asks: the first test saves a call
+
+    def fileno(self) -> int:
+        self.check_process()
+        self._is_polled_outside = True
+        self._reset_low_water()
+        return self._open().fileno()
+
+    def check_process(self) -> None:
+        if self._pid != getpid() and self._pid is not None:
+            raise ConcurrentAccessError(
+                f"connected in process {self._pid} and used in its fork {getpid()}: both would read from the same "
+                "sockets; make a new consumer in the fork, or fork before the first use"
+            )
+
+    def _open(self) -> Sockets:
+        if self._sockets is not None:
+            return self._sockets
+        if self._is_closed:
+            raise IllegalStateError("the driver is closed: make a new client")
+        self._pid = getpid()
+        sockets = None
+        try:
+            sockets = open_sockets(self._selector)
+            sockets.set(self._waker.open(), EVENT_READ, self._rung)
+        except OSError as error:
+            self._waker.close()
+            if sockets is not None:
+                sockets.close()
+            self._pid = None
+            raise KafkaConnectionError(f"cannot open a selector and wake-up sockets: {describe(error)}") from error
+        # Assigned only now that both are open: if Ctrl-C interrupts earlier, the next step opens both again.
+        self._sockets = sockets
+        return sockets
+
+    def hang_up_all(self) -> None:
+        self._commands.clear()
+        self._blocking_lookups.clear()
+        self._cancel_lookup()
+        for connection in list(self._connections.values()):
+            connection.hang_up()
+        self._connections.clear()
+        self.expecting_large.clear()
+
+    def close(self) -> None:
+        """Close every connection and descriptor, without calling a stream. May be called again, and in a fork.
+
+        A forked child only closes its copies of the descriptors: the connections stay open in the parent.
+        """
+        self._is_closed = True
+        if self._pid is not None and self._pid != getpid():
+            for connection in self._connections.values():
+                connection.abandon()
+            self._connections.clear()
+        else:
+            self.hang_up_all()
+        self._waker.close()
+        sockets, self._sockets = self._sockets, None
+        if sockets is not None:
+            sockets.close()
+
+    def _cancel_lookup(self) -> None:
+        self._waiting_lookups.clear()
+        lookup, self._lookup = self._lookup, None
+        if lookup is not None:
+            lookup.close()

@@ -1,0 +1,334 @@
+"""The socket of one stream: connect, handshake, receive, send, end.
+
+The engine decides about timeouts, retries and other addresses. This module guarantees the order of calls to the stream:
+``connection_made`` once; then received bytes; then ``connection_lost`` once, after all bytes that could still be
+received; and no call after that or after a hang-up. It also sets how much the system may receive between two steps.
+"""
+
+from __future__ import annotations
+
+import socket
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from enum import Enum
+from errno import ECONNREFUSED, EINPROGRESS, EWOULDBLOCK
+from selectors import EVENT_WRITE
+from typing import TYPE_CHECKING
+
+from ..driver import Dial
+from ..errors import KafkaConnectionError
+from ..support.state_machine import next_state
+from . import error_text
+from .transport import Transport, TransportFactory
+
+if TYPE_CHECKING:
+    from .selector_driver import SelectorDriver
+
+#: Results of ``connect_ex`` that mean that TCP is still connecting. Outside Windows, EWOULDBLOCK is not one of them:
+#: there it means that no local port is free.
+_UNDER_WAY = {EINPROGRESS, EWOULDBLOCK} if sys.platform == "win32" else {EINPROGRESS}
+
+#: The arguments of ``setsockopt``: level, option, value.
+SocketOption = tuple[int, int, int | bytes]
+
+#: The errors that connecting may raise: those of sockets, of ``ssl``, and for malformed addresses from a user's
+#: resolver.
+_SETUP_ERRORS = (OSError, ValueError, TypeError, OverflowError)
+
+#: Limits for one connection in one step, so that a peer that sends fast does not keep other connections waiting.
+RECEIVES_PER_STEP = 64
+BYTES_PER_STEP = 1024 * 1024
+SENDS_PER_STEP = 16
+#: SO_RCVLOWAT is raised only if a response of at least this size is expected: a smaller response arrives in full
+#: while the program does not read, even without a raised SO_RCVLOWAT.
+LARGE_BYTES = 128 * 1024
+#: Highest value of SO_RCVLOWAT. With a higher one, the receive buffer would grow further, and the kernel frees none of
+#: its memory while the socket is open.
+LOW_WATER_MAX_BYTES = 4 * 1024 * 1024
+#: Maximum number of bytes to read after sending has failed. No kernel buffers more, so nothing that came is missed.
+READ_AFTER_SEND_FAILED_BYTES = 16 * 1024 * 1024
+
+
+class SocketState(Enum):
+    """The state of a socket."""
+
+    CONNECTING = "connecting"  #: The TCP handshake runs.
+    HANDSHAKING = "handshaking"  #: The TLS handshake runs; a plain connection passes through this state at once.
+    OPEN = "open"
+    CLOSED = "closed"  #: The descriptor is closed, and the stream gets no further call.
+
+
+_CLOSED = {SocketState.CLOSED: SocketState.CLOSED}
+#: Each event has the name of the state that it leads to.
+TRANSITIONS: Mapping[SocketState, Mapping[SocketState, SocketState]] = {
+    SocketState.CONNECTING: {SocketState.HANDSHAKING: SocketState.HANDSHAKING, **_CLOSED},
+    SocketState.HANDSHAKING: {SocketState.OPEN: SocketState.OPEN, **_CLOSED},
+    SocketState.OPEN: _CLOSED,
+    SocketState.CLOSED: {},
+}
+_STAGES = {
+    SocketState.CONNECTING: error_text.CONNECTING,
+    SocketState.HANDSHAKING: error_text.HANDSHAKING,
+    SocketState.OPEN: error_text.CONNECTED,
+}
+
+
+class SocketConnection:
+    """The socket of a stream. The driver calls :meth:`start`, then :meth:`ready` and :meth:`flush` until it closes."""
+
+    __slots__ = (
+        "_dial", "_driver", "_expected_bytes", "_fd", "_low_water", "_new_transport", "_options", "_received_bytes",
+        "_sock", "_transport", "_watched_events", "state", "stream",
+    )  # fmt: skip
+
+    def __init__(
+        self, driver: SelectorDriver, dial: Dial, options: Sequence[SocketOption], transport: TransportFactory
+    ) -> None:
+        self.stream = dial.stream
+        self.state = SocketState.CONNECTING
+        self._driver = driver
+        self._dial = dial
+        self._options = options
+        self._new_transport = transport
+        self._sock: socket.socket | None = None
+        self._transport: Transport | None = None
+        self._fd = -1
+        self._received_bytes = 0  #: Bytes received since the last send.
+        self._expected_bytes = 0  #: Bytes received between the last two sends: the expected size of the next response.
+        self._low_water = 1  #: The value of SO_RCVLOWAT.
+        self._watched_events = 0  #: The events that the selector reports for the open connection.
+
+    def __repr__(self) -> str:
+        return f"<SocketConnection {self._dial.host} {self._dial.address} {self.state.value} fd={self._fd}>"
+
+    def _move(self, state: SocketState) -> None:
+        self.state = next_state(TRANSITIONS, self.state, state, self)
+
+    def start(self) -> None:
+        """Begin to connect. A failure, even an immediate one, is reported by ``connection_lost`` of the stream."""
+        address = self._dial.address
+        try:
+            self._sock = socket.socket(address.family, socket.SOCK_STREAM)
+            self._fd = self._sock.fileno()
+            self._sock.setblocking(False)
+            for option in self._options:  # before connecting: the receive buffer limits TCP's window scaling
+                self._sock.setsockopt(*option)
+            code = self._sock.connect_ex(address.sockaddr)
+            if code in _UNDER_WAY:
+                self._driver.sockets.set(self._fd, EVENT_WRITE, self.ready)
+                return
+        except _SETUP_ERRORS as error:
+            self._fail(error)
+            return
+        self._connected(code)
+
+    def _connected(self, code: int) -> None:
+        """Continue after TCP's handshake; ``code`` is the handshake's error number, 0 for success."""
+        assert self._sock is not None
+        if code == 0 and _is_connected_to_itself(self._sock):
+            code = ECONNREFUSED
+        if code:
+            self._fail(OSError(code, ""))
+            return
+        try:
+            self._transport = self._new_transport(self._sock, self._dial.host)
+        except _SETUP_ERRORS as error:
+            self._fail(error)
+            return
+        self._sock = None  # the transport has taken over the socket and will close it
+        self._move(SocketState.HANDSHAKING)
+        self._handshake(self._transport)
+
+    def _handshake(self, transport: Transport) -> None:
+        try:
+            done = transport.handshake()
+            self._watch(transport.read_needs)
+        except OSError as error:
+            self._fail(error)
+            return
+        if not done:
+            return
+        self._move(SocketState.OPEN)
+        self.stream.connection_made(self._driver.now())
+        self._driver.stream_called(has_news=True)
+        # Receive at once: bytes that arrived with the last handshake message wait inside the TLS object, and no
+        # selector reports them.
+        self.ready(transport.read_needs)
+
+    def ready(self, events: int) -> None:
+        """Handle the events that the selector reports."""
+        if self.state is SocketState.CONNECTING:
+            assert self._sock is not None
+            self._connected(self._sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR))
+            return
+        transport = self._transport
+        if transport is None or self.state is SocketState.CLOSED:
+            return
+        if self.state is SocketState.HANDSHAKING:
+            self._handshake(transport)
+            return
+        if events & transport.read_needs:
+            ended, error = self._hand_over(transport, RECEIVES_PER_STEP, BYTES_PER_STEP)
+            if error is not None:
+                self._fail(error)
+            elif ended:
+                self._end(None)
+        self.flush()
+
+    def _hand_over(self, transport: Transport, receives: int, limit: int) -> tuple[bool, OSError | None]:
+        """Receive bytes and pass them to the stream; return whether the connection has ended, and the error if any.
+
+        Stops after ``receives`` calls or ``limit`` bytes. But bytes that wait inside a TLS object are received in any
+        case, since no selector would report them.
+        """
+        stream, called = self.stream, self._driver.stream_called
+        while self.state is SocketState.OPEN and (receives > 0 < limit or transport.pending()):
+            buffer = stream.get_buffer()
+            try:
+                size = transport.recv_into(buffer)
+            except OSError as error:
+                return True, error
+            if size is None:
+                return False, None
+            if size == 0:
+                return True, None
+            receives -= 1
+            limit -= size
+            self._received_bytes += size
+            room = len(buffer) - size
+            part = stream.buffer_updated(size, self._driver.now())
+            called(has_news=not part, is_part=part)
+            if room and transport.short_read_ends:
+                return False, None
+        return False, None
+
+    def flush(self) -> None:
+        """Send the stream's waiting bytes; let the selector report writability only while some remain."""
+        transport = self._transport
+        if transport is None or self.state is not SocketState.OPEN:
+            return
+        chunks = self.stream.data_to_send()
+        if chunks:
+            self._send(transport, chunks)
+        elif self._watched_events != transport.read_needs:
+            self._set_interest(transport, sending=False)
+
+    def _send(self, transport: Transport, chunks: Sequence[bytes | memoryview]) -> None:
+        sends = SENDS_PER_STEP
+        while chunks and sends > 0:
+            sends -= 1
+            try:
+                size = transport.send(chunks)
+            except OSError as error:
+                self._send_failed(transport, error)
+                return
+            if size is None:
+                break
+            if self._received_bytes:
+                if max(self._received_bytes, self._expected_bytes) >= LARGE_BYTES:
+                    self._expect(self._received_bytes)
+                self._received_bytes = 0
+            self.stream.data_sent(size, self._driver.now())
+            self._driver.stream_called(has_news=False)
+            if self.state is not SocketState.OPEN:
+                return
+            chunks = self.stream.data_to_send()
+        if chunks or self._watched_events != transport.read_needs:
+            self._set_interest(transport, sending=bool(chunks))
+
+    def _expect(self, size: int) -> None:
+        """Note the expected size of the next response."""
+        self._expected_bytes = size
+        if size >= LARGE_BYTES:
+            self._driver.expecting_large.add(self)
+        elif self in self._driver.expecting_large:
+            self.reset_low_water()
+            self._driver.expecting_large.discard(self)
+
+    def raise_low_water(self) -> None:
+        """Raise SO_RCVLOWAT to the expected size of the next response, so that it is received between two steps.
+
+        While a program reads nothing, Linux rarely acknowledges bytes beyond the low-water mark, and a broker with a
+        small send buffer waits for the acknowledgement. Without the raised mark, hardly a byte would arrive while the
+        program handles records.
+        """
+        size = min(self._expected_bytes, LOW_WATER_MAX_BYTES)
+        if size == self._low_water or self._transport is None or self.state is not SocketState.OPEN:
+            return
+        self._low_water = size  # first: if Ctrl-C interrupts the line below, the next step resets the mark
+        self._transport.set_low_water(size)
+
+    def reset_low_water(self) -> None:
+        """Set SO_RCVLOWAT back to 1, so that the selector reports every received byte."""
+        if self._low_water != 1 and self._transport is not None:
+            self._transport.set_low_water(1)
+            self._low_water = 1  # last: if Ctrl-C interrupts the line above, the next call tries again
+
+    def _set_interest(self, transport: Transport, *, sending: bool) -> None:
+        mask = transport.read_needs | transport.write_needs if sending else transport.read_needs
+        if mask == self._watched_events:
+            return
+        try:
+            self._watch(mask)
+        except OSError as error:
+            self._fail(error)
+
+    def _watch(self, mask: int) -> None:
+        self._driver.sockets.set(self._fd, mask, self.ready)
+        self._watched_events = mask
+
+    def _send_failed(self, transport: Transport, error: OSError) -> None:
+        """After sending has failed, receive what the peer sent before it closed: it may say why (a rejected login)."""
+        _, alert = self._hand_over(transport, READ_AFTER_SEND_FAILED_BYTES, READ_AFTER_SEND_FAILED_BYTES)
+        if self.state is SocketState.OPEN:
+            # In TLS 1.3, the alert about a missing client certificate arrives after the handshake. It says more than
+            # the failure to send to a peer that has closed.
+            self._fail(alert if alert is not None and error_text.is_tls_error(alert) else error)
+
+    def _fail(self, error: BaseException) -> None:
+        self._end(error_text.connection_error(self._dial.host, self._dial.address, _STAGES[self.state], error))
+
+    def _end(self, error: KafkaConnectionError | None) -> None:
+        self._close(is_orderly=error is None)
+        self.stream.connection_lost(error, self._driver.now())
+        self._driver.stream_called(has_news=True)
+
+    def hang_up(self) -> None:
+        """Close the connection without calling the stream."""
+        if self.state is not SocketState.CLOSED:
+            self._close(is_orderly=True)
+
+    def abandon(self) -> None:
+        """Close this process's descriptor, but keep the connection: in a forked child, it belongs to the parent."""
+        self.state = SocketState.CLOSED
+        if self._transport is not None:
+            self._transport.abandon()
+        if self._sock is not None:
+            self._sock.close()
+
+    def _close(self, *, is_orderly: bool) -> None:
+        self._move(SocketState.CLOSED)
+        self._driver.connection_closed(self.stream)
+        if self._fd >= 0:
+            self._driver.sockets.forget(self._fd)
+        if self._transport is not None:
+            if is_orderly:
+                self._transport.close()
+            else:
+                self._transport.abandon()
+        if self._sock is not None:
+            with suppress(OSError):
+                self._sock.close()
+
+
+def _is_connected_to_itself(sock: socket.socket) -> bool:
+    """Return whether the socket is connected to itself by TCP's simultaneous open.
+
+    While a local port without a listener is dialled repeatedly, the system may choose that port as the local one, too.
+    Such a connection prevents the broker from listening on the port.
+    """
+    try:
+        return bool(sock.getsockname() == sock.getpeername())
+    except OSError:
+        return False  # the connection has failed already; receiving reports the error

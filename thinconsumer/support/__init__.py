@@ -1,0 +1,1 @@
+"""Values and helpers that every other room may use: time, the agenda, pending results, state machines."""

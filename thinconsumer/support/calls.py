@@ -1,0 +1,59 @@
+"""The pending result of a blocking method, which steps the engine until :attr:`Call.done`; and :func:`run_all`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Generic, TypeVar
+
+from ..errors import KafkaError
+
+T = TypeVar("T")
+
+
+class Call(Generic[T]):
+    """The pending call of a blocking method: settled once, with a result or an error, or abandoned at its timeout."""
+
+    __slots__ = ("_result", "abandoned", "done", "error", "last_error", "what")
+
+    def __init__(self, what: str) -> None:
+        self.what = what  #: The request in words, which the timeout error names.
+        self.done = False
+        self.abandoned = False  #: Whether the caller has stopped waiting, so that no more requests are sent for it.
+        self.last_error: KafkaError | None = None  #: The latest retriable error, named by the timeout error.
+        self.error: KafkaError | None = None  #: The error of a call that has failed; None while pending or successful.
+        self._result: T | None = None
+
+    @property
+    def over(self) -> bool:
+        """Whether the call is settled or abandoned."""
+        return self.done or self.abandoned
+
+    def succeed(self, result: T) -> None:
+        """Settle with ``result``, unless the call is settled already."""
+        if not self.done:
+            self._result = result
+            self.done = True
+
+    def fail(self, error: KafkaError) -> None:
+        """Settle with ``error``, unless the call is settled already."""
+        if not self.done:
+            self.error = error
+            self.done = True
+
+    def result(self) -> T:
+        """Return the result of a settled call, or raise its error."""
+        if self.error is not None:
+            raise self.error
+        return self._result  # type: ignore[return-value]
+
+
+def run_all(calls: Iterable[Callable[[], object]]) -> None:
+    """Run all functions, then raise the first exception that any of them raised."""
+    raised: BaseException | None = None
+    for call in calls:
+        try:
+            call()
+        except BaseException as error:  # noqa: BLE001 - raised below
+            raised = raised or error
+    if raised is not None:
+        raise raised
