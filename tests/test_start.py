@@ -13,7 +13,7 @@ import sys
 before = set(sys.modules)  # site-packages may import modules at the start of Python
 
 def loaded():
-    from thinconsumer.lazy_dataclass import generate_init
+    from thinconsumer.support.lazy_dataclass import generate_init
     from thinconsumer.wire import message, schema
     structs = [*schema.Struct.__subclasses__(), *message.Message.__subclasses__()]
     made = sum(vars(struct)["__init__"] is not generate_init for struct in structs)

@@ -91,7 +91,7 @@ NUMPY = """
 import os
 import sys
 from thinconsumer.fetch.chunks import DECODER
-from thinconsumer.imports import import_with_numpy
+from thinconsumer.support.imports import import_with_numpy
 
 class Noticed:
     def find_spec(self, name, path=None, target=None):
