@@ -52,6 +52,24 @@ ANNOTATIONS: dict[type, str] = {
 #: Parameters of their own, since the types of keys and values follow from them.
 DESERIALIZERS = ("key_deserializer", "value_deserializer")
 
+#: The options whose names are not of Kafka's own documentation, by the project that documents them.
+ORIGINS = {
+    "kafka-python": (
+        "bootstrap_timeout_ms", "max_in_flight_requests_per_connection", "receive_message_max_bytes", "socket_options",
+        "selector", "consumer_timeout_ms", "enable_incremental_fetch_sessions", "default_offset_commit_callback",
+        "ssl_context", "ssl_check_hostname", "ssl_cafile", "ssl_certfile", "ssl_keyfile", "ssl_password",
+        "ssl_crlfile", "ssl_ciphers", "sasl_plain_username", "sasl_plain_password", "sasl_oauth_token_provider",
+        "sasl_kerberos_domain_name", "sasl_kerberos_name",
+    ),
+    "librdkafka": ("sasl_oauthbearer_extensions", "sasl_kerberos_principal", "sasl_kerberos_keytab"),
+    "thinconsumer": (
+        "resolver", "batches_fetch_bytes", "max_buffered_bytes", "new_partition_offset_reset", "ordered_delivery",
+        "ordered_delivery_grace_ms", "allow_foreign_commits", "sasl_aws_msk_iam_region", "sasl_aws_msk_iam_profile",
+        "sasl_aws_msk_iam_role_arn", "sasl_aws_msk_iam_role_session_name", "sasl_aws_msk_iam_role_external_id",
+        "sasl_aws_msk_iam_sts_region",
+    ),
+}  # fmt: skip
+
 #: The security options that kafka-python has under the same name.
 IN_KAFKA_PYTHON = frozenset((
     "security_protocol", "ssl_context", "ssl_check_hostname", "ssl_cafile", "ssl_certfile", "ssl_keyfile",
@@ -172,9 +190,8 @@ def page() -> str:
         parts.append(f"\n## {section}\n{TABLE}")
         parts.extend(_row(name, option) for name, option in options)
     parts.append(NOT_KAFKAS)
-    for origin in ("kafka-python", "librdkafka", "thinconsumer"):
-        names = ", ".join(f"`{dotted(name)}`" for name, option in OPTIONS.items() if option.origin == origin)
-        parts.append(f"- from {origin}: {names}\n")
+    for origin, names in ORIGINS.items():
+        parts.append(f"- from {origin}: {', '.join(f'`{dotted(name)}`' for name in OPTIONS if name in names)}\n")
     parts.append(ALIASES_HEAD)
     parts.extend(f"| `{theirs}` | `{ours}` |\n" for theirs, ours in ALIASES.items())
     parts.append(UNSUPPORTED_HEAD.format(prefixes=" or ".join(f"`{prefix}`" for prefix in UNSUPPORTED_PREFIXES)))
@@ -184,7 +201,7 @@ def page() -> str:
 
 
 def _row(name: str, option: Option) -> str:
-    cells = (f"`{name}`", option.kind.describe(), f"`{default_of(name, option)}`", meaning_of(option))
+    cells = (f"`{name}`", option.kind.description, f"`{default_of(name, option)}`", meaning_of(option))
     return "| " + " | ".join(cell.replace("|", r"\|") for cell in cells) + " |\n"
 
 
@@ -200,9 +217,10 @@ def names_elsewhere() -> dict[str, tuple[list[str], list[str], list[str]]]:
     for theirs, ours in ALIASES.items():
         aliases.setdefault(ours, []).append(theirs)
     found = {}
-    for name, option in SecurityOptions.options().items():
+    for name in SecurityOptions.options():
         python = [name] if name in IN_KAFKA_PYTHON else [OF_KAFKA_PYTHON[name]] if name in OF_KAFKA_PYTHON else []
-        java = [dotted(name)] if option.origin == "Kafka" else [OF_JAVA[name]] if name in OF_JAVA else []
+        is_javas = not any(name in names for names in ORIGINS.values())
+        java = [dotted(name)] if is_javas else [OF_JAVA[name]] if name in OF_JAVA else []
         librdkafka = [dotted(name)] if name in IN_LIBRDKAFKA else [OF_LIBRDKAFKA[name]] if name in OF_LIBRDKAFKA else []
         found[name] = python, java + in_jaas.get(name, []), librdkafka + aliases.get(name, [])
     return found

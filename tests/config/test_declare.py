@@ -6,9 +6,10 @@ from thinconsumer.config.kinds import Boolean
 
 
 def test_a_section_declares_fields_with_the_option_as_metadata():
-    field = section("Food")(Boolean(), True, "Whether to eat.", origin="thinconsumer")
+    kind = Boolean()
+    field = section("Food")(kind, True, "Whether to eat.")
     assert field.default is True
-    assert field.metadata["option"] == Option(Boolean(), True, "Whether to eat.", "Food", "thinconsumer")
+    assert field.metadata["option"] == Option(kind, True, "Whether to eat.", "Food")
 
 
 def test_servers_and_policies_become_text_again():

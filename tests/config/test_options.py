@@ -298,6 +298,6 @@ def test_help_lists_every_option():
     text = " ".join(inspect.getdoc(Consumer).split())
     assert text.startswith("A Kafka consumer without threads")
     for name, option in OPTIONS.items():
-        assert f" {name} ({option.kind.describe()}; default " in text
+        assert f" {name} ({option.kind.description}; default " in text
         assert f"): {option.doc}" in text
     assert "Options:" in pydoc.render_doc(Consumer)

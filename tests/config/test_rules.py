@@ -5,7 +5,7 @@ import warnings
 import pytest
 
 from thinconsumer.config import ConfigurationWarning, ConsumerConfig
-from thinconsumer.config.rules import CLASSIC_ONLY, INITIAL_AND_MAXIMUM, LESS_THAN
+from thinconsumer.config.rules import BELOW, CLASSIC_ONLY, INITIAL_AND_MAXIMUM, NOT_ABOVE
 from thinconsumer.errors import KafkaConfigurationError
 
 
@@ -43,7 +43,7 @@ EDGES = {
 
 
 def test_every_rule_has_a_case():
-    assert {(rule.smaller, rule.larger) for rule in LESS_THAN} | set(INITIAL_AND_MAXIMUM) <= set(EDGES)
+    assert {*BELOW, *NOT_ABOVE} <= set(EDGES)
 
 
 @pytest.mark.parametrize("pair", EDGES, ids="-".join)

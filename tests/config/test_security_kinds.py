@@ -245,4 +245,4 @@ def test_extensions():
     ids=lambda kind: type(kind).__name__,
 )  # fmt: skip
 def test_descriptions_are_short(kind):
-    assert 3 < len(kind.describe()) < 100
+    assert 3 < len(kind.description) < 100

@@ -12,15 +12,12 @@ from .values import HostPort, OffsetResetPolicy
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One option's declaration. ``origin`` is the project that documents its name: Kafka (Java's client), kafka-python,
-    librdkafka or thinconsumer.
-    """
+    """One option's declaration."""
 
     kind: Kind
     default: Any
     doc: str
     section: str
-    origin: str = "Kafka"
     needs_group: bool = False  #: Whether the option has no effect without ``group_id``.
 
 

@@ -8,7 +8,7 @@ missing quote turns a part of a password into a name. They count characters from
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from ..support.lazy_dataclass import dataclass, field
 
@@ -133,29 +133,16 @@ class _Module:
     options: Mapping[str, str]
     without_effect: tuple[str, ...] = ()
     needs: tuple[str, ...] = ()
-    refuse: Callable[[Mapping[str, str]], None] = lambda options: None
 
 
-def _refuse_delegation_tokens(options: Mapping[str, str]) -> None:
-    if options.get("tokenauth", "").lower() == "true":
-        raise ValueError("tokenauth=true is refused: delegation tokens are not supported")
-
-
-def _refuse_unsecured_tokens(options: Mapping[str, str]) -> None:
-    if any(name.startswith("unsecuredLogin") for name in options):
-        raise ValueError("unsecured tokens are not made here: pass sasl_oauth_token_provider, which returns them")
-
-
-def _refuse_ticket_caches(options: Mapping[str, str]) -> None:
-    if "ticketCache" in options:
-        raise ValueError("ticketCache is refused: set the environment variable KRB5CCNAME to its path instead")
-
-
-def _refuse_access_keys(options: Mapping[str, str]) -> None:
-    if "awsRoleAccessKeyId" in options or "awsRoleSecretAccessKey" in options:
-        raise ValueError("access keys for the role are refused: put them into a profile, and name it as awsProfileName")
-
-
+#: What is refused, by the beginning of ``NAME=VALUE``.
+_REFUSED = {
+    "tokenauth=(?i:true)$": "tokenauth=true is refused: delegation tokens are not supported",
+    "unsecuredLogin": "unsecured tokens are not made here: pass sasl_oauth_token_provider, which returns them",
+    "ticketCache=": "ticketCache is refused: set the environment variable KRB5CCNAME to its path instead",
+    "awsRole(Secret)?AccessKey(Id)?=": "access keys for the role are refused: put them into a profile, and name it as "
+    "awsProfileName",
+}
 _PASSWORD = {"username": "sasl_plain_username", "password": "sasl_plain_password"}
 _EXTENSION = "extension_"
 _KAFKA = "org.apache.kafka.common.security."
@@ -167,7 +154,6 @@ MODULES: dict[str, _Module] = {
         _PASSWORD,
         without_effect=("tokenauth",),
         needs=("username", "password"),
-        refuse=_refuse_delegation_tokens,
     ),
     f"{_KAFKA}oauthbearer.OAuthBearerLoginModule": _Module(
         ("OAUTHBEARER",),
@@ -176,7 +162,6 @@ MODULES: dict[str, _Module] = {
             "clientSecret": "sasl_oauthbearer_client_credentials_client_secret",
             "scope": "sasl_oauthbearer_scope",
         },
-        refuse=_refuse_unsecured_tokens,
     ),
     "com.sun.security.auth.module.Krb5LoginModule": _Module(
         ("GSSAPI",),
@@ -189,7 +174,6 @@ MODULES: dict[str, _Module] = {
             "useKeyTab", "useTicketCache", "storeKey", "doNotPrompt", "refreshKrb5Config", "renewTGT", "isInitiator",
             "useFirstPass", "tryFirstPass", "storePass", "clearPass", "debug", "client",
         ),
-        refuse=_refuse_ticket_caches,
     ),
     "software.amazon.msk.auth.iam.IAMLoginModule": _Module(
         ("AWS_MSK_IAM",),
@@ -201,7 +185,6 @@ MODULES: dict[str, _Module] = {
             "awsStsRegion": "sasl_aws_msk_iam_sts_region",
         },
         without_effect=("awsDebugCreds", "awsMaxRetries", "awsMaxBackOffTimeMs"),
-        refuse=_refuse_access_keys,
     ),
 }  # fmt: skip
 
@@ -217,7 +200,9 @@ def login_of(entry: JaasEntry) -> JaasLogin:
     missing = [needed for needed in module.needs if not entry.options.get(needed)]
     if missing:
         raise ValueError(f"{short} needs {' and '.join(missing)}")
-    module.refuse(entry.options)
+    for pattern, reason in _REFUSED.items():
+        if any(re.match(pattern, f"{option}={value}") for option, value in entry.options.items()):
+            raise ValueError(reason)
     given = dict(entry.options)
     if module.mechanisms == ("GSSAPI",) and given.get("useKeyTab", "").lower() != "true":
         given.pop("keyTab", None)  # As in Java, which uses the ticket cache in this case.

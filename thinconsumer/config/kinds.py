@@ -35,6 +35,7 @@ class Kind(ABC):
     """The type of an option: how its value is checked, parsed from text, and described in the docs."""
 
     is_secret: ClassVar[bool] = False  #: Whether no error, warning or ``repr`` may contain the value.
+    instead_of_text: ClassVar[str] = ""  #: The value to pass, of a kind that cannot be given as text.
 
     @abstractmethod
     def parse(self, value: object) -> Any:
@@ -42,15 +43,18 @@ class Kind(ABC):
 
     def from_text(self, text: str) -> object:
         """Turn text from a properties file into the value to pass to :meth:`parse`, or raise ValueError."""
+        if self.instead_of_text:
+            raise ValueError(f"cannot be given as text: pass {self.instead_of_text}")
         return text.strip()
 
     def show(self, value: object) -> str:
         """Return the text of a value, which may be invalid, for errors and ``repr``; never a secret."""
-        return safe_repr(value)
+        return HIDDEN if self.is_secret else safe_repr(value)
 
+    @property
     @abstractmethod
-    def describe(self) -> str:
-        """Return the type and bounds in a few words, for the docs."""
+    def description(self) -> str:
+        """The type and bounds in a few words, for the docs."""
 
 
 def type_error(expected: str, value: object) -> ValueError:
@@ -90,9 +94,10 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     return f"; did you mean {near[0]!r}?" if near else ""
 
 
-@dataclass(frozen=True, slots=True)
 class Boolean(Kind):
     """A boolean option."""
+
+    description = "bool"
 
     def parse(self, value: object) -> bool:
         if not isinstance(value, bool):
@@ -104,9 +109,6 @@ class Boolean(Kind):
         if word not in ("true", "false"):
             raise ValueError("must be 'true' or 'false'")
         return word == "true"
-
-    def describe(self) -> str:
-        return "bool"
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +135,8 @@ class Integer(Kind):
     def from_text(self, text: str) -> object:
         return _integer_text(text)
 
-    def describe(self) -> str:
+    @property
+    def description(self) -> str:
         bounds = f"int, at least {self.at_least}"
         if self.at_most not in (INT32_MAX, INT64_MAX):
             bounds += f", at most {self.at_most}"
@@ -164,7 +167,8 @@ class MillisecondsOrNever(Kind):
     def from_text(self, text: str) -> object:
         return math.inf if text.strip().lower() == "inf" else _integer_text(text)
 
-    def describe(self) -> str:
+    @property
+    def description(self) -> str:
         return f"number, at least {self.at_least}, or `float('inf')` or -1 for no limit"
 
 
@@ -194,7 +198,8 @@ class Text(Kind):
     def from_text(self, text: str) -> object:
         return text
 
-    def describe(self) -> str:
+    @property
+    def description(self) -> str:
         if self.pattern_says:
             return f"str: {self.pattern_says}"
         return "str" if self.may_be_empty else "str, not empty"
@@ -218,16 +223,18 @@ class Choice(Kind):
                 raise ValueError(f"refused: {reason}")
         raise ValueError(f"must be one of {self._words()}{did_you_mean(value, [*self.words, *self.refused])}")
 
-    def describe(self) -> str:
+    @property
+    def description(self) -> str:
         return " or ".join(f"`{word!r}`" for word in self.words)
 
     def _words(self) -> str:
         return ", ".join(map(repr, self.words))
 
 
-@dataclass(frozen=True, slots=True)
 class Servers(Kind):
     """Servers as ``host:port`` in a list or separated by commas; becomes a tuple of distinct :class:`HostPort`."""
+
+    description = "str with commas, or list of str: `host`, `host:port`, `[ipv6]:port`"
 
     def parse(self, value: object) -> tuple[HostPort, ...]:
         entries = value.split(",") if isinstance(value, str) else value
@@ -240,9 +247,6 @@ class Servers(Kind):
         if not entries:
             raise ValueError("must name at least one server, as 'host:port'")
         return tuple(dict.fromkeys(map(parse_server, entries)))
-
-    def describe(self) -> str:
-        return "str with commas, or list of str: `host`, `host:port`, `[ipv6]:port`"
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,14 +269,19 @@ class OffsetReset(Kind):
             raise ValueError(f"must be one of {', '.join(map(repr, self.words))}")
         return policy
 
-    def describe(self) -> str:
+    @property
+    def description(self) -> str:
         words = [f"`{word!r}`" for word in self.words if word != "by_duration"]
         return " or ".join([*words, "`'by_duration:<ISO-8601 duration>'`"])
 
 
-@dataclass(frozen=True, slots=True)
 class DeserializerKind(Kind):
     """A key or value deserializer, see :meth:`Deserializer.adapt`."""
+
+    description = (
+        "callable `f(data)`, or object with `deserialize(topic, headers, data)` or `deserialize(topic, data)`; "
+        "`data` is bytes"
+    )
 
     def parse(self, value: object) -> Deserializer:
         if isinstance(value, str):
@@ -284,12 +293,6 @@ class DeserializerKind(Kind):
             "leave it out for raw bytes" if "ByteArray" in text else "pass a callable, such as one that decodes bytes"
         )
         raise ValueError(f"Java class names cannot be used: {hint}")
-
-    def describe(self) -> str:
-        return (
-            "callable `f(data)`, or object with `deserialize(topic, headers, data)` or `deserialize(topic, data)`; "
-            "`data` is bytes"
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -308,7 +311,8 @@ class Function(Kind):
     def from_text(self, text: str) -> object:
         raise ValueError(f"cannot be given as text: pass a callable {self.signature}")
 
-    def describe(self) -> str:
+    @property
+    def description(self) -> str:
         return f"callable `{self.signature}`"
 
 
@@ -322,13 +326,17 @@ BUILT_IN_ASSIGNORS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
 class Assignors(Kind):
     """A list of assignors: names of built-in ones, and classes or instances of user-defined ones.
 
     User-defined assignors implement PartitionAssignor, or the assignor interface of kafka-python. A built-in assignor
     of kafka-python is replaced by this package's assignor of the same name.
     """
+
+    description = (
+        f"list of {', '.join(f'`{name!r}`' for name in BUILT_IN_ASSIGNORS)}, or of `PartitionAssignor` (kafka-python's "
+        "`AbstractPartitionAssignor` too)"
+    )
 
     def parse(self, value: object) -> tuple[Any, ...]:
         if isinstance(value, str) or not isinstance(value, (list, tuple)):
@@ -345,10 +353,6 @@ class Assignors(Kind):
 
     def from_text(self, text: str) -> object:
         return [entry.strip() for entry in text.split(",") if entry.strip()]
-
-    def describe(self) -> str:
-        names = ", ".join(f"`{name!r}`" for name in BUILT_IN_ASSIGNORS)
-        return f"list of {names}, or of `PartitionAssignor` (kafka-python's `AbstractPartitionAssignor` too)"
 
     def _name(self, entry: object) -> str:
         if not isinstance(entry, str):
@@ -368,9 +372,11 @@ class Assignors(Kind):
         raise ValueError(f"holds {entry!r}, which is not a built-in assignor{did_you_mean(entry, BUILT_IN_ASSIGNORS)}")
 
 
-@dataclass(frozen=True, slots=True)
 class SocketOptions(Kind):
     """A list of arguments ``(level, option, value)`` for ``socket.setsockopt``; becomes a tuple of tuples."""
+
+    description = "list of (level, option, value), as for `socket.setsockopt`"
+    instead_of_text = "a list of (level, option, value)"
 
     def parse(self, value: object) -> tuple[tuple[int, int, int | bytes], ...]:
         if not isinstance(value, (list, tuple)):
@@ -386,9 +392,3 @@ class SocketOptions(Kind):
                     f"holds {safe_repr(entry)}, which is not (level, option, value) of int, int, and int or bytes"
                 )
         return tuple(tuple(entry) for entry in value)
-
-    def from_text(self, text: str) -> object:
-        raise ValueError("cannot be given as text: pass a list of (level, option, value)")
-
-    def describe(self) -> str:
-        return "list of (level, option, value), as for `socket.setsockopt`"

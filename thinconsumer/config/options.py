@@ -41,8 +41,6 @@ _INT64 = Integer(at_least=0, at_most=INT64_MAX)
 _INT32 = Integer(at_least=0)
 _POSITIVE_INT32 = Integer(at_least=1)
 _TOPIC_LIKE = r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}"
-_KAFKA_PYTHON = "kafka-python"
-_OURS = "thinconsumer"
 
 #: Takes (host, port) and returns the addresses to try, each a ``thinconsumer.driver.Address``.
 Resolver = Callable[[str, int], Sequence[Any]]
@@ -67,7 +65,6 @@ class ConsumerConfig(SecurityOptions):
         30000,
         "While no broker answers, or only bootstrap servers do, `poll` returns nothing for this long and then raises "
         "`NoBrokersAvailable` with the cause for each address.",
-        origin=_KAFKA_PYTHON,
     )
     default_api_timeout_ms: int = _cluster(
         _INT32, 60000, "The timeout of calls that wait for a broker, unless they are given their own."
@@ -90,7 +87,6 @@ class ConsumerConfig(SecurityOptions):
         "`thinconsumer.driver.Address`, or raises. None: with the extra `resolver`, c-ares, which does not block, "
         "reads the hosts file and queries the name servers (pycares frees its channels on a daemon thread); without "
         "that extra, the system's resolver, which blocks (`thinconsumer.sockets.system_resolver`).",
-        origin=_OURS,
     )
     metadata_max_age_ms: int = _cluster(
         _INT64, 300000, "Metadata is refreshed after this time, so that new partitions and brokers are noticed."
@@ -150,14 +146,13 @@ class ConsumerConfig(SecurityOptions):
         "their limit; a response that a program reads late counts as use at the call before it.",
     )
     max_in_flight_requests_per_connection: int = _link(
-        Integer(at_least=1), 5, "How many requests may be in flight on one connection.", origin=_KAFKA_PYTHON
+        Integer(at_least=1), 5, "How many requests may be in flight on one connection."
     )
     receive_message_max_bytes: int = _link(
         Integer(at_least=1024),
         100_000_000,
         "Largest response to accept; a peer that announces more is disconnected. When not given, at least "
         "`fetch_max_bytes` + `max_partition_fetch_bytes`.",
-        origin=_KAFKA_PYTHON,
     )
     receive_buffer_bytes: int | None = _link(
         Integer(at_least=1, system_default=True), None, "Size of the socket's receive buffer. None: the system's own."
@@ -169,13 +164,11 @@ class ConsumerConfig(SecurityOptions):
         SocketOptions(),
         ((6, 1, 1),),  # (IPPROTO_TCP, TCP_NODELAY, 1): these numbers are the same on Linux, macOS and Windows.
         "Options set on every socket, in order. The default is TCP_NODELAY.",
-        origin=_KAFKA_PYTHON,
     )
     selector: Callable[[], Any] | None = _link(
         Function("()"),
         None,
         "Returns the selector to wait for I/O with, as a class of `selectors` does. None: `selectors.DefaultSelector`.",
-        origin=_KAFKA_PYTHON,
     )
 
     key_deserializer: Deserializer | None = _read(
@@ -192,7 +185,6 @@ class ConsumerConfig(SecurityOptions):
         MillisecondsOrNever(),
         float("inf"),
         "Iteration ends when no record came for this long, counted from the first completed fetch.",
-        origin=_KAFKA_PYTHON,
     )
     fetch_min_bytes: int = _read(
         _INT32, 1, "The broker answers a Fetch once it has this many bytes, or after `fetch_max_wait_ms`."
@@ -214,7 +206,6 @@ class ConsumerConfig(SecurityOptions):
         4_000_000,
         "How many bytes `poll_batches` requests, divided among the assigned partitions, with at least "
         "`max_partition_fetch_bytes` for each. When only `max_partition_fetch_bytes` is given, it is used instead.",
-        origin=_OURS,
     )
     max_buffered_bytes: int = _read(
         Integer(at_least=65536, at_most=INT64_MAX),
@@ -224,13 +215,9 @@ class ConsumerConfig(SecurityOptions):
         "not given, `poll` reads 16 MiB ahead, or four responses per broker if that is more, each of 1 MiB, "
         "`max_partition_fetch_bytes` or `fetch_min_bytes`; up to this limit only if it can return none of these "
         "records.",
-        origin=_OURS,
     )
     enable_incremental_fetch_sessions: bool = _read(
-        Boolean(),
-        True,
-        "Whether Fetch requests name only what changed since the last one (KIP-227).",
-        origin=_KAFKA_PYTHON,
+        Boolean(), True, "Whether Fetch requests name only what changed since the last one (KIP-227)."
     )
     check_crcs: bool = _read(Boolean(), True, "Whether to verify each batch's checksum.")
     isolation_level: str = _read(
@@ -253,7 +240,6 @@ class ConsumerConfig(SecurityOptions):
         EARLIEST,
         "Where to start, under `auto_offset_reset='latest'`, a partition that was added, or a topic created, "
         "while this consumer ran, so that records written before it was noticed are not skipped.",
-        origin=_OURS,
     )
 
     group_id: str | None = _group(
@@ -318,7 +304,6 @@ class ConsumerConfig(SecurityOptions):
         "Order by key while partitions are added: `'topic'` keeps it on topics with ordered delivery, which only the "
         "embedded broker has; `'barrier'` also lets new partitions of all other topics start after the old ones, see "
         "[ordered delivery](ordered-delivery.md#on-real-kafka); `'off'` never holds a partition.",
-        origin=_OURS,
     )
     ordered_delivery_grace_ms: int = _group(
         _INT32,
@@ -326,7 +311,6 @@ class ConsumerConfig(SecurityOptions):
         "With `ordered_delivery='barrier'`: how long producers may go on with the old partition count. The order of "
         "every producer needs the sum of its `metadata.max.age.ms`, `delivery.timeout.ms` and `request.timeout.ms`: "
         "[more than the default](ordered-delivery.md#what-that-promises).",
-        origin=_OURS,
     )
     enable_auto_commit: bool = _group(
         Boolean(),
@@ -340,14 +324,12 @@ class ConsumerConfig(SecurityOptions):
         False,
         "Whether a subscribed consumer commits offsets of partitions that it does not own, as Java's does. They "
         "replace those of the partitions' owners. If not, such a commit raises `PartitionNotOwnedError`.",
-        origin=_OURS,
         needs_group=True,
     )
     default_offset_commit_callback: Callable[..., Any] | None = _group(
         Function("(offsets, response_or_error)"),
         None,
         "Called after a commit without a callback of its own. None: no call.",
-        origin=_KAFKA_PYTHON,
         needs_group=True,
     )
 
@@ -397,7 +379,7 @@ class OptionsHelp:
 
         lines = [
             textwrap.fill(
-                f"{name} ({option.kind.describe()}; default {default_of(name, option)}): {meaning_of(option)}",
+                f"{name} ({option.kind.description}; default {default_of(name, option)}): {meaning_of(option)}",
                 120,
                 initial_indent=" " * 4,
                 subsequent_indent=" " * 8,

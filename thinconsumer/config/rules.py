@@ -6,10 +6,10 @@ clients that have both.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
-from ..support.lazy_dataclass import dataclass
 from .values import INT32_MAX
 
 Values = Mapping[str, Any]
@@ -25,46 +25,6 @@ RESPONSES_IN_BUFFER = 4
 NODE_BYTES_MIN = 4 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class LessThan:
-    """The rule that option ``smaller`` is less than option ``larger``, or equal to it if ``or_equal``."""
-
-    smaller: str
-    larger: str
-    reason: str
-    or_equal: bool = False
-
-
-LESS_THAN: tuple[LessThan, ...] = (
-    LessThan(
-        "heartbeat_interval_ms",
-        "session_timeout_ms",
-        "the session would end before the next heartbeat; a third of it leaves room for two that get lost",
-    ),
-    LessThan(
-        "fetch_max_wait_ms",
-        "request_timeout_ms",
-        "a fetch that the broker holds back would count as lost before it is answered",
-    ),
-    LessThan(
-        "request_timeout_ms",
-        "connections_max_idle_ms",
-        "a connection would be closed as idle while its answer is still awaited",
-    ),
-    LessThan(
-        "fetch_min_bytes",
-        "fetch_max_bytes",
-        "the broker would wait for more than it may send, so every fetch would take fetch_max_wait_ms",
-        or_equal=True,
-    ),
-    LessThan(
-        "fetch_min_bytes",
-        "max_buffered_bytes",
-        "a Fetch never requests more than that, so every Fetch would take fetch_max_wait_ms",
-        or_equal=True,
-    ),
-)
-
 #: Pairs of an initial and a maximum value. If only one of a pair is given, the other's default is adapted: a program
 #: that sets one option would otherwise get an error about an option that it does not set.
 INITIAL_AND_MAXIMUM: tuple[tuple[str, str], ...] = (
@@ -74,6 +34,25 @@ INITIAL_AND_MAXIMUM: tuple[tuple[str, str], ...] = (
     ("sasl_login_retry_backoff_ms", "sasl_login_retry_backoff_max_ms"),
 )
 
+#: Pairs of an option and one that must be larger, and what would happen otherwise.
+BELOW: Mapping[tuple[str, str], str] = {
+    ("heartbeat_interval_ms", "session_timeout_ms"): "the session would end before the next heartbeat; a third of it "
+    "leaves room for two that get lost",
+    ("fetch_max_wait_ms", "request_timeout_ms"): "a fetch that the broker holds back would count as lost before it is "
+    "answered",
+    ("request_timeout_ms", "connections_max_idle_ms"): "a connection would be closed as idle while its answer is still "
+    "awaited",
+}
+#: Pairs of an option and one that must be as large, or larger.
+NOT_ABOVE: Mapping[tuple[str, str], str] = {
+    (
+        "fetch_min_bytes",
+        "fetch_max_bytes",
+    ): "the broker would wait for more than it may send, so every fetch would take fetch_max_wait_ms",
+    ("fetch_min_bytes", "max_buffered_bytes"): "a Fetch never requests more than that, so every Fetch would take "
+    "fetch_max_wait_ms",
+    **dict.fromkeys(INITIAL_AND_MAXIMUM, "the first grows up to the second"),
+}
 
 #: The options that only the classic group protocol has, and what applies in place of them in the consumer protocol.
 CLASSIC_ONLY: Mapping[str, str] = {
@@ -131,14 +110,11 @@ def broken_rules(values: Values, given: Collection[str], spell: Spell) -> list[s
         return f"{spell(name)}={values[name]!r}"
 
     problems = []
-    grows = "the first grows up to the second"
-    for rule in (*LESS_THAN, *(LessThan(*pair, grows, or_equal=True) for pair in INITIAL_AND_MAXIMUM)):
-        if rule.smaller not in values or rule.larger not in values:
-            continue
-        smaller, larger = values[rule.smaller], values[rule.larger]
-        if smaller > larger or (smaller == larger and not rule.or_equal):
-            wanted = "must not be above" if rule.or_equal else "must be below"
-            problems.append(f"{show(rule.smaller)} {wanted} {show(rule.larger)}: {rule.reason}")
+    comparisons = (BELOW, operator.lt, "must be below"), (NOT_ABOVE, operator.le, "must not be above")
+    for pairs, obeys, wanted in comparisons:
+        for (smaller, larger), reason in pairs.items():
+            if smaller in values and larger in values and not obeys(values[smaller], values[larger]):
+                problems.append(f"{show(smaller)} {wanted} {show(larger)}: {reason}")
     needed = largest_fetch_response(values) if "fetch_max_bytes" in values else 0
     if values["receive_message_max_bytes"] < needed:
         problems.append(

@@ -37,9 +37,6 @@ _security = section("Security")
 _tls = section("TLS")
 _login = section("Logins")
 
-_KAFKA_PYTHON = "kafka-python"
-_LIBRDKAFKA = "librdkafka"
-_OURS = "thinconsumer"
 _WORD = Text(may_be_empty=False)
 _FILE = ExistingFile()
 _PASSWORD = SecretText()
@@ -69,17 +66,13 @@ class SecurityOptions:
     )
 
     ssl_context: Any = _tls(
-        SslContext(),
-        None,
-        "A context to use instead of all other `ssl_` options, which must then be left out.",
-        origin=_KAFKA_PYTHON,
+        SslContext(), None, "A context to use instead of all other `ssl_` options, which must then be left out."
     )
     ssl_check_hostname: bool = _tls(
         Boolean(),
         True,
         "Whether the broker's certificate must be for the host name that the client connects to. Without this check, "
         "whoever has any certificate of the same authorities can pose as the broker.",
-        origin=_KAFKA_PYTHON,
     )
     ssl_endpoint_identification_algorithm: str = _tls(
         HostNameCheck(), "https", "Java's name for `ssl_check_hostname`: the empty text switches the check off."
@@ -88,27 +81,18 @@ class SecurityOptions:
         _FILE,
         None,
         "PEM file with the certificates of authorities to trust. Without this and a trust store: those of the system.",
-        origin=_KAFKA_PYTHON,
     )
     ssl_certfile: str | None = _tls(
-        _FILE,
-        None,
-        "PEM file with the client's certificate, followed by those of intermediate authorities.",
-        origin=_KAFKA_PYTHON,
+        _FILE, None, "PEM file with the client's certificate, followed by those of intermediate authorities."
     )
     ssl_keyfile: str | None = _tls(
-        _FILE, None, "PEM file with the client's private key. None: it is in `ssl_certfile`.", origin=_KAFKA_PYTHON
+        _FILE, None, "PEM file with the client's private key. None: it is in `ssl_certfile`."
     )
-    ssl_password: str | None = _tls(_PASSWORD, None, "Password of the private key.", origin=_KAFKA_PYTHON)
+    ssl_password: str | None = _tls(_PASSWORD, None, "Password of the private key.")
     ssl_crlfile: str | None = _tls(
-        _FILE,
-        None,
-        "PEM file with a certificate revocation list; the broker's certificate must not be on it.",
-        origin=_KAFKA_PYTHON,
+        _FILE, None, "PEM file with a certificate revocation list; the broker's certificate must not be on it."
     )
-    ssl_ciphers: str | None = _tls(
-        _WORD, None, "Cipher suites of TLS 1.2, as an OpenSSL cipher list.", origin=_KAFKA_PYTHON
-    )
+    ssl_ciphers: str | None = _tls(_WORD, None, "Cipher suites of TLS 1.2, as an OpenSSL cipher list.")
     ssl_cipher_suites: tuple[str, ...] | None = _tls(
         CipherSuites(), None, "Cipher suites to allow, by their IANA or OpenSSL names. None: OpenSSL's default."
     )
@@ -146,11 +130,8 @@ class SecurityOptions:
         Text(may_be_empty=False, pattern=r"[^\0]*", pattern_says="without NUL characters"),
         None,
         "User name for PLAIN, SCRAM-SHA-256 and SCRAM-SHA-512.",
-        origin=_KAFKA_PYTHON,
     )
-    sasl_plain_password: str | None = _login(
-        _PASSWORD, None, "Password for PLAIN, SCRAM-SHA-256 and SCRAM-SHA-512.", origin=_KAFKA_PYTHON
-    )
+    sasl_plain_password: str | None = _login(_PASSWORD, None, "Password for PLAIN, SCRAM-SHA-256 and SCRAM-SHA-512.")
     sasl_jaas_config: str | None = _login(
         JaasText(),
         None,
@@ -162,7 +143,6 @@ class SecurityOptions:
         None,
         "Returns tokens for OAUTHBEARER, and may block. It runs inside calls of the client, before the last token "
         "expires. kafka-python's `AbstractTokenProvider` and confluent-kafka's `oauth_cb` work.",
-        origin=_KAFKA_PYTHON,
     )
     sasl_oauthbearer_token_endpoint_url: str | None = _login(
         HttpUrl(),
@@ -173,7 +153,7 @@ class SecurityOptions:
         _WORD, None, "OAUTHBEARER: the client id at the token endpoint."
     )
     sasl_oauthbearer_client_credentials_client_secret: str | None = _login(
-        SecretText("client secret"), None, "OAUTHBEARER: the client secret at the token endpoint."
+        SecretText(what="client secret"), None, "OAUTHBEARER: the client secret at the token endpoint."
     )
     sasl_oauthbearer_scope: str | None = _login(_WORD, None, "OAUTHBEARER: the scope to request.")
     sasl_oauthbearer_scope_claim_name: str = _login(_CLAIM, "scope", "OAUTHBEARER: the token's claim with the scope.")
@@ -184,43 +164,34 @@ class SecurityOptions:
         "OAUTHBEARER: whether to URL-encode client id and secret, as RFC 6749 says and some providers expect.",
     )
     sasl_oauthbearer_extensions: Mapping[str, str] | None = _login(
-        Extensions(), None, "OAUTHBEARER: extensions to send with each token (KIP-342).", origin=_LIBRDKAFKA
+        Extensions(), None, "OAUTHBEARER: extensions to send with each token (KIP-342)."
     )
     sasl_kerberos_service_name: str = _login(_WORD, "kafka", "GSSAPI: the first part of the brokers' principals.")
     sasl_kerberos_domain_name: str | None = _login(
-        _WORD,
-        None,
-        "GSSAPI: the second part of the brokers' principals. None: the host name of each broker.",
-        origin=_KAFKA_PYTHON,
+        _WORD, None, "GSSAPI: the second part of the brokers' principals. None: the host name of each broker."
     )
     sasl_kerberos_name: Any = _login(
-        KerberosName(), None, "GSSAPI: the brokers' whole principal, instead of the two options above.",
-        origin=_KAFKA_PYTHON,
-    )  # fmt: skip
+        KerberosName(), None, "GSSAPI: the brokers' whole principal, instead of the two options above."
+    )
     sasl_kerberos_principal: str | None = _login(
-        _WORD,
-        None,
-        "GSSAPI: the client's principal. None: the one of the ticket cache or key table.",
-        origin=_LIBRDKAFKA,
+        _WORD, None, "GSSAPI: the client's principal. None: the one of the ticket cache or key table."
     )
     sasl_kerberos_keytab: str | None = _login(
-        _FILE, None, "GSSAPI: key table of the client. None: the ticket cache is used.", origin=_LIBRDKAFKA
+        _FILE, None, "GSSAPI: key table of the client. None: the ticket cache is used."
     )
     sasl_aws_msk_iam_region: str | None = _login(
-        _WORD, None, "AWS_MSK_IAM: the region. None: as the broker's host name or the AWS settings say.", origin=_OURS
+        _WORD, None, "AWS_MSK_IAM: the region. None: as the broker's host name or the AWS settings say."
     )
-    sasl_aws_msk_iam_profile: str | None = _login(
-        _WORD, None, "AWS_MSK_IAM: the profile of the AWS settings to use.", origin=_OURS
-    )
-    sasl_aws_msk_iam_role_arn: str | None = _login(_WORD, None, "AWS_MSK_IAM: a role to assume.", origin=_OURS)
+    sasl_aws_msk_iam_profile: str | None = _login(_WORD, None, "AWS_MSK_IAM: the profile of the AWS settings to use.")
+    sasl_aws_msk_iam_role_arn: str | None = _login(_WORD, None, "AWS_MSK_IAM: a role to assume.")
     sasl_aws_msk_iam_role_session_name: str | None = _login(
-        _WORD, None, "AWS_MSK_IAM: name of the session of the assumed role.", origin=_OURS
+        _WORD, None, "AWS_MSK_IAM: name of the session of the assumed role."
     )
     sasl_aws_msk_iam_role_external_id: str | None = _login(
-        SecretText("external id"), None, "AWS_MSK_IAM: the external id that the role demands.", origin=_OURS
+        SecretText(what="external id"), None, "AWS_MSK_IAM: the external id that the role demands."
     )
     sasl_aws_msk_iam_sts_region: str | None = _login(
-        _WORD, None, "AWS_MSK_IAM: the region of the service that issues the role's credentials.", origin=_OURS
+        _WORD, None, "AWS_MSK_IAM: the region of the service that issues the role's credentials."
     )
     sasl_login_connect_timeout_ms: int | None = _login(
         _TIMEOUT,

@@ -10,7 +10,8 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from .kinds import HIDDEN, STRING_BYTES_MAX, Kind, did_you_mean, safe_repr, type_error
+from ..support.lazy_dataclass import dataclass
+from .kinds import HIDDEN, Kind, Text, did_you_mean, safe_repr, type_error
 from .values import ASYNC_DEF, is_async
 
 #: Maximum length of a PEM text: a bundle of all public certificate authorities takes a quarter of it.
@@ -43,55 +44,45 @@ class Secret(str):
         return HIDDEN
 
 
-class SecretText(Kind):
+@dataclass(frozen=True, slots=True)
+class SecretText(Text):
     """A password or another secret; becomes a :class:`Secret`. ``what`` is a word for the docs."""
+
+    may_be_empty: bool = False
+    what: str = "password"
 
     is_secret = True
     one_line = True
 
-    def __init__(self, what: str = "password") -> None:
-        self.what = what
-
     def parse(self, value: object) -> Secret:
-        if not isinstance(value, str):
-            raise type_error("a str", value)
-        if not value:
-            raise ValueError("must not be empty")
-        if len(value) > STRING_BYTES_MAX:
-            raise ValueError(f"must be at most {STRING_BYTES_MAX} characters long")
-        if self.one_line and value[-1] in "\r\n":
+        text = Text.parse(self, value)
+        if self.one_line and text[-1] in "\r\n":
             # Secrets read from a file often end so, and the login would fail without a visible reason.
             raise ValueError("ends with a line break: remove it, for example with .strip()")
-        if "\0" in value:
+        if "\0" in text:
             raise ValueError("must not contain NUL characters")
-        try:
-            value.encode()
-        except UnicodeEncodeError:
-            raise ValueError("cannot be written as UTF-8") from None
-        return Secret(value)
+        return Secret(text)
 
     def from_text(self, text: str) -> object:
         return text.strip()  # As Java's client does.
 
-    def show(self, value: object) -> str:
-        return HIDDEN
-
-    def describe(self) -> str:
+    @property
+    def description(self) -> str:
         return f"str, {self.what}; never shown"
 
 
+@dataclass(frozen=True, slots=True)
 class JaasText(SecretText):
     """One entry of a JAAS file, see :mod:`.jaas`; becomes a :class:`Secret`."""
 
-    one_line = False
+    what: str = "entry of a JAAS file"
 
-    def __init__(self) -> None:
-        super().__init__("entry of a JAAS file")
+    one_line = False
 
     def parse(self, value: object) -> Secret:
         from .jaas import login_of, parse_jaas  # on demand, since it takes milliseconds
 
-        text = super().parse(value)
+        text = SecretText.parse(self, value)
         login_of(parse_jaas(text))
         return text
 
@@ -101,6 +92,7 @@ class JaasText(SecretText):
 _PEM_BLOCK = r"(?s)-----BEGIN ([A-Z0-9 ]{1,40})-----((?:(?!-----).)*)-----END \1-----"
 
 
+@dataclass(frozen=True, slots=True)
 class PemText(Kind):
     """PEM blocks as text; becomes a :class:`Secret`. ``label`` is the end of the first line's words in a block that the
     text must have, such as CERTIFICATE.
@@ -108,10 +100,9 @@ class PemText(Kind):
     Blocks that are written in a single line, as in a properties file, get the line breaks that OpenSSL needs.
     """
 
-    is_secret = True
+    label: str
 
-    def __init__(self, label: str) -> None:
-        self.label = label
+    is_secret = True
 
     def parse(self, value: object) -> Secret:
         if not isinstance(value, str):
@@ -132,10 +123,8 @@ class PemText(Kind):
     def from_text(self, text: str) -> object:
         return text
 
-    def show(self, value: object) -> str:
-        return HIDDEN
-
-    def describe(self) -> str:
+    @property
+    def description(self) -> str:
         return f"str, PEM text with {self.label}; never shown"
 
 
@@ -155,6 +144,8 @@ class ExistingFile(Kind):
 
     The file is read again whenever it changes, so a pipe cannot be used, and reading one would block here.
     """
+
+    description = "path of a file"
 
     def parse(self, value: object) -> str:
         from pathlib import Path  # on demand, since only clients with TLS or Kerberos need it
@@ -180,12 +171,11 @@ class ExistingFile(Kind):
             raise ValueError(f"refused: {_JKS}")
         return path
 
-    def describe(self) -> str:
-        return "path of a file"
-
 
 class HttpUrl(Kind):
     """An http or https URL with a host, and without user info. Its query is never shown."""
+
+    description = "str, an http or https URL"
 
     def parse(self, value: object) -> str:
         from urllib.parse import urlsplit  # on demand, since only the OIDC exchange needs it
@@ -213,12 +203,12 @@ class HttpUrl(Kind):
         shown, question_mark, _ = value.partition("?")
         return safe_repr(shown + ("?..." if question_mark else ""))
 
-    def describe(self) -> str:
-        return "str, an http or https URL"
-
 
 class SslContext(Kind):
     """An ``ssl.SSLContext`` for clients."""
+
+    description = "`ssl.SSLContext`"
+    instead_of_text = "an ssl.SSLContext"
 
     def parse(self, value: object) -> Any:
         ssl = sys.modules.get("ssl")  # Imported already if a context exists.
@@ -229,12 +219,6 @@ class SslContext(Kind):
         if value.protocol == ssl.PROTOCOL_TLS_SERVER:
             raise ValueError("is for servers: make it with ssl.create_default_context() or ssl.PROTOCOL_TLS_CLIENT")
         return value
-
-    def from_text(self, text: str) -> object:
-        raise ValueError("cannot be given as text: pass an ssl.SSLContext")
-
-    def describe(self) -> str:
-        return "`ssl.SSLContext`"
 
 
 class TlsProtocols(Kind):
@@ -251,12 +235,15 @@ class TlsProtocols(Kind):
                 raise ValueError(f"has {safe_repr(name)}, which is none of {', '.join(self.words)}")
         return names
 
-    def describe(self) -> str:
+    @property
+    def description(self) -> str:
         return "list of " + ", ".join(f"`{word!r}`" for word in self.words)
 
 
 class CipherSuites(Kind):
     """Names of cipher suites in a list, or separated by commas or colons; becomes a tuple."""
+
+    description = "list of str, names of cipher suites"
 
     def parse(self, value: object) -> tuple[str, ...]:
         names = _names(value, ",:")
@@ -264,9 +251,6 @@ class CipherSuites(Kind):
             if not re.fullmatch(r"[A-Za-z0-9_@=!+-]{1,100}", name):
                 raise ValueError(f"has {safe_repr(name)}, which is not the name of a cipher suite")
         return names
-
-    def describe(self) -> str:
-        return "list of str, names of cipher suites"
 
 
 def _names(value: object, separators: str) -> tuple[str, ...]:
@@ -282,6 +266,8 @@ def _names(value: object, separators: str) -> tuple[str, ...]:
 class HostNameCheck(Kind):
     """The algorithm that checks the host name: https, or an empty text (librdkafka: none), which switches it off."""
 
+    description = "`'https'` or `''`"
+
     def parse(self, value: object) -> str:
         if not isinstance(value, str):
             raise type_error("'https' or ''", value)
@@ -290,16 +276,13 @@ class HostNameCheck(Kind):
             raise ValueError(f"must be 'https', or '' for no check of host names{did_you_mean(word, ['https'])}")
         return "" if word == "none" else word
 
-    def describe(self) -> str:
-        return "`'https'` or `''`"
 
-
+@dataclass(frozen=True, slots=True)
 class Fraction(Kind):
     """A number within bounds, as int or float."""
 
-    def __init__(self, at_least: float, at_most: float) -> None:
-        self.at_least = at_least
-        self.at_most = at_most
+    at_least: float
+    at_most: float
 
     def parse(self, value: object) -> float:
         if isinstance(value, bool) or not isinstance(value, (int, float)):
@@ -313,12 +296,16 @@ class Fraction(Kind):
             raise ValueError("must be a number")
         return float(text)
 
-    def describe(self) -> str:
+    @property
+    def description(self) -> str:
         return f"number, from {self.at_least} to {self.at_most}"
 
 
 class TokenProvider(Kind):
     """An object with a method ``token()``, or a callable that takes nothing or one argument."""
+
+    description = "object with `token()` and optionally `extensions()`, or callable `()` or `(config)`"
+    instead_of_text = "a callable, or an object with a method token()"
 
     def parse(self, value: object) -> Any:
         method = getattr(value, "token", None)
@@ -331,18 +318,14 @@ class TokenProvider(Kind):
             raise ValueError(f"is {ASYNC_DEF}")
         return value
 
-    def from_text(self, text: str) -> object:
-        raise ValueError("cannot be given as text: pass a callable, or an object with a method token()")
-
     def show(self, value: object) -> str:
         return HIDDEN if isinstance(value, str) else safe_repr(value)
-
-    def describe(self) -> str:
-        return "object with `token()` and optionally `extensions()`, or callable `()` or `(config)`"
 
 
 class KerberosName(Kind):
     """A ``gssapi.Name``, or the text of a host-based service name."""
+
+    description = "str `service@host`, or `gssapi.Name`"
 
     def parse(self, value: object) -> Any:
         if isinstance(value, str):
@@ -352,9 +335,6 @@ class KerberosName(Kind):
         if not type(value).__module__.startswith("gssapi"):
             raise type_error("a gssapi.Name or a str", value)
         return value
-
-    def describe(self) -> str:
-        return "str `service@host`, or `gssapi.Name`"
 
 
 #: RFC 7628, section 3.1; ``auth`` has the token, so KIP-342 reserves it.
@@ -368,6 +348,7 @@ class Extensions(Kind):
     Values are not shown: some providers use them for credentials.
     """
 
+    description = "dict of str, or in `from_config` also `name=value,name=value`"
     is_secret = True
 
     def parse(self, value: object) -> dict[str, str]:
@@ -385,9 +366,3 @@ class Extensions(Kind):
         if not all(equals for _, equals, _ in pairs) or len({name.strip() for name, _, _ in pairs}) < len(pairs):
             raise ValueError("must be name=value,name=value, each name once")
         return {name.strip(): value.strip() for name, _, value in pairs}
-
-    def show(self, value: object) -> str:
-        return HIDDEN
-
-    def describe(self) -> str:
-        return "dict of str, or in `from_config` also `name=value,name=value`"
