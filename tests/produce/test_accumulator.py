@@ -10,18 +10,14 @@ from kafka.partitioner.default import DefaultPartitioner
 from kafka.partitioner.default import murmur2 as kafka_python_murmur2
 
 from thinconsumer import TopicPartition
-from thinconsumer.errors import KafkaError
 from thinconsumer.network.metadata import Metadata, TopicMetadata
 from thinconsumer.partitioning import murmur2
 from thinconsumer.produce import ProducerSettings
 from thinconsumer.produce.accumulator import Accumulator, StickyPartitioner, partition_for_key
+from thinconsumer.produce.batch import RECORD_OVERHEAD
 from thinconsumer.records.builder import NewRecord
 from thinconsumer.support.agenda import Agenda
 from thinconsumer.types import Node, PartitionInfo
-
-
-def record(value=b"v", key=None):
-    return NewRecord(value, key, (), 5)
 
 
 class AccumulatorSetup:
@@ -40,7 +36,8 @@ class AccumulatorSetup:
 
     def append(self, topic, partition, size, now=1.0):
         """Append as the producer does, and assign partitions as the sender does."""
-        future = self.accumulator.append(topic, partition, record(), size, now)
+        record = NewRecord(b"v" * (size - RECORD_OVERHEAD), timestamp=5)
+        future = self.accumulator.append(topic, partition, record, size, now)
         self.accumulator.update(self.metadata)
         return future
 
@@ -51,7 +48,7 @@ class AccumulatorSetup:
 def test_a_record_larger_than_batch_size_gets_its_own_batch():
     m = AccumulatorSetup(batch_size=100)
     m.know()
-    for size in (10, 500, 10):
+    for size in (30, 500, 30):
         m.append("t", 0, size, 1.0)
     assert m.queues() == {TopicPartition("t", 0): [1, 1, 1]}
 
@@ -67,41 +64,39 @@ def test_no_batch_is_larger_than_a_request():
 
 def test_a_batch_of_unassigned_records_has_the_first_ones_deadline():
     m = AccumulatorSetup()
-    m.append("t", 0, 10, 1.0)
-    m.append("t", 0, 10, 50.0)
+    m.append("t", 0, 30, 1.0)
+    m.append("t", 0, 30, 50.0)
     m.know()
     assert [batch.deadline for queue in m.accumulator.active for batch in queue.batches] == [121.0]
 
 
-def test_only_expired_unassigned_records_fail():
-    m = AccumulatorSetup()
-    first = m.append("t", 0, 10, 1.0)
-    second = m.append("t", 0, 10, 50.0)
-    ((buffer, deadline),) = m.accumulator.without_metadata()
-    error = KafkaError("too late")
-    m.accumulator.fail_unassigned(buffer, error, deadline)
-    assert first.error is error
-    assert not second.done
-    assert (m.accumulator.buffered_bytes, m.accumulator.settled_records) == (10, 1)
-    m.accumulator.fail_unassigned(buffer, error)
-    assert second.error is error
-    assert not m.accumulator
-    assert m.accumulator.buffered_bytes == 0
+def test_records_without_metadata_keep_their_order_and_their_explicit_partitions():
+    m = AccumulatorSetup(batch_size=90)
+    futures = [m.append("t", partition, 30) for partition in (1, None, 1, 0, 0, 0, 0, None)]
+    assert all(queue.tp.partition == -1 for queue in m.accumulator.active)
+    m.know(leaders=(1, -1))  # records without a partition go to the one with a leader
+    assert m.queues() == {TopicPartition("t", 1): [2], TopicPartition("t", 0): [1, 3, 1, 1]}
+    for queue in m.accumulator.active:
+        for number, batch in enumerate(queue.batches):
+            batch.acknowledge(10 * number, -1)
+    assert [(one.result().partition, one.result().offset) for one in futures] == [
+        (1, 0), (0, 0), (1, 1), (0, 10), (0, 11), (0, 12), (0, 20), (0, 30),
+    ]  # fmt: skip
 
 
 def test_records_without_a_key_go_to_partitions_with_a_leader():
     m = AccumulatorSetup(batch_size=1)
     m.know(leaders=(-1, 1, 7))
     for _ in range(20):
-        m.append("t", None, 10, 1.0)
+        m.append("t", None, 30, 1.0)
     assert list(m.queues()) == [TopicPartition("t", 1)]
 
 
 def test_a_queue_moves_to_the_end_while_it_has_batches():
     m = AccumulatorSetup()
     m.know()
-    m.append("t", 0, 10, 1.0)
-    m.append("t", 1, 10, 1.0)
+    m.append("t", 0, 30, 1.0)
+    m.append("t", 1, 30, 1.0)
     first, second = m.accumulator.active
     m.accumulator.move_to_end(first)
     assert list(m.accumulator.active) == [second, first]
@@ -112,19 +107,18 @@ def test_a_queue_moves_to_the_end_while_it_has_batches():
 
 
 def test_repair_restores_counts_after_an_interrupted_call():
-    m = AccumulatorSetup(batch_size=20)
+    m = AccumulatorSetup(batch_size=60)
     m.know()
     for _ in range(4):
-        m.append("t", 0, 10, 1.0)
-    m.append("waits", 0, 7, 1.0)
-    (queue,) = m.accumulator.active
+        m.append("t", 0, 30, 1.0)
+    m.append("waits", 0, 27, 1.0)
+    queue, _ = m.accumulator.active
     queue.batches[0].acknowledge(0, -1)  # settled, and not yet removed
     m.accumulator.active.clear()
     m.accumulator.buffered_bytes = 999
     m.accumulator.repair()
-    assert m.queues() == {TopicPartition("t", 0): [2]}
-    assert m.accumulator.buffered_bytes == 27
-    assert [buffer.name for buffer, _ in m.accumulator.without_metadata()] == ["waits"]
+    assert m.queues() == {TopicPartition("t", 0): [2], TopicPartition("waits", -1): [1]}
+    assert m.accumulator.buffered_bytes == 87
 
 
 #: From Kafka's own UtilsTest.

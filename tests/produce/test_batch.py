@@ -1,12 +1,15 @@
 """Batches and their futures: settling once, sizes and sequence numbers."""
 
+import random
+
 import pytest
 
 from thinconsumer import TopicPartition
 from thinconsumer.errors import IllegalStateError, KafkaError
 from thinconsumer.produce import RecordMetadata, SendFuture
-from thinconsumer.produce.batch import ProducerBatch, Sequences, size_of
+from thinconsumer.produce.batch import PartitionQueue, ProducerBatch, size_of
 from thinconsumer.records.builder import NewRecord, build_batch
+from thinconsumer.support.timers import Backoff, Retry
 
 TP = TopicPartition("t", 3)
 
@@ -62,12 +65,12 @@ def test_a_settled_batch_frees_its_records_and_keeps_their_number():
 
 def test_sequence_numbers_wrap_to_0():
     """As in DefaultRecordBatch.incrementSequence: 2**31 - 1 is used, then comes 0."""
-    sequences = Sequences()
-    sequences.adopt(7, 0)
-    sequences.next = 2**31 - 2
+    queue = PartitionQueue(TP, Retry(Backoff(0.1, 1.0), random.Random(1)))
+    queue.adopt(7, 0)
+    queue.next_sequence = 2**31 - 2
     batch = batch_of(3)
-    sequences.number(batch)
-    assert (batch.base_sequence, sequences.next) == (2**31 - 2, 1)
+    queue.number(batch)
+    assert (batch.base_sequence, queue.next_sequence) == (2**31 - 2, 1)
 
 
 def test_the_repr_of_a_batch():

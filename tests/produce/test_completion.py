@@ -136,7 +136,7 @@ def test_the_last_epoch_is_followed_by_a_new_producer_id(world):
     w, producer = world.start()
     w.deliver("t", b"v")
     queue = producer._accumulator.topics["t"].queues[0]
-    queue.sequences.epoch = EPOCH_MAX
+    queue.epoch = EPOCH_MAX
     w.refuse_produce(Code.INVALID_RECORD)
     producer.send("t", b"bad")
     future = w.deliver("t", b"w")

@@ -38,7 +38,7 @@ def send(queue, *, maybe_appended=False):
     """The first batch of a queue was sent and rejected, or has got no response."""
     first = queue.batches[0]
     first.move(BatchEvent.SEAL)
-    queue.sequences.number(first)
+    queue.number(first)
     first.move(BatchEvent.SENT)
     first.move(BatchEvent.TRY_AGAIN)
     first.maybe_appended = maybe_appended
@@ -77,7 +77,7 @@ def test_a_pinned_batch_in_flight_stays_the_first():
     queue, other = new_queue(0), new_queue(1)
     pinned = new_batch(queue, 11, is_pinned=True)
     pinned.move(BatchEvent.SEAL)
-    queue.sequences.number(pinned)
+    queue.number(pinned)
     pinned.move(BatchEvent.SENT)
     new_batch(other, 4)
     assert not is_unresolved(queue)
@@ -85,19 +85,19 @@ def test_a_pinned_batch_in_flight_stays_the_first():
     planned.carry_out()
     # Records of another queue may come first in the plan, but not before a batch that is in flight.
     assert queue.batches[0] is pinned
-    assert queue.sequences.next == 1
+    assert queue.next_sequence == 1
 
 
 def test_sequence_numbers_of_a_rejected_batch_are_used_again():
     queue = new_queue(0)
-    queue.sequences.adopt(5, 0)
-    queue.sequences.next = 100
+    queue.adopt(5, 0)
+    queue.next_sequence = 100
     new_batch(queue, 1, 2, 3)
     send(queue)
-    assert queue.sequences.next == 103
+    assert queue.next_sequence == 103
     planned, _ = move([queue], by_value(2))
     planned.carry_out()
-    assert queue.sequences.next == 100
+    assert queue.next_sequence == 100
     assert [batch.base_sequence for batch in queue.batches] == [NO_SEQUENCE]
 
 

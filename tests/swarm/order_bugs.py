@@ -114,7 +114,7 @@ def with_raised_epochs(row):
 
 def plan_without_moves(plan, queues, count, choose, *rest):
     def stay(record, size, partition):
-        return partition if partition < count else choose(record, size, partition)
+        return partition if 0 <= partition < count else choose(record, size, partition)
 
     return plan(queues, count, stay, *rest)
 

@@ -7,9 +7,7 @@ an explicit partition, to keep the order of ``send``. After Java's ``RecordAccum
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 from ..errors import KafkaError
 from ..linear_hashing import PartitionCounts
@@ -20,7 +18,7 @@ from ..records.section import RecordSection
 from ..support.agenda import Agenda
 from ..support.timers import NEVER, Backoff, Random, Retry
 from ..types import TopicPartition
-from .batch import BatchEvent, BatchFuture, BatchState, PartitionQueue, ProducerBatch, SendFuture, failed_batch
+from .batch import UNKNOWN, BatchEvent, BatchFuture, BatchState, PartitionQueue, ProducerBatch, SendFuture
 from .repartition import Repartition, is_unresolved, plan
 from .settings import ProducerSettings
 
@@ -31,33 +29,14 @@ class BufferFullError(KafkaError):
     retriable = True
 
 
-@dataclass(slots=True, eq=False)
-class UnassignedRecord:
-    """A record, or the section of a whole batch, that waits for its topic's metadata."""
-
-    record: NewRecord | RecordSection
-    partition: int | None  #: The partition passed to ``send``; None if the partitioner chooses.
-    size: int
-    future: SendFuture | BatchFuture
-    deadline: float
-    deadline_extended: bool = False
-
-    @property
-    def count(self) -> int:
-        """The number of records."""
-        return len(self.record) if isinstance(self.record, RecordSection) else 1
+#: The partition count of batches that are not moved when it changes.
+UNCOUNTED = -1
 
 
 class TopicBuffer:
     """One topic's partition queues, and its records that wait for metadata."""
 
-    __slots__ = (
-        "available", "counts", "name", "next_counts", "partitions", "placeholder", "queues", "sticky", "unassigned",
-        "used_at",
-    )  # fmt: skip
-
-    def __init__(self, name: str, sticky: StickyPartitioner) -> None:
-        self.name = name
+    def __init__(self, sticky: StickyPartitioner, waiting: PartitionQueue) -> None:
         self.sticky = sticky
         self.partitions = 0  #: Number of partitions; 0 while unknown.
         self.available: list[int] = []  #: Partitions with a leader that are not marked for deletion.
@@ -66,10 +45,14 @@ class TopicBuffer:
         #: The counts in the latest metadata. While they differ, only batches that may be in the log already are sent.
         self.next_counts: PartitionCounts | None = None
         self.queues: dict[int, PartitionQueue] = {}
-        self.unassigned: deque[UnassignedRecord] = deque()
-        #: A batch that is never sent. Futures of ``unassigned`` records refer to it until their records have a batch.
-        self.placeholder = ProducerBatch(TopicPartition(name, -1), NEVER)
+        #: The records that wait for metadata, in the order of ``send``, also those with an explicit partition.
+        self.waiting = waiting
         self.used_at = -NEVER
+
+    @property
+    def is_known(self) -> bool:
+        """Whether a record gets its partition at once: the partitions are known, and no record waits for them."""
+        return bool(self.partitions) and not self.waiting.batches
 
 
 #: The name of the sender, which steps when there is a record to send.
@@ -89,26 +72,34 @@ class Accumulator:
         self.active: dict[PartitionQueue, None] = {}  #: Queues with batches, the least recently sent one first.
         self.buffered_bytes = 0  #: Upper bound of the bytes of all records held, limited by ``buffer_memory``.
         self.settled_records = 0  #: Records acknowledged or failed since the start.
-        self._without_metadata: dict[str, TopicBuffer] = {}  #: Topics with unassigned records.
         self._repartitioning: dict[str, TopicBuffer] = {}  #: Topics with a changed partition count.
         #: The move that is being carried out, with its topic and the new counts.
         self._planned: tuple[TopicBuffer, PartitionCounts | None, Repartition] | None = None
 
     def __bool__(self) -> bool:
-        return bool(self.active or self._without_metadata)
+        return bool(self.active)
 
     def append(self, topic: str, partition: int | None, record: NewRecord, size: int, now: float) -> SendFuture:
         """Add a record of at most ``size`` bytes. The caller has checked that it fits ``buffer_memory``."""
-        self._agenda.touch(ASKER)
         buffer = self._buffer_of(topic, now)
-        if not buffer.partitions or buffer.unassigned:
-            future = SendFuture(buffer.placeholder, 0, record.timestamp)
-            self._await_metadata(buffer, UnassignedRecord(record, partition, size, future, now + self._timeout))
-            return future
-        is_pinned = partition is not None and buffer.counts is not None
+        is_pinned = partition is not None
         if partition is None:
-            partition = self._choose_partition(buffer, buffer.counts, record.key, size)
-        batch = self._batch_with_room(buffer, partition, size, now + self._timeout, is_pinned)
+            is_known = buffer.is_known
+            partition = self._choose_partition(buffer, buffer.counts, record.key, size) if is_known else UNKNOWN
+        queue = self._queue_for(buffer, partition)
+        batch = queue.batches[-1] if queue.batches else None
+        if (
+            batch is None
+            or batch.state is not BatchState.OPEN
+            or batch.size + size > self._batch_size
+            or batch.is_pinned is not is_pinned
+            or batch.tp.partition != partition
+        ):
+            count = UNCOUNTED if is_pinned or buffer.counts is None else buffer.counts.undeleted
+            batch = ProducerBatch(
+                TopicPartition(topic, partition), now + self._timeout, is_pinned=is_pinned, partition_count=count
+            )
+            self._add_batch(queue, batch)
         assert isinstance(batch.records, list)
         self.buffered_bytes += size
         batch.size += size
@@ -117,38 +108,27 @@ class Accumulator:
 
     def append_section(self, topic: str, partition: int, section: RecordSection, size: int, now: float) -> BatchFuture:
         """Add a batch with the records of a section. The caller has checked that it fits ``buffer_memory``."""
-        self._agenda.touch(ASKER)
-        buffer = self._buffer_of(topic, now)
-        if not buffer.partitions or buffer.unassigned:
-            future = BatchFuture(buffer.placeholder)
-            self._await_metadata(buffer, UnassignedRecord(section, partition, size, future, now + self._timeout))
-            return future
-        queue, batch = self._section_batch(buffer, partition, section, size, now + self._timeout)
+        queue = self._queue_for(self._buffer_of(topic, now), partition)
+        tp = TopicPartition(topic, partition)
+        batch = ProducerBatch(tp, now + self._timeout, records=section, size=size, is_pinned=True)
+        batch.move(BatchEvent.SEAL)
+        self._add_batch(queue, batch)
         self.buffered_bytes += size
-        queue.batches.append(batch)
         return BatchFuture(batch)
 
-    def _await_metadata(self, buffer: TopicBuffer, one: UnassignedRecord) -> None:
-        self._without_metadata[buffer.name] = buffer
-        self.buffered_bytes += one.size
-        buffer.unassigned.append(one)
-
-    def _section_batch(
-        self, buffer: TopicBuffer, partition: int, section: RecordSection, size: int, deadline: float
-    ) -> tuple[PartitionQueue, ProducerBatch]:
-        """Return a sealed batch and the queue to which the caller appends it."""
-        queue = self._queue_of(buffer, partition)
+    def _add_batch(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
         if queue.batches and queue.batches[-1].state is BatchState.OPEN:
             queue.batches[-1].move(BatchEvent.SEAL)
         self.active[queue] = None
-        batch = ProducerBatch(queue.tp, deadline, records=section, size=size, is_pinned=buffer.counts is not None)
-        batch.move(BatchEvent.SEAL)
-        return queue, batch
+        queue.batches.append(batch)
 
     def _buffer_of(self, topic: str, now: float) -> TopicBuffer:
+        """Return the buffer of a topic that is used now, and make the sender due."""
+        self._agenda.touch(ASKER)
         buffer = self.topics.get(topic)
         if buffer is None:
-            buffer = self.topics[topic] = TopicBuffer(topic, StickyPartitioner(self._batch_size, self._random))
+            sticky = StickyPartitioner(self._batch_size, self._random)
+            buffer = self.topics[topic] = TopicBuffer(sticky, self._new_queue(topic, UNKNOWN))
         buffer.used_at = now
         return buffer
 
@@ -161,48 +141,39 @@ class Accumulator:
             return partition_for_counted_key(key, counts)
         return partition_for_key(key, buffer.partitions)
 
-    def _batch_with_room(
-        self, buffer: TopicBuffer, partition: int, size: int, deadline: float, is_pinned: bool
-    ) -> ProducerBatch:
-        queue = self._queue_of(buffer, partition)
-        batch = queue.batches[-1] if queue.batches else None
-        if batch is not None and batch.state is BatchState.OPEN:
-            if batch.size + size <= self._batch_size and batch.is_pinned is is_pinned:
-                return batch
-            batch.move(BatchEvent.SEAL)
-        self.active[queue] = None
-        count = -1 if is_pinned or buffer.counts is None else buffer.counts.undeleted
-        batch = ProducerBatch(queue.tp, deadline, is_pinned=is_pinned, partition_count=count)
-        queue.batches.append(batch)
-        return batch
+    def _queue_for(self, buffer: TopicBuffer, partition: int) -> PartitionQueue:
+        """Return the queue for the next record of a partition."""
+        return self._queue_of(buffer, partition) if buffer.is_known else buffer.waiting
 
     def _queue_of(self, buffer: TopicBuffer, partition: int) -> PartitionQueue:
         queue = buffer.queues.get(partition)
         if queue is None:
-            tp = TopicPartition(buffer.name, partition)
-            queue = buffer.queues[partition] = PartitionQueue(tp, Retry(self._backoff, self._random, self._agenda))
+            queue = buffer.queues[partition] = self._new_queue(buffer.waiting.tp.topic, partition)
         return queue
+
+    def _new_queue(self, topic: str, partition: int) -> PartitionQueue:
+        return PartitionQueue(TopicPartition(topic, partition), Retry(self._backoff, self._random, self._agenda))
 
     def update(self, metadata: Metadata) -> None:
         """Apply new metadata; move records that waited for it to partition queues, in the order of ``send``."""
-        for buffer in self.topics.values():
-            topic = metadata.topics.get(buffer.name)
+        for name, buffer in self.topics.items():
+            topic = metadata.topics.get(name)
             partitions = {} if topic is None else topic.partitions
             buffer.partitions = len(partitions)
             if topic is not None and partitions:
-                self._take_counts(buffer, topic.counts)
+                self._take_counts(name, buffer, topic.counts)
             end = len(partitions) if buffer.next_counts is None else buffer.next_counts.undeleted
             buffer.available = [n for n, info in partitions.items() if n < end and info.leader in metadata.nodes]
             buffer.sticky.keep_to(buffer.available)
-            if buffer.partitions and buffer.unassigned:
-                self._assign_partitions(buffer)
+            if buffer.partitions and buffer.waiting.batches:
+                self._move(buffer, [buffer.waiting], buffer.counts)
 
-    def _take_counts(self, buffer: TopicBuffer, counts: PartitionCounts | None) -> None:
+    def _take_counts(self, name: str, buffer: TopicBuffer, counts: PartitionCounts | None) -> None:
         buffer.next_counts = counts
         if counts == buffer.counts:
-            self._repartitioning.pop(buffer.name, None)
+            self._repartitioning.pop(name, None)
         elif any(queue.batches for queue in buffer.queues.values()):
-            self._repartitioning[buffer.name] = buffer
+            self._repartitioning[name] = buffer
         else:
             buffer.counts = counts
 
@@ -211,7 +182,7 @@ class Accumulator:
         batches may that cannot be moved before a leader has told whether it has written them.
         """
         if queue.tp.topic not in self._repartitioning:
-            return True
+            return queue.tp.partition != UNKNOWN
         return bool(queue.batches) and (queue.batches[0].is_pinned or is_unresolved(queue))
 
     def move_records(self) -> None:
@@ -219,82 +190,28 @@ class Accumulator:
         for buffer in list(self._repartitioning.values()):
             queues = list(buffer.queues.values())
             if not any(map(is_unresolved, queues)):
-                self._move(buffer, queues)
+                self._move(buffer, queues, buffer.next_counts)
 
-    def _move(self, buffer: TopicBuffer, queues: list[PartitionQueue]) -> None:
-        counts = buffer.next_counts
-
+    def _move(self, buffer: TopicBuffer, queues: list[PartitionQueue], counts: PartitionCounts | None) -> None:
         def choose(record: NewRecord, size: int, partition: int) -> int:
             stays = record.key is None and partition in buffer.available
             return partition if stays else self._choose_partition(buffer, counts, record.key, size)
 
-        count = -1 if counts is None else counts.undeleted
+        count = UNCOUNTED if counts is None else counts.undeleted
         moves = plan(queues, count, choose, lambda number: self._queue_of(buffer, number), self._batch_size)
         self._planned = buffer, counts, moves
         self.repair()
 
-    def _assign_partitions(self, buffer: TopicBuffer) -> None:
-        while buffer.unassigned:
-            one = buffer.unassigned[0]
-            if isinstance(one.record, RecordSection):
-                self._assign_section(buffer, one, one.record)
-                continue
-            assert isinstance(one.future, SendFuture)
-            partition = one.partition
-            is_pinned = partition is not None and buffer.counts is not None
-            if partition is None:
-                partition = self._choose_partition(buffer, buffer.counts, one.record.key, one.size)
-            batch = self._batch_with_room(buffer, partition, one.size, one.deadline, is_pinned)
-            assert isinstance(batch.records, list)
-            future, index = one.future, len(batch.records)
-            # The next four statements move a record from the waiting ones to its batch, and contain no call: Python
-            # handles Ctrl-C only at calls, and if only some of them ran, the record would be written twice or never.
-            batch.size += one.size
-            batch.records += (one.record,)
-            future.batch, future.index = batch, index
-            del buffer.unassigned[0]
-        self._without_metadata.pop(buffer.name, None)
-
-    def _assign_section(self, buffer: TopicBuffer, one: UnassignedRecord, section: RecordSection) -> None:
-        assert one.partition is not None
-        queue, batch = self._section_batch(buffer, one.partition, section, one.size, one.deadline)
-        # No call: see _assign_partitions.
-        one.future.batch = batch
-        queue.batches += (batch,)
-        del buffer.unassigned[0]
-
     def topics_in_use(self, now: float, idle: float) -> set[str]:
         """Return the topics with records, and those to which ``send`` added one in the last ``idle`` seconds."""
-        busy = {queue.tp.topic for queue in self.active} | set(self._without_metadata)
+        busy = {queue.tp.topic for queue in self.active}
         return busy | {name for name, buffer in self.topics.items() if buffer.used_at + idle > now}
-
-    def without_metadata(self) -> Iterator[tuple[TopicBuffer, float]]:
-        """Yield each topic with unassigned records, and the deadline of the first one."""
-        for buffer in list(self._without_metadata.values()):
-            if buffer.unassigned:
-                yield buffer, buffer.unassigned[0].deadline
-
-    def extend_deadlines(self, buffer: TopicBuffer, now: float, deadline: float) -> None:
-        """Extend the expired deadlines of unassigned records after a late poll, each only once."""
-        for one in buffer.unassigned:
-            if one.deadline <= now and not one.deadline_extended:
-                one.deadline_extended = True
-                one.deadline = deadline
-
-    def fail_unassigned(self, buffer: TopicBuffer, error: KafkaError, until: float = NEVER) -> None:
-        """Fail the unassigned records with a deadline up to ``until``."""
-        while buffer.unassigned and buffer.unassigned[0].deadline <= until:
-            one = buffer.unassigned[0]
-            one.future.batch = failed_batch(buffer.placeholder.tp, error)
-            buffer.unassigned.popleft()
-            self._release(one.size, one.count)
-        if not buffer.unassigned:
-            self._without_metadata.pop(buffer.name, None)
 
     def remove_first(self, queue: PartitionQueue) -> None:
         """Remove a queue's first batch, which is acknowledged or has failed."""
         batch = queue.batches.popleft()
-        self._release(batch.size, len(batch))
+        self.settled_records += len(batch)
+        self.buffered_bytes -= batch.size
         if not queue.batches:
             self.active.pop(queue, None)
 
@@ -312,26 +229,14 @@ class Accumulator:
             self._planned = None
         self._repartitioning = {n: one for n, one in self.topics.items() if one.counts != one.next_counts}
         for buffer in self.topics.values():
-            for queue in buffer.queues.values():
+            for queue in (buffer.waiting, *buffer.queues.values()):
                 while queue.batches and queue.batches[0].state is BatchState.DONE:
                     queue.batches.popleft()
                 if queue.batches:
                     self.active.setdefault(queue)
                 else:
                     self.active.pop(queue, None)
-            if buffer.unassigned:
-                self._without_metadata[buffer.name] = buffer
-            else:
-                self._without_metadata.pop(buffer.name, None)
-        batches = sum(batch.size for queue in self.active for batch in queue.batches)
-        unassigned = sum(one.size for buffer in self._without_metadata.values() for one in buffer.unassigned)
-        self.buffered_bytes = batches + unassigned
-
-    def _release(self, size: int, records: int) -> None:
-        self.settled_records += records
-        self.buffered_bytes -= size
-        if not self:
-            self.buffered_bytes = 0
+        self.buffered_bytes = sum(batch.size for queue in self.active for batch in queue.batches)
 
 
 def partition_for_key(key: bytes, partitions: int) -> int:

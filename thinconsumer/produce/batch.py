@@ -86,7 +86,7 @@ class ProducerBatch:
     split_tail: ProducerBatch | None = None
     #: The new batch and index of each record, if they were moved after a change of the partition count.
     moved: list[tuple[ProducerBatch, int]] | None = None
-    is_pinned: bool = False  #: Whether ``send`` got the partition of the records, so that they are never moved.
+    is_pinned: bool = False  #: Whether ``send`` got the partition of the records: they go to no other one.
     #: The topic's partition count by which the partition was chosen; -1 if it is not counted.
     partition_count: int = -1
 
@@ -210,14 +210,6 @@ class BatchFuture:
                 yield batch
 
 
-def failed_batch(tp: TopicPartition, error: KafkaError) -> ProducerBatch:
-    """Return a failed batch for the future of a record that was never in a batch."""
-    batch = ProducerBatch(tp, 0.0)
-    batch.fail(error)
-    batch.count = 1
-    return batch
-
-
 #: Upper bound of a record's bytes besides key, value and headers: Java's MAX_RECORD_OVERHEAD.
 RECORD_OVERHEAD = 21
 #: Upper bound of a header's bytes besides name and value: two lengths.
@@ -236,63 +228,54 @@ EPOCH_MAX = 2**15 - 1
 _SEQUENCE_MASK = 2**31 - 1
 
 NO_ID = -1
+#: The partition of records for which none is chosen yet, since their topic's metadata is not known.
+UNKNOWN = -1
 
 
-class Sequences:
-    """One partition's producer id, epoch and next sequence number.
+@dataclass(slots=True, eq=False)
+class PartitionQueue:
+    """One partition's batches, oldest first, and its producer id, epoch and next sequence number.
 
     By sequence numbers the broker tells a retry from a gap; after a new epoch it rejects batches of the old one. Java's
     producer has one epoch for all partitions. Here each partition has its own, which brokers accept: without
     transactions they keep producer state per partition.
     """
 
-    __slots__ = ("epoch", "next", "producer_id")
-
-    def __init__(self) -> None:
-        self.drop()
+    tp: TopicPartition
+    retry: Retry  #: Backoff before the next attempt to send the first batch.
+    batches: deque[ProducerBatch] = field(default_factory=deque)
+    producer_id: int = NO_ID
+    epoch: int = -1
+    next_sequence: int = 0
 
     def adopt(self, producer_id: int, epoch: int) -> None:
         """Set a new producer id and begin at sequence 0."""
-        self.producer_id = producer_id
-        self.epoch = epoch
-        self.next = 0
+        self.producer_id, self.epoch, self.next_sequence = producer_id, epoch, 0
 
     def number(self, batch: ProducerBatch) -> None:
         """Set the batch's base sequence, unless it has one: a retry must have the same sequence numbers."""
         if batch.base_sequence == NO_SEQUENCE:
-            following = (self.next + len(batch)) & _SEQUENCE_MASK
+            following = (self.next_sequence + len(batch)) & _SEQUENCE_MASK
             # Python handles Ctrl-C only at calls, so none may come between these statements: the broker would drop the
             # next batch as a duplicate of this one.
-            batch.base_sequence = self.next
-            self.next = following
+            batch.base_sequence = self.next_sequence
+            self.next_sequence = following
+
+    def take_back(self, batch: ProducerBatch) -> None:
+        """Give up the sequence numbers of the first batch, which is not in the log: its records may be moved."""
+        self.next_sequence = batch.base_sequence
+        batch.base_sequence, batch.encoded = NO_SEQUENCE, None
 
     def start_new_epoch(self) -> None:
         """Begin the next epoch at sequence 0, since the broker's last sequence number is not known.
 
         From the first batch of the new epoch on, the broker rejects batches of the old one.
         """
-        self.next = 0
+        self.next_sequence = 0
         if self.epoch >= EPOCH_MAX:
             self.producer_id = NO_ID
         else:
             self.epoch += 1
-
-    def drop(self) -> None:
-        """Remove the producer id; the next batch uses the current one of :class:`.ProducerIds`."""
-        self.adopt(NO_ID, -1)
-
-
-@dataclass(slots=True, eq=False)
-class PartitionQueue:
-    """One partition's batches, oldest first, and its sequence numbers and backoff."""
-
-    tp: TopicPartition
-    #: Backoff before the next attempt to send the first batch or, without a leader, before the next metadata request.
-    retry: Retry
-    batches: deque[ProducerBatch] = field(default_factory=deque)
-    sequences: Sequences = field(default_factory=Sequences)
-    #: Whether the backoff of ``retry`` is that of metadata requests for a leader; it ends once a leader is known.
-    awaits_leader: bool = False
 
     @property
     def in_flight(self) -> bool:

@@ -1,4 +1,5 @@
-"""Applies Produce responses to batches: acknowledges, retries, renumbers, splits or fails them.
+"""Applies Produce responses to batches: acknowledges, retries, renumbers, splits or fails them; and the responses to
+InitProducerId (KIP-98), by which the producer gets its id, and another one when the epochs of an id are used up.
 
 Owns the effect of a response on a batch and on its partition's sequence numbers. :mod:`thinconsumer.failures.policy`
 maps error codes to actions; the sender decides when to send. After Java's ``Sender.completeBatch`` and
@@ -13,12 +14,14 @@ from itertools import islice
 from ..errors import BrokerResponseError, KafkaError, RecordError
 from ..failures import IN_DOUBT, Action, Scope, rule
 from ..network.metadata import Metadata
+from ..network.request import Answer
+from ..support.timers import Retry
 from ..types import Node
 from ..wire.error_codes import Code, to_error
+from ..wire.init_producer_id import InitProducerIdResponse
 from ..wire.produce import PartitionProduceResponse
 from .accumulator import Accumulator
 from .batch import NO_ID, NO_SEQUENCE, BatchEvent, PartitionQueue, ProducerBatch
-from .ids import ProducerIds
 
 log = logging.getLogger(__name__)
 
@@ -26,12 +29,44 @@ _SEND_AGAIN = (Action.RETRY, Action.REFRESH_METADATA, Action.NEW_SEQUENCE)
 
 
 class BatchCompleter:
-    """Acknowledges or fails batches, or returns them to their queue for a retry."""
+    """Acknowledges or fails batches, or returns them to their queue for a retry. Keeps the producer id of new queues.
 
-    def __init__(self, metadata: Metadata, accumulator: Accumulator, ids: ProducerIds) -> None:
+    Args:
+        id_retry: the backoff of InitProducerId.
+    """
+
+    def __init__(self, metadata: Metadata, accumulator: Accumulator, id_retry: Retry) -> None:
         self._metadata = metadata
         self._accumulator = accumulator
-        self._ids = ids
+        self.id_retry = id_retry
+        self.producer_id = NO_ID
+        self.epoch = -1
+        self.id_error: KafkaError | None = None  #: That of the last InitProducerId; None after a success.
+
+    def take_id(self, answer: Answer, now: float) -> None:
+        """Store the id and epoch of a response to InitProducerId, or its error."""
+        response: InitProducerIdResponse | None = answer.response
+        error = answer.error
+        if response is not None and response.error_code:
+            error = to_error(response.error_code, api="InitProducerId", node_id=answer.node_id)
+        elif response is not None and (response.producer_id < 0 or response.producer_epoch < 0):
+            error = KafkaError(f"broker {answer.node_id} answered InitProducerId with a negative id or epoch")
+        self.id_error = error
+        if response is not None and error is None:
+            self.id_retry.succeeded()
+            self.producer_id, self.epoch = response.producer_id, response.producer_epoch
+            return
+        self.id_retry.failed(now)
+        if not isinstance(error, BrokerResponseError):
+            return
+        if rule("InitProducerId", error.code, Scope.CONSUMER).action is Action.FAIL:
+            for queue in list(self._accumulator.active):
+                if queue.producer_id == NO_ID:
+                    self.fail_unsent(queue, error)
+
+    def has_id(self, queue: PartitionQueue) -> bool:
+        """Return whether there is a producer id for the batches of a queue."""
+        return queue.producer_id != NO_ID or self.producer_id != NO_ID
 
     def complete(
         self,
@@ -62,7 +97,11 @@ class BatchCompleter:
                 batch.base_sequence = NO_SEQUENCE
                 batch.encoded = None
             elif data.error_code == Code.INVALID_PARTITION_METADATA:
-                _take_back(queue, batch)
+                # The batch was sent with another partition count than the leader has. A leader acknowledges such a
+                # batch if an earlier attempt has written it. So it is not in the log, and as leaders reject the count
+                # from now on, no earlier attempt that is still under way can write it.
+                queue.take_back(batch)
+                batch.maybe_appended = False
             self.retry(queue, batch, error, now)
             if action is Action.REFRESH_METADATA:
                 self._find_leader(queue, data, endpoints, error)
@@ -73,8 +112,8 @@ class BatchCompleter:
                 self.fail(queue, undecodable)
         else:
             if action is Action.NEW_PRODUCER_ID:
-                self._ids.replace(queue.sequences.producer_id)
-                queue.sequences.drop()
+                self._replace(queue.producer_id)
+                queue.producer_id = NO_ID
             self.fail(queue, error, self._record_errors(batch, data, node_id))
 
     def retry(self, queue: PartitionQueue, batch: ProducerBatch, error: KafkaError, now: float) -> None:
@@ -100,28 +139,15 @@ class BatchCompleter:
 
     def fail_topic(self, name: str, error: KafkaError) -> None:
         """Fail a topic's unsent records after a metadata error that is not retriable."""
-        buffer = self._accumulator.topics[name]
-        self._accumulator.fail_unassigned(buffer, error)
-        for queue in buffer.queues.values():
-            self.fail_unsent(queue, error)
-
-    def fail_without_id(self, error: KafkaError) -> None:
-        """Fail all records of partitions without a producer id, after InitProducerId failed with a final error."""
-        self._fail_unassigned(error)
         for queue in list(self._accumulator.active):
-            if queue.sequences.producer_id == NO_ID:
+            if queue.tp.topic == name:
                 self.fail_unsent(queue, error)
 
     def fail_all(self, error: KafkaError) -> None:
         """Fail all records, in flight or not, because the producer closes."""
-        self._fail_unassigned(error)
         for queue in list(self._accumulator.active):
             while queue.batches:
                 self.fail(queue, error)
-
-    def _fail_unassigned(self, error: KafkaError) -> None:
-        for buffer, _ in self._accumulator.without_metadata():
-            self._accumulator.fail_unassigned(buffer, error)
 
     def _error(self, queue: PartitionQueue, data: PartitionProduceResponse, node_id: int) -> BrokerResponseError:
         detail = data.error_message
@@ -141,10 +167,18 @@ class BatchCompleter:
         return errors
 
     def _start_new_epoch(self, queue: PartitionQueue) -> None:
-        producer_id = queue.sequences.producer_id
-        queue.sequences.start_new_epoch()
-        if queue.sequences.producer_id == NO_ID:
-            self._ids.replace(producer_id)
+        producer_id = queue.producer_id
+        queue.start_new_epoch()
+        if queue.producer_id == NO_ID:
+            self._replace(producer_id)
+
+    def _replace(self, producer_id: int) -> None:
+        """Request another producer id, unless ``producer_id`` has been replaced already.
+
+        A partition cannot use ``producer_id`` any more: its epochs are used up, or the broker rejects it.
+        """
+        if self.producer_id == producer_id:
+            self.producer_id = NO_ID
 
     def _split(self, queue: PartitionQueue, batch: ProducerBatch, error: KafkaError) -> None:
         """Move the second half of a batch into a new batch behind it.
@@ -168,7 +202,7 @@ class BatchCompleter:
         batches = deque([batch, second, *islice(queue.batches, 1, None)])
         # The next five statements put both halves in place of the batch, and contain no call: Python handles Ctrl-C
         # only at calls, and if only some of them ran, records would be written twice or never.
-        queue.sequences.next = batch.base_sequence
+        queue.next_sequence = batch.base_sequence
         batch.base_sequence, batch.encoded = NO_SEQUENCE, None
         batch.records, batch.split_tail = first, second
         batch.size -= second.size
@@ -185,13 +219,3 @@ class BatchCompleter:
             # that name each other as the leader would cause a busy loop.
             queue.retry.pause.clear()
         self._metadata.request_update(str(error))
-
-
-def _take_back(queue: PartitionQueue, batch: ProducerBatch) -> None:
-    """Give up the sequence numbers of a batch that was sent with another partition count than the leader has.
-
-    The leader acknowledges such a batch if an earlier attempt has written it. So it is not in the log, and as leaders
-    reject the count from now on, no earlier attempt that is still under way can write it. Its records can be moved.
-    """
-    queue.sequences.next = batch.base_sequence
-    batch.base_sequence, batch.encoded, batch.maybe_appended = NO_SEQUENCE, None, False

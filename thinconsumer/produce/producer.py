@@ -17,7 +17,6 @@ from ..records.section import RecordSection
 from ..support.agenda import Agenda
 from .accumulator import Accumulator, BufferFullError
 from .batch import HEADER_OVERHEAD, RECORD_OVERHEAD, BatchFuture, SendFuture
-from .ids import ProducerIds
 from .sender import Sender
 from .settings import ProducerSettings
 
@@ -33,9 +32,8 @@ class Producer(BaseClient):
         agenda = Agenda()
         self._metadata = Metadata(settings, random, agenda)
         self._accumulator = Accumulator(settings, random, agenda)
-        ids = ProducerIds(settings, random, agenda)
-        self._sender = Sender(settings, self._metadata, self._accumulator, ids, random, agenda)
-        engine = Engine(settings, random, self._metadata, (ids, self._sender), driver.wall_time, agenda)
+        self._sender = Sender(settings, self._metadata, self._accumulator, random, agenda)
+        engine = Engine(settings, random, self._metadata, (self._sender,), driver.wall_time, agenda)
         self._sender.obstacle = engine.obstacle
         self._shell = Shell(
             "producer", engine, driver, attend=lambda now: self._sender.note_call(now, engine.wake_at())
@@ -108,8 +106,7 @@ class Producer(BaseClient):
             shell.begin()
         _check_partition(partition)
         size = len(section.data) + HEADER_SIZE
-        if self._accumulator.buffered_bytes + size > self.settings.buffer_memory or size > self._record_max:
-            self._make_room(size)
+        self._make_room(size)
         shell.step_interrupted = True
         future = self._accumulator.append_section(topic, partition, section, size, shell.driver.now())
         shell.step_interrupted = False
@@ -171,7 +168,7 @@ class Producer(BaseClient):
             )
         limit = self.settings.buffer_memory - size
         seconds = self.settings.max_block_ms / 1000
-        if seconds > 0:
+        if seconds > 0 and self._accumulator.buffered_bytes > limit:
             with self._shell.enter():
                 self._shell.wait_until(lambda: self._accumulator.buffered_bytes <= limit, seconds)
         if self._accumulator.buffered_bytes > limit:

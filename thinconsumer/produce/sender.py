@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from ..errors import BrokerResponseError, KafkaError, KafkaTimeoutError
 from ..network.metadata import Metadata
-from ..network.request import Answer, Request, Target
+from ..network.request import ANY_NODE, Answer, Request, Target
 from ..records.builder import build_batch
 from ..records.compression import Codec
 from ..records.section import RecordSection
@@ -20,11 +20,11 @@ from ..support.agenda import Agenda
 from ..support.timers import NEVER, Backoff, Random, Retry
 from ..types import Node, TopicPartition
 from ..wire import Message
+from ..wire.init_producer_id import InitProducerIdRequest
 from ..wire.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
-from .accumulator import ASKER, Accumulator, TopicBuffer
-from .batch import NO_ID, BatchEvent, BatchState, PartitionQueue, ProducerBatch
+from .accumulator import ASKER, Accumulator
+from .batch import NO_ID, UNKNOWN, BatchEvent, BatchState, PartitionQueue, ProducerBatch
 from .completion import BatchCompleter
-from .ids import ProducerIds
 from .settings import ProducerSettings
 
 #: Produce requests have their own connection to each broker. A broker answers the requests of a connection in order,
@@ -44,6 +44,8 @@ LOWEST_VERSION = 3
 LOWEST_WITH_ZSTD = 7
 #: The first version of Produce that identifies topics by id; later ones do not accept names.
 BY_ID = 13
+#: The transaction timeout of a producer without transactions, as Java sends it.
+NO_TRANSACTION_TIMEOUT = 2**31 - 1
 
 QueuedBatch = tuple[PartitionQueue, ProducerBatch]
 
@@ -77,24 +79,16 @@ class Sender:
     asker = ASKER
 
     def __init__(
-        self,
-        settings: ProducerSettings,
-        metadata: Metadata,
-        accumulator: Accumulator,
-        ids: ProducerIds,
-        random: Random,
-        agenda: Agenda,
+        self, settings: ProducerSettings, metadata: Metadata, accumulator: Accumulator, random: Random, agenda: Agenda
     ) -> None:
         self._settings = settings
         self._metadata = metadata
         self._accumulator = accumulator
-        self._ids = ids
         self._random = random
         self._agenda = agenda
-        self._expiry = agenda.alarm(self.asker)  #: The first deadline of a batch or a record.
-        self.completer = BatchCompleter(metadata, accumulator, ids)
+        self._expiry = agenda.alarm(self.asker)  #: The first deadline of a batch.
+        self.completer = BatchCompleter(metadata, accumulator, self._new_retry())
         self._node_retries: dict[int, Retry] = {}
-        self._topics_in_use: set[str] = set()
         self._metadata_seen = -1
         self._stepped_at = -NEVER
         self._called_late = False
@@ -111,25 +105,35 @@ class Sender:
     def step(self, now: float) -> list[Request]:
         """Return the requests due now; fail the expired batches."""
         self._follow_metadata(now)
-        error, self._ids.final_error = self._ids.final_error, None
-        if error is not None:
-            self.completer.fail_without_id(error)
         self._expire(now)
         self._accumulator.move_records()
-        self._ids.want(bool(self._accumulator))
         self._stepped_at = now
         self._called_late = False
         active = self._accumulator.active
-        deadlines = [deadline for _, deadline in self._accumulator.without_metadata()]
-        deadlines += [queue.batches[0].deadline for queue in active if queue.batches]
-        if deadlines:
-            self._expiry.set(min(deadlines))
-        ready = dict.fromkeys(self._ready_leader(queue, now) for queue in active)
-        return [self._request(node, now) for node in ready if node is not None and self._retry_of(node).may_send(now)]
+        self._expiry.set(min((queue.batches[0].deadline for queue in active if queue.batches), default=NEVER))
+        ready = dict.fromkeys(self._ready_leader(queue) for queue in active)
+        nodes = [node for node in ready if node is not None and self._retry_of(node).may_send(now)]
+        return self._id_request(now) + [self._request(node, now) for node in nodes]
+
+    def _id_request(self, now: float) -> list[Request]:
+        """Return the request for a producer id, if one is due."""
+        retry = self.completer.id_retry
+        if not self._accumulator or self.completer.producer_id != NO_ID or not retry.may_send(now):
+            return []
+        retry.sent()
+
+        def build(version: int) -> Message:
+            return InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=NO_TRANSACTION_TIMEOUT)
+
+        deadline = now + self._settings.request_timeout_ms / 1000
+        return [Request(self.asker, InitProducerIdRequest, ANY_NODE, build, deadline)]
 
     def handle(self, answer: Answer, now: float) -> None:
-        """Apply a Produce response, or the failure of its request."""
-        attempt: ProduceAttempt = answer.request.context
+        """Apply a response, or the failure of its request."""
+        attempt: ProduceAttempt | None = answer.request.context
+        if attempt is None:
+            self.completer.take_id(answer, now)
+            return
         response: ProduceResponse | None = answer.response
         if response is None:
             self._handle_failure(attempt, answer.error or KafkaError("no answer"), now)
@@ -150,7 +154,7 @@ class Sender:
         By the sequence numbers, which are unchanged, the broker recognizes a batch that it has written already.
         """
         self._node_retries.clear()
-        self._topics_in_use = set()
+        self.completer.id_retry.in_flight = False
         self._metadata_seen = -1
         self._accumulator.repair()
         for queue in self._accumulator.active:
@@ -162,45 +166,34 @@ class Sender:
         """Tell the metadata manager which topics are in use; apply new metadata, and fail topics with a final error."""
         metadata, accumulator = self._metadata, self._accumulator
         topics = accumulator.topics_in_use(now, TOPIC_IDLE)
-        if topics == self._topics_in_use and metadata.version == self._metadata_seen:
-            return
-        self._topics_in_use, self._metadata_seen = topics, metadata.version
         metadata.want(topics)
+        if metadata.version == self._metadata_seen:
+            return
+        self._metadata_seen = metadata.version
         accumulator.update(metadata)
         for name in topics:
             topic = metadata.topics.get(name)
             if topic is not None and topic.error is not None and not topic.error.retriable:
                 self.completer.fail_topic(name, topic.error)
 
-    def _ready_leader(self, queue: PartitionQueue, now: float) -> int | None:
+    def _ready_leader(self, queue: PartitionQueue) -> int | None:
         """Return the leader to which the queue's first batch can be sent now; None if it cannot be sent."""
         if not self._accumulator.may_send(queue):
             return None
         info = self._metadata.leader(queue.tp)
         if info is None:
-            self._request_leader(queue, now)
-            return None
-        if queue.awaits_leader:
-            queue.awaits_leader = False
-            queue.retry.pause.clear()
-        ready = queue.batches and not queue.in_flight and queue.retry.may_send(now) and self._has_id(queue)
-        return info.leader if ready else None
-
-    def _has_id(self, queue: PartitionQueue) -> bool:
-        return queue.sequences.producer_id != NO_ID or self._ids.producer_id != NO_ID
-
-    def _request_leader(self, queue: PartitionQueue, now: float) -> None:
-        """Request metadata for a partition without a leader, with a growing backoff."""
-        if not queue.retry.pause.is_ahead(now):
-            queue.awaits_leader = True
             self._metadata.request_update(f"no leader known for {queue.tp.topic}-{queue.tp.partition}")
-            queue.retry.failed(now)
+            return None
+        is_due = queue.batches and not queue.in_flight and queue.retry.may_send(self._stepped_at)
+        return info.leader if is_due and self.completer.has_id(queue) else None
+
+    def _new_retry(self) -> Retry:
+        return Retry(Backoff.from_settings(self._settings), self._random, self._agenda)
 
     def _retry_of(self, node_id: int) -> Retry:
         retry = self._node_retries.get(node_id)
         if retry is None:
-            retry = Retry(Backoff.from_settings(self._settings), self._random, self._agenda)
-            self._node_retries[node_id] = retry
+            retry = self._node_retries[node_id] = self._new_retry()
         return retry
 
     def _request(self, node_id: int, now: float) -> Request:
@@ -224,7 +217,7 @@ class Sender:
         )
 
     def _highest_version(self) -> int:
-        names = {queue.tp.topic for queue in self._accumulator.active}
+        names = {queue.tp.topic for queue in self._accumulator.active if queue.tp.partition != UNKNOWN}
         by_id = self._metadata.has_topic_ids(names)
         return BY_ID if by_id else BY_ID - 1
 
@@ -233,7 +226,7 @@ class Sender:
         room = self._settings.max_request_size
         topics: dict[tuple[str, int], TopicProduceData] = {}
         for queue in list(self._accumulator.active):
-            if self._ready_leader(queue, self._stepped_at) != attempt.node_id:
+            if self._ready_leader(queue) != attempt.node_id:
                 continue
             batch = queue.batches[0]
             if batch.size > room and attempt.batches:
@@ -262,12 +255,11 @@ class Sender:
         """Return the encoded batch, the same bytes for every attempt with the same base sequence."""
         if batch.state is BatchState.OPEN:
             batch.move(BatchEvent.SEAL)  # no record may be added after encoding: it would not be sent
-        sequences = queue.sequences
-        if sequences.producer_id == NO_ID:
-            sequences.adopt(self._ids.producer_id, self._ids.epoch)
-        sequences.number(batch)
+        if queue.producer_id == NO_ID:
+            queue.adopt(self.completer.producer_id, self.completer.epoch)
+        queue.number(batch)
         if batch.encoded is None:
-            records, own = batch.records, (sequences.producer_id, sequences.epoch, batch.base_sequence)
+            records, own = batch.records, (queue.producer_id, queue.epoch, batch.base_sequence)
             if isinstance(records, RecordSection):
                 batch.encoded = records.encode(*own)
             else:
@@ -310,28 +302,20 @@ class Sender:
                     batch.deadline = now + DEADLINE_EXTENSION
                     break
                 self.completer.fail(queue, self._timeout_error(queue, batch))
-        for buffer, deadline in self._accumulator.without_metadata():
-            if deadline <= now:
-                if self._called_late:
-                    self._accumulator.extend_deadlines(buffer, now, now + DEADLINE_EXTENSION)
-                self._accumulator.fail_unassigned(buffer, self._no_metadata_error(buffer), now)
 
     def _timeout_error(self, queue: PartitionQueue, batch: ProducerBatch) -> KafkaTimeoutError:
-        tp = queue.tp
-        cause = str(batch.last_error or self._ids.last_error or self.obstacle())
+        tp, topic = queue.tp, self._metadata.topics.get(queue.tp.topic)
+        if tp.partition == UNKNOWN:
+            cause = self.obstacle() or str((topic and topic.error) or "no metadata response yet")
+            return KafkaTimeoutError(
+                f"{tp.topic}: not sent within delivery_timeout_ms={self._settings.delivery_timeout_ms}, since the "
+                f"topic's partitions are not known; last: {cause}"
+            )
+        cause = str(batch.last_error or self.completer.id_error or self.obstacle())
         if not cause and self._metadata.leader(tp) is None:
-            topic = self._metadata.topics.get(tp.topic)
             cause = f"no leader known; the topic has {len(topic.partitions) if topic else 0} partitions"
         sent = f"sent {batch.attempts} times" if batch.attempts else "never sent"
         return KafkaTimeoutError(
             f"{tp.topic}-{tp.partition}: not acknowledged within delivery_timeout_ms="
             f"{self._settings.delivery_timeout_ms}, {sent}; last: {cause or 'no answer yet'}"
-        )
-
-    def _no_metadata_error(self, buffer: TopicBuffer) -> KafkaTimeoutError:
-        topic = self._metadata.topics.get(buffer.name)
-        cause = self.obstacle() or str((topic and topic.error) or "no metadata response yet")
-        return KafkaTimeoutError(
-            f"{buffer.name}: not sent within delivery_timeout_ms={self._settings.delivery_timeout_ms}, since the "
-            f"topic's partitions are not known; last: {cause}"
         )
