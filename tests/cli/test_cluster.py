@@ -39,7 +39,7 @@ def test_an_unreachable_cluster_is_reported_soon(monkeypatch):
 )
 def test_a_missing_topic_or_partition_is_reported_with_existing_ones(name, partition, said):
     with pytest.raises(CommandError) as error:
-        cluster.check_topic(TOPICS, name, partition)
+        cluster.partitions_of(TOPICS, name, () if partition is None else (partition,))
     assert str(error.value) == said
 
 

@@ -12,7 +12,7 @@ import pytest
 from thinconsumer import Consumer, TopicPartition
 from thinconsumer.admin import Admin, ClientOptions
 from thinconsumer.broker import Reply
-from thinconsumer.cli.consume_in_group import GroupReader
+from thinconsumer.cli.consume import Reader
 from thinconsumer.sockets import SelectorDriver
 from thinconsumer.wire.error_codes import Code
 
@@ -226,7 +226,7 @@ def test_lost_partitions_with_printed_records_are_named(capsys):
     """Only partitions with printed records are named."""
     one, two = TopicPartition("orders", 1), TopicPartition("orders", 2)
     polls = iter([{one: [Printed(7)]}, {}])
-    member = GroupReader(SimpleNamespace(poll=lambda *_, **__: next(polls)))
+    member = Reader(SimpleNamespace(poll=lambda *_, **__: next(polls)))
     batches = member.batches(None, 0)
     next(batches)
     member.on_partitions_lost([one, two])

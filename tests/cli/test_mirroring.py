@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from thinconsumer import Consumer, TopicPartition
-from thinconsumer.cli.mirroring import Mirror
+from thinconsumer.cli.mirror import Mirror
 from thinconsumer.cli.parsing import CommandError
 from thinconsumer.errors import IllegalArgumentError
 from thinconsumer.produce import Producer, ProducerSettings

@@ -54,7 +54,7 @@ class RawFile:
 def test_partial_writes_are_completed(monkeypatch):
     bare = RawFile()
     monkeypatch.setattr("sys.stdout", bare)
-    output.Output().write(iter([b"one\n", b"", b"two\n", b"three\n"]))
+    output.write_lines(iter([b"one\n", b"", b"two\n", b"three\n"]))
     assert bare.taken == b"one\ntwo\nthree\n|"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TypeVar
 
@@ -32,14 +32,23 @@ def connected_admin(options: argparse.Namespace) -> Iterator[tuple[Admin, Topics
         yield admin, topics
 
 
-def check_topic(topics: TopicsByName, name: str, partition: int | None = None) -> None:
-    """Raise CommandError, with a similar name, if the topic or its partition does not exist."""
-    if name not in topics:
-        hint = did_you_mean(name, topics) or f". '{PROGRAM} topics list' shows the existing topics"
+def check_topic(
+    name: str, partitions: Collection[int], wanted: Iterable[int], names: Callable[[], Iterable[str]]
+) -> None:
+    """Raise CommandError if the topic has no ``partitions``, or lacks a wanted one; suggest one of all ``names``."""
+    if not partitions:
+        hint = did_you_mean(name, names()) or f". '{PROGRAM} topics list' shows the existing topics"
         raise CommandError(f"there is no topic {name!r}{hint}")
-    partitions = topics[name].partitions
-    if partition is not None and partition not in partitions:
-        raise CommandError(f"{name} has no partition {partition}: its partitions are 0 to {max(partitions)}")
+    missing = set(wanted).difference(partitions)
+    if missing:
+        raise CommandError(f"{name} has no partition {min(missing)}: its partitions are 0 to {max(partitions)}")
+
+
+def partitions_of(topics: TopicsByName, name: str, wanted: Iterable[int] = ()) -> Collection[int]:
+    """Return the partitions of a topic; raise CommandError if it does not exist, or lacks a wanted one."""
+    found = topics[name].partitions if name in topics else ()
+    check_topic(name, found, wanted, topics.keys)
+    return found
 
 
 def notify(words: str) -> None:

@@ -7,38 +7,38 @@ With --group the command joins a consumer group: it reads the partitions that th
 offsets, and commits printed records. After a crash records may be read twice, but none is skipped.
 """
 
+# Only printed and flushed records are committed, so that after a crash records are repeated, but none is skipped.
+# Auto-commit during the command is safe, since a poll commits only records of earlier polls, which have been printed.
+# The last commit, when the command ends, names its offsets if Ctrl-C has interrupted the printing of a batch:
+# auto-commit would include records of the batch that were not printed.
+
 from __future__ import annotations
 
 import argparse
+import re
+import signal
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from functools import partial
 from itertools import chain, islice
+from typing import Any
 
-from ..config.kinds import did_you_mean
 from ..consumer import Consumer
+from ..errors import KafkaError
+from ..group import RebalanceListener
 from ..types import TopicPartition
-from .consume_in_group import (
-    POLL_RECORDS,
-    BytesConsumer,
-    GroupReader,
-    check_options,
-    config_for,
-    exit_on_sigterm,
-    polls,
-    regex,
-)
-from .output import Output, ProgressLine, Record, record_as_json, record_as_text
+from .cluster import check_topic, notify
+from .output import ProgressLine, Record, record_as_json, record_as_text, write_lines
 from .parsing import (
-    PROGRAM,
     CommandError,
     OneOf,
     Parser,
     PartitionsOf,
     Start,
+    UsageError,
+    add_client,
     add_cluster,
-    add_progress,
-    add_properties,
     client_config,
     positive,
     servers,
@@ -46,7 +46,20 @@ from .parsing import (
     topic_and_partitions,
 )
 
-POLL_MS = 1000
+BytesConsumer = Consumer["bytes | None", "bytes | None"]
+#: Prints batches, and calls a function after each.
+Print = Callable[[Iterable[Sequence[Record]], Callable[[], None]], None]
+
+#: Timeout of one poll in milliseconds: until Ctrl-C, and with ``--until-end``.
+POLL_MS, END_POLL_MS = 1000, 100
+#: Records per poll: enough to be fast, few enough to update the progress line often.
+POLL_RECORDS = 2000
+#: Interval of auto-commits in milliseconds: after a crash, the records of this time are repeated.
+COMMIT_MS = 1000
+#: Timeout of the last commit, and of leaving the group; after Ctrl-C the user waits for both.
+CLOSE_TIMEOUT_MS = 2000
+#: Exit code after SIGTERM, as shells report it.
+TERMINATED = 128 + signal.SIGTERM
 
 
 def describe(parser: Parser) -> None:
@@ -83,79 +96,113 @@ def describe(parser: Parser) -> None:
         default="read_uncommitted",
         help="read_committed skips records of open and aborted transactions (default: %(default)s)",
     )
-    add_properties(parser, "consumer")
-    add_progress(parser)
+    add_client(parser, "consumer")
 
 
 def run(options: argparse.Namespace) -> int:
-    check_options(options)
+    _check_options(options)
     in_group = options.group is not None
     # With auto_offset_reset "none", an offset out of range is an error. With another value, the command would silently
     # go on at an offset that the user has not chosen.
-    own = config_for(options) if in_group else {"auto_offset_reset": "none"}
+    own: dict[str, Any] = {"auto_offset_reset": "none"}
+    if in_group:
+        own = {"group_id": options.group, "auto_offset_reset": options.start.kind, "auto_commit_interval_ms": COMMIT_MS}
     config = client_config(options, isolation_level=options.isolation, **own)
     progress = ProgressLine(options.progress)
     with exit_on_sigterm() if in_group else nullcontext(), Consumer.from_config(config) as consumer:
         progress.update(lambda: f"connecting to {servers(options)}")
         consumer.bootstrap()
         tps = partitions_to_read(consumer, options.topics)
-        printing = Printing(consumer, _record_format(options), progress)
-        return _read_in_group(consumer, options, tps, printing) if in_group else _read(consumer, options, tps, printing)
+        print_all = partial(_print_all, consumer, _record_format(options), progress)
+        return (_read_in_group if in_group else _read)(consumer, options, tps, print_all)
 
 
-class Printing:
-    """Prints batches of records and the progress."""
-
-    def __init__(
-        self, consumer: BytesConsumer, format_record: Callable[[Record], bytes], progress: ProgressLine
-    ) -> None:
-        self._consumer, self._format_record, self._progress = consumer, format_record, progress
-        self._output = Output()
-        self._count, self._started = 0, time.monotonic()
-
-    def write_all(self, batches: Iterable[Sequence[Record]], written: Callable[[], None] = lambda: None) -> None:
-        """Print all batches; call ``written`` after each."""
-        try:
-            for batch in batches:
-                self._output.write(map(self._format_record, batch))
-                written()
-                self._count += len(batch)
-                self._progress.update(self._how_far)
-        finally:
-            self._progress.say(f"{self._count:,} records in {time.monotonic() - self._started:.1f} s")
-
-    def _how_far(self) -> str:
-        rate = self._count / max(time.monotonic() - self._started, 0.001)
-        lags = [lag for lag in self._consumer.lag().values() if lag is not None]
-        return f"{self._count:,} records, {rate:,.0f}/s, {f'{sum(lags):,} behind' if lags else 'waiting'}"
+def _check_options(options: argparse.Namespace) -> None:
+    """Raise UsageError if options contradict each other."""
+    if options.group is None:
+        if any(name.replace("_", ".") == "group.id" for name, _ in options.property):
+            raise UsageError("--property group.id does not join a group: use --group")
+        if options.pattern is not None:
+            raise UsageError("--pattern needs --group: add it, or name the topics")
+        if not options.topics:
+            raise UsageError("name a topic to read")
+        return
+    if bool(options.topics) == (options.pattern is not None):
+        raise UsageError("give either topics or --pattern")
+    chosen = next((wanted.topic for wanted in options.topics if wanted.numbers is not None), None)
+    if chosen is not None:
+        raise UsageError(f"the group assigns partitions: write {chosen}, or read without --group")
+    if options.start.kind not in ("earliest", "latest"):
+        raise UsageError(
+            "a group starts at its committed offsets: --from is earliest or latest, for partitions without one; read "
+            "without --group to start elsewhere"
+        )
 
 
-def _read(
-    consumer: BytesConsumer, options: argparse.Namespace, tps: Sequence[TopicPartition], printing: Printing
-) -> int:
+@contextmanager
+def exit_on_sigterm() -> Iterator[None]:
+    """Raise SystemExit on SIGTERM: a member that does not leave keeps its partitions until its session times out."""
+
+    def end(number: int, frame: object) -> None:
+        raise SystemExit(TERMINATED)
+
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _print_all(
+    consumer: BytesConsumer,
+    format_record: Callable[[Record], bytes],
+    progress: ProgressLine,
+    batches: Iterable[Sequence[Record]],
+    written: Callable[[], None],
+) -> None:
+    count, started = 0, time.monotonic()
+
+    def how_far() -> str:
+        rate = count / max(time.monotonic() - started, 0.001)
+        lags = [lag for lag in consumer.lag().values() if lag is not None]
+        return f"{count:,} records, {rate:,.0f}/s, {f'{sum(lags):,} behind' if lags else 'waiting'}"
+
+    try:
+        for batch in batches:
+            write_lines(map(format_record, batch))
+            written()
+            count += len(batch)
+            progress.update(how_far)
+    finally:
+        progress.say(f"{count:,} records in {time.monotonic() - started:.1f} s")
+
+
+def _read(consumer: BytesConsumer, options: argparse.Namespace, tps: Sequence[TopicPartition], print_all: Print) -> int:
     consumer.assign(tps)
     begin_at(consumer, tps, options.start)
-    printing.write_all((_until_end if options.until_end else _until_stopped)(consumer, options.max))
+    reader = Reader(consumer)
+    batches = _until_end(consumer, options.max) if options.until_end else reader.batches(options.max, POLL_MS)
+    print_all(batches, reader.printed)
     return 0
 
 
 def _read_in_group(
-    consumer: BytesConsumer, options: argparse.Namespace, tps: Sequence[TopicPartition], printing: Printing
+    consumer: BytesConsumer, options: argparse.Namespace, tps: Sequence[TopicPartition], print_all: Print
 ) -> int:
-    group_reader = GroupReader(consumer)
+    reader = Reader(consumer)
     try:
         if options.until_end:
             if options.pattern is not None:
                 names = filter(options.pattern.fullmatch, consumer.topics())
                 tps = partitions_to_read(consumer, [PartitionsOf(name, None) for name in names])
-            batches = group_reader.batches_to(consumer.end_offsets(tps), options.max)
+            batches = reader.batches_to(consumer.end_offsets(tps), options.max)
         else:
-            batches = group_reader.batches(options.max, POLL_MS)
+            batches = reader.batches(options.max, POLL_MS)
         topics = dict.fromkeys(tp.topic for tp in tps)
-        consumer.subscribe(() if options.pattern else topics, pattern=options.pattern, listener=group_reader)
-        printing.write_all(batches, group_reader.printed)
+        consumer.subscribe(() if options.pattern else topics, pattern=options.pattern, listener=reader)
+        print_all(batches, reader.printed)
     finally:
-        is_committed = group_reader.leave()
+        is_committed = reader.leave()
     return 0 if is_committed else 1
 
 
@@ -163,13 +210,8 @@ def partitions_to_read(consumer: BytesConsumer, wanted: Sequence[PartitionsOf]) 
     """Return the partitions that the user named. A group member reads only those that the group assigns to it."""
     found: dict[TopicPartition, None] = {}
     for topic, numbers in wanted:
-        there = consumer.partitions_for_topic(topic)
-        if there is None:
-            hint = did_you_mean(topic, consumer.topics()) or f". '{PROGRAM} topics list' shows the existing topics"
-            raise CommandError(f"there is no topic {topic!r}{hint}")
-        missing = set(numbers or ()) - there
-        if missing:
-            raise CommandError(f"{topic} has no partition {min(missing)}: its partitions are 0 to {max(there)}")
+        there = consumer.partitions_for_topic(topic) or set()
+        check_topic(topic, there, numbers or (), consumer.topics)
         found.update((TopicPartition(topic, number), None) for number in sorted(there if numbers is None else numbers))
     return list(found)
 
@@ -203,12 +245,93 @@ def _record_format(options: argparse.Namespace) -> Callable[[Record], bytes]:
     return lambda record: record_as_text(record, separator)
 
 
-def _until_stopped(consumer: BytesConsumer, most: int | None) -> Iterator[Sequence[Record]]:
-    for polled in polls(consumer, most, POLL_MS):
-        yield list(chain.from_iterable(polled.values()))
-
-
 def _until_end(consumer: BytesConsumer, most: int | None) -> Iterator[Sequence[Record]]:
     records = islice(consumer.read_to_end(), most)
     while batch := list(islice(records, POLL_RECORDS)):
         yield batch
+
+
+class Reader(RebalanceListener):
+    """Polls a consumer; if that is a group member, commits printed records."""
+
+    def __init__(self, consumer: BytesConsumer) -> None:
+        self._consumer = consumer
+        self._is_assigned = False
+        self._printed: dict[TopicPartition, int] = {}  #: Next offset after the last printed record.
+        self._printing: Mapping[
+            TopicPartition, Sequence[Record]
+        ] = {}  #: The records of the last poll while they are being printed; empty afterwards.
+
+    def on_partitions_assigned(self, assigned: Collection[TopicPartition]) -> None:
+        """Record that the member has an assignment, even an empty one."""
+        self._is_assigned = True
+
+    def on_partitions_revoked(self, revoked: Collection[TopicPartition]) -> None:
+        """Forget the printed offsets of revoked partitions: auto-commit has committed them before this callback."""
+        self._is_assigned = False
+        self._forget(revoked)
+
+    def on_partitions_lost(self, lost: Collection[TopicPartition]) -> None:
+        """Warn that printed records of lost partitions can no longer be committed."""
+        self._is_assigned = False
+        again = sorted(tp for tp in lost if tp in self._printed)
+        if again:
+            names = ", ".join(f"{topic}-{partition}" for topic, partition in again)
+            notify(f"removed from the group: other members may read the last records of {names} again")
+        self._forget(lost)
+
+    def batches(self, most: int | None, wait_ms: int) -> Iterator[Sequence[Record]]:
+        """Yield polled records, up to ``most`` in total; call :meth:`printed` after each batch."""
+        left = most
+        while left is None or left > 0:
+            records_max = POLL_RECORDS if left is None else min(left, POLL_RECORDS)
+            self._printing = self._consumer.poll(wait_ms, max_records=records_max)
+            batch = list(chain.from_iterable(self._printing.values()))
+            left = None if left is None else left - len(batch)
+            yield batch
+
+    def batches_to(self, ends: Mapping[TopicPartition, int], most: int | None) -> Iterator[Sequence[Record]]:
+        """Yield polled records until the assigned partitions have reached these ends."""
+        batches = self.batches(most, END_POLL_MS)
+        while not self._is_assigned or self._is_behind(ends):
+            batch = next(batches, None)
+            if batch is None:
+                return
+            yield batch
+
+    def printed(self) -> None:
+        """Record that the last batch was printed and flushed."""
+        self._printed.update({tp: records[-1].offset + 1 for tp, records in self._printing.items()})
+        self._printing = {}
+
+    def leave(self) -> bool:
+        """Commit printed records and leave the group; return False, with a message, if the commit failed."""
+        consumer = self._consumer
+        try:
+            if self._printed and consumer.config.enable_auto_commit:
+                # With None, the consumer commits its positions. A position may be after a transaction marker: the
+                # offset after the last printed record would leave the group a lag of 1. If printing was interrupted,
+                # the positions are after records that were not printed, and must not be committed.
+                consumer.commit(self._printed if self._printing else None, timeout_ms=CLOSE_TIMEOUT_MS)
+        except KafkaError as error:
+            notify(f"error: the last printed records are not committed and will be read again: {error}")
+            return False
+        finally:
+            consumer.close(autocommit=False, timeout_ms=CLOSE_TIMEOUT_MS)
+        return True
+
+    def _is_behind(self, ends: Mapping[TopicPartition, int]) -> bool:
+        consumer = self._consumer
+        return any(tp in ends and consumer.position(tp) < ends[tp] for tp in consumer.assignment())
+
+    def _forget(self, tps: Collection[TopicPartition]) -> None:
+        for tp in tps:
+            self._printed.pop(tp, None)
+
+
+def regex(pattern: str) -> re.Pattern[str]:
+    """Parse a regular expression."""
+    try:
+        return re.compile(pattern)
+    except re.error as error:
+        raise argparse.ArgumentTypeError(f"{pattern!r} is not a regular expression: {error}") from None

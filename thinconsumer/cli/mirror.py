@@ -13,33 +13,50 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Mapping
+from collections import Counter, deque
+from collections.abc import Callable, Collection, Mapping
+from typing import NamedTuple
 
 from ..consumer import Consumer
-from ..produce import Producer, ProducerSettings
+from ..consumer.bulk_queries import aborted_batches, known_positions
+from ..errors import KafkaError
+from ..group import RebalanceListener
+from ..produce import BufferFullError, Producer, ProducerSettings
+from ..produce.batch import BatchFuture
+from ..records.raw_batch import RawBatch
+from ..records.section import RecordSection
 from ..sockets.secured import open_driver
-from .cluster import TopicsByName, check_topic, connected_admin
-from .consume import partitions_to_read
-from .consume_in_group import CLOSE_TIMEOUT_MS, BytesConsumer, exit_on_sigterm
-from .mirroring import Mirror
+from ..types import OffsetAndMetadata, TopicPartition
+from .cluster import TopicsByName, connected_admin, partitions_of
+from .consume import CLOSE_TIMEOUT_MS, POLL_MS, BytesConsumer, exit_on_sigterm, partitions_to_read
 from .output import ProgressLine
 from .parsing import (
     CommandError,
     Parser,
     PartitionsOf,
     UsageError,
+    add_client,
     add_cluster,
-    add_progress,
-    add_properties,
     client_config,
     command_config,
 )
 
-POLL_MS = 1000
 DELIVERY_TIMEOUT_MS = 30_000
 #: A larger batch of the source is an error: more than brokers accept unless they are set up for it.
 BATCH_BYTES_MAX = 32 << 20
 BUFFER_BYTES = 64 << 20
+#: Seconds between commits: after a crash, the batches of this time are written again.
+COMMIT_S = 0.2
+#: Timeout in milliseconds of the last commit before partitions are given up, and of the acknowledgements before it.
+HANDOVER_MS = 20_000
+#: The same two timeouts when the command ends: after Ctrl-C the user waits for both.
+END_ACKNOWLEDGE_MS, END_COMMIT_MS = 3000, 2000
+#: Milliseconds to wait for acknowledgements before the source is polled again.
+ACKNOWLEDGE_MS = 20
+#: How many partitions an error names.
+NAMED_MAX = 5
+#: The count of batches that are copied as they are, and of aborted ones, in :attr:`Mirror.counts`.
+UNCHANGED, ABORTED, TRANSACTIONAL = "unchanged", "aborted", "transactional"
 
 
 def describe(parser: Parser) -> None:
@@ -56,8 +73,7 @@ def describe(parser: Parser) -> None:
     )
     parser.add_argument("--group", metavar="ID", required=True, help="the consumer group that keeps the offsets")
     parser.add_argument("--until-end", action="store_true", help="stop where the topics ended when the command started")
-    add_properties(parser, "consumer")
-    add_progress(parser)
+    add_client(parser, "consumer")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -127,9 +143,7 @@ def _check_targets(options: argparse.Namespace, targets: Mapping[str, str]) -> N
         sources: TopicsByName = there
     with connected_admin(_target_options(options)) as (_, found):
         for topic, target in targets.items():
-            check_topic(sources, topic)
-            check_topic(found, target)
-            count, wanted = len(found[target].partitions), len(sources[topic].partitions)
+            wanted, count = len(partitions_of(sources, topic)), len(partitions_of(found, target))
             if count < wanted:
                 raise CommandError(f"the target {target} has {count} partitions, but {topic} has {wanted}: expand it")
 
@@ -148,3 +162,200 @@ def _topic_and_target(text: str) -> tuple[str, str]:
     if not topic or (equals and not target):
         raise argparse.ArgumentTypeError(f"{text!r}: write TOPIC or TOPIC=TARGET")
     return topic, target or topic
+
+
+# A batch goes to the partition of the same number, as a records section without being decoded where that is possible
+# (thinconsumer.records.section). A partition's offset is committed up to the first batch without an acknowledgement:
+# after a crash no batch is missing, and those acknowledged after the last commit are written again.
+
+
+class _Sent(NamedTuple):
+    """A batch that was sent: the position after it, and its outcome."""
+
+    position: OffsetAndMetadata
+    future: BatchFuture
+
+
+class Mirror(RebalanceListener):
+    """Copies batches; the listener of the consumer that reads them.
+
+    The consumer has ``enable_auto_commit=False``, and the producer ``max_block_ms=0``.
+    """
+
+    def __init__(
+        self,
+        consumer: Consumer[bytes | None, bytes | None],
+        producer: Producer,
+        targets: Mapping[str, str],
+        clock: Callable[[], float],
+    ) -> None:
+        """``targets`` are the topics to write to, by the topic to read; ``clock`` returns monotonic seconds."""
+        self._consumer, self._producer, self._targets, self._clock = consumer, producer, targets, clock
+        self._sent: dict[TopicPartition, deque[_Sent]] = {}
+        #: The position of each partition up to which every batch is acknowledged or left out.
+        self._acknowledged: dict[TopicPartition, OffsetAndMetadata] = {}
+        #: The positions of the commits that :meth:`copy` has begun, and that have not failed.
+        self._queued: dict[TopicPartition, OffsetAndMetadata] = {}
+        self._commit_at = clock() + COMMIT_S
+        self._counts: Counter[str] = Counter()
+        self._is_assigned = False
+        self.records = 0  #: Records sent.
+        self.size = 0  #: Their bytes as stored.
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """The number of batches by what was done with them: unchanged, transactional, aborted, or encoded again for a
+        reason of :class:`.Reencoded`."""
+        return self._counts + Counter({ABORTED: aborted_batches(self._consumer)})
+
+    def copy(self, timeout_ms: float) -> bool:
+        """Poll once, send what came, and commit what is acknowledged, if that is due; return whether anything came.
+
+        Raises:
+            CommandError: a batch could not be written. :meth:`finish` commits what was acknowledged before it.
+            KafkaError: an error of a poll.
+        """
+        polled = self._consumer.poll_raw(0 if self._sent else timeout_ms)
+        for tp, batches in polled.items():
+            for batch in batches:
+                self._send(tp, batch)
+        self._producer.poll(0 if polled else ACKNOWLEDGE_MS if self._sent else 0)
+        self._settle()
+        is_due = self._clock() >= self._commit_at
+        if is_due or not polled:
+            self._note_positions()
+        if is_due:
+            self._commit_at = self._clock() + COMMIT_S
+            self._commit()
+        return bool(polled)
+
+    def _commit(self) -> None:
+        """Begin to commit the positions that are new."""
+        new = {tp: position for tp, position in self._acknowledged.items() if self._queued.get(tp) != position}
+        if new:
+            self._consumer.commit_async(new, self._committed)
+            self._queued.update(new)
+
+    def _committed(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], error: Exception | None) -> None:
+        """Let the next commit include partitions whose commit has failed."""
+        for tp in offsets if error is not None else ():
+            self._queued.pop(tp, None)
+
+    def finish(self) -> None:
+        """Wait for acknowledgements, and commit; raise what keeps batches from being written or committed.
+
+        Does not use the consumer's positions: if a call of :meth:`copy` was interrupted, they are behind batches that
+        were polled and not sent.
+        """
+        try:
+            self._hand_over([*self._sent, *self._acknowledged], END_ACKNOWLEDGE_MS, END_COMMIT_MS)
+        except KafkaError as error:
+            raise CommandError(
+                f"{self._in_doubt()} may be written twice, once more by the next run: {error}"
+            ) from error
+        finally:
+            self._sent.clear()  # or the consumer would wait for them once more when it closes
+
+    def _in_doubt(self) -> str:
+        """Return which batches the target may have, but are not committed."""
+        unknown = []
+        for (topic, number), sent in self._sent.items():
+            count = "1 batch" if len(sent) == 1 else f"{len(sent)} batches"
+            unknown.append(f"{count} before offset {sent[-1].position.offset} of {topic}-{number}")
+        more = [f"those of {len(unknown) - NAMED_MAX} more partitions"] if len(unknown) > NAMED_MAX else []
+        return ", ".join(unknown[:NAMED_MAX] + more) or "the batches since the last commit"
+
+    def has_reached(self, ends: Mapping[TopicPartition, int]) -> bool:
+        """Whether partitions are assigned, these have reached the given ends, and every batch is acknowledged."""
+        if not self._is_assigned or self._sent:
+            return False
+        consumer = self._consumer
+        return all(consumer.position(tp) >= ends[tp] for tp in consumer.assignment() if tp in ends)
+
+    def on_partitions_assigned(self, assigned: Collection[TopicPartition]) -> None:
+        """Note that the member has an assignment, even an empty one."""
+        self._is_assigned = True
+
+    def on_partitions_revoked(self, revoked: Collection[TopicPartition]) -> None:
+        """Commit the acknowledged positions, so that other members do not write these batches again."""
+        self._is_assigned = False
+        if not self._sent.keys().isdisjoint(revoked) or not self._acknowledged.keys().isdisjoint(revoked):
+            self._hand_over(revoked, HANDOVER_MS, HANDOVER_MS)
+
+    def on_partitions_lost(self, lost: Collection[TopicPartition]) -> None:
+        """Forget the partitions: another member writes the batches that are not committed again."""
+        self._is_assigned = False
+        for tp in lost:
+            self._sent.pop(tp, None)
+            self._acknowledged.pop(tp, None)
+            self._queued.pop(tp, None)
+
+    def _send(self, tp: TopicPartition, batch: RawBatch) -> None:
+        section, reason = RecordSection.of(batch)
+        what = TRANSACTIONAL if batch.is_transactional else UNCHANGED
+        self._counts[what if reason is None else reason.value] += 1
+        if section is None:
+            return
+        future = self._send_section(TopicPartition(self._targets[tp.topic], tp.partition), section)
+        position = OffsetAndMetadata(batch.next_offset, "", batch.leader_epoch)
+        self._sent.setdefault(tp, deque()).append(_Sent(position, future))
+        self.records += len(section)
+        self.size += batch.size
+
+    def _send_section(self, target: TopicPartition, section: RecordSection) -> BatchFuture:
+        """Send a section. While the producer has no room, only heartbeats go on."""
+        while True:
+            try:
+                return self._producer.send_section(*target, section)
+            except BufferFullError:
+                self._producer.poll(ACKNOWLEDGE_MS)
+                self._consumer.drive()
+
+    def _settle(self) -> None:
+        """Note the position after the acknowledged batches of each partition; raise for a batch that has failed."""
+        failed: tuple[TopicPartition, _Sent, KafkaError] | None = None
+        for tp, sent in list(self._sent.items()):
+            while sent and sent[0].future.done:
+                error = sent[0].future.error
+                if error is not None:
+                    failed = failed or (tp, sent[0], error)
+                    break
+                self._acknowledged[tp] = sent[0].position
+                sent.popleft()
+            if not sent:
+                del self._sent[tp]
+        if failed is not None:
+            raise self._not_written(*failed)
+
+    def _not_written(self, tp: TopicPartition, batch: _Sent, error: KafkaError) -> CommandError:
+        source, target = f"{tp.topic}-{tp.partition}", f"{self._targets[tp.topic]}-{tp.partition}"
+        words = f"the batch before offset {batch.position.offset} of {source} could not be written: {error}"
+        found = CommandError(f"{target}: {words}")
+        found.__cause__ = error
+        return found
+
+    def _note_positions(self) -> None:
+        """Move acknowledged positions to the consumer's, which may be behind control batches and aborted ones.
+
+        Only valid if every polled batch was sent. Otherwise the batches before the position would never be written.
+        """
+        for tp, position in known_positions(self._consumer).items():
+            if tp not in self._sent and tp not in self._acknowledged:
+                self._acknowledged[tp] = position  # all batches were left out, or nothing was read yet
+            elif tp not in self._sent and position.offset > self._acknowledged[tp].offset:
+                self._acknowledged[tp] = self._acknowledged[tp]._replace(offset=position.offset)
+
+    def _hand_over(self, tps: Collection[TopicPartition], acknowledge_ms: float, commit_ms: float) -> None:
+        """Commit these partitions as far as they are acknowledged, also if a batch could not be written."""
+        try:
+            self._producer.flush(acknowledge_ms)
+        finally:
+            try:
+                self._settle()
+            finally:
+                # Also positions that copy() has begun to commit: that commit may fail yet.
+                written = {tp: self._acknowledged.pop(tp) for tp in tps if tp in self._acknowledged}
+                for tp in tps:
+                    self._queued.pop(tp, None)
+                if written:
+                    self._consumer.commit(written, timeout_ms=commit_ms)

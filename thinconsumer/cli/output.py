@@ -67,19 +67,13 @@ def record_as_text(record: Record, key_separator: bytes | None) -> bytes:
     return (b"null" if record.key is None else record.key) + key_separator + value + b"\n"
 
 
-class Output:
-    """Standard output as a stream of bytes."""
-
-    def __init__(self) -> None:
-        self._stream = sys.stdout.buffer
-
-    def write(self, lines: Iterable[bytes]) -> None:
-        """Write and flush all lines. Raises BrokenPipeError if the reader closed the pipe."""
-        left = memoryview(b"".join(lines))
-        while left:
-            # With PYTHONUNBUFFERED the stream is a raw file, of which write() may write only a part.
-            left = left[self._stream.write(left) :]
-        self._stream.flush()
+def write_lines(lines: Iterable[bytes]) -> None:
+    """Write all lines to standard output, and flush it. Raises BrokenPipeError if the reader closed the pipe."""
+    stream, left = sys.stdout.buffer, memoryview(b"".join(lines))
+    while left:
+        # With PYTHONUNBUFFERED the stream is a raw file, of which write() may write only a part.
+        left = left[stream.write(left) :]
+    stream.flush()
 
 
 def print_rows(heads: Sequence[str], rows: Iterable[Sequence[Any]], as_json: bool) -> None:

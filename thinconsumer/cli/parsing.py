@@ -208,11 +208,6 @@ def add_cluster(parser: Parser) -> None:
     )
 
 
-def add_properties(parser: Parser, client: str) -> None:
-    """Add ``--property``."""
-    add_settings(parser, "--property", f"an option of the {client}, by its Kafka or Python name: fetch.min.bytes=1")
-
-
 def add_settings(parser: Parser, option: str, description: str) -> None:
     """Add an option that takes NAME=VALUE and may be repeated."""
     parser.add_argument(
@@ -225,8 +220,9 @@ def add_settings(parser: Parser, option: str, description: str) -> None:
     )
 
 
-def add_progress(parser: Parser) -> None:
-    """Add ``--progress``."""
+def add_client(parser: Parser, client: str) -> None:
+    """Add ``--property`` and ``--progress``."""
+    add_settings(parser, "--property", f"an option of the {client}, by its Kafka or Python name: fetch.min.bytes=1")
     parser.add_argument(
         "--progress",
         action=argparse.BooleanOptionalAction,

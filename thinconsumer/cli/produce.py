@@ -20,9 +20,9 @@ from ..errors import KafkaError
 from ..produce import Producer, ProducerSettings
 from ..produce.batch import SendFuture
 from ..sockets.secured import open_driver
-from .cluster import check_topic, connected_admin
+from .cluster import connected_admin, partitions_of
 from .output import ProgressLine, bytes_from_json
-from .parsing import CommandError, OneOf, Parser, UsageError, add_cluster, add_progress, add_properties, client_config
+from .parsing import CommandError, OneOf, Parser, UsageError, add_client, add_cluster, client_config
 
 READ_BYTES = 256 * 1024
 DELIVERY_TIMEOUT_MS = 30_000
@@ -51,8 +51,7 @@ def describe(parser: Parser) -> None:
         default="none",
         help="none, gzip, snappy, lz4 or zstd (default: %(default)s)",
     )
-    add_properties(parser, "producer")
-    add_progress(parser)
+    add_client(parser, "producer")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -60,10 +59,9 @@ def run(options: argparse.Namespace) -> int:
     settings = ProducerSettings.from_config(client_config(options, ProducerSettings.options(), **own))
     parse = _parser(options)
     with connected_admin(options) as (_, topics):
-        check_topic(topics, options.topic, options.partition)
-        partitions = topics[options.topic].partitions
+        partitions = partitions_of(topics, options.topic, () if options.partition is None else (options.partition,))
     with Producer(settings, driver=open_driver(settings)) as producer:
-        writer = RecordWriter(producer, options.topic, options.partition, ProgressLine(options.progress), partitions)
+        writer = RecordWriter(producer, options, ProgressLine(options.progress), partitions)
         writer.write_all(stdin_lines(writer.keep_going), parse)
     return 0
 
@@ -72,18 +70,10 @@ class RecordWriter:
     """Sends lines as records, and counts the acknowledged ones."""
 
     def __init__(
-        self,
-        producer: Producer,
-        topic: str,
-        partition: int | None,
-        progress: ProgressLine,
-        partitions: Container[int] | None = None,
+        self, producer: Producer, options: argparse.Namespace, progress: ProgressLine, partitions: Container[int]
     ) -> None:
-        self._producer = producer
-        self._topic = topic
-        self._partition = partition
-        self._progress = progress
-        self._partitions = partitions
+        self._producer, self._progress, self._partitions = producer, progress, partitions
+        self._topic, self._partition = options.topic, options.partition
         self._unsettled: deque[tuple[int, SendFuture]] = deque()
         self._written = 0
         self._started = time.monotonic()
@@ -116,7 +106,7 @@ class RecordWriter:
     def _write(self, number: int, data: bytes, parse: Callable[[bytes], InputRecord]) -> None:
         try:
             line = parse(data)
-            if self._partitions is not None and line.partition is not None and line.partition not in self._partitions:
+            if line.partition is not None and line.partition not in self._partitions:
                 # Checked here, since the producer would keep the record until its delivery timeout, in case the
                 # partition is created.
                 raise ValueError(f"{self._topic} has no partition {line.partition}")

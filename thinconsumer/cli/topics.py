@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-from ..admin import Admin, NewTopic, TopicDescription
+from ..admin import NewTopic, TopicDescription
 from ..consumer import Consumer
 from ..errors import IllegalArgumentError, KafkaError
 from ..linear_hashing import PartitionCounts, parent_of
@@ -143,43 +143,39 @@ def _delete(options: argparse.Namespace) -> int:
 
 
 def _expand(options: argparse.Namespace) -> int:
-    totals = dict(require_distinct(options.topics))
-    with connected_admin(options) as (admin, topics):
-        have, results = _present_counts(admin, totals)
-        for name, count in have.items():
-            # For a counted topic, the broker would take a lower count for a shrinking.
-            if totals[name] <= count:
-                results[name] = _refused(count, f"{totals[name]} would not increase")
-        results |= admin.create_partitions({name: totals[name] for name in have if name not in results})
-        for name in successes(results, topics):
-            notify(f"{name} now has {_count(totals[name], 'partition')}")
-    return exit_code(results)
+    return _resize(options, may_grow=True)
 
 
 def _shrink(options: argparse.Namespace) -> int:
+    return _resize(options, may_grow=False)
+
+
+def _resize(options: argparse.Namespace, *, may_grow: bool) -> int:
     totals = dict(require_distinct(options.topics))
     with connected_admin(options) as (admin, topics):
-        have, results = _present_counts(admin, totals)
-        for name, count in have.items():
-            if totals[name] >= count:
-                results[name] = _refused(count, f"{totals[name]} would not decrease")
-        wanted = {name: totals[name] for name in have if name not in results}
-        if not options.yes and not all(_is_confirmed(name, have[name], count) for name, count in wanted.items()):
+        results: dict[str, KafkaError | None] = {}
+        wanted: dict[str, tuple[int, int]] = {}  # the present and the new partition count of each topic
+        for name, found in admin.describe_topics(totals).items():
+            if isinstance(found, KafkaError):
+                results[name] = found
+            # For a counted topic, the broker would take a lower count for a shrinking.
+            elif (totals[name] > (have := _undeleted(found))) is not may_grow or totals[name] == have:
+                results[name] = _refused(have, f"{totals[name]} would not {'increase' if may_grow else 'decrease'}")
+            else:
+                wanted[name] = have, totals[name]
+        if (
+            not may_grow
+            and not options.yes
+            and not all(_is_confirmed(name, *counts) for name, counts in wanted.items())
+        ):
             notify("nothing was changed")
             return 1
-        results |= admin.create_partitions(wanted)
+        results |= admin.create_partitions({name: count for name, (_, count) in wanted.items()})
         for name in successes(results, topics):
-            notify(f"{name} now has {_count(totals[name], 'partition')}; {_what_happens(totals[name], have[name])}")
+            have, count = wanted[name]
+            what_happens = "" if may_grow else f"; {_what_happens(count, have)}"
+            notify(f"{name} now has {_count(count, 'partition')}{what_happens}")
     return exit_code(results)
-
-
-def _present_counts(admin: Admin, names: Iterable[str]) -> tuple[dict[str, int], dict[str, KafkaError | None]]:
-    """Return the present partition count of each topic, and the errors of the others."""
-    described = admin.describe_topics(names)
-    errors: dict[str, KafkaError | None] = {
-        name: found for name, found in described.items() if isinstance(found, KafkaError)
-    }
-    return {name: _undeleted(found) for name, found in described.items() if not isinstance(found, KafkaError)}, errors
 
 
 def _refused(have: int, why: str) -> KafkaError:
@@ -193,10 +189,8 @@ def _undeleted(topic: TopicDescription) -> int:
 
 def _is_confirmed(name: str, have: int, count: int) -> bool:
     them = "it" if have - count == 1 else "them"
-    question = (
-        f"{name}: delete {have - count} of {_count(have, 'partition')}, once retention has emptied {them}? [y/N] "
-    )
-    sys.stderr.write(question)
+    question = f"delete {have - count} of {_count(have, 'partition')}, once retention has emptied {them}? [y/N] "
+    sys.stderr.write(f"{name}: {question}")
     sys.stderr.flush()
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 

@@ -12,7 +12,7 @@ import sys
 import time
 from collections.abc import Sequence
 
-from thinconsumer.cli.consume_in_group import BytesConsumer
+from thinconsumer.cli.consume import BytesConsumer
 from thinconsumer.cli.output import ProgressLine
 from thinconsumer.cli.parsing import CommandError, Parser, positive
 from thinconsumer.consumer import Consumer

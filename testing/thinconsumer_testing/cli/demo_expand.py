@@ -13,7 +13,7 @@ import sys
 import time
 from collections.abc import Collection, Iterable, Sequence
 
-from thinconsumer.cli.consume_in_group import BytesConsumer
+from thinconsumer.cli.consume import BytesConsumer
 from thinconsumer.cli.parsing import CommandError
 from thinconsumer.consumer import Consumer
 from thinconsumer.group import PartitionKeyRebalanceListener
