@@ -52,7 +52,7 @@ def test_a_login_is_handshake_then_messages_then_nothing():
     assert login.next_request(None, 0.0) == SaslHandshakeRequest(mechanism="PLAIN")
     assert login.next_request(AGREED, 0.0) == SaslAuthenticateRequest(auth_bytes=b"\0alice\0hush-hush-1")
     assert login.next_request(answered(), 0.0) is None
-    assert (login.session_lifetime, login.reauthenticate_after, login.credentials_expire_at) == (None, None, None)
+    assert (login.session_lifetime, login.reauthenticate_after) == (None, None)
 
 
 class Untouchable:
@@ -150,7 +150,6 @@ def test_credentials_that_expire_first_end_the_session(expires_at, after):
     login = begun(bearer(expires_at), wall_time=lambda: 1000.0)
     login.next_request(answered(session_lifetime_ms=60_000), 0.0)
     assert login.reauthenticate_after == pytest.approx(after)
-    assert login.credentials_expire_at == expires_at
 
 
 @pytest.mark.parametrize("lifetime", [0, -1, -(2**63)])
@@ -187,6 +186,12 @@ def test_oversized_and_unsolicited_messages_are_refused():
     login = begun()
     login.next_request(answered(), 0.0)
     with pytest.raises(KafkaProtocolError, match="no request of the login expects"):
+        login.next_request(answered(), 0.0)
+    login = begun(bearer())
+    login.next_request(answered(b"expired"), 0.0)
+    with pytest.raises(SaslAuthenticationFailedError, match="expired"):
+        login.next_request(answered(), 0.0)
+    with pytest.raises(KafkaProtocolError, match="no request of the login expects"):  # a failed login stays failed
         login.next_request(answered(), 0.0)
 
 

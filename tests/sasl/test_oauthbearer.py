@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from thinconsumer.errors import IllegalArgumentError, KafkaProtocolError, SaslAuthenticationFailedError
+from thinconsumer.errors import IllegalArgumentError, SaslAuthenticationFailedError
 from thinconsumer.sasl.oauthbearer import OAuthBearer, bearer_message, describe_error
-from thinconsumer.sasl.tokens import check_extensions
+from thinconsumer.sasl.tokens import checked_extensions, checked_value
 
 SECRET = "eyJhbGciOiJub25lIn0.eyJzdWIiOiJhIn0."
 
@@ -18,9 +18,9 @@ def token(value=SECRET, **extensions):
 
 
 def test_the_message_has_the_framing_of_rfc_7628():
-    assert bearer_message("abc", {}) == b"n,,\x01auth=Bearer abc\x01\x01"
+    assert bearer_message(token("abc")) == b"n,,\x01auth=Bearer abc\x01\x01"
     extensions = {"logicalCluster": "lkc-1", "identityPoolId": "pool 2"}
-    assert bearer_message("abc", extensions) == (
+    assert bearer_message(token("abc", **extensions)) == (
         b"n,,\x01auth=Bearer abc\x01logicalCluster=lkc-1\x01identityPoolId=pool 2\x01\x01"
     )
 
@@ -34,28 +34,28 @@ def test_the_message_has_the_framing_of_rfc_7628():
     ),
 )
 def test_every_valid_message_can_be_split(value, extensions):
-    header, auth, *fields, end, nothing = bearer_message(value, extensions).decode().split("\x01")
+    header, auth, *fields, end, nothing = bearer_message(token(value, **extensions)).decode().split("\x01")
     assert (header, auth, end, nothing) == ("n,,", f"auth=Bearer {value}", "", "")
     assert dict(field.split("=", 1) for field in fields) == extensions
 
 
-@pytest.mark.parametrize("value", ["", "a b", "a\x01auth=Bearer b", "a,b", "ä", "a=b", "a\n"])
+@pytest.mark.parametrize("value", ["", "a b", "a\x01auth=Bearer b", "a,b", "ä", "a=b", "a\n\0"])
 def test_tokens_that_would_change_the_message_are_rejected(value):
-    with pytest.raises(IllegalArgumentError, match="bearer token") as caught:
-        OAuthBearer(token(value))
+    with pytest.raises(IllegalArgumentError, match="the token ") as caught:
+        checked_value(value)
     assert not value or repr(value) not in str(caught.value)
 
 
 @pytest.mark.parametrize("name", ["", "auth", "a1", "a_b", "ä", "a=b", "a\n"])
 def test_extension_names_are_letters(name):
-    with pytest.raises(IllegalArgumentError, match="extension name"):
-        check_extensions({name: "v"})
+    with pytest.raises(IllegalArgumentError, match="SASL extensions: has a name that is not only letters"):
+        checked_extensions({name: "v"})
 
 
 @pytest.mark.parametrize("value", ["", "a\x01b", "ä", "\0", "\x7f"])
 def test_extension_values_are_printable(value):
-    with pytest.raises(IllegalArgumentError, match="the value of SASL extension 'a'"):
-        check_extensions({"a": value})
+    with pytest.raises(IllegalArgumentError, match="SASL extensions: the value of 'a' is not a str of printable"):
+        checked_extensions({"a": value})
 
 
 def test_an_empty_answer_ends_the_exchange():
@@ -63,8 +63,6 @@ def test_an_empty_answer_ends_the_exchange():
     assert login.start().startswith(b"n,,\x01auth=Bearer " + SECRET.encode())
     assert login.respond(b"") is None
     assert login.credentials_expire_at == 1234.5
-    with pytest.raises(KafkaProtocolError, match="after the end"):
-        login.respond(b"")
 
 
 @pytest.mark.parametrize("final", [b"", b"more"])

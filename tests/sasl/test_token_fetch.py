@@ -38,10 +38,19 @@ class Driven(TokenFetch):
 
     def __init__(self, url, wall_time, now):
         self.agenda = Agenda()
-        super().__init__(credentials(url), CONNECT, READ, wall_time, self.agenda, now)
+        super().__init__(credentials(url), CONNECT, READ, wall_time, self.agenda, [], now)
 
     def wake_at(self):
         return self.agenda.next()
+
+    @property
+    def has_commands(self):
+        return bool(self._commands)
+
+    def take_commands(self):
+        commands = self._commands[:]
+        self._commands.clear()
+        return commands
 
     def step(self, now):
         self.agenda.take(now)
@@ -288,21 +297,19 @@ def test_answers_that_are_no_token(stage, attempt, answer, words):
     assert len(stage.network.dials) == 1
 
 
-def test_close_hangs_up(stage, attempt):
+def test_a_stream_that_is_over_takes_nothing_more(stage, attempt):
     stage.serve(then_close=False)
     for _ in range(3):
         stage.driver.step(attempt.fetch, stage.clock.now() + 0.01)
         attempt.fetch.step(stage.clock.now())
     (stream,) = stage.driver.streams
-    attempt.fetch.close()
-    assert attempt.fetch.is_over
-    assert attempt.fetch.take_commands() == [Hangup(stream)]
-    stream.give_up(KafkaConnectionError("x"))
-    stream.give_up(KafkaConnectionError("y"))
-    assert str(stream.error) == "x"
+    attempt.fetch.step(stage.clock.now() + READ)
+    hangup, dial = attempt.fetch.take_commands()
+    assert hangup == Hangup(stream) and isinstance(dial, Dial)
+    late = str(stream.error)
     assert stream.buffer_updated(1, 0.0)
     stream.connection_lost(None, 0.0)
-    assert str(stream.error) == "x"
+    assert str(stream.error) == late
 
 
 class Handler(BaseHTTPRequestHandler):

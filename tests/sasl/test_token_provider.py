@@ -83,10 +83,9 @@ def test_coroutines_are_refused(provider):
         asked(provider)
 
 
-@pytest.mark.parametrize("provider", ["abc", 5, object(), lambda a, b: a])
-def test_other_objects_are_refused(provider):
+def test_a_callable_that_needs_two_arguments_is_refused():
     with pytest.raises(KafkaConfigurationError, match="sasl_oauth_token_provider"):
-        provider_call(provider)
+        provider_call(lambda a, b: a)
 
 
 @pytest.mark.parametrize("extensions", [{"auth": SECRET}, {"a b": SECRET}, {"a": f"{SECRET}\x01"}, [SECRET], {"a": 5}])

@@ -83,7 +83,7 @@ async def provider():
         (("abc", -1), "not -1"),
         (("abc", NOW + 1, 5), "principal"),
         (("abc", NOW + 1, "me", ["a"]), "not list"),
-        (("abc", NOW + 1, "me", {"a": 5}), "not str to int"),
+        (("abc", NOW + 1, "me", {"a": 5}), "the value of 'a'"),
         (("abc", NOW), "expired 0 s ago"),
         (signed(exp=NOW - 300), "expired 300 s ago.*clocks"),
         (provider(), "awaitable"),

@@ -172,6 +172,10 @@ class ExistingFile(Kind):
         return path
 
 
+#: A host name, or an IPv6 address without a zone; ``urlsplit`` has checked the brackets.
+_HOST = r"[a-z0-9._-]{1,253}|[0-9a-f.]*:[0-9a-f:.]*"
+
+
 class HttpUrl(Kind):
     """An http or https URL with a host, and without user info. Its query is never shown."""
 
@@ -186,15 +190,17 @@ class HttpUrl(Kind):
             raise ValueError(f"must be at most {URL_CHARS_MAX} printable ASCII characters without spaces")
         try:
             parts = urlsplit(value)
-            host, _ = parts.hostname, parts.port
+            host, port = parts.hostname or "", parts.port
         except ValueError:
             raise ValueError("is not a URL") from None
         if parts.scheme == "file":
             raise ValueError("file URLs are not supported: pass sasl_oauth_token_provider, a function that reads it")
-        if parts.scheme not in ("http", "https") or not host:
+        if parts.scheme not in ("http", "https") or port == 0 or not re.fullmatch(_HOST, host):
             raise ValueError("must begin with https:// and a host")
         if parts.username is not None or parts.password is not None:
             raise ValueError("must not contain a user or password: use the options for the client id and secret")
+        if parts.fragment:
+            raise ValueError("must not have a fragment (#...), which is never sent")
         return value
 
     def show(self, value: object) -> str:

@@ -21,7 +21,7 @@ from typing import Any
 from .._version import __version__
 from ..config import SecurityOptions
 from ..errors import IllegalArgumentError, KafkaConfigurationError, KafkaError, KafkaProtocolError
-from .mechanism import NotPickled, authentication_failed, import_extra, json_object, shown
+from .mechanism import Mechanism, NotPickled, authentication_failed, import_extra, json_object
 
 #: Seconds after which credentials without an expiry are loaded again: they may have been rotated in their file.
 RELOAD_AFTER = 900.0
@@ -157,7 +157,7 @@ def iam_message(host: str, parameters: dict[str, str]) -> bytes:
     return json.dumps(fields, separators=(",", ":")).encode()
 
 
-class AwsMskIam(NotPickled):
+class AwsMskIam(Mechanism):
     """The client's side of AWS_MSK_IAM."""
 
     name = "AWS_MSK_IAM"
@@ -178,18 +178,15 @@ class AwsMskIam(NotPickled):
                 f"sasl_aws_msk_iam_region is needed: the host name {host!r} contains no AWS region"
             )
         self._access_key = credentials.access_key
-        self._secrets = (credentials.secret_key, credentials.token or "")
         self.credentials_expire_at = credentials.expires_at  #: The broker's session ends with temporary credentials.
         parameters = presigned_parameters(self._host, credentials, self._region, wall_time)
-        self._signature = parameters["X-Amz-Signature"]
+        self._secrets = (credentials.secret_key, credentials.token or "", parameters["X-Amz-Signature"])
         self._message = iam_message(self._host, parameters)
-        self._is_complete = False
 
     def __repr__(self) -> str:
         return f"<AwsMskIam {self._host} in {self._region} as {self._access_key}>"
 
     def start(self) -> bytes:
-        """Return the only message."""
         return self._message
 
     def respond(self, challenge: bytes) -> None:
@@ -197,16 +194,9 @@ class AwsMskIam(NotPickled):
 
         Raises:
             SaslAuthenticationFailedError: the answer is empty: the broker has not accepted the signature.
-            KafkaProtocolError: the answer is not a JSON object, or not the first one.
+            KafkaProtocolError: the answer is not a JSON object.
         """
-        if self._is_complete:
-            raise KafkaProtocolError("AWS_MSK_IAM: the server sent a message after the end of the login")
         if not challenge:
             raise authentication_failed("the broker's answer to the AWS_MSK_IAM login is empty")
         if len(challenge) > _ANSWER_BYTES_MAX or json_object(challenge) is None:
             raise KafkaProtocolError("AWS_MSK_IAM: the server's answer is no JSON object")
-        self._is_complete = True
-
-    def shown(self, text: str) -> str:
-        """Return a server's text without the keys, the session token and the signature."""
-        return shown(text, *self._secrets, self._signature)

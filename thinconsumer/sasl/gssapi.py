@@ -9,8 +9,8 @@ from __future__ import annotations
 import hashlib
 from typing import Any
 
-from ..errors import IllegalStateError, KafkaProtocolError, SaslAuthenticationFailedError
-from .mechanism import NotPickled, authentication_failed, import_extra, shown
+from ..errors import KafkaProtocolError, SaslAuthenticationFailedError
+from .mechanism import Mechanism, authentication_failed, import_extra
 
 #: The server's offer: the bit mask of its security layers, and the size of its buffer in 3 bytes.
 _OFFER_BYTES = 4
@@ -44,7 +44,7 @@ def memory_cache(principal: str, keytab: str) -> str:
     return f"MEMORY:thinconsumer-{digest[:16]}"
 
 
-class Gssapi(NotPickled):
+class Gssapi(Mechanism):
     """The client's side of GSSAPI."""
 
     name = "GSSAPI"
@@ -81,28 +81,17 @@ class Gssapi(NotPickled):
         self._wall = wall
         self._context: Any = None
         self._has_answered = False
-        self._is_complete = False
-        self._expires_at: float | None = None
 
     def __repr__(self) -> str:
         return f"<Gssapi {self._target} as {self._principal or 'the default principal'}>"
 
-    @property
-    def credentials_expire_at(self) -> float | None:
-        """When the ticket for the broker expires; None before the login, or without a limit."""
-        return self._expires_at
-
     def start(self) -> bytes:
         """Return the first token; asks the KDC for a ticket unless there is one."""
-        if self._context is not None:
-            raise IllegalStateError(f"{self!r} has been started already")
         self._context = self._call(self._new_context)
         return self._step(None)
 
     def respond(self, challenge: bytes) -> bytes | None:
         """Return the next token, then the answer to the server's offer of security layers, then None."""
-        if self._context is None or self._is_complete:
-            raise KafkaProtocolError("GSSAPI: the server sent a message before the begin or after the end of the login")
         if not self._context.complete:
             return self._step(challenge)
         if not self._has_answered:
@@ -112,12 +101,7 @@ class Gssapi(NotPickled):
             return answer
         if challenge:
             raise KafkaProtocolError("GSSAPI: the server sent a message after the end of the login")
-        self._is_complete = True
         return None
-
-    def shown(self, text: str) -> str:
-        """Return a server's text; Kerberos sends no secret."""
-        return shown(text)
 
     def _new_context(self) -> Any:
         gssapi = self._gssapi
@@ -154,7 +138,7 @@ class Gssapi(NotPickled):
                 raise authentication_failed("GSSAPI: the broker has not proved its identity (mutual authentication)")
             lifetime = self._context.lifetime
             if self._wall is not None and lifetime is not None:
-                self._expires_at = self._wall + lifetime
+                self.credentials_expire_at = self._wall + lifetime
         return token or b""
 
     def _call(self, function: Any) -> Any:

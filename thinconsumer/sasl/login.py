@@ -47,7 +47,7 @@ class SaslLogin:
         self._wall_time = wall_time
         self._rejected = rejected
         self._messages = 0
-        self._is_complete = False
+        self._is_over = False
         #: Seconds from the login after which the broker closes the connection; None if it never does.
         self.session_lifetime: float | None = None
         #: Seconds from the login's last request after which the connection must log in again; None: never.
@@ -55,11 +55,6 @@ class SaslLogin:
 
     def __repr__(self) -> str:
         return f"<SaslLogin {self._mechanism!r}>"
-
-    @property
-    def credentials_expire_at(self) -> float | None:
-        """Seconds since the epoch; None if the credentials do not expire."""
-        return self._mechanism.credentials_expire_at
 
     def next_request(self, answer: Message | None, now: float) -> Message | None:
         """Return the next request, or None when logged in. Nothing secret is sent before the handshake has succeeded.
@@ -107,7 +102,7 @@ class SaslLogin:
         )
 
     def _continue(self, answer: SaslAuthenticateResponse, now: float) -> Message | None:
-        if not self._messages or self._is_complete:
+        if not self._messages or self._is_over:
             raise KafkaProtocolError("the broker sent a SaslAuthenticate response that no request of the login expects")
         if answer.error_code:
             if answer.error_code == Code.SASL_AUTHENTICATION_FAILED:
@@ -115,10 +110,11 @@ class SaslLogin:
             raise self._rejection(answer)
         if len(answer.auth_bytes) > SERVER_MESSAGE_BYTES_MAX:
             raise KafkaProtocolError(f"the broker's {self._mechanism.name} message has {len(answer.auth_bytes)} bytes")
+        self._is_over = True  # also if the mechanism raises: a failed login never becomes a success
         message = self._mechanism.respond(answer.auth_bytes)
         if message is not None:
+            self._is_over = False
             return self._send(message)
-        self._is_complete = True
         if answer.session_lifetime_ms > 0:
             self.session_lifetime = answer.session_lifetime_ms / 1000
             self.reauthenticate_after = self._lifetime(self.session_lifetime) * (
@@ -142,7 +138,7 @@ class SaslLogin:
 
     def _lifetime(self, session: float) -> float:
         """Return the session's lifetime, or that of the credentials if it is shorter."""
-        expire_at = self.credentials_expire_at
+        expire_at = self._mechanism.credentials_expire_at
         if expire_at is None or self._wall_time is None:
             return session
         left = expire_at - self._wall_time()

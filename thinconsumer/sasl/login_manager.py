@@ -10,17 +10,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from ..config import CommonOptions
 from ..driver import Address, Command
-from ..errors import (
-    IllegalArgumentError,
-    KafkaConfigurationError,
-    KafkaConnectionError,
-    KafkaError,
-    SaslAuthenticationFailedError,
-)
+from ..errors import IllegalArgumentError, KafkaConnectionError, KafkaError, SaslAuthenticationFailedError
 from ..failures import OutageLog
 from ..network.authenticate import Login, NewLogin
 from ..network.request import Answer, Request
@@ -61,7 +55,7 @@ class LoginManager:
         wall_time: returns seconds since the epoch. Tokens and AWS credentials expire by this clock.
 
     Raises:
-        KafkaConfigurationError: the options choose a mechanism without its credentials, or an extra is not installed.
+        KafkaConfigurationError: the token provider or client id cannot be used, or an extra is not installed.
     """
 
     asker = "logins"
@@ -73,11 +67,11 @@ class LoginManager:
         self._random = random
         self._wall_time = wall_time
         self._agenda = agenda
-        self._what = "credentials"  #: The name, in error texts, of the credentials that are fetched and replaced.
+        #: The names, in error texts, of the credentials that are fetched and replaced, and of their source.
+        self._what = self._source = "AWS credentials"
         self._refresh: Refresh | None = None  #: None if there is nothing to fetch.
         self._call: Callable[[], object] | None = None  #: Returns a token or credentials. May block.
-        self._token: Token | None = None
-        self._aws: LoadedCredentials | None = None
+        self._credentials: Token | LoadedCredentials | None = None
         self._oidc: ClientCredentials | None = None
         self._fetch: TokenFetch | None = None
         self._commands: list[Command] = []
@@ -156,12 +150,13 @@ class LoginManager:
     @property
     def has_commands(self) -> bool:
         """Whether :meth:`take_commands` would return a command."""
-        return bool(self._commands) or (self._fetch is not None and self._fetch.has_commands)
+        return bool(self._commands)
 
     def take_commands(self) -> list[Command]:
-        """Return the commands of the fetch under way since the last call."""
-        commands, self._commands = self._commands, []
-        return commands if self._fetch is None else commands + self._fetch.take_commands()
+        """Return the commands of fetches since the last call."""
+        commands = self._commands[:]
+        self._commands.clear()
+        return commands
 
     def resolved(self, host: str, port: int, addresses: Sequence[Address], error: str, now: float) -> None:
         """Take the result of a name lookup; a lookup of another host is ignored."""
@@ -184,21 +179,14 @@ class LoginManager:
     def provided(self, returned: object, now: float) -> None:
         """Take what the function returned."""
         try:
-            if self._options.sasl_mechanism == "AWS_MSK_IAM":
-                self._take_aws(returned, now)
-            else:
-                self._take_token(self._as_token(returned), now)
+            self._take(returned, now)
         except Exception as error:  # noqa: BLE001 - attributes of a returned object are user code, too
             # The frames of the traceback have the token as a local variable, which some error reporters show.
             self.provider_failed(error.with_traceback(None), now)
 
     def provider_failed(self, error: BaseException, now: float) -> None:
         """Take the exception that the function raised."""
-        if isinstance(error, KafkaError) and str(error):
-            text = str(error)
-        else:
-            source = "AWS credentials" if self._options.sasl_mechanism == "AWS_MSK_IAM" else "sasl_oauth_token_provider"
-            text = f"{source}: {_describe(error)}"
+        text = str(error) if isinstance(error, KafkaError) and str(error) else f"{self._source}: {_describe(error)}"
         is_final = isinstance(error, IllegalArgumentError)
         self._failed(error, text, now, retriable=not is_final, shows_at_once=True)
 
@@ -209,21 +197,15 @@ class LoginManager:
         if options.sasl_mechanism == "AWS_MSK_IAM":
             from .aws_msk_iam import RELOAD_AFTER, load_credentials, session_maker
 
-            self._what = "AWS credentials"
             self._call = partial(load_credentials, options, session_maker())
             self._refresh = Refresh(options, self._random, self._first_attempt(), RELOAD_AFTER)
         elif options.sasl_mechanism == "OAUTHBEARER":
-            self._what = "OAUTHBEARER token"
+            self._what, self._source = "OAUTHBEARER token", "sasl_oauth_token_provider"
             self._refresh = Refresh(options, self._random, self._first_attempt())
             if options.sasl_oauth_token_provider is not None:
                 self._call = provider_call(options.sasl_oauth_token_provider)
             else:
                 self._oidc = self._client_credentials()
-        elif options.sasl_mechanism not in ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "GSSAPI"):
-            raise KafkaConfigurationError(
-                f"security_protocol={options.security_protocol!r} needs sasl_mechanism, which is "
-                f"{options.sasl_mechanism!r}"
-            )
 
     def _first_attempt(self) -> Alarm:
         alarm = self._agenda.alarm()
@@ -234,13 +216,8 @@ class LoginManager:
         from .oidc import ClientCredentials, TokenEndpoint
 
         options = self._options
-        url = options.sasl_oauthbearer_token_endpoint_url
-        if not url:
-            raise KafkaConfigurationError(
-                "sasl_mechanism='OAUTHBEARER' needs sasl_oauth_token_provider or sasl_oauthbearer_token_endpoint_url"
-            )
         return ClientCredentials(
-            TokenEndpoint.parse(url),
+            TokenEndpoint.parse(options.sasl_oauthbearer_token_endpoint_url or ""),
             options.sasl_oauthbearer_client_credentials_client_id or "",
             options.sasl_oauthbearer_client_credentials_client_secret or "",
             scope=options.sasl_oauthbearer_scope or "",
@@ -254,16 +231,16 @@ class LoginManager:
         options = self._options
         connect_ms = options.sasl_login_connect_timeout_ms or options.socket_connection_setup_timeout_ms
         read_ms = options.sasl_login_read_timeout_ms or options.request_timeout_ms
-        return TokenFetch(credentials, connect_ms / 1000, read_ms / 1000, self._wall_time, self._agenda, now)
+        timeouts = connect_ms / 1000, read_ms / 1000
+        return TokenFetch(credentials, *timeouts, self._wall_time, self._agenda, self._commands, now)
 
     # -- results
 
     def _settle(self, fetch: TokenFetch, now: float) -> None:
         self._fetch = None
-        self._commands += fetch.take_commands()
         if fetch.token is not None:
             try:
-                self._take_token(self._as_token(fetch.token), now)
+                self._take(fetch.token, now)
             except IllegalArgumentError as unusable:
                 self._failed(unusable.with_traceback(None), str(unusable), now, retriable=False)
             return
@@ -272,34 +249,25 @@ class LoginManager:
         is_rejected = isinstance(error, KafkaConnectionError) and error.is_certificate_rejected
         self._failed(error, str(error), now, retriable=error.retriable and not is_rejected)
 
-    def _as_token(self, returned: object) -> Token:
-        options = self._options
-        claim = options.sasl_oauthbearer_sub_claim_name
-        return token_of(returned, options.sasl_oauthbearer_extensions, self._wall_time(), claim)
-
-    def _take_token(self, token: Token, now: float) -> None:
-        self._token = token
-        self._succeeded(token.expires_at, now)
-        if log.isEnabledFor(logging.DEBUG):
-            scope = claims_of(token.value).get(self._options.sasl_oauthbearer_scope_claim_name)
-            log.debug("new token: %r, scope %.200r", token, scope)
-
-    def _take_aws(self, returned: object, now: float) -> None:
-        from .aws_msk_iam import LoadedCredentials
-
-        assert isinstance(returned, LoadedCredentials)
-        if returned.expires_at is not None and returned.expires_at <= self._wall_time():
+    def _take(self, returned: object, now: float) -> None:
+        """Use a new token, or new AWS credentials; raise IllegalArgumentError if that is impossible."""
+        options, wall = self._options, self._wall_time()
+        if options.sasl_mechanism == "OAUTHBEARER":
+            claim = options.sasl_oauthbearer_sub_claim_name
+            returned = token_of(returned, options.sasl_oauthbearer_extensions, wall, claim)
+        new = cast("Token | LoadedCredentials", returned)
+        if new.expires_at is not None and new.expires_at <= wall:
             raise IllegalArgumentError("the AWS credentials have expired, by this machine's clock")
-        self._aws = returned
-        self._succeeded(returned.expires_at, now)
-        log.debug("new AWS credentials: %r", returned)
-
-    def _succeeded(self, expires_at: float | None, now: float) -> None:
         assert self._refresh is not None
-        self._refresh.succeeded(expires_at, now, self._wall_time())
+        self._credentials = new
+        self._refresh.succeeded(new.expires_at, now, wall)
         self._last_failure = ""
         self._error = None
         self._outages.recovered(None, now, f"new {self._what}")
+        scope = ""
+        if log.isEnabledFor(logging.DEBUG) and isinstance(new, Token):
+            scope = f", scope {claims_of(new.value).get(options.sasl_oauthbearer_scope_claim_name)!r:.200}"
+        log.debug("new %s: %r%s", self._what, new, scope)
 
     def _failed(
         self, error: BaseException, text: str, now: float, *, retriable: bool, shows_at_once: bool = False
@@ -329,10 +297,10 @@ class LoginManager:
             failed = KafkaError(f"cannot begin the {self._options.sasl_mechanism} login: {_describe(error)}")
             failed.__cause__ = error.with_traceback(None)
             return FailedLogin(failed)
-        used = self._token, self._aws
+        used = self._credentials
 
         def rejected(now: float) -> None:
-            if self._refresh is not None and used == (self._token, self._aws):  # not yet replaced
+            if self._refresh is not None and used == self._credentials:  # not yet replaced
                 self._refresh.rejected(now)
 
         return SaslLogin(mechanism, jitter=self._random.random(), wall_time=self._wall_time, rejected=rejected)
@@ -340,13 +308,16 @@ class LoginManager:
     def _mechanism(self, host: str) -> Mechanism:
         options = self._options
         name = options.sasl_mechanism
-        if name == "OAUTHBEARER":
+        credentials = self._credentials
+        if isinstance(credentials, Token):
             from .oauthbearer import OAuthBearer
 
-            assert self._token is not None
-            return OAuthBearer(self._token)
-        if name == "AWS_MSK_IAM":
-            return self._aws_mechanism(host)
+            return OAuthBearer(credentials)
+        if credentials is not None:
+            from .aws_msk_iam import AwsMskIam, region_of
+
+            region = options.sasl_aws_msk_iam_region or region_of(host) or credentials.region
+            return AwsMskIam(host, credentials, region, self._wall_time())
         if name == "GSSAPI":
             from .gssapi import Gssapi
 
@@ -367,14 +338,6 @@ class LoginManager:
 
         assert name is not None
         return Scram(name, username, password, f"{self._random.randrange(2**192):048x}")
-
-    def _aws_mechanism(self, host: str) -> Mechanism:
-        from .aws_msk_iam import AwsMskIam, region_of
-
-        keys = self._aws
-        assert keys is not None
-        region = self._options.sasl_aws_msk_iam_region or region_of(host) or keys.region
-        return AwsMskIam(host, keys, region, self._wall_time())
 
 
 def _describe(error: BaseException) -> str:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+from abc import ABC, abstractmethod
 from importlib import import_module
-from typing import Any, NoReturn, Protocol
+from typing import Any, NoReturn
 
 from ..errors import IllegalArgumentError, KafkaConfigurationError, SaslAuthenticationFailedError
 from ..wire.error_codes import Code
@@ -14,36 +15,6 @@ SERVER_TEXT_MAX = 300
 HIDDEN = "<hidden>"
 
 
-class Mechanism(Protocol):
-    """The client's side of one SASL exchange. An object serves one login."""
-
-    @property
-    def name(self) -> str:
-        """The mechanism's registered name, such as ``"SCRAM-SHA-256"``."""
-
-    @property
-    def options(self) -> tuple[str, ...]:
-        """The client options to check if the broker rejects the login, such as ``"sasl_plain_username"``."""
-
-    def start(self) -> bytes:
-        """Return the client's first message, which may be empty."""
-
-    def respond(self, challenge: bytes) -> bytes | None:
-        """Return the answer to the server's message; None once the exchange is complete and the server is verified.
-
-        Raises:
-            SaslAuthenticationFailedError: the server rejects the login, or has not proved what it has to prove.
-            KafkaProtocolError: the message is malformed, or out of order.
-        """
-
-    def shown(self, text: str) -> str:
-        """Return a server's text for an error: short, printable, and without the secrets of this login."""
-
-    @property
-    def credentials_expire_at(self) -> float | None:
-        """Seconds since the epoch; None if the credentials do not expire."""
-
-
 class NotPickled:
     """The base of objects that hold a secret: a pickle would carry it to disks and other machines."""
 
@@ -51,6 +22,35 @@ class NotPickled:
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(f"{type(self).__name__} holds a secret and cannot be pickled")
+
+
+class Mechanism(NotPickled, ABC):
+    """The client's side of one SASL exchange. An object serves one login, which calls :meth:`start` once and then
+    :meth:`respond` for each message of the server, until that returns None or raises.
+    """
+
+    name: str  #: The mechanism's registered name, such as ``"SCRAM-SHA-256"``.
+    #: The client options to check if the broker rejects the login, such as ``"sasl_plain_username"``.
+    options: tuple[str, ...]
+    credentials_expire_at: float | None = None  #: Seconds since the epoch; None if the credentials do not expire.
+    _secrets: tuple[str, ...] = ()  #: The secrets of this login, which a server could repeat in its texts.
+
+    @abstractmethod
+    def start(self) -> bytes:
+        """Return the client's first message, which may be empty."""
+
+    @abstractmethod
+    def respond(self, challenge: bytes) -> bytes | None:
+        """Return the answer to the server's message; None once the exchange is complete and the server is verified.
+
+        Raises:
+            SaslAuthenticationFailedError: the server rejects the login, or has not proved what it has to prove.
+            KafkaProtocolError: the message is malformed.
+        """
+
+    def shown(self, text: str) -> str:
+        """Return a server's text for an error: short, printable, and without the secrets of this login."""
+        return shown(text, *self._secrets)
 
 
 def import_extra(module: str, user: str, extra: str, more: str = "") -> Any:

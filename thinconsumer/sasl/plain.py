@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .mechanism import NotPickled, encode, shown
+from .mechanism import Mechanism, encode
 
 
 def plain_message(username: str, password: str, authzid: str = "") -> bytes:
@@ -15,17 +15,16 @@ def plain_message(username: str, password: str, authzid: str = "") -> bytes:
     return b"\0".join(encode(text, option) for text, option in fields)
 
 
-class Plain(NotPickled):
+class Plain(Mechanism):
     """The client's side of PLAIN."""
 
     name = "PLAIN"
     options = ("sasl_plain_username", "sasl_plain_password")
-    credentials_expire_at = None
 
     def __init__(self, username: str, password: str, authzid: str = "") -> None:
         """``authzid`` is the identity to act as; Kafka accepts only the user name or nothing."""
         self._username = username
-        self._password = password
+        self._secrets = (password,)
         self._message = plain_message(username, password, authzid)
 
     def __repr__(self) -> str:
@@ -37,7 +36,3 @@ class Plain(NotPickled):
 
     def respond(self, challenge: bytes) -> None:
         """Return None: the broker's error code decides, and Java's client ignores the bytes beside it, too."""
-
-    def shown(self, text: str) -> str:
-        """Return a server's text without the password."""
-        return shown(text, self._password)

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import base64
 import binascii
-import enum
 import hashlib
 import hmac
 import re
 from typing import NamedTuple
 
-from ..errors import IllegalArgumentError, IllegalStateError, KafkaProtocolError
-from .mechanism import NotPickled, authentication_failed, encode, shown
+from ..errors import IllegalArgumentError, KafkaProtocolError
+from .mechanism import Mechanism, authentication_failed, encode, shown
 
 #: hashlib's name of each mechanism's hash.
 HASHES = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
@@ -35,6 +34,7 @@ _CHANNEL_BINDING = b"c=biws"
 #: Printable ASCII without the comma, which separates attributes.
 _NONCE = re.compile(r"[\x21-\x2b\x2d-\x7e]+")
 _SERVER_FIRST = re.compile(r"r=([\x21-\x2b\x2d-\x7e]+),s=([A-Za-z0-9+/=]+),i=([0-9]+)(?:,[A-Za-z]=[^,\0]+)*")
+_NO_PROOF = "the server ended the SCRAM login without proving that it knows the password"
 _SERVER_FINAL = re.compile(r"([ve])=([^,\0]+)(?:,[A-Za-z]=[^,\0]+)*")
 
 
@@ -98,7 +98,7 @@ def parse_server_final(message: bytes) -> bytes:
         SaslAuthenticationFailedError: the message is an error of the server (``e=``), or empty.
     """
     if not message:
-        raise authentication_failed("the server ended the SCRAM login without proving that it knows the password")
+        raise authentication_failed(_NO_PROOF)
     match = _SERVER_FINAL.fullmatch(_decode(message, "last"))
     if match is None:
         raise KafkaProtocolError("SCRAM: the server's last message is malformed")
@@ -139,19 +139,10 @@ def _decode_base64(text: str, what: str) -> bytes:
         raise KafkaProtocolError(f"SCRAM: the server's {what} is not base64") from None
 
 
-class _ScramState(enum.Enum):
-    START = "start"
-    SERVER_FIRST = "waiting for the server's first message"
-    SERVER_FINAL = "waiting for the server's last message"
-    COMPLETE = "complete"
-    FAILED = "failed"
-
-
-class Scram(NotPickled):
+class Scram(Mechanism):
     """The client's side of SCRAM-SHA-256 or SCRAM-SHA-512."""
 
     options = ("sasl_plain_username", "sasl_plain_password")
-    credentials_expire_at = None
 
     def __init__(self, name: str, username: str, password: str, nonce: str) -> None:
         """``nonce`` must be unpredictable and new for each login: printable ASCII without a comma.
@@ -170,49 +161,33 @@ class Scram(NotPickled):
         self._password = encode(password, "sasl_plain_password")
         self._nonce = nonce
         self._first = b"n=%b,r=%b" % (encode(escape_name(username), "sasl_plain_username"), nonce.encode())
-        self._server_signature = b""
-        self._state = _ScramState.START
+        self._secrets = (password,)
+        self._server_signature = b""  #: Not empty once the client has proved that it knows the password.
 
     def __repr__(self) -> str:
-        return f"<Scram {self.name} {self._username!r}, {self._state.value}>"
+        return f"<Scram {self.name} {self._username!r}>"
 
     def start(self) -> bytes:
         """Return the first message: the user name and the nonce."""
-        if self._state is not _ScramState.START:
-            raise IllegalStateError(f"{self!r} has been started already")
-        self._state = _ScramState.SERVER_FIRST
         return _GS2_HEADER + self._first
 
     def respond(self, challenge: bytes) -> bytes | None:
         """Return the client's proof; None after the server's signature was verified."""
-        before, self._state = self._state, _ScramState.FAILED
-        if before is _ScramState.SERVER_FIRST:
-            answer = self._prove(challenge)
-            self._state = _ScramState.SERVER_FINAL
-            return answer
-        if before is _ScramState.SERVER_FINAL:
-            self._verify(challenge)
-            self._state = _ScramState.COMPLETE
-            return None
-        raise KafkaProtocolError(f"SCRAM: the server sent a message although the login is {before.value!r}")
-
-    def shown(self, text: str) -> str:
-        """Return a server's text without the password."""
-        return shown(text, self._password.decode())
+        if not self._server_signature:
+            return self._prove(challenge)
+        if not hmac.compare_digest(parse_server_final(challenge), self._server_signature):
+            raise authentication_failed(
+                "the server's SCRAM signature is wrong: it does not know the password of this user, "
+                "so it may not be the broker it claims to be"
+            )
+        return None
 
     def _prove(self, challenge: bytes) -> bytes:
         if not challenge:
-            raise authentication_failed("the server ended the SCRAM login without proving that it knows the password")
+            raise authentication_failed(_NO_PROOF)
         server = parse_server_first(challenge, self._nonce)
         without_proof = b"%b,r=%b" % (_CHANNEL_BINDING, server.nonce.encode())
         salted = salt_password(self.name, self._password, server.salt, server.iterations)
         proofs = compute_proofs(self.name, salted, b",".join((self._first, challenge, without_proof)))
         self._server_signature = proofs.server
         return b"%b,p=%b" % (without_proof, base64.b64encode(proofs.client))
-
-    def _verify(self, challenge: bytes) -> None:
-        if not hmac.compare_digest(parse_server_final(challenge), self._server_signature):
-            raise authentication_failed(
-                "the server's SCRAM signature is wrong: it does not know the password of this user, "
-                "so it may not be the broker it claims to be"
-            )

@@ -89,11 +89,6 @@ class TokenStream:
         """Drop the part of the request that was sent."""
         self._out = self._out[size:]
 
-    def give_up(self, error: KafkaError) -> None:
-        """End the exchange with an error, unless it is over."""
-        if not self.is_over:
-            self.error = error
-
     def _receive(self, data: bytes) -> None:
         try:
             self.response = self._exchange.receive(data)
@@ -111,6 +106,7 @@ class TokenFetch:
     Args:
         connect_timeout: seconds for the lookup, and for TCP and TLS to each address.
         read_timeout: seconds from the request to the end of the response. Java's timeout begins anew with each byte.
+        commands: those for the driver; the attempt appends to them.
     """
 
     def __init__(
@@ -120,6 +116,7 @@ class TokenFetch:
         read_timeout: float,
         wall_time: Callable[[], float],
         agenda: Agenda,
+        commands: list[Command],
         now: float,
     ) -> None:
         self.token: Token | None = None
@@ -136,7 +133,8 @@ class TokenFetch:
         self._untried: deque[Address] = deque()
         self._stream: TokenStream | None = None
         self._errors: list[KafkaError] = []
-        self._commands: list[Command] = [Resolve(self._endpoint.host, self._endpoint.port)]
+        self._commands = commands
+        commands.append(Resolve(self._endpoint.host, self._endpoint.port))
 
     @property
     def is_over(self) -> bool:
@@ -152,16 +150,6 @@ class TokenFetch:
         if not stream.is_connected:
             return f"{self._endpoint}: connecting to {stream.address}"
         return f"{self._endpoint}: waiting for the response of {stream.address}"
-
-    @property
-    def has_commands(self) -> bool:
-        """Whether :meth:`take_commands` would return a command."""
-        return bool(self._commands)
-
-    def take_commands(self) -> list[Command]:
-        """Return the commands for the driver since the last call."""
-        commands, self._commands = self._commands, []
-        return commands
 
     def resolved(self, host: str, port: int, addresses: Sequence[Address], error: str, now: float) -> None:
         """Take the result of the lookup; ignore a result for another host, or a second one."""
@@ -180,7 +168,7 @@ class TokenFetch:
         stream = self._stream
         if stream is not None:
             if not stream.is_over and self._deadline.is_over(now):
-                stream.give_up(self._late(stream, now))
+                stream.error = self._late(stream, now)
             if stream.is_over:
                 self._finish(stream)
         elif not self._is_resolved and self._deadline.is_over(now):
@@ -188,12 +176,6 @@ class TokenFetch:
             self._fail(self._connection_error(text))
         if self._stream is None and not self.is_over and self._untried:
             self._dial(self._untried.popleft(), now)
-
-    def close(self) -> None:
-        """Hang up and end the attempt without a result."""
-        self._commands = []
-        self._hang_up()
-        self._fail(self._connection_error("closed by this client"))
 
     def _dial(self, address: Address, now: float) -> None:
         self._deadline.set(now + self._connect_timeout)
@@ -214,20 +196,16 @@ class TokenFetch:
         if response is None:
             assert error is not None
             has_no_answer = isinstance(error, KafkaConnectionError) or error.retriable
-            error = self._named(error)
-            self._errors.append(error)
+            self._errors.append(self._named(error))
             if not has_no_answer or not self._untried:
-                self._fail(self._worst())
+                # A rejected certificate says more than an address that does not answer.
+                rejected = (error for error in self._errors if getattr(error, "is_certificate_rejected", False))
+                self._fail(next(rejected, self._errors[-1]))
             return
         try:
             self.token = self._credentials.token(response, self._sent_at, self._wall_time())
         except TokenEndpointError as rejection:
             self._fail(rejection.with_traceback(None))
-
-    def _worst(self) -> KafkaError:
-        """Return the error that says most: a rejected certificate goes before an address that does not answer."""
-        rejected = (error for error in self._errors if getattr(error, "is_certificate_rejected", False))
-        return next(rejected, self._errors[-1])
 
     def _named(self, error: KafkaError) -> KafkaError:
         """Return an error that says that the connection was one to the token endpoint, not to a broker."""

@@ -15,8 +15,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
+from ..config.security_kinds import Extensions
 from ..errors import IllegalArgumentError, KafkaConfigurationError
 from .mechanism import NotPickled, json_object
 
@@ -26,9 +27,6 @@ TOKEN_CHARACTERS_MAX = 256 * 1024
 #: A token as a bearer token is written (RFC 6750, section 2.1). Another character, such as the separator 0x01, would
 #: change the meaning of the OAUTHBEARER message.
 B64TOKEN = re.compile(r"[A-Za-z0-9\-._~+/]+=*")
-#: The grammar of names and values in RFC 7628 and KIP-342.
-_EXTENSION_NAME = re.compile(r"[A-Za-z]+")
-_EXTENSION_VALUE = re.compile(r"[\x21-\x7e \t\r\n]+")
 #: An expiry from here on is in milliseconds: in seconds, it would be in the year 5138. The tuples of
 #: ``aws-msk-iam-sasl-signer-python`` have milliseconds.
 _MILLISECONDS_FROM = 1e11
@@ -115,32 +113,13 @@ def checked_extensions(extensions: object) -> Mapping[str, str]:
     """Return SASL extensions (KIP-342) as a read-only mapping of text.
 
     Raises:
-        IllegalArgumentError: it is no mapping of str to str. Values are not shown, as they may be secrets.
+        IllegalArgumentError: a name or value violates the grammar of KIP-342. Values are not shown, as they may be
+            secrets.
     """
-    if extensions is None:
-        return _NO_EXTENSIONS
-    if not isinstance(extensions, Mapping):
-        raise IllegalArgumentError(f"SASL extensions are a mapping, not {type(extensions).__name__}")
-    for name, value in extensions.items():
-        if not isinstance(name, str) or not isinstance(value, str):
-            raise IllegalArgumentError(
-                f"SASL extensions map str to str, not {type(name).__name__} to {type(value).__name__}"
-            )
-    return MappingProxyType(dict(extensions))
-
-
-def check_extensions(extensions: Mapping[str, str]) -> None:
-    """Raise IllegalArgumentError if a name or value violates the grammar of KIP-342; ``auth`` is reserved."""
-    for name, value in extensions.items():
-        if not _EXTENSION_NAME.fullmatch(name) or name == "auth":
-            raise IllegalArgumentError(
-                f"SASL extension name {name!r} is invalid: names consist of the letters A to Z and a to z, and "
-                "'auth' is reserved"
-            )
-        if not _EXTENSION_VALUE.fullmatch(value):
-            raise IllegalArgumentError(
-                f"the value of SASL extension {name!r} is invalid: it must be printable ASCII and not empty"
-            )
+    try:
+        return MappingProxyType(Extensions().parse(extensions or {}))
+    except ValueError as error:
+        raise IllegalArgumentError(f"SASL extensions: {error}") from None
 
 
 def refuse_coroutine(returned: object) -> None:
@@ -212,14 +191,13 @@ def provider_call(provider: object) -> Callable[[], object]:
     """Return a function without arguments that asks the provider. It runs user code, and may block.
 
     Raises:
-        KafkaConfigurationError: the provider has no method ``token``, and cannot be called with no or one argument.
+        KafkaConfigurationError: the provider is a callable that needs more than one argument.
     """
     if callable(getattr(provider, "token", None)):
         return partial(_ask, provider)
-    if not callable(provider):
-        raise KafkaConfigurationError(f"{OPTION} is neither callable nor an object with a method token()")
+    function = cast("Callable[..., object]", provider)
     # confluent-kafka passes the option sasl.oauthbearer.config, which is empty by default.
-    return partial(provider, "") if _needs_argument(provider) else provider
+    return partial(function, "") if _needs_argument(function) else function
 
 
 def token_of(answer: object, extensions: Mapping[str, str] | None, wall: float, sub_claim: str) -> Token:
@@ -234,9 +212,8 @@ def token_of(answer: object, extensions: Mapping[str, str] | None, wall: float, 
     if isinstance(answer, ProviderAnswer):
         own, answer = checked_extensions(answer.extensions), answer.token
     token = as_token(answer, wall, sub_claim)
-    merged = {**(extensions or {}), **own, **token.extensions}
-    check_extensions(merged)
-    return Token(token.value, token.expires_at, token.principal, checked_extensions(merged))
+    merged = checked_extensions({**(extensions or {}), **own, **token.extensions})
+    return Token(token.value, token.expires_at, token.principal, merged)
 
 
 def _ask(provider: object) -> ProviderAnswer:
