@@ -332,6 +332,26 @@ def test_late_records_of_the_previous_leader_are_validated(world, kit, epoch):
     assert world.collector.gather(99).count == 0, "the new leader's log has other records at these offsets"
 
 
+@pytest.mark.parametrize("arrives_first", [True, False])
+def test_records_of_a_former_leader_that_follows_now_are_validated(world, kit, arrives_first):
+    """A broker that lags behind had named it as the leader. It has the epoch, but has yet to truncate its log."""
+    world.cluster({kit.tp(0): (2, 6)})
+    [a] = world.assign({kit.tp(0): 100})
+    fetch = world.fetch()
+    if arrives_first:
+        fetch.answer({a.tp: kit.batch(100, 10, epoch=5)})
+        assert a.state is PositionState.FETCHING, "it may be the leader"
+    world.cluster({a.tp: (3, 6)})
+    early = world.validations()
+    if not arrives_first:
+        fetch.answer({a.tp: kit.batch(100, 10, epoch=5)})
+    assert a.state is PositionState.VALIDATING and world.collector.gather(99).count == 0
+    [sent] = early or world.validations()
+    assert sent.epochs() == {a.tp: (6, 5)}
+    sent.epoch_ends({a.tp: (5, 100)})
+    assert (a.state, a.cursor.offset, a.cursor.fetch_offset) == (PositionState.FETCHING, 100, 100)
+
+
 def test_records_of_the_current_leader_are_not_validated(world, kit):
     world.cluster({kit.tp(0): (1, 9)})
     [a] = world.assign({kit.tp(0): 100})

@@ -399,10 +399,13 @@ class Answers:
             self._planner.targets.fetched(partition, size)
             cursor.fetch_offset = batches.next_offset
             cursor.fetch_epoch = batches.leader_epoch
-            sent = asked.listed.wanted[partition.tp].leader_epoch
-            if 0 <= sent < partition.leader_epoch and partition.state is PositionState.FETCHING:
-                # This response of the previous leader came after the leader change was detected. A validation that the
-                # new leader has answered meanwhile did not cover these records: validate again.
+            is_late = 0 <= asked.listed.wanted[partition.tp].leader_epoch < partition.leader_epoch
+            is_source = asked.node_id in (partition.leader, partition.preferred_replica)
+            is_late = is_late or (not is_source and cursor.fetch_epoch < partition.leader_epoch)
+            if is_late and partition.state is PositionState.FETCHING:
+                # This response of the previous leader came after the leader change was detected, or that of a former
+                # leader which follows now, and has yet to truncate its log. A validation that the new leader has
+                # answered meanwhile did not cover these records: validate again.
                 partition.move(PositionEvent.LEADER_CHANGED)
 
 

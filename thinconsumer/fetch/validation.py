@@ -95,7 +95,11 @@ class Validation(EpochEndQueries):
         if info is None:
             return
         is_lower = info.leader_epoch < partition.leader_epoch and self._metadata.has_lowered_epoch(partition.tp)
-        if info.leader_epoch > partition.leader_epoch or is_lower:
+        # Of two nodes named for one epoch, the first may have been a follower with records of a former log: followers
+        # serve consumers, too.
+        has_moved = info.leader != partition.leader and info.leader_epoch == partition.leader_epoch
+        partition.leader = info.leader
+        if info.leader_epoch > partition.leader_epoch or is_lower or has_moved:
             if partition.leader_epoch >= 0:
                 partition.preferred_replica = -1
                 partition.backoff = None  # the new leader ends it

@@ -111,8 +111,9 @@ class Partition(ReportingKey):
 
     __slots__ = (
         *(f"_{name}" for name in WATCHED), "_owner", "committed", "failures", "fruitless_ranges", "high_watermark",
-        "indexed_state", "is_new", "last_error", "last_stable_offset", "leader_epoch", "least_refresh",
-        "log_start_offset", "number", "out_of_range", "placed_by", "preference", "reset", "topic_id", "tp",
+        "indexed_state", "is_new", "last_error", "last_stable_offset", "leader", "leader_epoch",
+        "least_refresh", "log_start_offset", "number", "out_of_range", "placed_by", "preference", "reset",
+        "topic_id", "tp",
     )  # fmt: skip
 
     state: PositionState = _watched("_state")
@@ -175,6 +176,7 @@ class Partition(ReportingKey):
         self.failures = 0  #: Number of consecutive failed requests; the backoff grows with it.
         #: Number of OFFSET_OUT_OF_RANGE errors since a Fetch last succeeded; the backoff before a reset grows with it.
         self.fruitless_ranges = 0
+        self.leader = -1  #: The id of the leader in metadata; -1 if unknown.
         self.leader_epoch = -1  #: Latest leader epoch seen in metadata; -1 if unknown.
         #: The id of the topic that the position belongs to; None until metadata has one.
         self.topic_id: bytes | None = None
