@@ -6,7 +6,8 @@ Attribute names are those of kafka-python where it has the same type.
 from __future__ import annotations
 
 from collections import namedtuple
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import wraps
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar, cast
 
 __all__ = [
@@ -226,19 +227,6 @@ class ConsumerRecord(tuple[Any, ...], Generic[K, V], metaclass=RecordType):
         def headers(self) -> tuple[tuple[str, bytes | None], ...]:
             """Pairs of key and value, in the order written; keys may repeat. Bytes that are not UTF-8 become U+FFFD."""
 
-    else:
-        topic = _Row.topic
-        partition = _Row.partition
-        leader_epoch = _Row.leader_epoch
-        offset = _Row.offset
-        timestamp = _Row.timestamp
-        timestamp_type = _Row.timestamp_type
-        key = _Row.key
-        value = _Row.value
-        headers = _Row.headers
-
-    if TYPE_CHECKING:
-
         def __new__(
             cls,
             topic: str,
@@ -324,45 +312,8 @@ class ConsumerRecord(tuple[Any, ...], Generic[K, V], metaclass=RecordType):
     def __getitem__(self, index: Any) -> Any:
         return self._items()[index]
 
-    def __contains__(self, item: object) -> bool:
-        return item in self._items()
-
-    def index(self, *arguments: Any) -> int:
-        """Return the index of the first item that is equal to the first argument."""
-        return self._items().index(*arguments)
-
-    def count(self, item: object) -> int:
-        """Return the number of items that are equal to ``item``."""
-        return self._items().count(item)
-
-    def __add__(self, other: Any) -> Any:
-        return self._items() + (other._items() if isinstance(other, ConsumerRecord) else other)
-
     def __radd__(self, other: Any) -> Any:
         return other + self._items() if isinstance(other, tuple) else NotImplemented
-
-    def __mul__(self, times: Any) -> Any:
-        return self._items() * times
-
-    __rmul__ = __mul__
-
-    def __eq__(self, other: object) -> bool:
-        return self._items() == _items_of(other)
-
-    def __ne__(self, other: object) -> bool:
-        return self._items() != _items_of(other)
-
-    def __lt__(self, other: tuple[Any, ...]) -> bool:
-        return self._items() < _items_of(other)
-
-    def __le__(self, other: tuple[Any, ...]) -> bool:
-        return self._items() <= _items_of(other)
-
-    def __gt__(self, other: tuple[Any, ...]) -> bool:
-        return self._items() > _items_of(other)
-
-    def __ge__(self, other: tuple[Any, ...]) -> bool:
-        return self._items() >= _items_of(other)
 
     def __hash__(self) -> int:
         return hash(self._items())
@@ -377,5 +328,24 @@ class ConsumerRecord(tuple[Any, ...], Generic[K, V], metaclass=RecordType):
         return f"ConsumerRecord({', '.join(f'{name}={item!r}' for name, item in zip(self._fields, self._items()))})"
 
 
-def _items_of(other: T) -> T:
-    return other._items() if isinstance(other, ConsumerRecord) else other  # type: ignore[return-value]
+def _items_of(value: T) -> T:
+    return value._items() if isinstance(value, ConsumerRecord) else value  # type: ignore[return-value]
+
+
+def _of_all_items(name: str) -> Callable[..., Any]:
+    """Return a method of tuples for records: it takes a record, also one that is its argument, as all of its items."""
+    method = getattr(tuple, name)
+
+    @wraps(method)
+    def call(self: ConsumerRecord[Any, Any], *arguments: Any) -> Any:
+        return method(self._items(), *map(_items_of, arguments))
+
+    return call
+
+
+for _name in ("eq", "ne", "lt", "le", "gt", "ge", "add", "mul", "rmul", "contains"):
+    setattr(ConsumerRecord, f"__{_name}__", _of_all_items(f"__{_name}__"))
+for _name in ("count", "index"):
+    setattr(ConsumerRecord, _name, _of_all_items(_name))
+for _name in _Row._fields:
+    setattr(ConsumerRecord, _name, getattr(_Row, _name))

@@ -18,17 +18,9 @@ __all__ = [
     "RebalanceProtocol", "RoundRobinAssignor", "StickyAssignor", "Subscription",
 ]  # fmt: skip
 
-#: The modules that are imported on first use.
-_MODULES = {
-    "CooperativeStickyAssignor": ".sticky",
-    "RangeAssignor": ".range",
-    "RoundRobinAssignor": ".roundrobin",
-    "StickyAssignor": ".sticky",
-}
-
 
 def __getattr__(name: str) -> object:
-    if name not in _MODULES:
+    if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = globals()[name] = getattr(import_module(_MODULES[name], __name__), name)
+    found = globals()[name] = getattr(import_module(".registry", __name__), name)
     return found

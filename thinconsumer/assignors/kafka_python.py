@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any, NamedTuple, cast
 
 from ..errors import InvalidAssignmentError
@@ -41,49 +41,6 @@ class _OfTopic(NamedTuple):
 
     topic: str
     partitions: list[int]
-
-
-@dataclass
-class _MemberMetadata:
-    """Stands in for kafka-python's ``ConsumerProtocolSubscription``."""
-
-    topics: list[str]
-    user_data: bytes
-    owned_partitions: list[_OfTopic]
-    generation_id: int
-    rack_id: str | None
-    version: int = 3
-
-    @property
-    def subscription(self) -> list[str]:
-        """The topics, under the attribute name of kafka-python 2.0."""
-        return self.topics
-
-
-@dataclass
-class _KafkaPythonMember:
-    """Stands in for kafka-python's ``JoinGroupResponseMember``."""
-
-    member_id: str
-    group_instance_id: str | None
-    metadata: _MemberMetadata
-
-
-@dataclass
-class _MemberAssignment:
-    """Stands in for kafka-python's ``ConsumerProtocolAssignment``."""
-
-    assigned_partitions: list[_OfTopic]
-    user_data: bytes
-    version: int = 3
-
-    @property
-    def assignment(self) -> list[_OfTopic]:
-        """The partitions, under the attribute name of kafka-python 2.0."""
-        return self.assigned_partitions
-
-    def partitions(self) -> list[TopicPartition]:
-        return [TopicPartition(topic, number) for topic, numbers in self.assigned_partitions for number in numbers]
 
 
 class _Cluster:
@@ -134,20 +91,7 @@ class KafkaPythonAssignor(PartitionAssignor):
 
     def assign(self, cluster: ClusterView, subscriptions: Mapping[str, Subscription]) -> dict[str, Assignment]:
         """Call the assignor and return its assignment."""
-        members = [
-            _KafkaPythonMember(
-                member,
-                said.group_instance_id,
-                _MemberMetadata(
-                    list(said.topics),
-                    said.user_data or b"",
-                    _of_topics(said.owned_partitions),
-                    said.generation_id,
-                    said.rack_id,
-                ),
-            )
-            for member, said in subscriptions.items()
-        ]
+        members = [_member(member_id, subscription) for member_id, subscription in subscriptions.items()]
         plan = self._inner.assign(_Cluster(cluster), members)
         return {member: self._read(share) for member, share in plan.items()}
 
@@ -168,12 +112,34 @@ class KafkaPythonAssignor(PartitionAssignor):
 
     def on_assignment(self, assignment: Assignment, metadata: GroupMetadata) -> None:
         """Pass the assignment to the assignor, and the generation if its method takes one, as in kafka-python 3.0."""
-        share = _MemberAssignment(_of_topics(assignment.partitions), assignment.user_data or b"")
+        topics = _of_topics(assignment.partitions)
+        share = SimpleNamespace(
+            assigned_partitions=topics,
+            assignment=topics,  # as kafka-python 2.0 names them
+            partitions=lambda: list(assignment.partitions),
+            user_data=assignment.user_data or b"",
+            version=3,
+        )
         takes = inspect.signature(self._inner.on_assignment).parameters
         if len(takes) < 2:
             self._inner.on_assignment(share)
         else:
             self._inner.on_assignment(share, metadata.generation_id)
+
+
+def _member(member_id: str, subscription: Subscription) -> SimpleNamespace:
+    """Return a member as kafka-python's ``JoinGroupResponseMember`` with a ``ConsumerProtocolSubscription``."""
+    topics = list(subscription.topics)
+    metadata = SimpleNamespace(
+        topics=topics,
+        subscription=topics,  # as kafka-python 2.0 names them
+        user_data=subscription.user_data or b"",
+        owned_partitions=_of_topics(subscription.owned_partitions),
+        generation_id=subscription.generation_id,
+        rack_id=subscription.rack_id,
+        version=3,
+    )
+    return SimpleNamespace(member_id=member_id, group_instance_id=subscription.group_instance_id, metadata=metadata)
 
 
 def _of_topics(partitions: Iterable[TopicPartition]) -> list[_OfTopic]:
