@@ -12,7 +12,6 @@ from thinconsumer.admin import (
     MemberDescription,
     NewTopic,
 )
-from thinconsumer.admin.operations import DESCRIBE_TOPICS
 from thinconsumer.broker import Disconnect, EntryError, Silence
 from thinconsumer.errors import (
     BrokerResponseError,
@@ -279,20 +278,6 @@ def test_timeout_0_returns_at_once(world):
     before = w.clock.now()
     assert isinstance(w.admin.delete_topics(["t"], timeout_ms=0)["t"], KafkaTimeoutError)
     assert w.clock.now() == before
-
-
-def test_begin_and_poll_do_not_block(world):
-    w = world(topics={"t": 2})
-    call = w.admin.begin(DESCRIBE_TOPICS, {"t": None})
-    polls = 0
-    while not call.done:
-        now = w.clock.now()
-        due = min(w.admin.wake_at(), w.network.next_event_at() or now)
-        w.clock.advance_to(max(now, due))
-        w.admin.poll(0)
-        polls += 1
-        assert polls < 50
-    assert len(call.result()["t"].partitions) == 2
 
 
 def test_calls_on_a_closed_admin_raise(world):

@@ -12,9 +12,6 @@ import time
 import pytest
 
 from thinconsumer import Consumer, TopicPartition
-from thinconsumer.admin import Admin
-from thinconsumer.admin.operations import DESCRIBE_TOPICS
-from thinconsumer.config import ClientOptions
 from thinconsumer.driver import Address
 from thinconsumer.produce.producer import Producer
 from thinconsumer.produce.settings import ProducerSettings
@@ -162,14 +159,6 @@ def test_a_producer_sends_its_records(broker):
             futures = [producer.send("a", b"v", partition=i % 2) for i in range(50)]
             loop.run(lambda: producer.idle)
             assert all(future.error is None for future in futures)
-
-
-def test_an_admin_gets_its_answer(broker):
-    options = ClientOptions.from_options(bootstrap_servers=broker.bootstrap_servers)
-    with Admin(options, driver=SelectorDriver()) as admin:
-        call = admin.begin(DESCRIBE_TOPICS, {"a": None})
-        Loop(broker, admin, lambda admin: admin.poll(0)).run(lambda: call.done)
-        assert len(call.result()["a"].partitions) == 2
 
 
 def test_an_idle_client_is_not_called(broker, reading):

@@ -11,11 +11,9 @@ from ..engine import BaseClient, Engine, Shell, to_seconds
 from ..errors import IllegalArgumentError, KafkaError
 from ..network.metadata import Metadata
 from ..support.agenda import Agenda
-from ..support.calls import Call
-from ..support.timers import NEVER
 from ..types import OffsetAndMetadata, TopicPartition
 from . import operations
-from .operation_manager import OperationManager
+from .operation_run import Cluster, OperationRun
 from .operations import (
     CreatedTopic,
     GroupDescription,
@@ -43,10 +41,8 @@ class Admin(BaseClient):
         self.settings = settings
         random, agenda = driver.random, Agenda()
         metadata = Metadata(settings, random, agenda)
-        self._manager = OperationManager(settings, metadata, random, agenda)
-        engine = Engine(settings, random, metadata, (self._manager,), driver.wall_time, agenda)
-        self._shell = Shell("admin", engine, driver)
-        self._manager.obstacle = self._shell.engine.obstacle
+        self._cluster = Cluster(settings, metadata, random, agenda, {})
+        self._shell = Shell("admin", Engine(settings, random, metadata, (), driver.wall_time, agenda), driver)
 
     def close(self) -> None:
         """Close the connections. A second call does nothing."""
@@ -125,30 +121,17 @@ class Admin(BaseClient):
         """Delete groups without members, and their committed offsets."""
         return self._run(operations.DELETE_GROUPS, _unique(group_ids), timeout_ms)
 
-    def begin(
-        self, operation: Operation[K, V], items: Mapping[K, Any] | None, *, timeout_ms: float | None = None
-    ) -> Call[dict[K, V | KafkaError]]:
-        """Start an operation of :mod:`.operations` and return at once. Call :meth:`poll` until the call is done."""
-        seconds = to_seconds(timeout_ms, self.settings.default_api_timeout_ms)
-        with self._shell.change():
-            return self._manager.start(operation, items, self._shell.driver.now() + seconds)
-
-    def poll(self, timeout_ms: float = 0) -> None:
-        """Work on the calls of :meth:`begin` for ``timeout_ms``; 0 is one non-blocking step."""
-        with self._shell.enter():
-            self._shell.wait_until(lambda: False, to_seconds(timeout_ms))
-
     def _run(
         self, operation: Operation[K, V], items: Mapping[K, Any] | None, timeout_ms: float | None
     ) -> dict[K, V | KafkaError]:
-        call = self.begin(operation, items, timeout_ms=timeout_ms)
-        try:
-            with self._shell.enter():
-                # No timeout is needed here: at the call's deadline, the manager settles it with timeout errors.
-                self._shell.wait_until(lambda: call.done, NEVER)
-        finally:
-            call.abandoned = True
-        return call.result()
+        seconds = to_seconds(timeout_ms, self.settings.default_api_timeout_ms)
+        shell = self._shell
+        with shell.enter():
+            run = OperationRun(operation, items, shell.driver.now() + seconds, self._cluster)
+            shell.engine.add(run)  # in place of the last one
+            if not run.is_done and not shell.wait_until(lambda: run.is_done, seconds):
+                run.time_out(shell.engine.obstacle())
+            return run.results
 
 
 def _unique(names: Iterable[str]) -> dict[str, None]:
