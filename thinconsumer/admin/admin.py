@@ -13,7 +13,7 @@ from ..network.metadata import Metadata
 from ..support.agenda import Agenda
 from ..types import OffsetAndMetadata, TopicPartition
 from . import operations
-from .operation_run import Cluster, OperationRun
+from .operation_run import AdminParts, OperationRun
 from .operations import (
     CreatedTopic,
     GroupDescription,
@@ -41,7 +41,7 @@ class Admin(BaseClient):
         self.settings = settings
         random, agenda = driver.random, Agenda()
         metadata = Metadata(settings, random, agenda)
-        self._cluster = Cluster(settings, metadata, random, agenda, {})
+        self._cluster = AdminParts(settings, metadata, random, agenda, {})
         self._shell = Shell("admin", Engine(settings, random, metadata, (), driver.wall_time, agenda), driver)
 
     def close(self) -> None:

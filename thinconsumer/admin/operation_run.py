@@ -38,7 +38,7 @@ V = TypeVar("V")
 REROUTED = frozenset({Action.REFRESH_METADATA, Action.FIND_CONTROLLER, Action.FIND_COORDINATOR})
 
 
-class Cluster(NamedTuple):
+class AdminParts(NamedTuple):
     """What all operations of one admin share."""
 
     settings: ClientOptions
@@ -79,7 +79,7 @@ class OperationRun(Generic[K, V]):
     asker = "admin"
 
     def __init__(
-        self, operation: Operation[K, V], items: Mapping[K, Any] | None, deadline: float, cluster: Cluster
+        self, operation: Operation[K, V], items: Mapping[K, Any] | None, deadline: float, cluster: AdminParts
     ) -> None:
         self._operation = operation
         self._items: dict[K, Any] | None = None if items is None else dict(items)  #: None while no broker is known.
