@@ -12,7 +12,7 @@ from thinconsumer.group.classic.member import ClassicMember
 from thinconsumer.group.classic.states import ClassicMemberState
 from thinconsumer.group.group import Group
 from thinconsumer.group.identity import Identity
-from thinconsumer.group.membership import PollTimer, Timing
+from thinconsumer.group.membership import Timing
 from thinconsumer.network.metadata import Metadata
 from thinconsumer.network.negotiate import choose_version
 from thinconsumer.network.request import Answer
@@ -227,16 +227,6 @@ def test_an_option_of_the_classic_protocol_decides_for_it(make, said):
     assert said() == ["group g: uses the classic protocol (group_protocol='auto'): session_timeout_ms given"]
     with pytest.raises(IllegalArgumentError, match="SubscriptionPattern"):
         group.require_broker_patterns()
-
-
-def test_the_poll_timer_measures_gaps_between_calls_and_between_polls():
-    agenda = Agenda()
-    poll_timer = PollTimer(ConsumerConfig(group_id="g", max_poll_interval_ms=60_000), agenda)
-    assert agenda.next() == NEVER and poll_timer.seconds_since_poll(5.0) == 0.0
-    assert [poll_timer.called(now) for now in (5.0, 5.0, 17.0)] == [0.0, 0.0, 12.0]
-    poll_timer.polled(20.0)
-    assert poll_timer.polled_at == 20.0 and agenda.next() == 80.0
-    assert poll_timer.seconds_since_poll(23.5) == 3.5
 
 
 def test_a_timing_keeps_count_last_total_and_highest():

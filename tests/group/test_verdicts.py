@@ -10,7 +10,8 @@ from thinconsumer.errors import (
     UnsupportedVersionError,
 )
 from thinconsumer.failures import Action
-from thinconsumer.group.verdicts import judge, lacks_consumer_protocol
+from thinconsumer.group.coordinator_requests import judge
+from thinconsumer.group.group import lacks_consumer_protocol
 from thinconsumer.network.request import Answer, Request, Target
 from thinconsumer.wire.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from thinconsumer.wire.error_codes import Code, to_error

@@ -176,9 +176,9 @@ def difference_without_revoked(difference, self):
 
 
 def fail_as_known(failed, self, *args):
-    known = self._known
+    known = self._known.fields
     failed(self, *args)
-    self._known = self._known or known
+    self._known.fields = self._known.fields or known
 
 
 def heartbeat_without_regex(heartbeat, who, rack, fields, sent, **options):
@@ -211,7 +211,12 @@ def step_and_heartbeat(step, self, now):
 
 
 def withholds_if_lost(withholds, self, *, may_wait):
-    return meanwhile(_is_outpaced=True)(withholds, self, may_wait=False)
+    gaps = self._gaps._replace(is_outpaced=True)
+    return meanwhile(_gaps=gaps)(withholds, self, may_wait=False)
+
+
+def withholds_after_no_gap(withholds, self, *, may_wait):
+    return meanwhile(_gaps=self._gaps._replace(longest=0.0))(withholds, self, may_wait=may_wait)
 
 
 MEMBER = (
@@ -296,7 +301,7 @@ MEMBER = (
     coordinated(
         "gap trusted that nothing has survived",
         "A program whose polls never wait gets records after each gap, also after one longer than any survived.",
-        Plant(ConsumerMember, "withholds", meanwhile(_gap=0.0)),
+        Plant(ConsumerMember, "withholds", withholds_after_no_gap),
         needs=lambda knobs: knobs.naps,
     ),
 )

@@ -10,7 +10,6 @@ from planting import Plant, bug, meanwhile, planted, returns, returns_itself, wi
 from thinconsumer.consumer.core import ConsumerCore
 from thinconsumer.group import consumer_role, revocation
 from thinconsumer.group.classic.member import ClassicMember
-from thinconsumer.group.classic.rebalance_requests import RebalanceRequests
 from thinconsumer.group.consumer_role import ConsumerRole
 from thinconsumer.group.coordinator import Coordinator
 from thinconsumer.group.identity import Identity
@@ -57,8 +56,12 @@ def raising(knobs: Knobs) -> bool:
 # -- identity
 
 
-def is_open_anyhow(is_open, self):
-    return self._coordinator.target(self.channel) is not None
+def heartbeat_anyhow(heartbeat, self, now):
+    in_flight, self._rebalances.in_flight = self._rebalances.in_flight, None
+    try:
+        return heartbeat(self, now)
+    finally:
+        self._rebalances.in_flight = in_flight
 
 
 IDENTITY = (
@@ -82,7 +85,7 @@ IDENTITY = (
     grouped(
         "heartbeat behind a parked join",
         "A heartbeat follows an unanswered JoinGroup on its connection; it is read too late, and fails.",
-        within(ClassicMember, "_heartbeat", Plant(RebalanceRequests, "is_open", is_open_anyhow)),
+        Plant(ClassicMember, "_heartbeat", heartbeat_anyhow),
     ),
     grouped(
         "absence ignored",

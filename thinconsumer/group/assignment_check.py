@@ -17,10 +17,9 @@ from ..support.timers import Random
 from ..wire.error_codes import Code
 from ..wire.groups import DescribedGroup, DescribeGroupsRequest
 from .coordinator import Coordinator
-from .coordinator_requests import CoordinatorRequests
+from .coordinator_requests import CoordinatorRequests, judge
 from .identity import Identity
 from .settings import RequestSettings
-from .verdicts import judge
 
 if TYPE_CHECKING:
     from .consumer_role import ConsumerRole

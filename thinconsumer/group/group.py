@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 from ..assignors import PartitionAssignor
 from ..engine import Manager, ManagerParts
-from ..errors import IllegalArgumentError, KafkaError
+from ..errors import BrokerResponseError, IllegalArgumentError, KafkaError
+from ..failures import CLASSIC_ONLY
 from ..network.metadata import Metadata
 from ..network.request import Answer
 from ..positions.partitions import Partitions
@@ -23,6 +24,7 @@ from .assignment_check import AssignmentCheck
 from .classic.member import ClassicMember
 from .consumer_role import ConsumerRole
 from .coordinator import Coordinator
+from .coordinator_requests import judge
 from .identity import Identity
 from .membership import Membership
 from .offsets.auto_commit import AutoCommit
@@ -31,7 +33,6 @@ from .offsets.commits import Commits
 from .offsets.committed import Committed
 from .revocation import PartitionRevocation
 from .subscription import Mode, UserSubscription
-from .verdicts import lacks_consumer_protocol
 
 if TYPE_CHECKING:
     from ..config import ConsumerConfig
@@ -324,3 +325,9 @@ class Group:
             going = [p for p in self._partitions if p.tp not in kept]
             self.auto_commit.commit_now(going, now + self._config.default_api_timeout_ms / 1000, now)
         self._partitions.assign(tps, start=PositionState.AWAITING_COMMITTED)
+
+
+def lacks_consumer_protocol(answer: Answer, group_id: str) -> KafkaError | None:
+    """Return the error if the response shows that this group cannot use the consumer group protocol; else None."""
+    _, error = judge(answer, group_id)
+    return error if isinstance(error, BrokerResponseError) and error.code in CLASSIC_ONLY else None

@@ -15,13 +15,13 @@ from typing import Any
 from ..errors import KafkaError
 from ..failures import Action
 from ..network.request import Answer, Request, Target
-from ..support.agenda import Agenda
 from ..support.lazy_dataclass import dataclass, field
 from ..support.state_machine import next_state
 from ..support.timers import NEVER, Random
 from ..types import TopicPartition
 from ..wire import Message
-from .coordinator import Coordinator
+from .coordinator import MEMBERSHIP, Coordinator
+from .coordinator_requests import CoordinatorRequests, judge
 from .identity import NO_GENERATION, Identity
 from .join_failures import JoinFailurePolicy
 from .leave_attempt import LeaveAttempt
@@ -33,9 +33,9 @@ log = logging.getLogger(__name__)
 #: the engine send requests and receive responses.
 PAUSE = 0.01
 
-#: A part of a rebalance that runs outside of steps, since it may call a listener or an assignor. It returns the event
-#: that follows, or None.
-Task = Callable[[float], Any]
+#: A part of a rebalance that runs outside of steps, since it may call a listener or an assignor. It returns whether it
+#: is done; else it is called again after :data:`PAUSE`.
+Task = Callable[[float], bool]
 
 
 class Membership(ABC):
@@ -69,7 +69,15 @@ class Membership(ABC):
         self._coordinator = coordinator
         self._random = random
         self._failures = JoinFailurePolicy(settings, identity.group_id, random, coordinator.agenda)
-        self._poll_timer = PollTimer(settings, coordinator.agenda)
+        self._heartbeats = CoordinatorRequests(self.asker, settings, coordinator, random, MEMBERSHIP)
+        self._next = coordinator.agenda.alarm()  #: When the next heartbeat is due, if nothing has changed.
+        self._next.set(-NEVER)
+        #: The requests of other APIs than the heartbeat's.
+        self._requests: dict[type[Message], CoordinatorRequests] = {}
+        self._called_at: float | None = None  #: The last call of any method by the application.
+        self._poll_interval = settings.max_poll_interval_ms / 1000
+        #: When ``max_poll_interval_ms`` since the last ``poll`` ends (KIP-62); not set before the first one.
+        self._overdue = coordinator.agenda.alarm()
         self._leave_attempt: LeaveAttempt | None = None
         self._resubscribe: str | None = None  #: The reason to join again as soon as the member has left.
         self._awaits_poll = False  #: Whether the member joins only after the next ``poll``.
@@ -165,13 +173,24 @@ class Membership(ABC):
 
     def polled(self, now: float) -> bool:
         """Note a ``poll``. Return whether the member waited for this poll to join again after a poll timeout."""
-        self._poll_timer.polled(now)
+        self._overdue.set(now + self._poll_interval)
         waited, self._awaits_poll = self._awaits_poll, False
         return waited
 
-    @abstractmethod
     def called(self, now: float) -> bool:
-        """Note a call of the application. Return whether the gap since the previous call makes a step due."""
+        """Note a call of the application. Return whether the gap since the previous call makes a step due.
+
+        There is no heartbeat thread: the client sends heartbeats only while the application calls it. After a gap that
+        the membership may not have survived, polls return no records until a heartbeat succeeds.
+        """
+        before, self._called_at = self._called_at, now
+        if before is None or now - before <= self.heartbeat_interval:
+            return False
+        return self._came_back(now - before, now)
+
+    @abstractmethod
+    def _came_back(self, gap: float, now: float) -> bool:
+        """React to a gap between two calls that is longer than the heartbeat interval; see :meth:`called`."""
 
     def withholds(self, *, may_wait: bool) -> bool:
         """Return whether polls return no records now, see :attr:`unconfirmed`.
@@ -191,13 +210,32 @@ class Membership(ABC):
     def step(self, now: float) -> list[Request]:
         """Return the requests that are due."""
 
-    @abstractmethod
     def handle(self, answer: Answer, now: float) -> None:
         """Process a response of the coordinator; drop the response to an abandoned request."""
+        attempt = self._leave_attempt
+        requests = self._requests.get(answer.request.api, self._heartbeats)
+        if attempt is not None and answer.request is attempt.in_flight:
+            requests = attempt
+        if not requests.take(answer):
+            return
+        action, error = judge(answer, self.identity.group_id)
+        self._coordinator.report(action, error, answer, now)
+        if requests is not attempt:
+            self._answered(action, error, answer, now)
+            return
+        attempt.answered(now, again=action in (Action.FIND_COORDINATOR, Action.WAIT_FOR_COORDINATOR, Action.RETRY))
+        if attempt.is_over:
+            self._leave_attempt = None
+
+    @abstractmethod
+    def _answered(self, action: Action, error: KafkaError | None, answer: Answer, now: float) -> None:
+        """Process the response to a request, except to one to leave."""
 
     def restart(self, now: float) -> None:
         """Send the requests in flight again: the engine restart closed all connections, so no response can arrive."""
         self._is_working = False
+        self._heartbeats.restart()
+        self._next.set(-NEVER)
         if self._leave_attempt is not None:
             self._leave_attempt.restart()
 
@@ -212,34 +250,33 @@ class Membership(ABC):
 
         Return True unless nothing was due, or the task is not done and is called again after :data:`PAUSE`.
         """
-        if self._is_working or self._pause.is_ahead(now):
-            return False
-        task = self._task(now, every=every)
+        task = None if self._is_working or self._pause.is_ahead(now) else self._task(now, every=every)
         if task is None:
             return False
-        before = self._moves
-        event, failure = None, None
+        before, is_done, failure = self._moves, False, None
         self._is_working, self._listener_may_have_run = True, every
         try:
-            event = task(now)
+            is_done = task(now)
+            if not is_done:
+                self._pause.set(now + PAUSE)
         except Exception as error:  # noqa: BLE001 - from a listener or assignor; raised again below
             failure = error
         finally:
             self._is_working = False
             self._coordinator.agenda.touch()
-        if not self._settle():
-            self._worked(event, failure, now, has_moved=self._moves != before)
+        if not self._settle() and (is_done or failure is not None):
+            self._worked(failure, now, has_moved=self._moves != before)
         if failure is not None:
             raise failure
-        return not self._pause.is_ahead(now)
+        return is_done
 
     @abstractmethod
     def _task(self, now: float, *, every: bool) -> Task | None:
         """Return the task that is due, or None; without ``every``, only one that calls no listener."""
 
     @abstractmethod
-    def _worked(self, event: Any, failure: Exception | None, now: float, *, has_moved: bool) -> None:
-        """Go on after a task: by the ``event`` that it returned, unless a call inside of it has ended the rebalance."""
+    def _worked(self, failure: Exception | None, now: float, *, has_moved: bool) -> None:
+        """Go on after a task that is done or has failed. ``has_moved``: a call inside of it has changed the state."""
 
     @abstractmethod
     def _settle(self) -> bool:
@@ -257,15 +294,15 @@ class Membership(ABC):
 
     def _missed_polls(self, now: float) -> str:
         """Log and return that the member leaves, as ``max_poll_interval_ms`` has passed without a poll."""
-        limit = f"max_poll_interval_ms={self._settings.max_poll_interval_ms}"
-        why = f"{self._poll_timer.seconds_since_poll(now):.1f} s between polls, {limit}"
+        seconds, limit = now - self._overdue.at + self._poll_interval, self._settings.max_poll_interval_ms
+        why = f"{seconds:.1f} s between polls, max_poll_interval_ms={limit}"
         log.warning("group %s: %s: left the group; the next poll joins again", self.identity.group_id, why)
         return why
 
     def _note_listener(self, now: float) -> None:
         """Count a listener that has returned as a poll: max_poll_interval_ms does not limit a listener."""
         self._listener_may_have_run = False
-        self._poll_timer.polled(now)
+        self._overdue.set(now + self._poll_interval)
 
     def _note_accepted(self, sent_at: float, now: float) -> None:
         """Note that the coordinator accepted the member in a request sent at ``sent_at``.
@@ -290,6 +327,16 @@ class Membership(ABC):
         parts = self.asker, self._settings, self._coordinator, self._random, channel
         self._leave_attempt = LeaveAttempt(*parts, api, message, now, min_version=min_version)
 
+    def _send_heartbeat(
+        self, api: type[Message], message: Callable[[int], Message], now: float, timeout: float | None, min_version: int
+    ) -> Request:
+        """Return a heartbeat; the next one is due after the interval."""
+        self.stats.heartbeats += 1
+        self.stats.heartbeat_at = now
+        self._next.set(now + self.heartbeat_interval)
+        deadline = None if timeout is None else now + timeout
+        return self._heartbeats.send(api, message, now, deadline=deadline, min_version=min_version)
+
     def _leave_request(self, now: float) -> Request | None:
         """Return the request to leave, if one is due; forget an attempt that is over."""
         attempt = self._leave_attempt
@@ -299,38 +346,6 @@ class Membership(ABC):
         if attempt.is_over:
             self._leave_attempt = None
         return request
-
-    def _leave_answered(self, attempt: LeaveAttempt, action: Action, now: float) -> None:
-        """Process the response to a request to leave: repeat the request unless the coordinator has processed it."""
-        attempt.answered(now, again=action in (Action.FIND_COORDINATOR, Action.WAIT_FOR_COORDINATOR, Action.RETRY))
-        if attempt.is_over:
-            self._leave_attempt = None
-
-
-class PollTimer:
-    """Record when the application last called any method of the client, and when it last called ``poll`` (KIP-62).
-
-    There is no heartbeat thread: the client sends heartbeats only while the application calls it.
-    """
-
-    def __init__(self, settings: GroupSettings, agenda: Agenda) -> None:
-        self._poll_interval = settings.max_poll_interval_ms / 1000
-        self.overdue = agenda.alarm()  #: When ``max_poll_interval_ms`` ends; not set before the first ``poll``.
-        self._called_at: float | None = None
-        self.polled_at: float | None = None
-
-    def called(self, now: float) -> float:
-        """Note a call; return the seconds since the previous call, 0 for the first."""
-        before, self._called_at = self._called_at, now
-        return 0.0 if before is None else now - before
-
-    def polled(self, now: float) -> None:
-        self.polled_at = now
-        self.overdue.set(now + self._poll_interval)
-
-    def seconds_since_poll(self, now: float) -> float:
-        """Return the seconds since the last ``poll``; 0 before the first."""
-        return 0.0 if self.polled_at is None else now - self.polled_at
 
 
 @dataclass(slots=True)

@@ -14,11 +14,10 @@ from typing import NamedTuple
 from ..errors import BrokerResponseError, KafkaError
 from ..failures import GRACE, Action, OutageLog
 from ..group.coordinator import Coordinator
-from ..group.coordinator_requests import CoordinatorRequests
+from ..group.coordinator_requests import CoordinatorRequests, judge
 from ..group.identity import Identity
 from ..group.offsets.commit_identity import CommitIdentity
 from ..group.settings import GroupSettings
-from ..group.verdicts import judge
 from ..network.request import Answer, Request
 from ..support.agenda import Agenda
 from ..support.timers import Random

@@ -8,7 +8,7 @@ import pytest
 
 from thinconsumer.errors import InconsistentGroupProtocolError, KafkaConnectionError, KafkaProtocolError
 from thinconsumer.group.classic.rebalance_attempt import READY_WITHIN
-from thinconsumer.group.classic.rebalance_requests import JOIN_GRACE
+from thinconsumer.group.classic.requests import JOIN_GRACE
 from thinconsumer.group.classic.states import ClassicMemberState
 from thinconsumer.group.coordinator import MEMBERSHIP
 from thinconsumer.group.identity import Identity

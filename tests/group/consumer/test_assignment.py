@@ -5,7 +5,7 @@ import random
 import pytest
 
 from thinconsumer.config import ConsumerConfig
-from thinconsumer.group.consumer.assignment import MemberAssignment, Progress
+from thinconsumer.group.consumer.assignment import MemberAssignment
 from thinconsumer.network.metadata import Metadata, TopicMetadata
 from thinconsumer.positions.partitions import Partitions
 from thinconsumer.positions.states import PositionState
@@ -86,9 +86,9 @@ def test_revoking_comes_first_and_is_acknowledged_before_more_is_assigned(world)
     world.target((T, 0))
     world.finish(5)
     world.target((T, 1))
-    assert world.assignment.advance(6, 1.0) is Progress.REVOKED
+    assert world.assignment.advance(6, 1.0) is True
     assert world.assignment.owned() == frozenset() and not world.assignment.is_complete
-    assert world.finish(7) == [Progress.ASSIGNED] and world.assignment.owned() == {(T, 1)}
+    assert world.finish(7) == [True] and world.assignment.owned() == {(T, 1)}
     assert world.revocation.calls[1:] == [("revoke", [T0]), ("assigned", [T1])]
     assert (world.assignment.owned_since(T0), world.assignment.owned_since(T1)) == (-1, 7)
 
@@ -99,9 +99,9 @@ def test_a_revocation_that_has_begun_is_completed_although_the_partition_comes_b
     world.finish(5)
     world.target((T, 1))
     world.revocation.delay = 1
-    assert world.assignment.advance(6, 1.0) is Progress.WAITING
+    assert world.assignment.advance(6, 1.0) is False
     world.target((T, 0), (T, 1))
-    assert world.finish(7) == [Progress.REVOKED, Progress.ASSIGNED]
+    assert world.finish(7) == [True, True]
     assert (world.assignment.owned_since(T0), world.assignment.owned_since(T1)) == (7, 5)
 
 
@@ -111,9 +111,9 @@ def test_partitions_that_a_newer_assignment_revokes_in_addition_follow_at_once(w
     world.finish(5)
     world.target((T, 1))
     world.revocation.delay = 1
-    assert world.assignment.advance(6, 1.0) is Progress.WAITING
+    assert world.assignment.advance(6, 1.0) is False
     world.target()
-    assert world.assignment.advance(6, 1.0) is Progress.REVOKED
+    assert world.assignment.advance(6, 1.0) is True
     assert world.revocation.calls[1:] == [("revoke", [T0]), ("revoke", [T0]), ("revoke", [T1])]
     assert world.assignment.owned() == frozenset()
 
@@ -132,7 +132,7 @@ def test_partitions_to_be_revoked_are_held_back_until_a_newer_assignment_has_the
 
 def test_topics_without_a_name_wait_for_metadata_and_the_others_do_not(world):
     world.target((T, 0), (U, 0))
-    assert world.finish() == [Progress.ASSIGNED] and world.partitions.tps() == {T0}
+    assert world.finish() == [True] and world.partitions.tps() == {T0}
     assert not world.assignment.is_complete and not world.assignment.is_due
     world.assignment.look_up(1.0)
     world.assignment.look_up(9.0)  # the request is still in flight
@@ -142,7 +142,7 @@ def test_topics_without_a_name_wait_for_metadata_and_the_others_do_not(world):
     world.agenda.take(1.0)
     assert 1.0 < world.agenda.next() < 2.0
     world.name(U, "u")
-    assert world.finish() == [Progress.ASSIGNED] and world.assignment.is_complete
+    assert world.finish() == [True] and world.assignment.is_complete
     assert world.partitions.tps() == {T0, U0} and world.assignment.topics() == {"t", "u"}
     world.assignment.look_up(9.0)
     assert world.assignment._lookup_call.over, "nothing is left to ask for"

@@ -17,18 +17,16 @@ from ...wire.heartbeat import HeartbeatRequest
 from ...wire.join_group import JoinGroupRequest
 from ...wire.leave_group import LeaveGroupRequest
 from ...wire.offset_commit import OffsetCommitRequest
+from ...wire.sync_group import SyncGroupRequest
 from ..coordinator import LEAVING_CONNECTION, MEMBERSHIP, Coordinator
 from ..coordinator_requests import CoordinatorRequests
 from ..identity import Identity
-from ..membership import PAUSE, Membership, Task
+from ..membership import Membership, Task
 from ..role import Role
 from ..settings import GroupSettings
-from ..verdicts import judge
 from . import requests
-from .heartbeat import Heartbeats
 from .rebalance_attempt import READY_WITHIN, RebalanceAttempt
-from .rebalance_requests import RebalanceRequests, unusable_join, unusable_sync
-from .states import AFTER_EXCEPTION, CALLBACKS, CONFIRMING, JOINING, TRANSITIONS, ClassicMemberEvent, ClassicMemberState
+from .states import CALLBACKS, CONFIRMING, DONE, JOINING, TRANSITIONS, ClassicMemberEvent, ClassicMemberState
 
 log = logging.getLogger(__name__)
 
@@ -50,20 +48,13 @@ class ClassicMember(Membership):
     ) -> None:
         super().__init__(settings, identity, ClassicMemberState.UNSUBSCRIBED, coordinator, random)
         self._role = role
-        parts = self.asker, settings, coordinator, random
-        self._rebalances = RebalanceRequests(*parts, lambda: self.identity)
-        self._heartbeats = Heartbeats(*parts)
+        self._rebalances = CoordinatorRequests(self.asker, settings, coordinator, random, MEMBERSHIP)
+        self._requests = {JoinGroupRequest: self._rebalances, SyncGroupRequest: self._rebalances}
+        self._session = settings.session_timeout_ms / 1000
         self._attempt = RebalanceAttempt("", 0.0)
         self._readiness = coordinator.agenda.alarm()  #: How long a leader waits until its role can assign.
         self._rejoin: str | None = None  #: The reason to join again as soon as this rebalance is over.
         self._expulsion: str | None = None  #: Why the membership has ended, until the state is LOSING; else None.
-        #: The role method that is due in each state, for those methods that may call the rebalance listener.
-        self._tasks: dict[ClassicMemberState, Task] = {
-            _S.REVOKING_BEFORE_JOIN: lambda now: self._unless_done(role.prepare(self.identity, now), _E.PREPARED, now),
-            _S.REVOKING_AFTER_SYNC: self._decode_and_revoke,
-            _S.ASSIGNING: self._install,
-            _S.LOSING: lambda now: self._unless_done(role.lose(self._attempt.reason, now), _E.LOST, now),
-        }
 
     def __repr__(self) -> str:
         return f"<ClassicMember {self.identity.member_id or '?'} {self.state.value}>"
@@ -145,24 +136,16 @@ class ClassicMember(Membership):
         lowest = requests.lowest_version(LeaveGroupRequest, self.identity)
         self._start_leave_attempt(LeaveGroupRequest, message, now, self._leave_channel, lowest)
 
-    def called(self, now: float) -> bool:
-        """Note a call of the application, and react to a long gap since the previous call.
-
-        If the gap is longer than the session timeout, the coordinator may have removed the member: polls return no
-        records until a heartbeat succeeds.
-
-        Return whether the gap changed a deadline, so that a step is due.
-        """
-        gap = self._poll_timer.called(now)
-        if gap <= self.heartbeat_interval:
-            return False
+    def _came_back(self, gap: float, now: float) -> bool:
+        """Give a leader more time for metadata; after the session timeout, let a heartbeat come before records."""
         self._readiness.set(self._readiness.at + gap)
-        if gap <= self._heartbeats.session or not self.identity.is_member:
-            return True
-        self.unconfirmed = f"{gap:.1f} s between polls, session_timeout_ms={self._settings.session_timeout_ms}"
-        self._unconfirmed_since = now
-        text = f"group {self.identity.group_id}: {self.unconfirmed}: polls get no records until a heartbeat succeeds"
-        self._failures.gap(text, now)
+        if gap > self._session and self.identity.is_member:
+            self.unconfirmed = f"{gap:.1f} s between polls, session_timeout_ms={self._settings.session_timeout_ms}"
+            self._unconfirmed_since = now
+            text = (
+                f"group {self.identity.group_id}: {self.unconfirmed}: polls get no records until a heartbeat succeeds"
+            )
+            self._failures.gap(text, now)
         return True
 
     def expelled(self, error: KafkaError, identity: Identity, now: float) -> None:
@@ -209,24 +192,14 @@ class ClassicMember(Membership):
         heartbeat, request = self._heartbeats.abandon_if_moved(), self._rebalances.abandon_if_moved()
         if heartbeat is not None:
             self.drop_connection(heartbeat.target)
-            self._heartbeats.failed(now)
+            self._heartbeats.retry.failed(now)
+            self._next.set(now)
         if request is not None:
             self.drop_connection(request.target)
             self._join_anew()
 
-    def handle(self, answer: Answer, now: float) -> None:
-        attempt, api = self._leave_attempt, answer.request.api
-        if attempt is not None and answer.request is attempt.in_flight:
-            requests: CoordinatorRequests = attempt
-        else:
-            requests = self._heartbeats if api is HeartbeatRequest else self._rebalances
-        if not requests.take(answer):
-            return
-        action, error = judge(answer, self.identity.group_id)
-        self._coordinator.report(action, error, answer, now)
-        if requests is attempt:
-            self._leave_answered(attempt, action, now)
-        elif api is HeartbeatRequest:
+    def _answered(self, action: Action, error: KafkaError | None, answer: Answer, now: float) -> None:
+        if answer.request.api is HeartbeatRequest:
             self._heartbeat_answered(action, error, now)
         else:
             self._join_or_sync_answered(action, error, answer, now)
@@ -234,7 +207,6 @@ class ClassicMember(Membership):
     def restart(self, now: float) -> None:
         super().restart(now)
         self._rebalances.restart()
-        self._heartbeats.restart()
         if self.state is _S.PREPARING_REBALANCE:
             self._attempt.restart_join()
 
@@ -248,9 +220,10 @@ class ClassicMember(Membership):
         if self._listener_may_have_run:
             self._note_listener(now)
         is_idle = self.identity.is_member and self._rebalances.in_flight is None
-        if is_idle and self._poll_timer.overdue.is_over(now):
+        if is_idle and self._overdue.is_over(now):
             self._leave_after_poll_timeout(now)
-        if self._may_rejoin():
+        # Another rebalance may begin: the last one is over, or its on_partitions_assigned has failed.
+        if self.state is _S.STABLE or (self.state is _S.ASSIGNING and self._attempt.install_called):
             reason = self._rejoin
             if reason is None and self.state is _S.STABLE:
                 reason = self._role.rejoin_reason(now)
@@ -266,11 +239,6 @@ class ClassicMember(Membership):
             self._start_leave(why, now)
         self._awaits_poll = True
         self._expel(Action.RESET_MEMBER_ID, KafkaError(why), is_expected=True)
-
-    def _may_rejoin(self) -> bool:
-        """Return whether another rebalance may begin: the last is over, or its on_partitions_assigned has failed."""
-        done = self.state is _S.STABLE or (self.state is _S.ASSIGNING and self._attempt.install_called)
-        return done and not self._is_working
 
     def _finish_leave(self) -> None:
         attempt = self._leave_attempt
@@ -300,19 +268,44 @@ class ClassicMember(Membership):
         return True
 
     def _join_or_sync(self, now: float) -> Request | None:
-        if self.state is _S.PREPARING_REBALANCE and self._attempt.protocols is not None:
-            return self._rebalances.join(self._role.protocol_type, self._attempt, now)
-        if self.state is _S.COMPLETING_REBALANCE and self._attempt.plan is not None:
-            return self._rebalances.sync(self._role.protocol_type, self._attempt, now)
+        """Return the JoinGroup or SyncGroup that is due, if any; it has the member id of the time when it is written.
+
+        ``max_wait``: the coordinator responds only once all members have joined or, to a follower, once the leader has
+        sent the assignment.
+        """
+        attempt, kind, timeout = self._attempt, self._role.protocol_type, self._settings.request_timeout_ms / 1000
+        protocols, plan = attempt.protocols, attempt.plan
+        if not self._rebalances.is_open:
+            return None
+        if self.state is _S.PREPARING_REBALANCE and protocols is not None:
+            return self._rebalances.send(
+                JoinGroupRequest,
+                lambda version: requests.join(self._settings, self.identity, kind, protocols, attempt.reason),
+                now,
+                deadline=now + max(timeout, self._poll_interval + requests.JOIN_GRACE),
+                min_version=requests.lowest_version(JoinGroupRequest, self.identity),
+                max_wait=self._poll_interval,
+            )
+        if self.state is _S.COMPLETING_REBALANCE and plan is not None:
+            return self._rebalances.send(
+                SyncGroupRequest,
+                lambda version: requests.sync(self.identity, kind, attempt.protocol, plan),
+                now,
+                min_version=requests.lowest_version(SyncGroupRequest, self.identity),
+                max_wait=0.0 if attempt.leads else timeout,
+            )
         return None
 
     def _heartbeat(self, now: float) -> Request | None:
-        if not self._rebalances.is_open or not self._heartbeats.is_due(now):
+        # The coordinator reads no request behind a JoinGroup or SyncGroup until it has responded.
+        if self._rebalances.in_flight is not None or not self._next.is_over(now) or not self._heartbeats.may_send(now):
             return None
-        self.stats.heartbeats += 1
-        self.stats.heartbeat_at = now
+        # A response after the session timeout would be too late.
+        timeout = min(self._settings.request_timeout_ms / 1000, self._session)
         lowest = requests.lowest_version(HeartbeatRequest, self.identity)
-        return self._heartbeats.beat(lambda version: requests.heartbeat(self.identity), now, lowest)
+        return self._send_heartbeat(
+            HeartbeatRequest, lambda version: requests.heartbeat(self.identity), now, timeout, lowest
+        )
 
     def _join_anew(self) -> None:
         """Go back to PREPARING_REBALANCE, where JoinGroup is due."""
@@ -321,18 +314,17 @@ class ClassicMember(Membership):
             self._move(_E.RETRY)
 
     def _join_or_sync_answered(self, action: Action, error: KafkaError | None, answer: Answer, now: float) -> None:
-        attempt, protocol_type = self._attempt, self._role.protocol_type
-        is_join = answer.request.api is JoinGroupRequest
-        if action is Action.ACCEPT and is_join:
-            error = unusable_join(answer, protocol_type, dict(attempt.protocols or ()))
-        elif action is Action.ACCEPT:
-            error = unusable_sync(answer, protocol_type, attempt.protocol)
+        attempt, is_join = self._attempt, answer.request.api is JoinGroupRequest
+        if action is Action.ACCEPT:
+            offered = dict(attempt.protocols or ()) if is_join else {attempt.protocol}
+            error = requests.unusable(answer, self._role.protocol_type, offered)
         if error is not None:
             self._failed(Action.RAISE if action is Action.ACCEPT else action, error, answer, now)
             return
         timing = self.stats.joins if is_join else self.stats.syncs
         timing.add(now - self._rebalances.sent_at)
-        self._heartbeats.session_restarted(now)
+        self._heartbeats.restart()
+        self._next.set(now + self.heartbeat_interval)  # the coordinator has restarted the session timeout
         if is_join:
             attempt.joined(self.identity, answer.response)
             self._readiness.set(now + READY_WITHIN)
@@ -377,97 +369,80 @@ class ClassicMember(Membership):
                     self._failures.back_off(self._attempt.synced_at, at_once=True)
                 self._rejoin = self._rejoin or "the group is rebalancing"
             return
-        self._heartbeats.failed(now, after_interval=action is Action.RAISE)
+        self._heartbeats.retry.failed(now)
+        if action is not Action.RAISE:
+            self._next.set(now)
         if action is Action.RAISE or (action in EXPULSIONS and self._rebalances.in_flight is None):
             self._failures.note(action, error, HeartbeatRequest, now)
         if action in EXPULSIONS and self._rebalances.in_flight is None:
             self._failures.back_off(now, at_once=True)
             self._expel(action, error)
 
-    def _worked(
-        self, event: ClassicMemberEvent | None, failure: Exception | None, now: float, *, has_moved: bool
-    ) -> None:
-        if has_moved:
-            return  # a call inside the role method, such as leave()
-        if failure is not None:
-            event = self._after_failure(now)
-        if event is not None:
-            self._finish(event, now)
-
     def _task(self, now: float, *, every: bool) -> Task | None:
+        attempt, is_free = self._attempt, self._rebalances.in_flight is None
         if self.state is _S.PREPARING_REBALANCE:
-            due = self._rebalances.in_flight is None and self._attempt.protocols is None
-            due = due and self._failures.may_send(now)
+            due = is_free and attempt.protocols is None and self._failures.may_send(now)
             return self._ask_protocols if due and self._coordinator.target() is not None else None
         if self.state is _S.COMPLETING_REBALANCE:
-            due = self._rebalances.in_flight is None and self._attempt.plan is None
-            return self._plan if due else None
-        return self._tasks.get(self.state) if every else None
+            return self._plan if is_free and attempt.plan is None else None
+        return self._call_role if every and self.state in CALLBACKS else None
 
-    def _unless_done(self, done: bool, event: ClassicMemberEvent, now: float) -> ClassicMemberEvent | None:
-        if done:
-            return event
-        self._pause.set(now + PAUSE)
-        return None
-
-    def _ask_protocols(self, now: float) -> ClassicMemberEvent | None:
+    def _ask_protocols(self, now: float) -> bool:
         self._attempt.reason, self._rejoin = self._rejoin or self._attempt.reason, None
         self._attempt.protocols = list(self._role.protocols())
-        return None
+        return True
 
-    def _plan(self, now: float) -> ClassicMemberEvent | None:
-        plan = self._attempt
-        if not plan.ready and self._readiness.is_ahead(now):
-            if not self._role.ready_to_assign(plan.protocol, plan.members, now):
-                self._pause.set(now + PAUSE)
-                return None
-            plan.ready = True
-            return None
-        shares = self._role.perform_assignment(self.identity.member_id, plan.protocol, plan.members, skip=plan.skips)
-        plan.plan = {} if plan.skips else {member: bytes(share) for member, share in shares.items()}
-        return None
+    def _plan(self, now: float) -> bool:
+        attempt, role = self._attempt, self._role
+        is_ready = role.ready_to_assign(attempt.protocol, attempt.members, now)
+        if not is_ready and self._readiness.is_ahead(now):
+            return False
+        shares = role.perform_assignment(self.identity.member_id, attempt.protocol, attempt.members, skip=attempt.skips)
+        attempt.plan = {} if attempt.skips else {member: bytes(share) for member, share in shares.items()}
+        return True
 
-    def _decode_and_revoke(self, now: float) -> ClassicMemberEvent | None:
-        attempt = self._attempt
-        if not attempt.is_decoded:
-            self._role.accept(self.identity, attempt.protocol, attempt.assignment, now, missed=attempt.missed)
-            attempt.is_decoded = True
-            return None
-        return self._unless_done(self._role.revoke_unassigned(self.identity, now), _E.REVOKED, now)
+    def _call_role(self, now: float) -> bool:
+        """Call the role method of a state in :data:`CALLBACKS`, which may call the listener."""
+        role, attempt = self._role, self._attempt
+        if self.state is _S.REVOKING_BEFORE_JOIN:
+            return role.prepare(self.identity, now)
+        if self.state is _S.REVOKING_AFTER_SYNC:
+            if not attempt.is_decoded:
+                role.accept(self.identity, attempt.protocol, attempt.assignment, now, missed=attempt.missed)
+                attempt.is_decoded = True
+            return role.revoke_unassigned(self.identity, now)
+        if self.state is _S.ASSIGNING:
+            attempt.install_called = True
+            return role.install(self.identity, now)
+        return role.lose(attempt.reason, now)
 
-    def _install(self, now: float) -> ClassicMemberEvent | None:
-        self._attempt.install_called = True
-        return self._unless_done(self._role.install(self.identity, now), _E.ASSIGNED, now)
-
-    def _after_failure(self, now: float) -> ClassicMemberEvent | None:
-        """Return the event that follows a role method that raised."""
-        if self.state is _S.REVOKING_AFTER_SYNC and not self._attempt.is_decoded:
-            # The assignment cannot be decoded: join again, or no member reads the partitions assigned to this one.
-            self._failures.back_off(now)
-            return _E.REJOIN
-        if self.state is _S.COMPLETING_REBALANCE:
-            self._failures.back_off(now)
-            return _E.RETRY
-        if self.state is _S.PREPARING_REBALANCE:
-            self._failures.back_off(now)
-        return AFTER_EXCEPTION.get(self.state)
-
-    def _finish(self, event: ClassicMemberEvent, now: float) -> None:
-        if event is _E.RETRY:
-            self._join_anew()
-        elif event is _E.REJOIN:
-            self._begin_anew(event, "its assignment could not be decoded", now)
-        elif event is _E.LOST:
+    def _worked(self, failure: Exception | None, now: float, *, has_moved: bool) -> None:
+        if has_moved or (failure is not None and not self._goes_on(now)):
+            return  # has_moved: a call inside the role method, such as leave()
+        event = DONE.get(self.state)
+        if event is _E.LOST:
             self.unconfirmed = None
             if self._failures.is_final:
                 self._move(_E.GIVE_UP)
                 self._coordinator.unwant(self.asker)
             else:
                 self._begin_anew(event, self._attempt.reason, now)
-        else:
+        elif event is not None:
             self._move(event)
             if event is _E.ASSIGNED:
                 self._rebalanced(now)
+
+    def _goes_on(self, now: float) -> bool:
+        """Return whether a role method that raised counts as done, since the rebalance waits for it."""
+        if self.state is _S.REVOKING_AFTER_SYNC and not self._attempt.is_decoded:
+            # The assignment cannot be decoded: join again, or no member reads the partitions assigned to this one.
+            self._failures.back_off(now)
+            self._begin_anew(_E.REJOIN, "its assignment could not be decoded", now)
+        elif self.state in JOINING:
+            self._failures.back_off(now)
+            if self.state is _S.COMPLETING_REBALANCE:
+                self._join_anew()
+        return self.state in (_S.REVOKING_BEFORE_JOIN, _S.REVOKING_AFTER_SYNC, _S.LOSING)
 
     def _rebalanced(self, now: float) -> None:
         took = now - self._attempt.started_at

@@ -23,10 +23,9 @@ class RebalanceAttempt:
     protocol: str = ""  #: The name of the protocol that the coordinator has chosen.
     leads: bool = False
     skips: bool = False  #: Whether the group keeps its assignment, so that this leader computes none (KIP-814).
-    members: tuple[JoinedMember, ...] = ()
+    members: Sequence[JoinedMember] = ()
     #: Whether the group had a generation without this member, as can happen to a static member.
     missed: bool = False
-    ready: bool = False
     #: Assignments for SyncGroup, by member id: None until the leader has computed them, empty on a follower.
     plan: Mapping[str, bytes] | None = None
     assignment: bytes = b""
@@ -46,9 +45,8 @@ class RebalanceAttempt:
         self.protocol = response.protocol_name or ""
         self.leads = response.leader == response.member_id
         self.skips = response.skip_assignment
-        self.members = tuple(
+        self.members = [
             JoinedMember(member.member_id, member.group_instance_id, bytes(member.metadata))
             for member in response.members
-        )
-        self.ready = False
+        ]
         self.plan = None if self.leads else {}

@@ -78,5 +78,10 @@ JOINING = frozenset({_S.PREPARING_REBALANCE, _S.COMPLETING_REBALANCE})
 #: States after a successful SyncGroup. A successful Heartbeat response in these states confirms the new generation;
 #: earlier in a rebalance, it is about the previous generation.
 CONFIRMING = frozenset({_S.REVOKING_AFTER_SYNC, _S.ASSIGNING, _S.STABLE})
-#: The event after a prepare, revoke or lose that raised: the method counts as done, as the rebalance waits for it.
-AFTER_EXCEPTION = {_S.REVOKING_BEFORE_JOIN: _E.PREPARED, _S.REVOKING_AFTER_SYNC: _E.REVOKED, _S.LOSING: _E.LOST}
+#: The event that follows once the role method of a state is done.
+DONE = {
+    _S.REVOKING_BEFORE_JOIN: _E.PREPARED,
+    _S.REVOKING_AFTER_SYNC: _E.REVOKED,
+    _S.ASSIGNING: _E.ASSIGNED,
+    _S.LOSING: _E.LOST,
+}

@@ -6,8 +6,6 @@ revoke, then let the coordinator know, then assign. ``PartitionRevocation`` call
 
 from __future__ import annotations
 
-import enum
-
 from ...network.metadata import Metadata, TopicMetadata
 from ...positions.partitions import Partitions
 from ...support.agenda import Agenda
@@ -17,14 +15,6 @@ from ...types import TopicPartition
 from ..identity import NO_GENERATION
 from ..revocation import PartitionRevocation
 from .reconciliation import Difference, PartitionIds, difference, partition_ids
-
-
-class Progress(enum.Enum):
-    """The result of one step of a reconciliation."""
-
-    WAITING = "waits"  #: A commit is in flight, or topics are not known by name yet.
-    REVOKED = "revoked"  #: Partitions were revoked; a heartbeat without them should be sent before others are assigned.
-    ASSIGNED = "assigned"  #: Everything that can be is assigned, and the listener has been called.
 
 
 class MemberAssignment:
@@ -127,8 +117,11 @@ class MemberAssignment:
         change = self.difference()
         return self._revoking is not None or self._owes_callback or bool(change.revoke or change.add)
 
-    def advance(self, epoch: int, now: float) -> Progress:
-        """Do the next step of the reconciliation. Exceptions of ``on_partitions_assigned`` propagate.
+    def advance(self, epoch: int, now: float) -> bool:
+        """Do the next step of the reconciliation; return False if the revocation waits for a commit.
+
+        After a revocation, a heartbeat without the partitions has to be sent before others are assigned. Exceptions of
+        ``on_partitions_assigned`` propagate.
 
         A revocation that has begun is completed even if a newer assignment has the partitions again: the listener may
         already have been told that they are gone. They are then assigned anew. Partitions that a newer assignment
@@ -138,13 +131,13 @@ class MemberAssignment:
         while self._revoking is not None or self.difference().revoke:
             self._revoking = self._revoking or self.difference().revoke
             if not self._revocation.advance(self._revoking, now):
-                return Progress.WAITING
+                return False
             for tp in self._revoking:
                 self._forget(tp)
             self._revoking = None
             self._owes_callback = has_revoked = True
         if has_revoked:
-            return Progress.REVOKED
+            return True
         add = self.difference().add
         if add:
             self._ids.update(add)
@@ -154,7 +147,7 @@ class MemberAssignment:
         if self._owes_callback:
             self._revocation.call_assigned()
             self._owes_callback = False
-        return Progress.ASSIGNED
+        return True
 
     def lose(self, now: float) -> None:
         """Drop all partitions, and call ``on_partitions_lost`` if there are any."""

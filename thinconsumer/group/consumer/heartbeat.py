@@ -10,7 +10,7 @@ import base64
 from typing import NamedTuple
 
 from ...errors import BrokerResponseError, KafkaError, UnsupportedVersionError
-from ...support.timers import Random
+from ...support.timers import NEVER, Random
 from ...wire.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from ...wire.error_codes import Code
 from ..identity import Identity
@@ -35,6 +35,68 @@ class HeartbeatFields(NamedTuple):
     regex: str | None
     assignor: str | None
     owned: PartitionIds
+
+
+class KnownFields:
+    """What the coordinator has of this member, as far as its responses tell."""
+
+    def __init__(self) -> None:
+        self.fields: HeartbeatFields | None = None  #: The fields that it has; None if that is uncertain.
+        self.written: HeartbeatFields | None = None  #: Those of the heartbeat in flight, once it is written.
+        self.may_have_member = False  #: Whether it may count this consumer as a member.
+        self.may_have_regex = False  #: Whether a heartbeat was written that had a regular expression.
+
+    def wrote(self, fields: HeartbeatFields) -> None:
+        """Note that a heartbeat is written, which the coordinator may process without a response that arrives."""
+        self.written, self.may_have_member = fields, True
+        self.may_have_regex = self.may_have_regex or fields.regex is not None
+
+    def answered(self, *, is_join: bool) -> None:
+        """Note the response: to a join it assumes that this member owns nothing, as the request said."""
+        self.fields = self.written
+        if is_join and self.written is not None:
+            self.fields = self.written._replace(owned=frozenset())
+
+    def count_as_owned(self, unseen: PartitionIds) -> None:
+        """Note partitions that the coordinator has assigned, and now revokes, before this member owned them.
+
+        It waits until a heartbeat does not name them. What is owned has not changed, so that without this the next
+        heartbeats would name nothing.
+        """
+        if self.fields is not None:
+            self.fields = self.fields._replace(owned=self.fields.owned | unseen)
+
+
+class Gaps(NamedTuple):
+    """How long the application was away between two calls, and which gap the membership has survived before.
+
+    The client does not know the broker's session timeout, only that it is longer than the heartbeat interval.
+    """
+
+    #: The longest time between two heartbeats that this membership has survived: the session lasts at least that.
+    survived: float = 0.0
+    confirmed_at: float = -NEVER  #: When the last heartbeat was sent that has succeeded.
+    longest: float = 0.0  #: The longest gap between calls that no response has confirmed yet.
+    #: Whether the last gap began before the response to a heartbeat after the gap before it was read.
+    is_outpaced: bool = False
+
+    def away(self, seconds: float, *, is_unconfirmed: bool) -> Gaps:
+        """Return the state after a gap; ``is_unconfirmed``: no response has confirmed the one before."""
+        return self._replace(longest=max(seconds, self.longest if is_unconfirmed else 0.0), is_outpaced=is_unconfirmed)
+
+    def confirmed(self, sent_at: float, *, is_first: bool, is_session: bool) -> Gaps:
+        """Return the state after a heartbeat that was sent at this time has succeeded.
+
+        The time since the one before counts as survived, unless a heartbeat has failed meanwhile, so that it was not
+        the same session: the coordinator may have moved, and then began a new one.
+        """
+        survived = max(self.survived, sent_at - self.confirmed_at) if is_session else self.survived
+        return self._replace(survived=0.0 if is_first else survived, confirmed_at=sent_at)
+
+    @property
+    def are_survivable(self) -> bool:
+        """Whether the membership has survived a gap of this length before, though no response can prove it in time."""
+        return self.is_outpaced and self.longest <= self.survived
 
 
 def new_member_id(random: Random) -> str:

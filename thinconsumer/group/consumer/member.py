@@ -20,18 +20,18 @@ from ...types import TopicPartition
 from ...wire import Message
 from ...wire.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from ..coordinator import MEMBERSHIP, Coordinator
-from ..coordinator_requests import CoordinatorRequests
 from ..identity import Identity
-from ..membership import PAUSE, Membership, Task
+from ..membership import Membership, Task
 from ..settings import GroupSettings
-from ..verdicts import judge
-from .assignment import MemberAssignment, Progress
+from .assignment import MemberAssignment
 from .heartbeat import (
     FIRST_INTERVAL,
     INTERVAL_MAX,
     INTERVAL_MIN,
     REGEX_SINCE,
+    Gaps,
     HeartbeatFields,
+    KnownFields,
     explain,
     group_is_gone,
     heartbeat,
@@ -76,20 +76,9 @@ class ConsumerMember(Membership):
         self.assignment = assignment
         self._read_subscription = read_subscription
         self._rack, self._assignor = rack, assignor
-        self._heartbeats = CoordinatorRequests(self.asker, settings, coordinator, random, MEMBERSHIP)
-        self._confirmed_at = -NEVER  #: When the last heartbeat was sent that has succeeded.
-        self._next = coordinator.agenda.alarm()  #: When the next heartbeat is due, if nothing has changed.
-        self._next.set(-NEVER)
-        self._written: HeartbeatFields | None = None  #: The fields of the heartbeat in flight, once it is written.
-        self._known: HeartbeatFields | None = None  #: The fields that the coordinator has; None if that is uncertain.
-        self._may_be_known = False  #: Whether the coordinator may count this consumer as a member.
-        self._had_regex = False  #: Whether a heartbeat was written that had a regular expression.
+        self._known = KnownFields()
+        self._gaps = Gaps()
         self._is_late = False  #: Whether the member leaves because of the poll timeout.
-        #: The longest time between two heartbeats that this membership has survived: the session lasts at least that.
-        self._survived = 0.0
-        self._gap = 0.0  #: The longest gap between calls that is not confirmed yet: the reason for :attr:`unconfirmed`.
-        #: Whether the last gap began before the response to a heartbeat after the gap before it was read.
-        self._is_outpaced = False
         #: The state change that follows when :meth:`work` has returned.
         self._expulsion: ConsumerMemberEvent | None = None
         self._loss_due = False
@@ -107,7 +96,7 @@ class ConsumerMember(Membership):
     @property
     def has_sent_subscription(self) -> bool:
         """Whether the coordinator has the current subscription, or it is uncertain what the coordinator has."""
-        return self._known in (None, self._fields())
+        return self._known.fields in (None, self._fields())
 
     @property
     def rebalancing(self) -> bool:
@@ -145,20 +134,23 @@ class ConsumerMember(Membership):
         if self.is_outside:
             self._resubscribe, self._is_late = None, False
             return
-        epoch = leave_epoch(self.identity, leave_group)
         if self.state in LOSING:
             self._end_membership(now)
             self._move(_E.LEFT)
             self._coordinator.unwant(self.asker)
             return
-        self._start_leave(epoch if self._may_be_known else None, now)
+        self._start_leave(leave_group, now)
         self._finish_leave()
 
     def leave_target(self, leave_group: bool | None = None) -> Target | None:
-        is_told = self.state in ACTIVE and self._may_be_known and leave_epoch(self.identity, leave_group) is not None
+        is_told = self.state in ACTIVE and self._leave_epoch(leave_group) is not None
         return self._coordinator.target(MEMBERSHIP) if is_told else None
 
-    def _start_leave(self, epoch: int | None, now: float) -> None:
+    def _leave_epoch(self, leave_group: bool | None) -> int | None:
+        return leave_epoch(self.identity, leave_group) if self._known.may_have_member else None
+
+    def _start_leave(self, leave_group: bool | None, now: float) -> None:
+        epoch = self._leave_epoch(leave_group)
         self._move(_E.PREPARE)
         if epoch is not None:
             message = partial(leave, self.identity, epoch)
@@ -168,8 +160,8 @@ class ConsumerMember(Membership):
 
     def _end_membership(self, now: float) -> None:
         self._fail_reconciliation()
-        self._heartbeats.in_flight = self._known = self._expulsion = self.unconfirmed = None
-        self._loss_due = self._may_be_known = False
+        self._heartbeats.in_flight = self._known.fields = self._expulsion = self.unconfirmed = None
+        self._loss_due = self._known.may_have_member = False
         self.identity = self.identity.outside()
         self.assignment.forget()
         self._failures.recovered(now)
@@ -178,17 +170,10 @@ class ConsumerMember(Membership):
         """Note a ``poll``. Return whether the member waited for this poll to join, also again after a poll timeout."""
         return super().polled(now) or self.state is _S.STALE
 
-    def called(self, now: float) -> bool:
-        """Note a call of the application. Return whether the gap since the previous call makes a step due.
-
-        The client does not know the broker's session timeout, only that it is longer than the heartbeat interval. After
-        a longer gap, polls return no records until a heartbeat succeeds: others may own the partitions.
-        """
-        gap = self._poll_timer.called(now)
-        if gap <= self.heartbeat_interval or not self.identity.is_member:
+    def _came_back(self, gap: float, now: float) -> bool:
+        if not self.identity.is_member:
             return False
-        self._is_outpaced = self.unconfirmed is not None
-        self._gap = max(gap, self._gap) if self._is_outpaced else gap
+        self._gaps = self._gaps.away(gap, is_unconfirmed=self.unconfirmed is not None)
         interval = f"the broker's heartbeat interval is {self.heartbeat_interval:g} s"
         self.unconfirmed = f"{gap:.1f} s between calls, {interval}: a heartbeat has to confirm the membership first"
         self._unconfirmed_since = now
@@ -205,8 +190,8 @@ class ConsumerMember(Membership):
         """
         if self.unconfirmed is None:
             return False
-        is_uncertain = self._known is None or not self.identity.is_member
-        return may_wait or not self._is_outpaced or is_uncertain or self._gap > self._survived
+        is_certain = self._known.fields is not None and self.identity.is_member
+        return may_wait or not (is_certain and self._gaps.are_survivable)
 
     def expelled(self, error: KafkaError, identity: Identity, now: float) -> None:
         """Send a heartbeat at once after a membership error of a commit: its response tells what has changed."""
@@ -217,11 +202,11 @@ class ConsumerMember(Membership):
         self._settle()
         if self._listener_may_have_run and not self._is_working:
             self._note_listener(now)
-        if self.state in ACTIVE and not self._is_working and self._poll_timer.overdue.is_over(now):
+        if self.state in ACTIVE and not self._is_working and self._overdue.is_over(now):
             why = self._missed_polls(now)
             self.stats.expulsions += 1
             self._is_late = True
-            self._start_leave(leave_epoch(self.identity, None) if self._may_be_known else None, now)
+            self._start_leave(None, now)
             self.unconfirmed = why
         if self.state is _S.LEAVING:
             request = self._leave_request(now)
@@ -265,12 +250,12 @@ class ConsumerMember(Membership):
         fields = self._fields()
         if fields is None or not self._failures.may_send(now):
             return False
-        is_urgent = self._known is not None and fields != self._known
+        is_urgent = self._known.fields not in (None, fields)
         return is_urgent or self.state is _S.ACKNOWLEDGING or self._next.is_over(now)
 
     def _send_all_fields(self, now: float) -> None:
         """Make a heartbeat with all fields due at once."""
-        self._known = None
+        self._known.fields = None
         self._next.set(now)
 
     def _fields(self) -> HeartbeatFields | None:
@@ -284,36 +269,23 @@ class ConsumerMember(Membership):
             return None
         found = self._fields()
         lowest = REGEX_SINCE if found is not None and found.regex is not None else 0
-        self._written = None
-        self.stats.heartbeat_at = now
-        self._next.set(now + self.heartbeat_interval)
+        self._known.written = None
         self._failures.heartbeat_sent(now)
-        self.stats.heartbeats += 1
-        return self._heartbeats.send(ConsumerGroupHeartbeatRequest, self._build, now, min_version=lowest)
+        return self._send_heartbeat(ConsumerGroupHeartbeatRequest, self._build, now, None, lowest)
 
     def _build(self, version: int) -> Message:
-        fields = self._written = self._fields()
+        fields = self._fields()
         if fields is None:
             raise KafkaProtocolError("the subscription has ended before the heartbeat was written")
-        self._may_be_known = True
-        self._had_regex = self._had_regex or fields.regex is not None
-        had_regex = self._had_regex and version >= REGEX_SINCE
-        return heartbeat(self.identity, self._rack, fields, self._known, had_regex=had_regex)
+        self._known.wrote(fields)
+        had_regex = self._known.may_have_regex and version >= REGEX_SINCE
+        return heartbeat(self.identity, self._rack, fields, self._known.fields, had_regex=had_regex)
 
-    def handle(self, answer: Answer, now: float) -> None:
-        attempt = self._leave_attempt
-        leaves = attempt is not None and answer.request is attempt.in_flight
-        if not (attempt if attempt is not None and leaves else self._heartbeats).take(answer):
-            return
-        action, error = judge(answer, self.identity.group_id)
+    def _answered(self, action: Action, error: KafkaError | None, answer: Answer, now: float) -> None:
         if group_is_gone(error) and self.identity.is_member:
             # The coordinator has removed this member, and then the group, or made it a classic group again because
             # only members of the classic protocol were left. A join can make it a consumer group once more.
             action = Action.RESET_GENERATION
-        self._coordinator.report(action, error, answer, now)
-        if attempt is not None and leaves:
-            self._leave_answered(attempt, action, now)
-            return
         if error is None:
             error = self._accept(answer.response, now)
             action = Action.RETRY
@@ -322,7 +294,7 @@ class ConsumerMember(Membership):
 
     def _accept(self, response: ConsumerGroupHeartbeatResponse, now: float) -> KafkaError | None:
         """Take over the epoch and the assignment of a response; return an error if they are impossible."""
-        before, who = self.identity, self.identity
+        who = self.identity
         try:
             target = None if response.assignment is None else read_assignment(response.assignment)
         except KafkaProtocolError as error:
@@ -333,45 +305,29 @@ class ConsumerMember(Membership):
             )
         self.identity = who.joined(response.member_epoch, response.member_id or who.member_id)
         self.heartbeat_interval = min(max(INTERVAL_MIN, response.heartbeat_interval_ms / 1000), INTERVAL_MAX)
-        self._next.set(self._heartbeats.sent_at + self.heartbeat_interval)
-        is_session = before.is_member and self._known is not None
-        self._known = self._written
-        if not before.is_member:
-            # The response to a join assumes that this member owns nothing, as the request said.
-            self._known = None if self._written is None else self._written._replace(owned=frozenset())
-            self.assignment.joined()
-            self.stats.joins.add(now - self._heartbeats.sent_at)
-            target = target if target is not None else frozenset()
-        self.stats.heartbeat.add(now - self._heartbeats.sent_at)
-        self._confirm(is_first=not before.is_member, is_session=is_session)
-        self._note_accepted(self._heartbeats.sent_at, now)
+        sent_at, is_join = self._heartbeats.sent_at, not who.is_member
+        self._next.set(sent_at + self.heartbeat_interval)
+        is_session = not is_join and self._known.fields is not None
+        self._gaps = self._gaps.confirmed(sent_at, is_first=is_join, is_session=is_session)
+        self._known.answered(is_join=is_join)
+        self.stats.heartbeat.add(now - sent_at)
+        self._note_accepted(sent_at, now)
         self._failures.recovered(now)
-        if before.is_member:  # a join ends no backoff: the next heartbeat may end the membership again
+        if is_join:
+            self.assignment.joined()
+            self.stats.joins.add(now - sent_at)
+            target = target if target is not None else frozenset()
+        else:  # a join ends no backoff: the next heartbeat may end the membership again
             self._failures.heartbeat_succeeded()
         self._receive(target, now)
         self._check_acknowledged(now)
         return None
 
-    def _confirm(self, *, is_first: bool, is_session: bool) -> None:
-        """Note that the membership has lasted until the request was sent.
-
-        The time since the request before counts as survived, too, unless a heartbeat has failed meanwhile: the
-        coordinator may have moved, and then began a new session.
-        """
-        if is_first:
-            self._survived = 0.0
-        elif is_session:
-            self._survived = max(self._survived, self._heartbeats.sent_at - self._confirmed_at)
-        self._confirmed_at = self._heartbeats.sent_at
-
     def _receive(self, target: PartitionIds | None, now: float) -> None:
         if target is None or target == self.assignment.target or self.state not in ACTIVE:
             return
         unseen = (self.assignment.target or frozenset()) - target - self.assignment.owned()
-        if unseen and self._known is not None:
-            # The coordinator counts these as owned since it assigned them, and waits until a heartbeat does not name
-            # them. What is owned has not changed, so that without this the next heartbeats would name nothing.
-            self._known = self._known._replace(owned=self._known.owned | unseen)
+        self._known.count_as_owned(unseen)
         self.assignment.receive(target)
         if self._began_at is None:
             self._began_at = now
@@ -379,7 +335,7 @@ class ConsumerMember(Membership):
 
     def _check_acknowledged(self, now: float) -> None:
         """Leave ACKNOWLEDGING once the coordinator has received the owned partitions."""
-        known = self._known
+        known = self._known.fields
         if self.state is not _S.ACKNOWLEDGING or known is None or known.owned != self.assignment.owned():
             return
         if not self.assignment.is_complete:
@@ -415,7 +371,7 @@ class ConsumerMember(Membership):
         self._note_expulsion(error, is_final=event is _E.REFUSED)
         self.identity = self.identity.outside()
         self.unconfirmed = str(error)
-        self._may_be_known = False
+        self._known.may_have_member = False
         self._expulsion = event
         self._settle()
 
@@ -442,8 +398,7 @@ class ConsumerMember(Membership):
     def restart(self, now: float) -> None:
         """Send a full heartbeat: the engine restart closed all connections, so no response can arrive."""
         super().restart(now)
-        self._heartbeats.restart()
-        self._send_all_fields(now)
+        self._known.fields = None
         self.assignment.restart()
 
     def _task(self, now: float, *, every: bool) -> Task | None:
@@ -451,26 +406,19 @@ class ConsumerMember(Membership):
             return None  # each task may call a listener
         if self.state is _S.RECONCILING:
             return self._reconcile if self.assignment.is_due or self.assignment.is_complete else None
-        return (
-            self._lose if self.state in (_S.FENCED, _S.STALE) or (self.state is _S.FATAL and self._loss_due) else None
-        )
+        is_lost = self.state in (_S.FENCED, _S.STALE) or (self.state is _S.FATAL and self._loss_due)
+        return self._lose if is_lost else None
 
-    def _reconcile(self, now: float) -> ConsumerMemberEvent | None:
-        progress = self.assignment.advance(self.identity.generation_id, now)
-        if progress is Progress.WAITING:
-            self._pause.set(now + PAUSE)
-            return None
-        return _E.RECONCILED
+    def _reconcile(self, now: float) -> bool:
+        return self.assignment.advance(self.identity.generation_id, now)
 
-    def _worked(
-        self, event: ConsumerMemberEvent | None, failure: Exception | None, now: float, *, has_moved: bool
-    ) -> None:
+    def _worked(self, failure: Exception | None, now: float, *, has_moved: bool) -> None:
         # A call inside the listener, such as unsubscribe() or a commit, may have ended this membership.
-        if event is _E.RECONCILED and self.state is _S.RECONCILING:
-            self._move(event)
+        if failure is None and self.state is _S.RECONCILING:
+            self._move(_E.RECONCILED)
             self._check_acknowledged(now)
 
-    def _lose(self, now: float) -> None:
+    def _lose(self, now: float) -> bool:
         state, self._loss_due = self.state, False
         try:
             self.assignment.lose(now)
@@ -478,3 +426,4 @@ class ConsumerMember(Membership):
             if self.state is state and state is not _S.FATAL:
                 self._move(_E.LOST)
                 self._join_anew()
+        return True

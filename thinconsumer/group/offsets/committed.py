@@ -36,10 +36,9 @@ from ...wire.offset_fetch import (
     OffsetFetchResponsePartition,
 )
 from ..coordinator import GENERAL, Coordinator
-from ..coordinator_requests import CoordinatorRequests
+from ..coordinator_requests import CoordinatorRequests, judge
 from ..identity import Identity
 from ..settings import RequestSettings
-from ..verdicts import judge
 
 log = logging.getLogger(__name__)
 
