@@ -9,6 +9,7 @@ from thinconsumer.errors import CommitFailedError, KafkaError
 from thinconsumer.group.identity import Identity
 from thinconsumer.group.offsets.commit_errors import Failure
 from thinconsumer.group.offsets.commit_queue import BYTES_MAX, CommitQueue
+from thinconsumer.support.agenda import Agenda
 from thinconsumer.types import OffsetAndMetadata, TopicPartition
 
 A, B, C = (TopicPartition("t", n) for n in range(3))
@@ -22,7 +23,7 @@ def explain(failures: Any, what: str) -> KafkaError:
 
 @pytest.fixture
 def queue() -> CommitQueue:
-    return CommitQueue(explain)
+    return CommitQueue(explain, Agenda().alarm())
 
 
 def add(queue: CommitQueue, *pairs: tuple[TopicPartition, int], deadline: float = 60.0, callback: Any = None) -> Any:
@@ -35,13 +36,12 @@ def taken(queue: CommitQueue) -> dict[TopicPartition, int]:
 
 def test_deadlines_pass_independently_of_the_call_order(queue):
     slow, quick = add(queue, (A, 1), deadline=60), add(queue, (A, 2), deadline=5)
-    assert queue.first_deadline == 5
-    assert queue.expired(4.9) == []
+    assert queue.expired(4.9) == [] and queue._expiry.at == 5
     assert queue.expired(5) == [quick]
     queue.fail_call(quick, LATE)
     assert quick.call.done
     assert not slow.call.done
-    assert queue.first_deadline == 60
+    assert queue.expired(6) == [] and queue._expiry.at == 60
     # The later call's value wins all the same: it may have been written already, and must not be undone.
     assert taken(queue) == {A: 2}
 
@@ -54,7 +54,7 @@ def test_deadlines_of_settled_calls_do_not_pile_up(queue):
         queue.written(A, entries[A])
         queue.expired(1.0)
     assert len(queue._deadlines) < 100
-    assert queue.first_deadline is None or queue.expired(5000.0) == []
+    assert queue.expired(5000.0) == []
 
 
 def test_offsets_of_settled_or_abandoned_calls_are_not_sent(queue):
@@ -133,7 +133,7 @@ def test_an_interrupt_at_any_line_settles_every_call_once():
     after = 0
     while True:
         after += 1
-        queue = CommitQueue(explain)
+        queue = CommitQueue(explain, Agenda().alarm())
         heard: list[tuple[int, str]] = []
 
         def add_one(number: int, *pairs: Any, queue: CommitQueue = queue, heard: Any = heard, **more: Any) -> Any:

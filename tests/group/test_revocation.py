@@ -30,7 +30,7 @@ class AutoCommit:
     def __init__(self, story):
         self.story = story
 
-    def commit_now(self, partitions, deadline, now):
+    def commit_now(self, partitions, deadline):
         self.story.append(("commit", {p.tp for p in partitions}, deadline))
 
 

@@ -5,7 +5,6 @@ A partition assigned to two members would be read twice; one assigned to a membe
 would make the group rebalance again and again.
 """
 
-import itertools
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from ..errors import InvalidAssignmentError
@@ -20,8 +19,8 @@ def in_order(partitions: Iterable[TopicPartition]) -> tuple[TopicPartition, ...]
 
 def known_topics(cluster: ClusterView, subscriptions: Iterable[Subscription]) -> list[str]:
     """Return all subscribed topics that have partitions, sorted as in Java."""
-    topics = set(itertools.chain.from_iterable(subscription.topics for subscription in subscriptions))
-    return sorted((topic for topic in topics if cluster.partition_count(topic)), key=sort_key)
+    topics = {topic for subscription in subscriptions for topic in subscription.topics}
+    return sorted([topic for topic in topics if cluster.partition_count(topic)], key=sort_key)
 
 
 def static_first(member_id: str, subscription: Subscription) -> tuple[bool, bytes]:

@@ -6,6 +6,8 @@ joining, revoking, committing.
 
 from __future__ import annotations
 
+from functools import partial
+
 from ..engine import Shell, UserCallback
 from ..group.group import Group
 from .managers import ConsumerManagers
@@ -32,9 +34,9 @@ class GroupCallbacks:
         queue = self._group.commits.queue
         last = queue.last_number if self._last_commit is None else self._last_commit
         if every and queue.finished and queue.has_callback(last, now):
-            return UserCallback(self._run_commit_callback, then_step=False)
+            return UserCallback(queue.run_first_callback, then_step=False)
         if self._group.has_work(now):
-            return UserCallback(lambda: self._run_member_work(now, every))
+            return UserCallback(partial(self._run_member_work, now, every))
         if every:
             for gatekeeper in self._managers.gatekeepers:
                 if (call := gatekeeper.next_callback(now)) is not None:
@@ -62,16 +64,11 @@ class GroupCallbacks:
 
     def run_commit_callbacks(self) -> None:
         """Run the callbacks of finished commits that are due, in their order, except those that the callbacks add."""
-        self._run_commit_callbacks(self._group.commits.queue.last_number, self._shell.driver.now())
-
-    def _run_commit_callbacks(self, last: int, now: float | None = None) -> None:
-        while self._group.commits.queue.has_callback(last, now) and not self._shell.in_callback:
+        queue, now = self._group.commits.queue, self._shell.driver.now()
+        last = queue.last_number
+        while queue.has_callback(last, now) and not self._shell.in_callback:
             with self._shell.callback():
-                self._run_commit_callback()
-
-    def _run_commit_callback(self) -> bool:
-        self._group.commits.queue.run_first_callback()
-        return True
+                queue.run_first_callback()
 
     def _run_member_work(self, now: float, every: bool) -> bool:
         """Run the member's next due callback, if any; return whether another callback may be due now."""
@@ -120,7 +117,8 @@ class GroupCallbacks:
         last = group.commits.queue.last_number
         while group.commits.queue.has_callback(last):
             try:
-                self._run_commit_callbacks(last)
+                with self._shell.callback():
+                    group.commits.queue.run_first_callback()
             except Exception as error:  # noqa: BLE001 - raised after leaving the group, like a listener's
                 group.revocation.error = group.revocation.error or error
 

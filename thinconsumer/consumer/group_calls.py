@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from ..errors import IllegalStateError, KafkaTimeoutError
@@ -130,7 +131,7 @@ class GroupCalls:
             try:
                 # The last argument accepts a kept commit only if no other was queued after it. Otherwise the repeated
                 # call must queue a new commit, or the group would keep the offsets of the commit in between.
-                reader.ask(key, lambda: commits.add(found, deadline), timeout_ms, lambda call: call is queue.newest)
+                reader.ask(key, partial(commits.add, found, deadline), timeout_ms, lambda call: call is queue.newest)
             except KafkaTimeoutError as error:
                 raise commits.timeout_error(found, now()) from error
             finally:

@@ -19,7 +19,7 @@ from ..positions.partitions import Partitions
 from ..support.agenda import Agenda
 from ..types import ClusterView, TopicPartition
 from ..wire.consumer_protocol import (
-    ConsumerProtocolAssignment,
+    AssignedTopic,
     decode_assignment,
     decode_subscription,
     encode_assignment,
@@ -62,8 +62,9 @@ class ConsumerRole:
         self.is_cooperative = all(RebalanceProtocol.COOPERATIVE in a.supported_protocols for a in assignors)
         self._generation = NO_GENERATION  #: The generation of the current assignment (KIP-792).
         self._joined_with: frozenset[str] = frozenset()
-        self._topics = SubscribedTopics(subscription, metadata, internal=not config.exclude_internal_topics)
-        partitions.has_topic = self._topics.may_have
+        #: The subscribed topics; with a pattern, those that match it.
+        self.subscribed = SubscribedTopics(subscription, metadata, internal=not config.exclude_internal_topics)
+        partitions.has_topic = self.subscribed.may_have
         #: The versions of metadata and subscription for which :meth:`rejoin_reason` has found no reason to rejoin.
         #: While both are unchanged, the topics are not compared again.
         self._seen: tuple[int, int] | None = None
@@ -87,20 +88,16 @@ class ConsumerRole:
 
     def topics(self) -> frozenset[str]:
         """Return the topics that need metadata: the subscribed ones and, for the leader, those of all members."""
-        return self.own_topics() | self._group_topics
-
-    def own_topics(self) -> frozenset[str]:
-        """Return the subscribed topics; with a pattern, those that match it."""
-        return self._topics.names()
+        return self.subscribed.names() | self._group_topics
 
     @property
     def has_joined_with_subscription(self) -> bool:
         """Whether the last JoinGroup had the topics that are subscribed now."""
-        return self._joined_with == self.own_topics()
+        return self._joined_with == self.subscribed.names()
 
     def protocols(self) -> list[tuple[str, bytes]]:
         """Return, for each assignor, the subscription with owned partitions, encoded with the assignor's user data."""
-        self._joined_with = self.own_topics()
+        self._joined_with = self.subscribed.names()
         self._rejoin_due = None
         self._awaits_revocations = self._keeps_unknown_assignment = self.awaits_assignments = False
         topics = tuple(sorted(self._joined_with))
@@ -125,13 +122,15 @@ class ConsumerRole:
         owned = self._partitions.tps()
         if not self.is_cooperative:
             return self.revocation.advance(owned, now, always_call=identity.is_member)
-        wanted = self.own_topics()
+        wanted = self.subscribed.names()
         return self.revocation.advance([tp for tp in owned if tp.topic not in wanted], now)
 
     def ready_to_assign(self, protocol: str, members: Sequence[JoinedMember], now: float) -> bool:
         """Return whether metadata of all members' topics is known; without it a topic would stay unassigned."""
-        self._group_topics = frozenset(topic for s in self._subscriptions(members).values() for topic in s.topics)
-        return all(self._metadata.has_looked_up(topic) for topic in self._group_topics)
+        subscriptions = self._subscriptions(members).values()
+        self._group_topics = frozenset({topic for one in subscriptions for topic in one.topics})
+        unknown = [topic for topic in self._group_topics if not self._metadata.has_looked_up(topic)]
+        return not unknown
 
     def perform_assignment(
         self, leader_id: str, protocol: str, members: Sequence[JoinedMember], *, skip: bool
@@ -142,7 +141,7 @@ class ConsumerRole:
         out partitions until their owners have revoked them (KIP-429).
         """
         subscriptions = self._subscriptions(members)
-        self._group_topics = frozenset(topic for s in subscriptions.values() for topic in s.topics)
+        self._group_topics = frozenset({topic for one in subscriptions.values() for topic in one.topics})
         view = self._metadata.view(self._group_topics)
         self._assigned_with = self._shapes(view)
         if skip:
@@ -168,7 +167,7 @@ class ConsumerRole:
             found[member.member_id] = Subscription(
                 tuple(raw.topics),
                 raw.user_data,
-                tuple(TopicPartition(t.topic, p) for t in raw.owned_partitions for p in t.partitions),
+                _partitions(raw.owned_partitions),
                 raw.generation_id,
                 raw.rack_id,
                 member.group_instance_id,
@@ -203,7 +202,7 @@ class ConsumerRole:
             self._previous = frozenset()
         raw = decode_assignment(assignment)
         has_note = raw.user_data is not None and raw.user_data.startswith(OLD_NOTE)
-        self._assignment = Assignment(_partitions(raw), None if has_note else raw.user_data)
+        self._assignment = Assignment(_partitions(raw.assigned_partitions), None if has_note else raw.user_data)
         self._assignment_source = self._assignor(protocol)
         self._generation = identity.generation_id
         self._installed = False
@@ -229,7 +228,7 @@ class ConsumerRole:
     def contains(assignment: bytes, tp: TopicPartition) -> bool:
         """Return whether an encoded assignment has the partition."""
         try:
-            return tp in _partitions(decode_assignment(assignment))
+            return tp in _partitions(decode_assignment(assignment).assigned_partitions)
         except KafkaProtocolError:
             return False  # the member joins again
 
@@ -246,7 +245,7 @@ class ConsumerRole:
         assigned: set[TopicPartition] = set()
         for share in shares:
             with suppress(KafkaProtocolError):  # its member owns nothing, so a rebalance is due
-                assigned.update(_partitions(decode_assignment(share)))
+                assigned.update(_partitions(decode_assignment(share).assigned_partitions))
         self._rejoin_due = reassign_reason(assigned, _existing(self._metadata.view(self._group_topics)))
 
     def revoke_unassigned(self, identity: Identity, now: float) -> bool:
@@ -290,7 +289,7 @@ class ConsumerRole:
         seen = self._metadata.version, self._subscription.version
         if seen == self._seen:
             return None
-        reason = topics_changed(self._joined_with, self.own_topics())
+        reason = topics_changed(self._joined_with, self.subscribed.names())
         if reason is None and self._assigned_with is not None:
             reason = shapes_changed(self._assigned_with, self._shapes(self._metadata.view(self._group_topics)))
         if reason is None:
@@ -306,8 +305,8 @@ class ConsumerRole:
             ) from None
 
 
-def _partitions(assignment: ConsumerProtocolAssignment) -> tuple[TopicPartition, ...]:
-    return tuple(TopicPartition(t.topic, p) for t in assignment.assigned_partitions for p in t.partitions)
+def _partitions(topics: Iterable[AssignedTopic]) -> tuple[TopicPartition, ...]:
+    return tuple([TopicPartition(topic.topic, number) for topic in topics for number in topic.partitions])
 
 
 def _existing(view: ClusterView) -> set[TopicPartition]:
@@ -318,5 +317,5 @@ def _listed(what: str, tps: Collection[TopicPartition]) -> str:
     """Return the number of partitions and the first five names, to keep the log line short."""
     if not tps:
         return f"none {what}"
-    names = ", ".join(f"{topic}-{partition}" for topic, partition in sorted(tps)[:5])
-    return f"{len(tps)} {what} ({names}{', ...' if len(tps) > 5 else ''})"
+    names = [f"{topic}-{partition}" for topic, partition in sorted(tps)[:5]]
+    return f"{len(tps)} {what} ({', '.join(names)}{', ...' if len(tps) > 5 else ''})"

@@ -204,7 +204,9 @@ class Coordinator:
                 return []
             self._move(CoordinatorEvent.ASK)
             return [self._ask(ANY_NODE, now)]
-        if self._silence.is_ahead(now) or (self.state is CoordinatorState.KNOWN and not self._is_silent(now)):
+        # Or the known coordinator has not responded to a request for ``ask_another_after`` seconds.
+        is_searching = self.state is CoordinatorState.FINDING
+        if self._silence.is_ahead(now) or not (is_searching or self._pending(silent_at=now)):
             return []
         target = self._other_node()
         self._silence.set(now + self.ask_another_after)
@@ -235,14 +237,10 @@ class Coordinator:
     def _move(self, event: CoordinatorEvent) -> None:
         self.state = next_state(TRANSITIONS, self.state, event, self)
 
-    def _pending(self) -> list[CoordinatorRequests]:
-        """Return those that have sent the coordinator a request to which it has not responded."""
-        sent = [(requests, requests.in_flight) for requests in self.watched]
+    def _pending(self, silent_at: float = NEVER) -> list[CoordinatorRequests]:
+        """Return those that have sent the coordinator a request to which it has not responded, or not for too long."""
+        sent = [(one, one.in_flight) for one in self.watched if one.silence.at <= silent_at]
         return [one for one, request in sent if request is not None and request.target.node_id == self.node_id]
-
-    def _is_silent(self, now: float) -> bool:
-        """Return whether the coordinator has not responded to a request for ``ask_another_after`` seconds."""
-        return any(requests.silence.is_over(now) for requests in self._pending())
 
     def _drop_needless_search(self) -> None:
         """End a search for another coordinator once the known one has responded to what was pending at its start."""

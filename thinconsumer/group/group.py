@@ -215,7 +215,7 @@ class Group:
         """Return the subscribed topics; with a pattern, those that match it, as far as the client knows them."""
         if self.subscription.mode is Mode.BROKER_PATTERN and self._consumer_member is not None:
             return self._consumer_member.assignment.topics()
-        return self.role.own_topics()
+        return self.role.subscribed.names()
 
     @property
     def matches_nothing(self) -> bool:
@@ -323,7 +323,7 @@ class Group:
         if self.auto_commit is not None:
             kept = set(tps)
             going = [p for p in self._partitions if p.tp not in kept]
-            self.auto_commit.commit_now(going, now + self._config.default_api_timeout_ms / 1000, now)
+            self.auto_commit.commit_now(going, now + self._config.default_api_timeout_ms / 1000)
         self._partitions.assign(tps, start=PositionState.AWAITING_COMMITTED)
 
 

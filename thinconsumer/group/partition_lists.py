@@ -42,7 +42,7 @@ def assign_in_lists(
     kept: dict[str, tuple[int, ...]] = {}
     marked: dict[str, tuple[int, ...]] = {}
     for topic, found in view.partitions.items():
-        numbers = tuple(one.partition for one in found)
+        numbers = tuple([one.partition for one in found])
         count = undeleted.get(topic)
         kept[topic] = numbers if count is None else tuple(n for n in numbers if n < count)
         if len(kept[topic]) < len(numbers):

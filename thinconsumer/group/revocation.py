@@ -82,7 +82,7 @@ class PartitionRevocation:
             for partition in self._revoking:
                 partition.pending_revocation = True
             if self._auto_commit is not None and self.auto_commits:
-                self._auto_commit.commit_now(self._revoking, now + COMMIT_TIMEOUT, now)
+                self._auto_commit.commit_now(self._revoking, now + COMMIT_TIMEOUT)
             self._timeout.set(now + COMMIT_TIMEOUT)
             self._wait(RevocationStep.COMMITTING)
         if self.state is RevocationStep.COMMITTING:
@@ -94,7 +94,7 @@ class PartitionRevocation:
             self._timeout.clear()
             self._wait(RevocationStep.DRAINING)
             self._call_listener("revoked", [p.tp for p in self._revoking])
-            self.revoked = frozenset(p.tp for p in self._revoking)
+            self.revoked = frozenset([p.tp for p in self._revoking])
             return False  # let the engine send the commits that the listener has queued
         if not self._timeout.is_set:
             # The wait starts after the callback, which may have taken longer than COMMIT_TIMEOUT before it committed.

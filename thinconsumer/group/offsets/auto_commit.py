@@ -62,28 +62,23 @@ class AutoCommit:
         everything = self._refresh.is_over(now)
         if everything:
             self._refresh.set(now + REFRESH)
-        self._call = self._commit(self._partitions, now + self._timeout, everything)
+        self._call = self.commit_now(self._partitions, now + self._timeout, everything=everything, callback=None)
 
-    def commit_now(self, partitions: Iterable[Partition], deadline: float, now: float) -> Call[None] | None:
-        """Commit the positions of these partitions before their revocation; None if there is nothing to commit."""
-        return self._commit(partitions, deadline, everything=False, callback=log_failure)
-
-    def _commit(
-        self, partitions: Iterable[Partition], deadline: float, everything: bool, callback: Callback | None = None
+    def commit_now(
+        self,
+        partitions: Iterable[Partition],
+        deadline: float,
+        *,
+        everything: bool = False,
+        callback: Callback | None = log_failure,
     ) -> Call[None] | None:
-        offsets = self.positions(partitions, everything=everything) if self._commits.may_commit else {}
-        return self._commits.add(offsets, deadline, callback, what="auto-commit") if offsets else None
+        """Commit positions: all of them with ``everything``, else those that differ from the last commit.
 
-    def positions(
-        self, partitions: Iterable[Partition], *, everything: bool
-    ) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Return the positions to commit: all of them with ``everything``, else those that differ from the last commit.
-
-        While the application iterates, its position excludes the record returned last, which it may still be
-        processing.
+        Return None if there is nothing to commit. While the application iterates, its position excludes the record
+        returned last, which it may still be processing.
         """
         found: dict[TopicPartition, OffsetAndMetadata] = {}
-        for partition in partitions:
+        for partition in partitions if self._commits.may_commit else ():
             # Before on_partitions_assigned is called, no record of the partition is returned: there is nothing to
             # commit.
             if not partition.may_commit or partition.callback_pending:
@@ -91,7 +86,7 @@ class AutoCommit:
             value, committed = self._partitions.processed(partition), partition.committed
             if everything or committed is None or committed.offset != value.offset:
                 found[partition.tp] = value
-        return found
+        return self._commits.add(found, deadline, callback, what="auto-commit") if found else None
 
     def _report(self, call: Call[None], now: float) -> None:
         try:

@@ -97,8 +97,9 @@ Entries = dict[TopicPartition, Entry]
 class CommitQueue:
     """Hold all commit calls that are not settled, and the offsets to send for them."""
 
-    def __init__(self, explain: Explain) -> None:
+    def __init__(self, explain: Explain, expiry: Alarm) -> None:
         self._explain = explain
+        self._expiry = expiry  #: The first deadline of a call, which may be settled already.
         self._calls: OrderedDict[int, Pending] = OrderedDict()
         self.last_number = 0  #: The number of the call added last.
         self.newest: Call[None] | None = None  #: The call added last, settled or not.
@@ -165,11 +166,6 @@ class CommitQueue:
         """Return the calls that are not settled, in call order."""
         return list(self._calls.values())
 
-    @property
-    def first_deadline(self) -> float | None:
-        """The earliest deadline of all calls; that call may be settled already."""
-        return self._deadlines[0][0] if self._deadlines else None
-
     def expired(self, now: float) -> list[Pending]:
         """Return unsettled calls past their deadline, and the oldest unsettled call if its caller stopped waiting."""
         found: list[Pending] = []
@@ -182,6 +178,8 @@ class CommitQueue:
             # would hold the deadlines of all calls of the last minute.
             self._deadlines = [(pending.deadline, number) for number, pending in self._calls.items()]
             heapify(self._deadlines)
+        if self._deadlines:
+            self._expiry.set(self._deadlines[0][0])
         first = next(iter(self._calls.values()), None)
         if first is not None and first.call.abandoned and first not in found:
             found.append(first)
@@ -287,8 +285,8 @@ class CommitQueue:
         self._empty = deque(pending for pending in self._calls.values() if not pending.offsets)
         self._settle_empty()
 
-    def run_first_callback(self) -> None:
-        """Call the first callback that is due, unless it was called already.
+    def run_first_callback(self) -> bool:
+        """Call the first callback that is due, unless it was called already; return True.
 
         Ctrl-C loses no callback: Python raises KeyboardInterrupt only when a call returns, and there is no call between
         the removal of the callback and the call of the callback. Ctrl-C repeats no callback either: if it came while
@@ -300,6 +298,7 @@ class CommitQueue:
         del self.finished[0]
         if callback is not None:
             callback(given, error)
+        return True
 
     def _merge(self, where: Entries, tp: TopicPartition, newer: Entry) -> None:
         older = where.get(tp)

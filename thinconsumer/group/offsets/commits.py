@@ -93,8 +93,7 @@ class Commits:
         self._requests = CoordinatorRequests(self.asker, settings, coordinator, random)
         #: Backoff after retriable errors of single partitions.
         self._stragglers = Retry(self._requests.retry.backoff, random, coordinator.agenda)
-        self._expiry = coordinator.agenda.alarm()  #: The first deadline of a call.
-        self.queue = CommitQueue(partial(final_error, settings, self._group_id))
+        self.queue = CommitQueue(partial(final_error, settings, self._group_id), coordinator.agenda.alarm())
         #: The identity and the version of metadata for which :meth:`_judge` has checked all waiting offsets; None if it
         #: must check them again.
         self._judged: tuple[Identity, int] | None = None
@@ -189,8 +188,6 @@ class Commits:
             self._settled, self._refused = current.who, None
         for pending in self.queue.expired(now):
             self.queue.fail_call(pending, self._timeout(pending, now))
-        if self.queue.first_deadline is not None:
-            self._expiry.set(self.queue.first_deadline)
         if self._coordinator.error is not None:
             self._fail_without_coordinator(now)
         if self.queue.idle:
@@ -238,18 +235,25 @@ class Commits:
         if who is not None and ((who, version) == self._judged or current.awaits_sync):
             return  # checked already, or a rebalance may still change the assignment
         for tp, entry in self.queue.waiting():
-            if self._is_of_deleted_topic(tp, entry):
-                why = "the topic was deleted, and the offset is not for the topic that has its name now"
-                self.queue.drop(tp, self._failure("refused", why, now))
-                continue
-            if entry.identity == who:
-                continue
-            objection = current.objection(entry.identity, is_assigned=self._is_kept(tp, entry.identity))
+            objection = self._objection(tp, entry, current)
             if objection is not None:
                 self.queue.drop(tp, self._failure(*objection, now))
             elif who is not None:
                 entry.identity = who
         self._judged = None if who is None else (who, version)
+
+    def _objection(self, tp: TopicPartition, entry: Entry, current: CommitIdentity) -> Objection | None:
+        """Return why a queued offset cannot be committed any more, or None."""
+        if self._is_of_deleted_topic(tp, entry):
+            return Objection(
+                "refused", "the topic was deleted, and the offset is not for the topic that has its name now"
+            )
+        before = entry.identity
+        if before == current.who:
+            return None
+        # Whether the partition has been assigned without interruption since that identity applied.
+        is_kept = tp in self._assigned and before.generation_id >= self.owned_since(tp)
+        return current.objection(before, is_assigned=is_kept)
 
     def _is_of_deleted_topic(self, tp: TopicPartition, entry: Entry) -> bool:
         """Return whether a topic of the same name was created since the offset was queued (KIP-516).
@@ -279,10 +283,6 @@ class Commits:
         current = self._read_identity()
         is_released = tp in self._released and current.identity == self._released_as
         return None if is_released or self.is_coming(tp) else current.foreign()
-
-    def _is_kept(self, tp: TopicPartition, identity: Identity) -> bool:
-        """Return whether the partition has been assigned without interruption since ``identity`` applied."""
-        return tp in self._assigned and identity.generation_id >= self.owned_since(tp)
 
     def _failure(self, reason: str, why: str, now: float, cause: KafkaError | None = None) -> Failure:
         return Failure(reason, why, cause, self._seconds_since_poll(now), self._read_identity().has_epochs)
@@ -343,9 +343,7 @@ class Commits:
         topics: dict[str, OffsetCommitRequestTopic] = {}
         entries = {} if who is None or current.awaits_sync else flight.entries
         for tp, entry in entries.items():
-            if current.objection(entry.identity, is_assigned=self._is_kept(tp, entry.identity)) is not None:
-                continue
-            if self._is_of_deleted_topic(tp, entry) or self._foreign(tp) is not None:
+            if self._objection(tp, entry, current) is not None or self._foreign(tp) is not None:
                 continue
             flight.sent.add(tp)
             topic = topics.get(tp.topic)

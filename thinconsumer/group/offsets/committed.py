@@ -275,7 +275,7 @@ class Committed:
 
     def _unknown_topics(self, flight: OffsetFetchInFlight) -> set[str]:
         """Return topics of which only some partitions were requested: the others may have committed offsets."""
-        asked = Counter(tp.topic for tp in flight.tps)
+        asked = Counter([tp.topic for tp in flight.tps])
         known = {
             name: len(self._metadata.topics[name].partitions) for name in asked.keys() & self._metadata.topics.keys()
         }
