@@ -62,7 +62,7 @@ class Normal:
         if isinstance(value, list):
             return self._list(name, value)
         if isinstance(value, (bytes, memoryview)):
-            return bytes(value)
+            return bytes(value).replace(self.prefix.encode(), b"~")
         return self._text(value) if isinstance(value, str) else value
 
     def _list(self, name: str, values: list[Any]) -> list[Any]:
@@ -115,7 +115,7 @@ class Normal:
             "times": (self.time(batch.base_timestamp), self.time(batch.max_timestamp)) if own_times else STAR,
         }
         if batch.is_control:
-            row["control"] = batch.control_type()
+            row["control"] = int(batch.control_type())
         else:
             row["records"] = [
                 (r.offset, r.key, r.value, r.headers, self.time(r.timestamp) if own_times else STAR)

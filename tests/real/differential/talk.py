@@ -161,6 +161,7 @@ class World(abc.ABC):
         return other
 
     def note(self, label: str, what: Any) -> None:
+        label = label.replace(self.prefix, "~").replace(self.prefix[1:], "~")
         self.notes.append((label, what))
 
     def version(self, request: type[Message], at_least: int = 0, at_most: int = 99) -> int:
