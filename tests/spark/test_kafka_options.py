@@ -11,8 +11,7 @@ from thinconsumer import Consumer, KafkaConfigurationError, SaslAuthenticationFa
 from thinconsumer.config import ConsumerConfig, SecurityOptions, dotted
 from thinconsumer.config.unsupported import ALIASES
 from thinconsumer.spark.cluster_client import ClusterClient
-from thinconsumer.spark.kafka_options import OBJECTS, SECURITY_NAMES
-from thinconsumer.spark.options import consumer_config, parse
+from thinconsumer.spark.options import OBJECTS, SECURITY_NAMES, consumer_config, parse
 from thinconsumer.spark.planner import OffsetRange
 from thinconsumer.spark.reading import read
 from thinconsumer.spark.write_options import parse_write

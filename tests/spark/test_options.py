@@ -11,14 +11,12 @@ from thinconsumer.config import dotted
 from thinconsumer.produce import ProducerSettings
 from thinconsumer.spark import write_options
 from thinconsumer.spark.options import (
-    FIELDS,
+    NAMES,
     REFUSED,
     AssignedPartitions,
     AtCommitted,
     AtOffsets,
-    AtTime,
     AtTimes,
-    EarliestOrLatest,
     TopicNames,
     consumer_config,
     parse,
@@ -26,7 +24,7 @@ from thinconsumer.spark.options import (
 
 BASE = {"kafka.bootstrap.servers": "localhost:9092", "subscribe": "a"}
 A0, A1 = TopicPartition("a", 0), TopicPartition("a", 1)
-EARLIEST, LATEST = EarliestOrLatest(-2), EarliestOrLatest(-1)
+EARLIEST, LATEST = AtOffsets(-2), AtOffsets(-1)
 
 
 def options(**more):
@@ -74,10 +72,10 @@ def test_defaults_are_those_of_the_official_connector():
         ("startingOffsets", " Earliest ", "starting", EARLIEST),
         ("startingOffsets", '{"a":{"0":23,"1":-2}}', "starting", AtOffsets({A0: 23, A1: -2})),
         ("startingOffsets", "committed: billing", "starting", AtCommitted("billing")),
-        ("startingTimestamp", "1700000000000", "starting", AtTime(1_700_000_000_000)),
+        ("startingTimestamp", "1700000000000", "starting", AtTimes(1_700_000_000_000)),
         ("startingOffsetsByTimestamp", '{"a":{"0":5}}', "starting", AtTimes({A0: 5})),
         ("endingOffsets", '{"a":{"0":-1}}', "ending", AtOffsets({A0: -1})),
-        ("endingTimestamp", "0", "ending", AtTime(0)),
+        ("endingTimestamp", "0", "ending", AtTimes(0)),
     ],
 )
 def test_options_are_parsed_and_not_case_sensitive(name, text, field, value):
@@ -118,7 +116,7 @@ def test_assign_selects_partitions():
 def test_precedence_is_timestamp_then_timestamps_by_partition_then_offsets(which):
     offsets, times, time = f"{which}Offsets", f"{which}OffsetsByTimestamp", f"{which}Timestamp"
     some = {offsets: '{"a":{"0":1}}', times: '{"a":{"0":2}}', time: "3"}
-    assert getattr(options(**some), which) == AtTime(3)
+    assert getattr(options(**some), which) == AtTimes(3)
     del some[time]
     assert getattr(options(**some), which) == AtTimes({A0: 2})
     del some[times]
@@ -225,4 +223,4 @@ def test_limits_are_ignored_in_batches():
 def test_every_option_is_documented():
     page = (Path(__file__).parents[2] / "docs" / "spark.md").read_text(encoding="utf-8")
     table = page.split("## Options")[1].split("\n## ")[0]
-    assert set(FIELDS) - {"topic"} <= set(re.findall(r"`(\w[\w.]*)`", table))
+    assert set(NAMES.values()) - {"topic"} <= set(re.findall(r"`(\w[\w.]*)`", table))

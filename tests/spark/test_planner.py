@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from thinconsumer import KafkaConfigurationError, TopicPartition
-from thinconsumer.spark.options import AtCommitted, AtOffsets, AtTime, AtTimes, EarliestOrLatest
+from thinconsumer.spark.options import AtCommitted, AtOffsets, AtTimes
 from thinconsumer.spark.planner import (
     ClusterOffsets,
     DataLossError,
@@ -25,10 +25,8 @@ from thinconsumer.spark.planner import (
 )
 
 A, B, C = (TopicPartition("t", number) for number in range(3))
-EARLIEST, LATEST = EarliestOrLatest(-2), EarliestOrLatest(-1)
-CLUSTER = ClusterOffsets(
-    earliest={A: 10, B: 0}, latest={A: 100, B: 50}, by_time={A: 40, B: None}, committed={A: 60, B: None}
-)
+EARLIEST, LATEST = AtOffsets(-2), AtOffsets(-1)
+CLUSTER = ClusterOffsets(earliest={A: 10, B: 0}, latest={A: 100, B: 50}, found={A: 40, B: None})
 
 
 def span(tp, start, until):
@@ -42,16 +40,16 @@ def span(tp, start, until):
         (LATEST, {A: 100, B: 50}),
         (AtOffsets({A: 7, B: -2}), {A: 7, B: 0}),
         (AtOffsets({A: -1, B: 3}), {A: 100, B: 3}),
-        (AtTime(5), {A: 40, B: 50}),
+        (AtTimes(5), {A: 40, B: 50}),
         (AtTimes({A: 5, B: 6}), {A: 40, B: 50}),
-        (AtCommitted("g"), {A: 60, B: 0}),
+        (AtCommitted("g"), {A: 40, B: 0}),
     ],
 )
 def test_bounds_are_resolved_to_offsets(bound, expected):
     assert offsets_of(bound, CLUSTER, no_match_is_latest=True) == expected
 
 
-@pytest.mark.parametrize("bound", [AtTime(5), AtTimes({A: 5, B: 6})])
+@pytest.mark.parametrize("bound", [AtTimes(5), AtTimes({A: 5, B: 6})])
 def test_a_timestamp_after_all_records_is_an_error_unless_it_means_the_latest_offset(bound):
     with pytest.raises(
         KafkaConfigurationError, match="no record at or after the starting timestamp in t-1.*Strategy to latest"
@@ -60,7 +58,7 @@ def test_a_timestamp_after_all_records_is_an_error_unless_it_means_the_latest_of
 
 
 def test_only_timestamps_need_a_lookup():
-    assert times_to_look_up(AtTime(5), [A, B]) == {A: 5, B: 5}
+    assert times_to_look_up(AtTimes(5), [A, B]) == {A: 5, B: 5}
     assert times_to_look_up(AtTimes({A: 5, B: 6}), [A]) == {A: 5}
     assert (
         times_to_look_up(EARLIEST, [A])

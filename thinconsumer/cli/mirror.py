@@ -196,7 +196,7 @@ class Mirror(RebalanceListener):
         self._acknowledged: dict[TopicPartition, OffsetAndMetadata] = {}
         #: The positions of the commits that :meth:`copy` has begun, and that have not failed.
         self._queued: dict[TopicPartition, OffsetAndMetadata] = {}
-        self._commit_at = clock() + COMMIT_S
+        self._committed_at = clock()
         self._counts: Counter[str] = Counter()
         self._is_assigned = False
         self.records = 0  #: Records sent.
@@ -221,11 +221,11 @@ class Mirror(RebalanceListener):
                 self._send(tp, batch)
         self._producer.poll(0 if polled else ACKNOWLEDGE_MS if self._sent else 0)
         self._settle()
-        is_due = self._clock() >= self._commit_at
+        is_due = self._clock() >= self._committed_at + COMMIT_S
         if is_due or not polled:
             self._note_positions()
         if is_due:
-            self._commit_at = self._clock() + COMMIT_S
+            self._committed_at = self._clock()
             self._commit()
         return bool(polled)
 

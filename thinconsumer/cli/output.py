@@ -136,13 +136,14 @@ class ProgressLine:
         self._is_terminal = self._stream.isatty()
         self.is_wanted = self._is_terminal and not sys.stdout.isatty() if is_wanted is None else is_wanted
         self._now = now
-        self._due = -float("inf")
+        self._updated_at = -float("inf")
         self._is_shown = False
 
     def update(self, words: Callable[[], str]) -> None:
         """Print the progress line, unless the last update is less than ``REDRAW_S`` (terminal) or ``REPEAT_S`` old."""
-        if self.is_wanted and self._now() >= self._due:
-            self._due = self._now() + (REDRAW_S if self._is_terminal else REPEAT_S)
+        every = REDRAW_S if self._is_terminal else REPEAT_S
+        if self.is_wanted and self._now() >= self._updated_at + every:
+            self._updated_at = self._now()
             self._write(f"\r\x1b[K{words()}" if self._is_terminal else words() + "\n")
             self._is_shown = self._is_terminal
 

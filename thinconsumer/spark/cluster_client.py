@@ -16,9 +16,8 @@ from ..consumer.bulk_queries import known_topic_id, look_up, partitions_of, poll
 from ..errors import AuthorizationError, IllegalArgumentError, KafkaError, UnknownTopicOrPartitionError
 from ..types import TopicPartition
 from ..wire import ZERO_UUID
-from .kafka_options import errors_name_host
 from .offsets import EARLIEST, LATEST, Offsets, partition_names
-from .options import AssignedPartitions, Selection, SourceOptions, TopicNames, consumer_config
+from .options import AssignedPartitions, Selection, SourceOptions, TopicNames, consumer_config, errors_name_host
 from .order import TopicOrder
 
 log = logging.getLogger(__name__)
@@ -59,13 +58,13 @@ class ClusterClient:
         self._connect = connect
         self._sleep = sleep
         self._clock = clock
-        self._commit_at: dict[str, float] = {}  #: When commits are allowed again, by group.
+        self._commit_failed_at: dict[str, float] = {}  #: When a commit for a group has failed last.
         self._consumer: Consumer[Any, Any] | None = None
         #: Consumers that fetch and commit offsets, by group. They never join the group.
         self._groups: dict[str, Consumer[Any, Any]] = {}
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_consumer": None, "_groups": {}, "_commit_at": {}}
+        return {**self.__dict__, "_consumer": None, "_groups": {}, "_commit_failed_at": {}}
 
     def partitions(self, known: Mapping[TopicPartition, int] | None = None) -> dict[TopicPartition, bytes]:
         """Return the partitions that the options select, in order, each with its topic's id.
@@ -138,17 +137,17 @@ class ClusterClient:
         """
         if not offsets:
             return True
-        if not last and self._clock() < self._commit_at.get(group, float("-inf")):
+        if not last and self._clock() < self._commit_failed_at.get(group, float("-inf")) + COMMIT_PAUSE_S:
             return False
         try:
             consumer = self._group_consumer(group)
-            if group in self._commit_at:
+            if group in self._commit_failed_at:
                 # The last commit may have failed since a partition was removed, as counted topics lose them.
                 there = partitions_of(consumer, sorted({tp.topic for tp in offsets}), COMMIT_MS)
                 offsets = {tp: offset for tp, offset in offsets.items() if tp.partition in there.get(tp.topic, ())}
             consumer.commit(offsets, COMMIT_MS)
         except KafkaError as error:
-            self._commit_at[group] = self._clock() + COMMIT_PAUSE_S
+            self._commit_failed_at[group] = self._clock()
             if group in self._groups:
                 self._groups.pop(group).close(autocommit=False, timeout_ms=0)
             log.warning("offsets were not committed for group %r (the query goes on): %s", group, error)

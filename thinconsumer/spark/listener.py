@@ -72,7 +72,7 @@ class KafkaListener(StreamingQueryListener):
         self._cluster = ClusterClient(self._options) if cluster is None and self._options is not None else cluster
         self._clock = clock
         self._due: dict[str, Offsets] = {}  #: Offsets that are not committed yet, by query id.
-        self._next_commit: dict[str, float] = {}
+        self._committed_at: dict[str, float] = {}  #: When the last commit for a query was sent.
 
     def onQueryStarted(self, event: Any) -> None:
         """Do nothing, since no batch of the query is finished yet."""
@@ -89,7 +89,7 @@ class KafkaListener(StreamingQueryListener):
         """Commit the offsets that ``COMMIT_EVERY_S`` or a failed commit has delayed."""
         query = str(event.id)
         self._commit(query, now=True, last=True)
-        self._next_commit.pop(query, None)
+        self._committed_at.pop(query, None)
         self._due.pop(query, None)
         if self._cluster is not None and not self._due:
             self._cluster.close()
@@ -108,8 +108,8 @@ class KafkaListener(StreamingQueryListener):
         offsets, group = self._due.get(query), None if self._options is None else self._options.commit_group
         if not offsets or group is None or self._cluster is None:
             return
-        if now or self._clock() >= self._next_commit.get(query, float("-inf")):
-            self._next_commit[query] = self._clock() + COMMIT_EVERY_S
+        if now or self._clock() >= self._committed_at.get(query, float("-inf")) + COMMIT_EVERY_S:
+            self._committed_at[query] = self._clock()
             if self._cluster.commit(group, offsets, last=last):
                 del self._due[query]
 

@@ -1,28 +1,62 @@
 """The source's options: those of Spark's own Kafka connector (``KafkaSourceProvider``), and a few more.
 
 All checks that need no cluster are done at ``load()``. PySpark passes names in lower case and all values as text.
-``kafka.*`` options, without that prefix, configure the consumer.
+``kafka.*`` options, without that prefix, configure the consumer. They are text; some are secrets, and some name files,
+which the driver and every executor read from their own disks.
 """
 
 from __future__ import annotations
 
+import platform
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from ..config import OPTIONS as CONSUMER_OPTIONS
-from ..config import ConsumerConfig, dotted
+from ..config import ConsumerConfig, Secret, SecurityOptions, dotted
 from ..config.kinds import Boolean, Choice, Integer, Kind, Text, did_you_mean
+from ..config.security_kinds import ExistingFile
+from ..config.unsupported import ALIASES
 from ..config.values import INT64_MAX
 from ..errors import KafkaConfigurationError
-from ..support.lazy_dataclass import dataclass, field
+from ..support.lazy_dataclass import dataclass, declared_fields, field
 from ..types import TopicPartition
-from .kafka_options import KAFKA, OBJECTS, SECURITY_NAMES, errors_name_host, hidden, without_objects
 from .offsets import EARLIEST, LATEST, Offsets, parse_assignment, parse_offsets, parse_timestamps, partition_names
 from .order import OrderOptions, without_order
 
-T = TypeVar("T")
+KAFKA = "kafka."
+
+#: Every name of each option of TLS and SASL with a dot, those of librdkafka included; values are Python names.
+SECURITY_NAMES: dict[str, str] = {**{dotted(name): name for name in SecurityOptions.options()}, **ALIASES}
+
+_FILES = frozenset(
+    spelt
+    for spelt, name in SECURITY_NAMES.items()
+    if isinstance(SecurityOptions.options()[name].kind, ExistingFile)
+)  # fmt: skip
+_NOT_SECRET = frozenset(
+    spelt
+    for spelt in (*map(dotted, CONSUMER_OPTIONS), *ALIASES)
+    if not (spelt in SECURITY_NAMES and SecurityOptions.options()[SECURITY_NAMES[spelt]].kind.is_secret)
+)
+
+_NO_OBJECTS = "Spark passes options as text, not as objects"
+_CONTEXT = f"{_NO_OBJECTS}: set ssl.truststore.location, ssl.keystore.location and other ssl.* options"
+_PROVIDER = (
+    f"{_NO_OBJECTS}: set sasl.oauthbearer.token.endpoint.url, with sasl.oauthbearer.client.credentials.client.id and "
+    "client.secret"
+)
+#: Options that take a Python object, and the advice to give.
+OBJECTS = {"ssl.context": _CONTEXT, "sasl.oauth.token.provider": _PROVIDER, "oauth_cb": _PROVIDER}
+#: Words in an error that advise to set an option of ``OBJECTS``, and the advice to add.
+_ADVICE = {
+    "ssl_context": _CONTEXT,
+    "ssl.context": _CONTEXT,
+    "sasl_oauth_token_provider": _PROVIDER,
+    "sasl.oauth.token.provider": _PROVIDER,
+}
 
 
 class TopicNames(NamedTuple):
@@ -46,28 +80,16 @@ class AssignedPartitions(NamedTuple):
 Selection = TopicNames | TopicPattern | AssignedPartitions
 
 
-class EarliestOrLatest(NamedTuple):
-    """A bound of a read: the end (-1) or the beginning (-2) of every partition's log."""
-
-    offset: int
-
-
 class AtOffsets(NamedTuple):
-    """A bound of a read: an offset for each partition; -1 is its latest offset, -2 its earliest."""
+    """A bound of a read: an offset for each partition, or one for all of them; -1 is the latest, -2 the earliest."""
 
-    by_partition: Offsets
-
-
-class AtTime(NamedTuple):
-    """A bound of a read: the first record at or after this timestamp (ms since the epoch) in every partition."""
-
-    timestamp: int
+    offsets: Offsets | int
 
 
 class AtTimes(NamedTuple):
-    """A bound of a read: the first record at or after each partition's own timestamp."""
+    """A bound of a read: the first record at or after a timestamp (ms since the epoch), each partition's or one."""
 
-    by_partition: Offsets
+    times: Offsets | int
 
 
 class AtCommitted(NamedTuple):
@@ -76,152 +98,7 @@ class AtCommitted(NamedTuple):
     group: str
 
 
-Bound = EarliestOrLatest | AtOffsets | AtTime | AtTimes | AtCommitted
-
-
-@dataclass(frozen=True, slots=True)
-class SourceOptions:
-    """The checked options of one source. ``starting`` and ``ending`` are None if they are not set."""
-
-    selection: Selection
-    starting: Bound | None
-    ending: Bound | None
-    #: The ``kafka.*`` options under Kafka's dotted names, without that prefix. Values may be secrets: not in repr().
-    kafka: dict[str, str] = field(repr=False)
-    given: frozenset[str]  #: Documented names of the options that the user set.
-    no_match: str = "error"  #: What to do if no record has the starting timestamp or a later one: "error" or "latest".
-    fail_on_data_loss: bool = True
-    include_headers: bool = False
-    min_partitions: int | None = None
-    max_records_per_partition: int | None = None
-    max_offsets_per_trigger: int | None = None
-    min_offsets_per_trigger: int | None = None
-    max_trigger_delay_ms: int = 15 * 60_000
-    max_bytes_per_trigger: int | None = None
-    max_batch_bytes: int = 1_572_864
-    poll_timeout_ms: int = 120_000
-    fetch_offset_num_retries: int = 3
-    fetch_offset_retry_interval_ms: int = 1000
-    commit_group: str | None = None
-    order: OrderOptions = OrderOptions()  #: The options of the module ``order``.
-
-    @property
-    def is_limited(self) -> bool:
-        """Whether the user set an option that limits the size of micro-batches or delays them."""
-        return not self.given.isdisjoint(LIMITS)
-
-    def batch_start(self) -> Bound:
-        """Return where a batch read starts, or raise ``KafkaConfigurationError`` if it cannot start or end as set."""
-        starting = self.starting or EarliestOrLatest(EARLIEST)
-        _refuse(starting, LATEST, "startingOffsets can't be latest", "use 'earliest', offsets, or startingTimestamp")
-        self._check_order(starting, self.batch_end())
-        return starting
-
-    def batch_end(self) -> Bound:
-        """Return where a batch read ends, or raise ``KafkaConfigurationError`` if it cannot end as set."""
-        ending = self.ending or EarliestOrLatest(LATEST)
-        _refuse(ending, EARLIEST, "endingOffsets can't be earliest", "use 'latest', offsets, or endingTimestamp")
-        return ending
-
-    def stream_start(self) -> Bound:
-        """Return where a new stream starts, or raise ``KafkaConfigurationError`` if an option sets an end."""
-        for name in sorted(self.given):
-            if name.startswith("ending"):
-                raise KafkaConfigurationError(
-                    f"{name} is for batch reads only, since a stream has no end: leave it out, or read with spark.read"
-                )
-        return self.starting or EarliestOrLatest(LATEST)
-
-    def ignored_in_batch(self) -> list[str]:
-        """Return the names of set options that affect only streams."""
-        return sorted(self.given & {*LIMITS, "commitGroup"})
-
-    def _check_order(self, starting: Bound, ending: Bound) -> None:
-        for kind, suffix in ((AtOffsets, ""), (AtTimes, "ByTimestamp")):
-            if not isinstance(starting, kind) or not isinstance(ending, kind):
-                continue
-            start, end = starting.by_partition, ending.by_partition
-            first, last = f"startingOffsets{suffix}", f"endingOffsets{suffix}"
-            if start.keys() != end.keys():
-                different = partition_names(start.keys() ^ end.keys())
-                raise KafkaConfigurationError(
-                    f"{first} and {last} must name the same partitions; only one names {different}"
-                )
-            for tp, offset in start.items():
-                if offset > end[tp] >= 0 and offset >= 0:
-                    where = f"at {offset} ({first}), after its end at {end[tp]} ({last})"
-                    raise KafkaConfigurationError(f"reading {partition_names([tp])} would begin {where}")
-
-
-def parse(options: Mapping[str, str]) -> SourceOptions:
-    """Return the checked options of a source; names are not case-sensitive.
-
-    Raises:
-        KafkaConfigurationError: names all problems.
-    """
-    lower, kafka = split_options(options)
-    problems: list[str] = []
-    values: dict[str, Any] = {}
-    given: dict[str, str] = {}
-    for name, text in lower.items():
-        known = NAMES.get(name)
-        if known is not None:
-            given[known] = text
-        else:
-            problems.append(_unknown(name))
-    for name, text in given.items():
-        read = READERS[name]
-        if read is not None:
-            _try(problems, values, FIELDS[name], partial(read, text.strip(), name))
-    _try(problems, values, "selection", lambda: _selection(given))
-    _try(problems, values, "starting", lambda: _bound(given, STARTING))
-    _try(problems, values, "ending", lambda: _bound(given, ENDING))
-    problems += _contradictions(values)
-    configs: list[ConsumerConfig] = []
-    problems += kafka_problems(kafka, REFUSED, lambda rest: configs.append(_consumer_config(rest)))
-    if problems:
-        raise KafkaConfigurationError(join_problems(problems))
-    (config,) = configs
-    return SourceOptions(kafka=kafka, given=frozenset(given), order=OrderOptions.of(config), **values)
-
-
-def _consumer_config(kafka: Mapping[str, str]) -> ConsumerConfig:
-    return ConsumerConfig.from_config({name: value for name, value in kafka.items() if _has_effect(name)})
-
-
-def split_options(options: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
-    """Return two dicts: the other options by name in lower case, and the ``kafka.*`` options without that prefix.
-
-    ``repr`` of the second one does not show secrets.
-    """
-    lower = {name.lower(): value for name, value in options.items()}
-    kafka = {name[len(KAFKA) :]: value for name, value in lower.items() if name.startswith(KAFKA)}
-    return {name: value for name, value in lower.items() if not name.startswith(KAFKA)}, hidden(kafka)
-
-
-def consumer_config(kafka: Mapping[str, str], **own: str) -> dict[str, str]:
-    """Return the configuration of a consumer: the user's ``kafka.*`` options, overridden by the source's own.
-
-    The consumers hold no partition: the driver plans which records are read when, and tasks read what is planned.
-    """
-    taken = {name: value for name, value in kafka.items() if _has_effect(name)}
-    return {**without_order(taken), **own}
-
-
-def _has_effect(name: str) -> bool:
-    """Return whether to pass a ``kafka.*`` option to the consumer.
-
-    Producer options have none, as in Spark's own connector: jobs use one set of options for reading and writing.
-    Options of group membership have none, since the source joins no group. Unknown names are passed on, and the
-    consumer refuses them.
-    """
-    if name in SECURITY_NAMES:
-        return True
-    if name.replace(".", "_") in CONSUMER_OPTIONS:
-        return name != "group.id"
-    from .write_options import exclusive_names  # on demand: importing the producer delays the start of a query
-
-    return name not in exclusive_names()[0]
+Bound = AtOffsets | AtTimes | AtCommitted
 
 
 Reader = Callable[[str, str], Any]
@@ -259,46 +136,205 @@ _bytes = _with_unit(_BYTES, 1, "a size such as 500m or 1g, or a number of bytes"
 _duration = _with_unit(_MILLISECONDS, 0, "a duration such as 30s or 15m, or milliseconds")
 
 
-#: Each option's documented name, the field of :class:`SourceOptions` that it sets ("" if none), and its parser. The
-#: parser is None if several options together set the field, or if the option has no effect.
-_DECLARED: tuple[tuple[str, str, Reader | None], ...] = (
-    ("subscribe", "selection", None),
-    ("subscribePattern", "selection", None),
-    ("assign", "selection", None),
-    ("startingOffsets", "starting", None),
-    ("startingTimestamp", "starting", None),
-    ("startingOffsetsByTimestamp", "starting", None),
-    ("endingOffsets", "ending", None),
-    ("endingTimestamp", "ending", None),
-    ("endingOffsetsByTimestamp", "ending", None),
-    ("startingOffsetsByTimestampStrategy", "no_match", _reader(Choice(("error", "latest")))),
-    ("failOnDataLoss", "fail_on_data_loss", _boolean),
-    ("includeHeaders", "include_headers", _boolean),
-    ("minPartitions", "min_partitions", _positive),
-    ("maxRecordsPerPartition", "max_records_per_partition", _positive),
-    ("maxOffsetsPerTrigger", "max_offsets_per_trigger", _positive),
-    ("minOffsetsPerTrigger", "min_offsets_per_trigger", _positive),
-    ("maxTriggerDelay", "max_trigger_delay_ms", _duration),
-    ("maxBytesPerTrigger", "max_bytes_per_trigger", _bytes),
-    ("maxBatchBytes", "max_batch_bytes", _bytes),
-    ("kafkaConsumer.pollTimeoutMs", "poll_timeout_ms", _positive),
-    ("fetchOffset.numRetries", "fetch_offset_num_retries", _positive),
-    ("fetchOffset.retryIntervalMs", "fetch_offset_retry_interval_ms", _whole),
-    ("commitGroup", "commit_group", _group),
-    ("groupIdPrefix", "", None),  # accepted without effect: the source joins no group
-    ("topic", "", None),  # accepted without effect: an option of the writer, in jobs that share options
-)
-FIELDS = {name: where for name, where, _ in _DECLARED}
-READERS = {name: read for name, _, read in _DECLARED}
-NAMES = {name.lower(): name for name in FIELDS}
-#: Options that need PySpark's read limits (4.2 or newer).
-LIMITS = frozenset({"maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay", "maxBytesPerTrigger"})
+def _option(name: str, read: Reader, default: Any = None) -> Any:
+    """Declare a field of :class:`SourceOptions` that the option with this documented name sets."""
+    return field(default=default, metadata={"name": name, "read": read})
+
+
+@dataclass(frozen=True, slots=True)
+class SourceOptions:
+    """The checked options of one source. ``starting`` and ``ending`` are None if they are not set."""
+
+    selection: Selection
+    starting: Bound | None
+    ending: Bound | None
+    #: The ``kafka.*`` options under Kafka's dotted names, without that prefix. Values may be secrets: not in repr().
+    kafka: dict[str, str] = field(repr=False)
+    given: frozenset[str]  #: Documented names of the options that the user set.
+    #: What to do if no record has the starting timestamp or a later one: "error" or "latest".
+    no_match: str = _option("startingOffsetsByTimestampStrategy", _reader(Choice(("error", "latest"))), "error")
+    fail_on_data_loss: bool = _option("failOnDataLoss", _boolean, True)
+    include_headers: bool = _option("includeHeaders", _boolean, False)
+    min_partitions: int | None = _option("minPartitions", _positive)
+    max_records_per_partition: int | None = _option("maxRecordsPerPartition", _positive)
+    max_offsets_per_trigger: int | None = _option("maxOffsetsPerTrigger", _positive)
+    min_offsets_per_trigger: int | None = _option("minOffsetsPerTrigger", _positive)
+    max_trigger_delay_ms: int = _option("maxTriggerDelay", _duration, 15 * 60_000)
+    max_bytes_per_trigger: int | None = _option("maxBytesPerTrigger", _bytes)
+    max_batch_bytes: int = _option("maxBatchBytes", _bytes, 1_572_864)
+    poll_timeout_ms: int = _option("kafkaConsumer.pollTimeoutMs", _positive, 120_000)
+    fetch_offset_num_retries: int = _option("fetchOffset.numRetries", _positive, 3)
+    fetch_offset_retry_interval_ms: int = _option("fetchOffset.retryIntervalMs", _whole, 1000)
+    commit_group: str | None = _option("commitGroup", _group)
+    order: OrderOptions = OrderOptions()  #: The options of the module ``order``.
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether the user set an option that limits the size of micro-batches or delays them."""
+        return not self.given.isdisjoint(LIMITS)
+
+    def batch_start(self) -> Bound:
+        """Return where a batch read starts, or raise ``KafkaConfigurationError`` if it cannot start or end as set."""
+        starting = self.starting or AtOffsets(EARLIEST)
+        _refuse(starting, LATEST, "startingOffsets can't be latest", "use 'earliest', offsets, or startingTimestamp")
+        self._check_order(starting, self.batch_end())
+        return starting
+
+    def batch_end(self) -> Bound:
+        """Return where a batch read ends, or raise ``KafkaConfigurationError`` if it cannot end as set."""
+        ending = self.ending or AtOffsets(LATEST)
+        _refuse(ending, EARLIEST, "endingOffsets can't be earliest", "use 'latest', offsets, or endingTimestamp")
+        return ending
+
+    def stream_start(self) -> Bound:
+        """Return where a new stream starts, or raise ``KafkaConfigurationError`` if an option sets an end."""
+        for name in sorted(self.given):
+            if name.startswith("ending"):
+                raise KafkaConfigurationError(
+                    f"{name} is for batch reads only, since a stream has no end: leave it out, or read with spark.read"
+                )
+        return self.starting or AtOffsets(LATEST)
+
+    def ignored_in_batch(self) -> list[str]:
+        """Return the names of set options that affect only streams."""
+        return sorted(self.given & {*LIMITS, "commitGroup"})
+
+    def _check_order(self, starting: Bound, ending: Bound) -> None:
+        for kind, suffix in ((AtOffsets, ""), (AtTimes, "ByTimestamp")):
+            if not isinstance(starting, kind) or not isinstance(ending, kind):
+                continue
+            start, end = starting[0], ending[0]
+            if isinstance(start, int) or isinstance(end, int):
+                continue
+            first, last = f"startingOffsets{suffix}", f"endingOffsets{suffix}"
+            if start.keys() != end.keys():
+                different = partition_names(start.keys() ^ end.keys())
+                raise KafkaConfigurationError(
+                    f"{first} and {last} must name the same partitions; only one names {different}"
+                )
+            for tp, offset in start.items():
+                if offset > end[tp] >= 0 and offset >= 0:
+                    where = f"at {offset} ({first}), after its end at {end[tp]} ({last})"
+                    raise KafkaConfigurationError(f"reading {partition_names([tp])} would begin {where}")
+
+
+def parse(options: Mapping[str, str]) -> SourceOptions:
+    """Return the checked options of a source; names are not case-sensitive.
+
+    Raises:
+        KafkaConfigurationError: names all problems.
+    """
+    lower, kafka = split_options(options)
+    problems: list[str] = []
+    values: dict[str, Any] = {}
+    given: dict[str, str] = {}
+    for name, text in lower.items():
+        known = NAMES.get(name)
+        if known is not None:
+            given[known] = text
+        else:
+            problems.append(_unknown(name))
+        if known in _FIELDS:
+            where, read = _FIELDS[known]
+            _try(problems, values, where, partial(read, text.strip(), known))
+    _try(problems, values, "selection", lambda: _selection(given))
+    _try(problems, values, "starting", lambda: _bound(given, STARTING))
+    _try(problems, values, "ending", lambda: _bound(given, ENDING))
+    problems += _contradictions(values)
+    configs: list[ConsumerConfig] = []
+    problems += kafka_problems(kafka, REFUSED, lambda rest: configs.append(_consumer_config(rest)))
+    if problems:
+        raise KafkaConfigurationError(join_problems(problems))
+    (config,) = configs
+    return SourceOptions(kafka=kafka, given=frozenset(given), order=OrderOptions.of(config), **values)
+
+
+def _consumer_config(kafka: Mapping[str, str]) -> ConsumerConfig:
+    return ConsumerConfig.from_config({name: value for name, value in kafka.items() if _has_effect(name)})
+
+
+def split_options(options: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+    """Return two dicts: the other options by name in lower case, and the ``kafka.*`` options without that prefix.
+
+    ``repr`` of the second one does not show secrets.
+    """
+    lower = {name.lower(): value for name, value in options.items()}
+    kafka = {name[len(KAFKA) :]: value for name, value in lower.items() if name.startswith(KAFKA)}
+    return {name: value for name, value in lower.items() if not name.startswith(KAFKA)}, hidden(kafka)
+
+
+def hidden(kafka: Mapping[str, str]) -> dict[str, str]:
+    """Return the options such that ``repr`` does not show secrets, nor values of unknown and misspelt names.
+
+    Error trackers record local variables of tasks, and with them these options.
+    """
+    return {name: text if name in _NOT_SECRET else Secret(text) for name, text in kafka.items()}
+
+
+def without_objects(problem: str) -> str:
+    """Return the problem; if it advises to pass an object, add what to do in Spark instead."""
+    advice = {text for word, text in _ADVICE.items() if word in problem}
+    return "; ".join([problem, *sorted(advice)])
+
+
+@contextmanager
+def errors_name_host(kafka: Mapping[str, str]) -> Iterator[None]:
+    """Name this host in configuration errors if the options name files: the same path is another file elsewhere."""
+    try:
+        yield
+    except KafkaConfigurationError as error:
+        if not names_file(kafka):
+            raise
+        raise KafkaConfigurationError(f"on host {platform.node()!r}: {error}") from None
+
+
+def names_file(kafka: Mapping[str, str]) -> bool:
+    """Return whether an option names a file."""
+    return not _FILES.isdisjoint(kafka) or "keytab" in kafka.get("sasl.jaas.config", "").lower()
+
+
+def consumer_config(kafka: Mapping[str, str], **own: str) -> dict[str, str]:
+    """Return the configuration of a consumer: the user's ``kafka.*`` options, overridden by the source's own.
+
+    The consumers hold no partition: the driver plans which records are read when, and tasks read what is planned.
+    """
+    taken = {name: value for name, value in kafka.items() if _has_effect(name)}
+    return {**without_order(taken), **own}
+
+
+def _has_effect(name: str) -> bool:
+    """Return whether to pass a ``kafka.*`` option to the consumer.
+
+    Producer options have none, as in Spark's own connector: jobs use one set of options for reading and writing.
+    Options of group membership have none, since the source joins no group. Unknown names are passed on, and the
+    consumer refuses them.
+    """
+    if name in SECURITY_NAMES:
+        return True
+    if name.replace(".", "_") in CONSUMER_OPTIONS:
+        return name != "group.id"
+    from .write_options import exclusive_names  # on demand: importing the producer delays the start of a query
+
+    return name not in exclusive_names()[0]
 
 
 SELECTIONS = ("subscribe", "subscribePattern", "assign")
 #: In order of precedence: the first option that is set counts.
 STARTING = ("startingTimestamp", "startingOffsetsByTimestamp", "startingOffsets")
 ENDING = ("endingTimestamp", "endingOffsetsByTimestamp", "endingOffsets")
+#: Options without effect: the source joins no group, and jobs share options with the writer.
+IGNORED = ("groupIdPrefix", "topic")
+#: The field and the parser of each option that sets a field of :class:`SourceOptions` by itself.
+_FIELDS: dict[str, tuple[str, Reader]] = {
+    one.metadata["name"]: (where, one.metadata["read"])
+    for where, one in declared_fields(SourceOptions).items()
+    if one.metadata
+}
+#: The documented names of all options, by their names in lower case.
+NAMES = {name.lower(): name for name in (*SELECTIONS, *STARTING, *ENDING, *_FIELDS, *IGNORED)}
+#: Options that need PySpark's read limits (4.2 or newer).
+LIMITS = frozenset({"maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay", "maxBytesPerTrigger"})
+
 COMMITTED = "committed:"
 
 
@@ -331,14 +367,14 @@ def _selection(given: Mapping[str, str]) -> Selection:
 def _bound(given: Mapping[str, str], names: tuple[str, str, str]) -> Bound | None:
     at_time, at_times, at_offsets = names
     if at_time in given:
-        return AtTime(_whole(given[at_time].strip(), at_time))
+        return AtTimes(_whole(given[at_time].strip(), at_time))
     if at_times in given:
         return AtTimes(parse_timestamps(given[at_times].strip(), at_times))
     if at_offsets not in given:
         return None
     text = given[at_offsets].strip()
     if text.lower() in ("earliest", "latest"):
-        return EarliestOrLatest(EARLIEST if text.lower() == "earliest" else LATEST)
+        return AtOffsets(EARLIEST if text.lower() == "earliest" else LATEST)
     if names is STARTING and text.lower().startswith(COMMITTED):
         return AtCommitted(_group(text[len(COMMITTED) :].strip(), f"{at_offsets}={text}"))
     if not text.startswith("{"):
@@ -394,9 +430,9 @@ def _try(problems: list[str], values: dict[str, Any], name: str, read: Callable[
 
 def _refuse(bound: Bound, offset: int, problem: str, advice: str) -> None:
     """Raise if a bound is ``offset`` (earliest or latest) for all partitions or for some."""
-    named = bound.by_partition if isinstance(bound, AtOffsets) else {}
-    found = [tp for tp, one in named.items() if one == offset]
-    if found or bound == EarliestOrLatest(offset):
+    named = bound.offsets if isinstance(bound, AtOffsets) else {}
+    found = [] if isinstance(named, int) else [tp for tp, one in named.items() if one == offset]
+    if found or named == offset:
         where = f" for {partition_names(found)}" if found else ""
         raise KafkaConfigurationError(f"{problem}{where} in a batch read, which would find no records: {advice}")
 

@@ -41,7 +41,8 @@ class TopicOrder(NamedTuple):
     """
 
     counted: frozenset[str]  #: The topics with ordered delivery: they may lose partitions.
-    gates: TopicGates  #: Those of topics whose partition count has changed; they cover all records up to the log ends.
+    #: The gates of topics whose partition count has changed; they cover all records up to the log ends.
+    held: TopicGates
 
     @staticmethod
     def look_up(consumer: Consumer[Any, Any], topics: Collection[str], options: OrderOptions) -> TopicOrder:
@@ -50,11 +51,6 @@ class TopicOrder(NamedTuple):
         if not counted or options.kind == "off":
             return TopicOrder(counted, {})
         return TopicOrder(counted, ask(consumer, lambda managers: managers.gate_queries().ask(counted)))
-
-    @property
-    def held_topics(self) -> Collection[str]:
-        """The topics with partitions that may be held."""
-        return self.gates.keys()
 
     def open_ends(self, begin: Offsets, latest: Offsets, earliest: Mapping[TopicPartition, int]) -> Offsets:
         """Return the offset of each partition in ``latest`` up to which the next micro-batch may read.
@@ -84,7 +80,7 @@ class TopicOrder(NamedTuple):
                 return found
 
     def _gates_in(self, tps: Container[TopicPartition]) -> Iterator[tuple[TopicPartition, Sequence[OffsetGate]]]:
-        for topic, by_partition in self.gates.items():
+        for topic, by_partition in self.held.items():
             for number, gates in by_partition.items():
                 if (tp := TopicPartition(topic, number)) in tps:
                     yield tp, gates

@@ -12,11 +12,10 @@ from typing import NamedTuple
 
 from ..config.values import INT64_MAX
 from ..errors import KafkaConfigurationError, KafkaError
-from ..support.lazy_dataclass import dataclass, field
 from ..types import TopicPartition
 from ..wire import ZERO_UUID
 from .offsets import EARLIEST, LATEST, Offsets, partition_names
-from .options import AtCommitted, AtOffsets, AtTime, AtTimes, Bound, EarliestOrLatest
+from .options import AtCommitted, AtOffsets, AtTimes, Bound
 
 Partitions = Iterable[TopicPartition]
 #: Assumed bytes of a record while none could be sampled; without it ``maxBytesPerTrigger`` would limit nothing.
@@ -68,8 +67,7 @@ class DataLossError(KafkaError):
         )
 
 
-@dataclass(frozen=True, slots=True)
-class ReadPlan:
+class ReadPlan(NamedTuple):
     """Ranges to read, and the offsets that are lost."""
 
     ranges: list[OffsetRange]
@@ -85,11 +83,10 @@ def describe_losses(losses: Sequence[Loss]) -> str:
 
 def times_to_look_up(bound: Bound, partitions: Partitions) -> Offsets:
     """Return the timestamps (ms) that ListOffsets must resolve for a bound; empty if it has no timestamps."""
-    if isinstance(bound, AtTime):
-        return dict.fromkeys(partitions, bound.timestamp)
-    if isinstance(bound, AtTimes):
-        return {tp: bound.by_partition[tp] for tp in partitions if tp in bound.by_partition}
-    return {}
+    if not isinstance(bound, AtTimes):
+        return {}
+    times = bound.times
+    return dict.fromkeys(partitions, times) if isinstance(times, int) else {tp: times[tp] for tp in partitions}
 
 
 def check_every_partition_named(bound: Bound, partitions: Partitions, option: str) -> None:
@@ -98,9 +95,9 @@ def check_every_partition_named(bound: Bound, partitions: Partitions, option: st
     Raises:
         KafkaConfigurationError: lists the missing and the extra partitions.
     """
-    if not isinstance(bound, (AtOffsets, AtTimes)):
+    if isinstance(bound, AtCommitted) or isinstance(bound[0], int):
         return
-    assigned, named = set(partitions), bound.by_partition.keys()
+    assigned, named = set(partitions), bound[0].keys()
     differences = ("leaves out", assigned - named), ("adds", named - assigned)
     wrong = " and ".join(f"{verb} {partition_names(tps)}" for verb, tps in differences if tps)
     if wrong:
@@ -110,14 +107,12 @@ def check_every_partition_named(bound: Bound, partitions: Partitions, option: st
         )
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterOffsets:
-    """Offsets from the cluster: log start, log end, by timestamp, and committed."""
+class ClusterOffsets(NamedTuple):
+    """Offsets from the cluster: log start, log end, and what a bound has asked for: by timestamp, or committed."""
 
-    earliest: Mapping[TopicPartition, int]
-    latest: Mapping[TopicPartition, int]
-    by_time: Mapping[TopicPartition, int | None] = field(default_factory=dict)
-    committed: Mapping[TopicPartition, int | None] = field(default_factory=dict)
+    earliest: Offsets
+    latest: Offsets
+    found: Mapping[TopicPartition, int | None] = {}
 
 
 def offsets_of(bound: Bound, cluster: ClusterOffsets, *, no_match_is_latest: bool) -> Offsets:
@@ -126,24 +121,22 @@ def offsets_of(bound: Bound, cluster: ClusterOffsets, *, no_match_is_latest: boo
     Raises:
         KafkaConfigurationError: a partition has no record at or after its timestamp, unless ``no_match_is_latest``.
     """
-    found = {tp: _resolved(bound, tp, cluster) for tp in cluster.latest}
-    unmatched = [tp for tp, offset in found.items() if offset is None]
-    if unmatched and not no_match_is_latest and isinstance(bound, (AtTime, AtTimes)):
+    earliest, latest, found = cluster
+    if isinstance(bound, AtOffsets):
+        ends = {EARLIEST: earliest, LATEST: latest}
+        given = dict.fromkeys(latest, bound.offsets) if isinstance(bound.offsets, int) else bound.offsets
+        return {tp: ends[given[tp]][tp] if given[tp] in ends else given[tp] for tp in latest}
+    unmatched = [tp for tp in latest if found.get(tp) is None]
+    if unmatched and isinstance(bound, AtTimes) and not no_match_is_latest:
         raise KafkaConfigurationError(
             f"no record at or after the starting timestamp in {partition_names(unmatched)}: choose an earlier one, or "
             "set startingOffsetsByTimestampStrategy to latest to begin at the end of these logs"
         )
-    return {tp: cluster.latest[tp] if offset is None else offset for tp, offset in found.items()}
+    return {**(latest if isinstance(bound, AtTimes) else earliest), **_known(found, latest)}
 
 
-def _resolved(bound: Bound, tp: TopicPartition, cluster: ClusterOffsets) -> int | None:
-    if isinstance(bound, (AtTime, AtTimes)):
-        return cluster.by_time.get(tp)
-    if isinstance(bound, AtCommitted):
-        offset = cluster.committed.get(tp)
-        return cluster.earliest[tp] if offset is None else offset
-    offset = bound.offset if isinstance(bound, EarliestOrLatest) else bound.by_partition[tp]
-    return cluster.earliest[tp] if offset == EARLIEST else cluster.latest[tp] if offset == LATEST else offset
+def _known(found: Mapping[TopicPartition, int | None], tps: Partitions) -> Offsets:
+    return {tp: offset for tp in tps if (offset := found.get(tp)) is not None}
 
 
 def plan_batch(start: Offsets, until: Mapping[TopicPartition, int], cluster: ClusterOffsets) -> ReadPlan:

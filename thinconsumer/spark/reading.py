@@ -24,8 +24,7 @@ from ..errors import (
     RecordError,
 )
 from ..wire import ZERO_UUID
-from .kafka_options import errors_name_host
-from .options import SourceOptions, consumer_config
+from .options import SourceOptions, consumer_config, errors_name_host
 from .planner import DataLossError, Loss, OffsetRange, describe_losses
 from .worker_process import ClientCache
 

@@ -39,7 +39,7 @@ from . import options as source_options
 from . import order, planner
 from .cluster_client import ClusterClient, Found
 from .offsets import EARLIEST, LATEST, Json, Offsets, first_batch_end, first_batch_start, partition_names, to_json
-from .options import AtCommitted, AtOffsets, Bound, SourceOptions
+from .options import AtCommitted, AtTimes, Bound, SourceOptions
 from .reading import COLUMNS, read
 from .worker_process import prepare
 
@@ -170,11 +170,10 @@ class _Reader:
         earliest, latest, *found = answers.offsets
         result = []
         for bound, times in zip(bounds, found):
-            committed: Mapping[Any, int | None] = {}
+            matched: dict[TopicPartition, int | None] = {tp: one if one >= 0 else None for tp, one in times.items()}
             if isinstance(bound, AtCommitted):
-                committed = self._cluster.committed(bound.group, partitions)
-            matched = {tp: offset if offset >= 0 else None for tp, offset in times.items()}
-            result.append(planner.ClusterOffsets(earliest, latest, matched, committed))
+                matched = self._cluster.committed(bound.group, partitions)
+            result.append(planner.ClusterOffsets(earliest, latest, matched))
         return result, answers
 
 
@@ -192,7 +191,7 @@ class KafkaBatchReader(_Reader, DataSourceReader):
             self._cluster.close()
         first = planner.offsets_of(starting, at_start, no_match_is_latest=options.no_match == "latest")
         last = planner.offsets_of(ending, at_end, no_match_is_latest=True)
-        if found.order.held_topics:
+        if found.order.held:
             last = self._open(first, last, at_start, found.order)
         return self._tasks(planner.plan_batch(first, last, at_start), partitions)
 
@@ -244,7 +243,7 @@ class KafkaStreamReader(_Reader, DataSourceStreamReader):
         self._has_target = False
         self._fired_at: float | None = None
         self._sizes: list[tuple[int, int]] = []  #: (number of offsets, bytes) of each sample of records.
-        self._sample_at = float("-inf")
+        self._sampled_at = float("-inf")
 
     def initialOffset(self) -> Json:
         """Return ``{}``, the offset before the first batch; the module ``offsets`` says why it is a constant."""
@@ -317,7 +316,7 @@ class KafkaStreamReader(_Reader, DataSourceStreamReader):
         starting, begun_ms = self._options.stream_start(), self._now_ms()
         (cluster,), found = self._cluster_offsets(self._cluster.partitions(), starting)
         begin = planner.offsets_of(starting, cluster, no_match_is_latest=self._options.no_match == "latest")
-        if isinstance(starting, (AtOffsets, AtCommitted)):
+        if not isinstance(starting, AtTimes):
             self._handle_losses(planner.plan_batch(begin, cluster.latest, cluster))
             begin = {tp: min(max(offset, cluster.earliest[tp]), cluster.latest[tp]) for tp, offset in begin.items()}
         return begin, self._remember(dict(cluster.latest), found, begun_ms)
@@ -348,7 +347,7 @@ class KafkaStreamReader(_Reader, DataSourceStreamReader):
 
     def _open_ends(self, begin: Offsets, ends: LogEnds) -> Offsets:
         """Return the offsets up to which the next micro-batch may read the partitions that may be held."""
-        held_topics = ends.order.held_topics
+        held_topics = ends.order.held.keys()
         if not held_topics:
             return ends.latest
         # Partitions may have been removed since the target of AvailableNow was looked up.
@@ -387,9 +386,9 @@ class KafkaStreamReader(_Reader, DataSourceStreamReader):
         found = [] if options.max_offsets_per_trigger is None else [options.max_offsets_per_trigger]
         if options.max_bytes_per_trigger is not None:
             now = self._clock()
-            if now >= self._sample_at:
+            if now >= self._sampled_at + SAMPLE_EVERY_S:
                 self._sizes = self._cluster.sizes(begin, latest) or self._sizes
-                self._sample_at = now + SAMPLE_EVERY_S if self._sizes else now
+                self._sampled_at = now if self._sizes else self._sampled_at
             found.append(planner.offsets_within(options.max_bytes_per_trigger, self._sizes))
         return min(found, default=None)
 

@@ -14,8 +14,7 @@ from ..config import dotted
 from ..config.kinds import did_you_mean
 from ..errors import KafkaConfigurationError
 from ..produce import ProducerSettings
-from .kafka_options import KAFKA, OBJECTS, SECURITY_NAMES
-from .options import NAMES, join_problems, kafka_problems, split_options
+from .options import KAFKA, NAMES, OBJECTS, SECURITY_NAMES, join_problems, kafka_problems, split_options
 
 TOPIC = "topic"
 #: The types that each column may have; other columns of a DataFrame are ignored.

@@ -23,7 +23,7 @@ from ..errors import IllegalArgumentError
 from ..produce import BufferFullError, Producer, ProducerSettings, SendFuture
 from ..records.columns import Header
 from ..sockets.secured import open_driver
-from .kafka_options import errors_name_host
+from .options import errors_name_host
 from .worker_process import ClientCache
 from .write_options import WriteSettings
 
