@@ -329,7 +329,7 @@ class _Role:
         self.reason: str | None = None  #: The result of ``rejoin_reason()`` in the last poll.
         #: Whether the assignment that this leader computes lacks work that other members have to give up first.
         self.awaits_revocations = False
-        self._rejoin_due: str | None = None
+        self._rejoin_for: str | None = None
         self._wait_for_owners = agenda.alarm()  #: When the leader joins again, though not all has been given up.
 
     def stop(self) -> None:
@@ -339,7 +339,7 @@ class _Role:
             self._user.on_join_prepare()
 
     def protocols(self) -> list[tuple[str, bytes]]:
-        self._rejoin_due, self.awaits_revocations = None, False
+        self._rejoin_for, self.awaits_revocations = None, False
         self._wait_for_owners.clear()
         return [(name, self._user.metadata(name)) for name in self._user.protocols]
 
@@ -377,12 +377,12 @@ class _Role:
         if not self._works:
             return True
         if self._share[0] not in self._cooperative:  # the group has changed back to an eager protocol
-            self._rejoin_due = REVOKED
+            self._rejoin_for = REVOKED
             self.stop()
             return True
-        self._rejoin_due = REVOKED  # also if on_revoke raises: it may have given up something before
+        self._rejoin_for = REVOKED  # also if on_revoke raises: it may have given up something before
         if not self._user.on_revoke(*self._share):
-            self._rejoin_due = None
+            self._rejoin_for = None
         self.held_generation = identity.generation_id
         return True
 
@@ -392,19 +392,20 @@ class _Role:
         return True
 
     def lose(self, why: str, now: float) -> bool:
-        self._rejoin_due = None
+        self._rejoin_for = None
         self._wait_for_owners.clear()
         if self._works:
             self._works, self.held_generation = False, NO_GENERATION
             self._user.on_lost()
         return True
 
-    def describe(self) -> str:
+    @property
+    def summary(self) -> str:
         return f"a share of {len(self._share[1])} bytes"
 
     def rejoin_reason(self, now: float) -> str | None:
-        if self._rejoin_due is not None:
-            return self._rejoin_due
+        if self._rejoin_for is not None:
+            return self._rejoin_for
         if self._wait_for_owners.is_over(now):
             # A member that has to give up work may never join again: a static one that restarts gets its old assignment
             # without a rebalance (KIP-345).

@@ -51,13 +51,13 @@ class MemberHealthMonitor:
         self._member = member
         self._patience = patience  #: Seconds without progress after which the member counts as stuck.
         self._since: dict[str, float] = {}
-        self._look_at = 0.0
+        self._looked_at = -LOOK_EVERY
         self.polled_at: float | None = None  #: When the last poll began.
 
     def look(self, now: float) -> None:
         """Look for obstacles, if the last look is long enough ago."""
-        if now >= self._look_at:
-            self._look_at = now + LOOK_EVERY
+        if now - self._looked_at >= LOOK_EVERY:
+            self._looked_at = now
             self._obstacles(now)
 
     def report(self, now: float) -> MemberHealth:

@@ -472,9 +472,9 @@ def test_an_unknown_elected_assignor_is_a_protocol_error():
 def test_the_summary_lists_new_and_gone_partitions(caplog):
     world = World("range", topics=("t",))
     world.rebalance(A, B)
-    assert world.role.describe() == "2 partitions, 2 new (t-0, t-1), none gone"
+    assert world.role.summary == "2 partitions, 2 new (t-0, t-1), none gone"
     world.rebalance(B, C)
-    assert world.role.describe() == "2 partitions, 1 new (t-2), 1 gone (t-0)"
+    assert world.role.summary == "2 partitions, 1 new (t-2), 1 gone (t-0)"
     world.rebalance(*(TopicPartition("t", n) for n in range(100)))
-    assert world.role.describe() == "100 partitions, 98 new (t-0, t-3, t-4, t-5, t-6, ...), none gone"
+    assert world.role.summary == "100 partitions, 98 new (t-0, t-3, t-4, t-5, t-6, ...), none gone"
     assert not [r for r in caplog.records if r.levelno >= logging.INFO]

@@ -16,10 +16,9 @@ from ..network.request import Answer, Request
 from ..support.timers import Random
 from ..wire.error_codes import Code
 from ..wire.groups import DescribedGroup, DescribeGroupsRequest
-from .coordinator import Coordinator
+from .coordinator import Coordinator, RequestSettings
 from .coordinator_requests import CoordinatorRequests, judge
 from .identity import Identity
-from .settings import RequestSettings
 
 if TYPE_CHECKING:
     from .consumer_role import ConsumerRole

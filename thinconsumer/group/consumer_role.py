@@ -17,6 +17,7 @@ from ..errors import KafkaProtocolError
 from ..network.metadata import Metadata
 from ..positions.partitions import Partitions
 from ..support.agenda import Agenda
+from ..support.lazy_dataclass import dataclass
 from ..types import ClusterView, TopicPartition
 from ..wire.consumer_protocol import (
     AssignedTopic,
@@ -36,6 +37,18 @@ if TYPE_CHECKING:
     from ..config import ConsumerConfig
 
 log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class Leading:
+    """What a group's leader notes from one rebalance to the next; each JoinGroup begins with a new one."""
+
+    topics: frozenset[str] = frozenset()  #: The subscribed topics of all members; empty on a follower.
+    #: The topic metadata from which this leader computed the assignment; None on a follower.
+    assigned_with: dict[str, TopicShape] | None = None
+    #: Whether the assignment leaves out partitions that their owners must revoke first (cooperative).
+    awaits_revocations: bool = False
+    keeps_unknown_assignment: bool = False  #: Whether the group keeps one that this leader did not compute (KIP-814).
 
 
 class ConsumerRole:
@@ -68,27 +81,21 @@ class ConsumerRole:
         #: The versions of metadata and subscription for which :meth:`rejoin_reason` has found no reason to rejoin.
         #: While both are unchanged, the topics are not compared again.
         self._seen: tuple[int, int] | None = None
-        #: The subscribed topics of all members, if this member leads the group; else empty.
-        self._group_topics: frozenset[str] = frozenset()
-        #: The topic metadata from which this member, as group leader, computed the last assignment; None on a follower.
-        self._assigned_with: dict[str, TopicShape] | None = None
-        #: The leader only: whether the assignment leaves out partitions that their owners must revoke first
-        #: (cooperative), and whether the group keeps an assignment that this leader did not compute (KIP-814).
-        self._awaits_revocations = self._keeps_unknown_assignment = False
-        #: The leader only: whether :meth:`compare_assignments` is still to be called for that kept assignment.
+        self._leading = Leading()
+        #: The leader only: whether :meth:`compare_assignments` is still to be called for the assignment that it keeps.
         self.awaits_assignments = False
         #: When the leader rejoins to have withheld partitions assigned, even if their owners have not rejoined.
         self._wait_for_owners = agenda.alarm()
         self._assignment = Assignment()
         self._assignment_source: PartitionAssignor | None = None
-        self._rejoin_due: str | None = None  #: The reason to join again as soon as this rebalance is over.
+        self._rejoin_for: str | None = None  #: The reason to join again as soon as this rebalance is over.
         self._installed = True
         self._previous: frozenset[TopicPartition] = frozenset()  #: The assignment after the last completed rebalance.
-        self._summary = ""
+        self.summary = ""  #: The assignment of the last rebalance, and what it added and removed, for a log line.
 
     def topics(self) -> frozenset[str]:
         """Return the topics that need metadata: the subscribed ones and, for the leader, those of all members."""
-        return self.subscribed.names() | self._group_topics
+        return self.subscribed.names() | self._leading.topics
 
     @property
     def has_joined_with_subscription(self) -> bool:
@@ -98,8 +105,7 @@ class ConsumerRole:
     def protocols(self) -> list[tuple[str, bytes]]:
         """Return, for each assignor, the subscription with owned partitions, encoded with the assignor's user data."""
         self._joined_with = self.subscribed.names()
-        self._rejoin_due = None
-        self._awaits_revocations = self._keeps_unknown_assignment = self.awaits_assignments = False
+        self._forget_leading()
         topics = tuple(sorted(self._joined_with))
         owned = tuple(sorted(self._partitions.tps())) if self.is_cooperative else ()
         return [
@@ -128,8 +134,8 @@ class ConsumerRole:
     def ready_to_assign(self, protocol: str, members: Sequence[JoinedMember], now: float) -> bool:
         """Return whether metadata of all members' topics is known; without it a topic would stay unassigned."""
         subscriptions = self._subscriptions(members).values()
-        self._group_topics = frozenset({topic for one in subscriptions for topic in one.topics})
-        unknown = [topic for topic in self._group_topics if not self._metadata.has_looked_up(topic)]
+        self._leading.topics = frozenset({topic for one in subscriptions for topic in one.topics})
+        unknown = [topic for topic in self._leading.topics if not self._metadata.has_looked_up(topic)]
         return not unknown
 
     def perform_assignment(
@@ -141,11 +147,11 @@ class ConsumerRole:
         out partitions until their owners have revoked them (KIP-429).
         """
         subscriptions = self._subscriptions(members)
-        self._group_topics = frozenset({topic for one in subscriptions.values() for topic in one.topics})
-        view = self._metadata.view(self._group_topics)
-        self._assigned_with = self._shapes(view)
+        self._leading.topics = frozenset({topic for one in subscriptions.values() for topic in one.topics})
+        view = self._metadata.view(self._leading.topics)
+        self._leading.assigned_with = self._shapes(view)
         if skip:
-            self._keeps_unknown_assignment = True
+            self._leading.keeps_unknown_assignment = True
             return {}
         assignor = self._assignor(protocol)
 
@@ -157,7 +163,7 @@ class ConsumerRole:
         if self.is_cooperative:
             given = {tp for share in plan.values() for tp in share.partitions}
             had = {tp for subscription in subscriptions.values() for tp in subscription.owned_partitions} - given
-            self._awaits_revocations = not had.isdisjoint(_existing(view))
+            self._leading.awaits_revocations = not had.isdisjoint(_existing(view))
         return {member: encode_assignment(share.partitions, share.user_data) for member, share in plan.items()}
 
     def _subscriptions(self, members: Sequence[JoinedMember]) -> dict[str, Subscription]:
@@ -176,17 +182,15 @@ class ConsumerRole:
 
     def _shapes(self, view: ClusterView) -> dict[str, TopicShape]:
         racks = bool(self._config.client_rack)
-        return shapes(view, self._group_topics, racks=racks, undeleted=self._undeleted())
+        return shapes(view, self._leading.topics, racks=racks, undeleted=self._undeleted())
 
     def _undeleted(self) -> dict[str, int]:
         """Return the number of undeleted partitions by counted topic of the group."""
         counted = self._metadata.counted()
-        return {name: counts.undeleted for name, counts in counted.items() if name in self._group_topics}
+        return {name: counts.undeleted for name, counts in counted.items() if name in self._leading.topics}
 
     def _forget_leading(self) -> None:
-        self._group_topics = frozenset()
-        self._assigned_with = None
-        self._awaits_revocations = self._keeps_unknown_assignment = self.awaits_assignments = False
+        self._leading, self.awaits_assignments, self._rejoin_for = Leading(), False, None
         self._wait_for_owners.clear()
 
     def accept(self, identity: Identity, protocol: str, assignment: bytes, now: float, *, missed: bool = False) -> None:
@@ -210,19 +214,19 @@ class ConsumerRole:
         for tp in self._partitions.tps() - share:
             self._partitions.require(tp).pending_revocation = True
         self._wait_for_owners.clear()
-        if self._awaits_revocations:
+        if self._leading.awaits_revocations:
             self._wait_for_owners.set(now + self._config.session_timeout_ms / 1000)
-        self._rejoin_due = None
+        self._rejoin_for = None
         if owned - share:
-            self._rejoin_due = "revoked partitions can now be assigned"
-        elif self._keeps_unknown_assignment and has_note:
-            self._rejoin_due = "its assignment has user data of thinconsumer 0.1.0"
+            self._rejoin_for = "revoked partitions can now be assigned"
+        elif self._leading.keeps_unknown_assignment and has_note:
+            self._rejoin_for = "its assignment has user data of thinconsumer 0.1.0"
         unsubscribed = sorted({tp.topic for tp in share} - self._joined_with)
-        if unsubscribed and self._rejoin_due is None:
-            self._rejoin_due = f"was assigned partitions of {', '.join(unsubscribed)}, which it is not subscribed to"
-        self.awaits_assignments = self._keeps_unknown_assignment and self._rejoin_due is None
+        if unsubscribed and self._rejoin_for is None:
+            self._rejoin_for = f"was assigned partitions of {', '.join(unsubscribed)}, which it is not subscribed to"
+        self.awaits_assignments = self._leading.keeps_unknown_assignment and self._rejoin_for is None
         came, went = share - self._previous, self._previous - share
-        self._summary = f"{len(share)} partitions, {_listed('new', came)}, {_listed('gone', went)}"
+        self.summary = f"{len(share)} partitions, {_listed('new', came)}, {_listed('gone', went)}"
 
     @staticmethod
     def contains(assignment: bytes, tp: TopicPartition) -> bool:
@@ -240,13 +244,13 @@ class ConsumerRole:
         """
         self.awaits_assignments = False
         if shares is None:
-            self._rejoin_due = "leads with an assignment that it did not compute" if self.is_cooperative else None
+            self._rejoin_for = "leads with an assignment that it did not compute" if self.is_cooperative else None
             return
         assigned: set[TopicPartition] = set()
         for share in shares:
             with suppress(KafkaProtocolError):  # its member owns nothing, so a rebalance is due
                 assigned.update(_partitions(decode_assignment(share).assigned_partitions))
-        self._rejoin_due = reassign_reason(assigned, _existing(self._metadata.view(self._group_topics)))
+        self._rejoin_for = reassign_reason(assigned, _existing(self._metadata.view(self._leading.topics)))
 
     def revoke_unassigned(self, identity: Identity, now: float) -> bool:
         going = self._partitions.tps() - set(self._assignment.partitions)
@@ -265,14 +269,9 @@ class ConsumerRole:
 
     def lose(self, why: str, now: float) -> bool:
         self._generation = NO_GENERATION
-        self._rejoin_due = None
         self._previous = frozenset()
         self._forget_leading()
         return self.revocation.lose(now)
-
-    def describe(self) -> str:
-        """Return the assignment of the last rebalance, and what it added and removed, for a log line."""
-        return self._summary
 
     def rejoin_reason(self, now: float) -> str | None:
         """Return why to join again, or None.
@@ -280,8 +279,8 @@ class ConsumerRole:
         The current topics are compared with those of the last JoinGroup. The leader also compares the partition counts
         and racks of all members' topics with those at the last assignment.
         """
-        if self._rejoin_due is not None:
-            return self._rejoin_due
+        if self._rejoin_for is not None:
+            return self._rejoin_for
         if self._wait_for_owners.is_over(now):
             # The owner of a withheld partition may never revoke it and rejoin: a static member that restarts gets its
             # old assignment without a rebalance (KIP-345).
@@ -290,8 +289,10 @@ class ConsumerRole:
         if seen == self._seen:
             return None
         reason = topics_changed(self._joined_with, self.subscribed.names())
-        if reason is None and self._assigned_with is not None:
-            reason = shapes_changed(self._assigned_with, self._shapes(self._metadata.view(self._group_topics)))
+        if reason is None and self._leading.assigned_with is not None:
+            reason = shapes_changed(
+                self._leading.assigned_with, self._shapes(self._metadata.view(self._leading.topics))
+            )
         if reason is None:
             self._seen = seen
         return reason

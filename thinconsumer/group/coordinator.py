@@ -12,7 +12,7 @@ from __future__ import annotations
 import enum
 import logging
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from ..errors import BrokerResponseError, KafkaError
 from ..failures import GRACE, Action, OutageLog, Scope, rule
@@ -20,12 +20,11 @@ from ..network.metadata import Metadata
 from ..network.request import ANY_NODE, Answer, Request, Target
 from ..support.agenda import Agenda
 from ..support.state_machine import next_state
-from ..support.timers import NEVER, Backoff, Random, Retry
+from ..support.timers import NEVER, Backoff, Random, Retry, RetrySettings
 from ..types import Node
 from ..wire import Message
 from ..wire.error_codes import to_error
 from ..wire.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
-from .settings import RequestSettings
 
 if TYPE_CHECKING:
     from .coordinator_requests import CoordinatorRequests
@@ -46,6 +45,28 @@ PORT_MAX = 65_535
 LASTING = 60.0
 #: A coordinator lost within this many seconds of the previous loss is logged at DEBUG only.
 QUIET = 30.0
+
+
+class RequestSettings(RetrySettings, Protocol):
+    """The options of requests that are retried."""
+
+    @property
+    def request_timeout_ms(self) -> int: ...
+
+
+class GroupSettings(RequestSettings, Protocol):
+    """The options of a group member."""
+
+    @property
+    def group_id(self) -> str | None: ...
+    @property
+    def group_instance_id(self) -> str | None: ...
+    @property
+    def session_timeout_ms(self) -> int: ...
+    @property
+    def heartbeat_interval_ms(self) -> int: ...
+    @property
+    def max_poll_interval_ms(self) -> int: ...
 
 
 class CoordinatorState(enum.Enum):

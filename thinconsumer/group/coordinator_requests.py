@@ -19,8 +19,7 @@ from ..network.request import Answer, Request
 from ..support.timers import NEVER, Backoff, Random, Retry
 from ..wire import Message
 from ..wire.error_codes import Code, to_error
-from .coordinator import GENERAL, Coordinator
-from .settings import RequestSettings
+from .coordinator import GENERAL, Coordinator, RequestSettings
 
 log = logging.getLogger(__name__)
 

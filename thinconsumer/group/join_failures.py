@@ -7,7 +7,7 @@ from ..failures import EXPULSIONS, GRACE, Action, OutageLog
 from ..support.agenda import Agenda
 from ..support.timers import Backoff, Random, Retry
 from ..wire import Message
-from .settings import GroupSettings
+from .coordinator import GroupSettings
 
 log = logging.getLogger(__name__)
 

@@ -9,9 +9,8 @@ from collections.abc import Callable
 from ..network.request import Request
 from ..support.timers import Random
 from ..wire import Message
-from .coordinator import Coordinator
+from .coordinator import Coordinator, GroupSettings
 from .coordinator_requests import CoordinatorRequests
-from .settings import GroupSettings
 
 #: Seconds to find the coordinator and receive its response; ``request_timeout_ms`` applies if it is shorter.
 LEAVE_TIMEOUT = 5.0

@@ -20,12 +20,11 @@ from ..support.state_machine import next_state
 from ..support.timers import NEVER, Random
 from ..types import TopicPartition
 from ..wire import Message
-from .coordinator import MEMBERSHIP, Coordinator
+from .coordinator import MEMBERSHIP, Coordinator, GroupSettings
 from .coordinator_requests import CoordinatorRequests, judge
 from .identity import NO_GENERATION, Identity
 from .join_failures import JoinFailurePolicy
 from .leave_attempt import LeaveAttempt
-from .settings import GroupSettings
 
 log = logging.getLogger(__name__)
 
@@ -332,7 +331,6 @@ class Membership(ABC):
     ) -> Request:
         """Return a heartbeat; the next one is due after the interval."""
         self.stats.heartbeats += 1
-        self.stats.heartbeat_at = now
         self._next.set(now + self.heartbeat_interval)
         deadline = None if timeout is None else now + timeout
         return self._heartbeats.send(api, message, now, deadline=deadline, min_version=min_version)
@@ -369,7 +367,6 @@ class MemberStats:
     """Hold a member's counters since it was created; times are monotonic seconds, None before the first event."""
 
     heartbeats: int = 0  #: Heartbeats sent.
-    heartbeat_at: float | None = None  #: When the last heartbeat was sent.
     answered_at: float | None = None  #: When the last Heartbeat, JoinGroup or SyncGroup succeeded.
     heartbeat: Timing = field(default_factory=Timing)  #: From each Heartbeat request to its response.
     joins: Timing = field(default_factory=Timing)

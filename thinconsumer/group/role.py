@@ -77,8 +77,9 @@ class Role(Protocol):
     def lose(self, why: str, now: float) -> bool:
         """Drop all partitions as lost: the membership has ended, and other members may already own them."""
 
-    def describe(self) -> str:
-        """Return what the last rebalance changed, for its log line."""
+    @property
+    def summary(self) -> str:
+        """What the last rebalance changed, for its log line."""
 
     def rejoin_reason(self, now: float) -> str | None:
         """Return why a stable member should join again (its subscription or the cluster changed), or None.

@@ -13,11 +13,10 @@ from typing import NamedTuple
 
 from ..errors import BrokerResponseError, KafkaError
 from ..failures import GRACE, Action, OutageLog
-from ..group.coordinator import Coordinator
+from ..group.coordinator import Coordinator, GroupSettings
 from ..group.coordinator_requests import CoordinatorRequests, judge
 from ..group.identity import Identity
 from ..group.offsets.commit_identity import CommitIdentity
-from ..group.settings import GroupSettings
 from ..network.request import Answer, Request
 from ..support.agenda import Agenda
 from ..support.timers import Random

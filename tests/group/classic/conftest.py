@@ -45,6 +45,7 @@ class FakeRole:
     """A role with methods that return True, unless the test sets another result in ``says``."""
 
     protocol_type = "pool"
+    summary = "something moved"
 
     def __init__(self) -> None:
         self.calls: list[str] = []
@@ -110,9 +111,6 @@ class FakeRole:
 
     def rejoin_reason(self, now: float) -> str | None:
         return self.why
-
-    def describe(self) -> str:
-        return "something moved"
 
 
 class Script:

@@ -2,7 +2,7 @@
 
 import itertools
 
-from thinconsumer.group.classic.states import TRANSITIONS, ClassicMemberState
+from thinconsumer.group.classic.states import CALLBACKS, DONE, TRANSITIONS, ClassicMemberState
 
 
 def test_no_transition_skips_a_callback():
@@ -18,6 +18,11 @@ def test_no_transition_skips_a_callback():
                 assert start is ClassicMemberState.ASSIGNING
             if end is ClassicMemberState.FATAL:
                 assert start is ClassicMemberState.LOSING
+
+
+def test_each_role_method_has_an_event_that_its_state_allows():
+    assert DONE.keys() == CALLBACKS.keys()
+    assert all(event in TRANSITIONS[state] for state, event in DONE.items())
 
 
 def test_unsubscribed_is_reachable_from_every_state():

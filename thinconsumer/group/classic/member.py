@@ -18,12 +18,11 @@ from ...wire.join_group import JoinGroupRequest
 from ...wire.leave_group import LeaveGroupRequest
 from ...wire.offset_commit import OffsetCommitRequest
 from ...wire.sync_group import SyncGroupRequest
-from ..coordinator import LEAVING_CONNECTION, MEMBERSHIP, Coordinator
+from ..coordinator import LEAVING_CONNECTION, MEMBERSHIP, Coordinator, GroupSettings
 from ..coordinator_requests import CoordinatorRequests
 from ..identity import Identity
 from ..membership import Membership, Task
 from ..role import Role
-from ..settings import GroupSettings
 from . import requests
 from .rebalance_attempt import READY_WITHIN, RebalanceAttempt
 from .states import CALLBACKS, CONFIRMING, DONE, JOINING, TRANSITIONS, ClassicMemberEvent, ClassicMemberState
@@ -450,5 +449,5 @@ class ClassicMember(Membership):
         self.stats.rebalanced_at = now
         text = "group %s: rebalanced in %.3f s, generation %d%s, because %s: %s"
         identity, leading = self.identity, ", leading" if self._attempt.leads else ""
-        values = identity.group_id, took, identity.generation_id, leading, self._attempt.reason, self._role.describe()
+        values = identity.group_id, took, identity.generation_id, leading, self._attempt.reason, self._role.summary
         self._failures.log_limited(logging.INFO, text, *values)

@@ -15,8 +15,8 @@ from ...wire.heartbeat import HeartbeatRequest
 from ...wire.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from ...wire.leave_group import LeaveGroupRequest, MemberIdentity
 from ...wire.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from ..coordinator import GroupSettings
 from ..identity import Identity
-from ..settings import GroupSettings
 
 #: Seconds that a JoinGroup may take beyond the rebalance timeout, as in Java.
 JOIN_GRACE = 5.0

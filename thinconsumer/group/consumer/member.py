@@ -19,10 +19,9 @@ from ...support.timers import NEVER, Random
 from ...types import TopicPartition
 from ...wire import Message
 from ...wire.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
-from ..coordinator import MEMBERSHIP, Coordinator
+from ..coordinator import MEMBERSHIP, Coordinator, GroupSettings
 from ..identity import Identity
 from ..membership import Membership, Task
-from ..settings import GroupSettings
 from .assignment import MemberAssignment
 from .heartbeat import (
     FIRST_INTERVAL,
@@ -81,7 +80,7 @@ class ConsumerMember(Membership):
         self._is_late = False  #: Whether the member leaves because of the poll timeout.
         #: The state change that follows when :meth:`work` has returned.
         self._expulsion: ConsumerMemberEvent | None = None
-        self._loss_due = False
+        self._has_to_lose = False
         self._began_at: float | None = None  #: When the reconciliation in progress has begun.
 
     def __repr__(self) -> str:
@@ -161,7 +160,7 @@ class ConsumerMember(Membership):
     def _end_membership(self, now: float) -> None:
         self._fail_reconciliation()
         self._heartbeats.in_flight = self._known.fields = self._expulsion = self.unconfirmed = None
-        self._loss_due = self._known.may_have_member = False
+        self._has_to_lose = self._known.may_have_member = False
         self.identity = self.identity.outside()
         self.assignment.forget()
         self._failures.recovered(now)
@@ -379,7 +378,7 @@ class ConsumerMember(Membership):
         if self._expulsion is None or self._is_working or self.state not in ACTIVE:
             return False
         event, self._expulsion = self._expulsion, None
-        self._loss_due = True
+        self._has_to_lose = True
         self._fail_reconciliation()
         self._move(event)
         if event is _E.REFUSED:
@@ -406,7 +405,7 @@ class ConsumerMember(Membership):
             return None  # each task may call a listener
         if self.state is _S.RECONCILING:
             return self._reconcile if self.assignment.is_due or self.assignment.is_complete else None
-        is_lost = self.state in (_S.FENCED, _S.STALE) or (self.state is _S.FATAL and self._loss_due)
+        is_lost = self.state in (_S.FENCED, _S.STALE) or (self.state is _S.FATAL and self._has_to_lose)
         return self._lose if is_lost else None
 
     def _reconcile(self, now: float) -> bool:
@@ -419,7 +418,7 @@ class ConsumerMember(Membership):
             self._check_acknowledged(now)
 
     def _lose(self, now: float) -> bool:
-        state, self._loss_due = self.state, False
+        state, self._has_to_lose = self.state, False
         try:
             self.assignment.lose(now)
         finally:

@@ -21,7 +21,7 @@ from ...errors import (
 from ...failures import Scope, rule
 from ...types import TopicPartition
 from ...wire.error_codes import Code, to_error
-from ..settings import GroupSettings
+from ..coordinator import GroupSettings
 
 API = "OffsetCommit"
 #: The number of partitions that a message names; of the other partitions it gives only the number.

@@ -32,10 +32,9 @@ from ...wire.offset_commit import (
     OffsetCommitRequestTopic,
     OffsetCommitResponse,
 )
-from ..coordinator import GENERAL, Coordinator
+from ..coordinator import GENERAL, Coordinator, GroupSettings
 from ..coordinator_requests import CoordinatorRequests, judge
 from ..identity import NO_GENERATION, Identity
-from ..settings import GroupSettings
 from .commit_errors import API, Failure, final_error, reason_of
 from .commit_identity import CommitIdentity, Objection
 from .commit_queue import Callback, CommitQueue, Entries, Entry, Pending

@@ -35,10 +35,9 @@ from ...wire.offset_fetch import (
     OffsetFetchResponseGroup,
     OffsetFetchResponsePartition,
 )
-from ..coordinator import GENERAL, Coordinator
+from ..coordinator import GENERAL, Coordinator, RequestSettings
 from ..coordinator_requests import CoordinatorRequests, judge
 from ..identity import Identity
-from ..settings import RequestSettings
 
 log = logging.getLogger(__name__)
 
