@@ -4,7 +4,7 @@ import pytest
 
 from thinconsumer.errors import IllegalStateError
 from thinconsumer.ordered.gates import END, START, Gate, Requirement
-from thinconsumer.ordered.holds import NOTHING, Hold, HoldState
+from thinconsumer.ordered.holds import NOTHING, Hold, HoldEvent, HoldState
 from thinconsumer.positions.partitions import Partition
 from thinconsumer.positions.states import PositionEvent, PositionState
 from thinconsumer.support.agenda import Agenda
@@ -27,7 +27,7 @@ def placed(partition, offset, event=PositionEvent.SEEK):
 
 def test_an_event_that_a_state_does_not_allow_raises(partition):
     with pytest.raises(IllegalStateError, match="'passed' is impossible"):
-        placed(partition, 0).passed()
+        placed(partition, 0).move(HoldEvent.PASSED)
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_an_open_gate_is_followed_by_the_next_one_and_freedom_by_the_last(partit
         assert hold.decide_start(None)
         hold.thresholds_found(own)
         assert partition.delivery_end == end
-        hold.passed()
+        hold.move(HoldEvent.PASSED)
         assert (hold.state, partition.delivery_end) == (S.AWAITING_CALLBACK, end)
         hold.called()
     assert hold.decide_start(None)

@@ -36,11 +36,12 @@ class Group:
         self.coordinator = Coordinator(config, "g", Metadata(config, source, self.agenda), source, self.agenda)
         self.coordinator._found(Node(1, "b1", 9092), 0.0)
         self.member = CommitIdentity(Identity("g", 4, "m"), is_subscribed=True)
-        self.exchange = PositionExchange(
-            "ordered", config, self.coordinator, source, self.agenda, lambda: self.member, lambda: 3.0
-        )
+        self.exchange = PositionExchange("ordered", config, self, source, lambda: 3.0)
         self.exchange.is_active = True
         self.now = 100.0
+
+    def commit_identity(self):
+        return self.member
 
     def send(self, *wanted):
         self.requests = self.exchange.step(self.now, wanted)
@@ -89,7 +90,7 @@ def test_a_requested_position_is_sent_once_until_it_is_worth_it_again(group):
         group.answer(requested=[(PARENT, kept)])
         group.now += 3
         due = group.exchange.due_reports({PARENT: Report(offset, epoch, at_end)})
-        group.exchange.add(due)
+        group.exchange.ready.update(due)
         sent = group.send()
         group.answer(requested=[(PARENT, offset if due else kept)])
         group.now += 3
@@ -106,7 +107,7 @@ def test_a_position_waits_for_the_next_request_only_once(group):
     group.send()
     group.answer(requested=[(PARENT, -1)])
     reports = {PARENT: Report(10, 5, False)}
-    group.exchange.add(group.exchange.due_reports(reports))
+    group.exchange.ready.update(group.exchange.due_reports(reports))
     assert group.exchange.due_reports(reports) == {}
 
 
@@ -115,7 +116,7 @@ def test_a_position_that_was_not_taken_is_sent_again(group, code):
     group.send()
     group.answer(requested=[(PARENT, 3)])
     reports = {PARENT: Report(10, 5, False)}
-    group.exchange.add(group.exchange.due_reports(reports))
+    group.exchange.ready.update(group.exchange.due_reports(reports))
     group.now += 3
     group.send()
     group.answer(code=int(code))
@@ -199,7 +200,7 @@ def test_a_position_in_flight_is_sent_again_after_a_restart(group):
     group.send()
     group.answer(requested=[(PARENT, 3)])
     reports = {PARENT: Report(10, 5, False)}
-    group.exchange.add(group.exchange.due_reports(reports))
+    group.exchange.ready.update(group.exchange.due_reports(reports))
     group.now += 3
     assert group.send().positions
     group.exchange.restart(group.now)

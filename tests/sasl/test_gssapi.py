@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from thinconsumer.config import ClientOptions
 from thinconsumer.errors import KafkaConfigurationError, KafkaProtocolError, SaslAuthenticationFailedError
 from thinconsumer.sasl.gssapi import Gssapi, answer_offer, memory_cache
 
@@ -81,8 +82,12 @@ def fake(monkeypatch):
     return module
 
 
+def mechanism(host="b", *, wall=1000.0, **options):
+    return Gssapi(ClientOptions(**{f"sasl_kerberos_{name}": value for name, value in options.items()}), host, wall)
+
+
 def test_a_login_with_mutual_authentication(fake):
-    login = Gssapi("kafka", "broker-1", wall=1000.0)
+    login = mechanism("broker-1")
     assert login.credentials_expire_at is None
     assert login.start() == b"token-1"
     assert login.respond(b"reply") == b"token-2"
@@ -104,7 +109,8 @@ def test_a_login_with_mutual_authentication(fake):
 def test_an_empty_message_is_sent_when_the_context_is_complete_without_a_token(fake, monkeypatch):
     """RFC 4752: the server then sends its offer of security layers."""
     monkeypatch.setattr(Context, "tokens", (b"token-1", None))
-    login = Gssapi("kafka", "b")
+    monkeypatch.setattr(Context, "lifetime", None)
+    login = mechanism()
     login.start()
     assert login.respond(b"reply") == b""
     assert login.respond(b"<\x01\0\0\0>") == b"<\x01\0\0\0>"
@@ -112,7 +118,7 @@ def test_an_empty_message_is_sent_when_the_context_is_complete_without_a_token(f
 
 
 def test_credentials_of_a_principal_and_keytab(fake):
-    Gssapi("kafka", "b", "alice@REALM", "/etc/alice.keytab").start()
+    mechanism(principal="alice@REALM", keytab="/etc/alice.keytab").start()
     _, principal, credentials, context = fake.made
     assert principal == ("name", "alice@REALM", {"name_type": "principal"})
     store = {"client_keytab": "/etc/alice.keytab", "ccache": memory_cache("alice@REALM", "/etc/alice.keytab")}
@@ -127,21 +133,21 @@ def test_principals_and_keytabs_do_not_share_a_ticket_cache():
 
 
 def test_credentials_of_a_keytab_alone(fake):
-    Gssapi("kafka", "b", keytab="/etc/k").start()
+    mechanism(keytab="/etc/k").start()
     assert "name" not in fake.made[1][1]
 
 
 def test_a_target_replaces_service_and_host(fake):
-    Gssapi("kafka", "b", target="kafka@other").start()
+    mechanism(name="kafka@other").start()
     assert fake.made[0][1] == "kafka@other"
     ready = object()
-    Gssapi("kafka", "b", target=ready).start()
+    mechanism(name=ready).start()
     assert fake.made[-1].arguments["name"] is ready
 
 
 def test_a_broker_that_does_not_prove_its_identity_is_refused(fake, monkeypatch):
     monkeypatch.setattr(Context, "actual_flags", frozenset([Flag.integrity]))
-    login = Gssapi("kafka", "b")
+    login = mechanism()
     login.start()
     with pytest.raises(SaslAuthenticationFailedError, match="mutual authentication"):
         login.respond(b"reply")
@@ -162,7 +168,7 @@ def test_a_required_security_layer_is_refused(flags):
 @pytest.mark.parametrize("messages", [[b"bad"], [b"reply", b"unwrapped"]])
 def test_errors_of_the_library_name_the_remedy(fake, messages):
     *before, last = messages
-    login = Gssapi("kafka", "b")
+    login = mechanism()
     login.start()
     for message in before:
         login.respond(message)
@@ -178,11 +184,11 @@ def test_missing_credentials_are_reported(fake, error):
 
     fake.SecurityContext = no_credentials
     with pytest.raises(SaslAuthenticationFailedError, match="No Kerberos credentials"):
-        Gssapi("kafka", "b").start()
+        mechanism().start()
 
 
 def test_a_message_after_the_end_is_refused(fake):
-    login = Gssapi("kafka", "b")
+    login = mechanism()
     login.start()
     login.respond(b"reply")
     login.respond(b"<\x01\0\0\0>")
@@ -193,8 +199,8 @@ def test_a_message_after_the_end_is_refused(fake):
 def test_without_the_package_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "gssapi", None)
     with pytest.raises(KafkaConfigurationError, match=r"thinconsumer\[gssapi\]"):
-        Gssapi("kafka", "b")
+        mechanism()
 
 
 def test_a_servers_text_is_shown(fake):
-    assert Gssapi("kafka", "b").shown("no\n") == r"no\n"
+    assert mechanism().shown("no\n") == r"no\n"

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from thinconsumer.config import ClientOptions
 from thinconsumer.errors import KafkaConfigurationError
 from thinconsumer.sasl import mechanism
 from thinconsumer.sasl.oidc import (
@@ -25,7 +26,13 @@ SECRET = "c4n4ry/s3cr3t+"
 
 
 def credentials(url="https://idp.example/token?key=hidden", client_id="app", secret=SECRET, **more):
-    return ClientCredentials(TokenEndpoint.parse(url), client_id, secret, **more)
+    options = {
+        "token_endpoint_url": url,
+        "client_credentials_client_id": client_id,
+        "client_credentials_client_secret": secret,
+        **more,
+    }
+    return ClientCredentials(ClientOptions(**{f"sasl_oauthbearer_{name}": value for name, value in options.items()}))
 
 
 def sent(one):
@@ -89,7 +96,7 @@ def test_the_request():
     [(" app ", "p+ä/~", False, "app:p+ä/~"), ("a:b", "p+ä/~ x", True, "a%3Ab:p%2B%C3%A4%2F~+x")],
 )
 def test_the_authorization_is_encoded_only_if_asked_for(client_id, secret, url_encode, expected):
-    one = credentials(client_id=client_id, secret=secret, url_encode=url_encode)
+    one = credentials(client_id=client_id, secret=secret, header_urlencode=url_encode)
     scheme, _, value = sent(one)[2]["authorization"].partition(" ")
     assert (scheme, base64.b64decode(value).decode()) == ("Basic", expected)
 
@@ -121,7 +128,7 @@ def test_a_jwt():
     value = jwt.encode({"exp": NOW + 300, "sub": "me", "azp": "it"}, "k" * 32)
     assert credentials().token(answer(201, access_token=value), NOW, NOW).expires_at == NOW + 300
     assert credentials().token(answer(access_token=value), NOW, NOW).principal == "me"
-    assert credentials(sub_claim="azp").token(answer(access_token=value), NOW, NOW).principal == "it"
+    assert credentials(sub_claim_name="azp").token(answer(access_token=value), NOW, NOW).principal == "it"
 
 
 def test_expires_in_goes_before_a_clock_that_differs():

@@ -6,9 +6,10 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 
+from thinconsumer.config import ClientOptions
 from thinconsumer.driver import Address, Dial, Hangup, Resolve
 from thinconsumer.errors import KafkaConnectionError
-from thinconsumer.sasl.oidc import ClientCredentials, TokenEndpoint
+from thinconsumer.sasl.oidc import ClientCredentials
 from thinconsumer.sasl.token_fetch import ADDRESSES_MAX, TokenFetch
 from thinconsumer.sockets.selector_driver import SelectorDriver
 from thinconsumer.support.agenda import NEVER, Agenda
@@ -27,8 +28,14 @@ def http(body: object = b"", status: int = 200, headers: str = "") -> bytes:
 TOKEN = http({"access_token": "abc", "expires_in": 60})
 
 
-def credentials(url=URL):
-    return ClientCredentials(TokenEndpoint.parse(url), "app", SECRET)
+def options(url=URL):
+    return ClientOptions(
+        sasl_oauthbearer_token_endpoint_url=url,
+        sasl_oauthbearer_client_credentials_client_id="app",
+        sasl_oauthbearer_client_credentials_client_secret=SECRET,
+        sasl_login_connect_timeout_ms=CONNECT * 1000,
+        sasl_login_read_timeout_ms=READ * 1000,
+    )
 
 
 class Driven(TokenFetch):
@@ -38,7 +45,7 @@ class Driven(TokenFetch):
 
     def __init__(self, url, wall_time, now):
         self.agenda = Agenda()
-        super().__init__(credentials(url), CONNECT, READ, wall_time, self.agenda, [], now)
+        super().__init__(ClientCredentials(options(url)), options(url), wall_time, self.agenda, [], now)
 
     def wake_at(self):
         return self.agenda.next()

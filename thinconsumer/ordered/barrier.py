@@ -26,7 +26,7 @@ from ..support.calls import Call
 from ..support.timers import Random
 from ..types import OffsetAndMetadata, TopicPartition
 from .gates import END, START, Gate, Requirement
-from .holds import Hold, HoldState
+from .holds import Hold, HoldEvent, HoldState
 from .key_gatekeeper import KeyGatekeeper
 from .topics import EpochEnds, HeldTopic
 
@@ -183,7 +183,7 @@ class Barrier(KeyGatekeeper[BarrierTopic]):
                 self._thresholds.ask(ends, one)
             if self._of(topic, one) < ends.thresholds[one].offset:
                 return
-        hold.passed()
+        hold.move(HoldEvent.PASSED)
 
     def _of(self, topic: BarrierTopic, one: Requirement) -> int:
         """Return how far the group has read a partition: its committed offset, or this consumer's own position."""

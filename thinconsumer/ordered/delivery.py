@@ -26,7 +26,7 @@ from ..types import TopicPartition
 from ..wire.consumer_group_positions import ConsumerGroupPositionsRequest
 from ..wire.partition_leader_epochs import PartitionLeaderEpochsForPartitionsRequest
 from .gates import Requirement
-from .holds import Hold, HoldState
+from .holds import Hold, HoldEvent, HoldState
 from .key_gatekeeper import KeyGatekeeper
 from .known_positions import KnownPositions
 from .leader_epochs import LeaderEpochRequests
@@ -236,7 +236,7 @@ class OrderedDelivery(KeyGatekeeper[GatedTopic]):
             hold.thresholds_outdated()
             return
         if self._is_read(topic, hold):
-            hold.passed()
+            hold.move(HoldEvent.PASSED)
 
     def _await_callback(self, topic: GatedTopic, hold: Hold, now: float) -> None:
         """Open the gate at once without a listener. Otherwise wait for its call, which a later poll makes: a rebalance
@@ -244,7 +244,7 @@ class OrderedDelivery(KeyGatekeeper[GatedTopic]):
         """
         super()._await_callback(topic, hold, now)
         if hold.state is HoldState.AWAITING_CALLBACK and hold.gates and not self._is_read(topic, hold):
-            hold.positions_lost()
+            hold.move(HoldEvent.POSITIONS_LOST)
 
     def _is_read(self, topic: GatedTopic, hold: Hold) -> bool:
         """Return whether the group has read all that the gate requires; False if a threshold is not known."""

@@ -131,7 +131,7 @@ class Hold:
 
     def topic_changed(self) -> None:
         """Hold all records that are not fetched yet: brokers sent the others before they had the new count."""
-        self._move(HoldEvent.TOPIC_CHANGED)
+        self.move(HoldEvent.TOPIC_CHANGED)
         self.hold_unfetched()
 
     def hold_unfetched(self) -> None:
@@ -149,7 +149,7 @@ class Hold:
             self.opened.discard(START)
         self._creation = creation
         self.gates = [gate for gate in gates if gate.after not in self.opened]
-        self._move(HoldEvent.EPOCHS_FOUND)
+        self.move(HoldEvent.EPOCHS_FOUND)
 
     def decide_start(self, log_start: int | None) -> bool:
         """Drop the gate before the first record if the group has passed it; return whether that can be decided yet.
@@ -165,12 +165,12 @@ class Hold:
             if self.awaits_log_start and log_start is not None and partition.cursor.offset > log_start:
                 self._open()
         if self.gates:
-            self._move(HoldEvent.GATE_LEFT)
+            self.move(HoldEvent.GATE_LEFT)
             self._is_closed = True
         elif self._is_closed:
-            self._move(HoldEvent.PASSED)
+            self.move(HoldEvent.PASSED)
         else:
-            self._move(HoldEvent.NO_GATE_LEFT)
+            self.move(HoldEvent.NO_GATE_LEFT)
             partition.delivery_end = None
         return True
 
@@ -186,37 +186,30 @@ class Hold:
             if before is not None and before < own and before < partition.cursor.fetch_offset:
                 partition.rewind()
             partition.delivery_end = own
-        self._move(HoldEvent.THRESHOLDS_FOUND)
+        self.move(HoldEvent.THRESHOLDS_FOUND)
 
     def thresholds_outdated(self) -> None:
         """Determine the thresholds anew."""
-        self._move(HoldEvent.THRESHOLDS_OUTDATED)
+        self.move(HoldEvent.THRESHOLDS_OUTDATED)
         self.hold_unfetched()
 
     def follow_position(self) -> None:
         """Decide anew whether the gate before the first record counts, after a seek or a reset."""
         if self.awaits_thresholds and self.gate.after == START and self.partition.cursor is not self._decided_for:
-            self._move(HoldEvent.POSITION_CHANGED)
-
-    def passed(self) -> None:
-        """Note that the group has consumed all that the gate requires."""
-        self._move(HoldEvent.PASSED)
-
-    def positions_lost(self) -> None:
-        """Wait for the group's positions again: those with which the gate was passed do not count any more."""
-        self._move(HoldEvent.POSITIONS_LOST)
+            self.move(HoldEvent.POSITION_CHANGED)
 
     def called(self) -> None:
         """Open the gate, after the listener was called."""
         if self.gates:
             self._open()
         self._is_closed = False
-        self._move(HoldEvent.CALLED)
+        self.move(HoldEvent.CALLED)
 
     def _open(self) -> None:
         self.opened.add(self.gates.pop(0).after)
 
-    def _move(self, event: HoldEvent) -> None:
+    def move(self, event: HoldEvent) -> None:
+        """Take the step that an event causes."""
         self.state = next_state(TRANSITIONS, self.state, event, self)
 
 

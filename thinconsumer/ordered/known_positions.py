@@ -45,15 +45,7 @@ class KnownPositions:
         self._reads_committed = config.isolation_level == "read_committed"
         self._exchange: PositionExchange | None = None
         if group is not None:
-            self._exchange = PositionExchange(
-                ASKER,
-                config,
-                group.coordinator,
-                random,
-                partitions.agenda,
-                group.commit_identity,
-                lambda: self.interval,
-            )
+            self._exchange = PositionExchange(ASKER, config, group, random, lambda: self.interval)
         self._awaits_poll = False  #: Whether a request is due that waits for a poll to add this member's positions.
         self._has_polled = False  #: Whether a poll has added them.
         #: Whether the last request was sent without them, because no poll came in time. The next poll adds them at
@@ -140,7 +132,7 @@ class KnownPositions:
         """Withdraw positions that a poll has added and that have moved back since, by a seek."""
         if exchange.ready:
             own = {place: one.cursor.offset for place, one in self._own_requested(topics).items()}
-            exchange.withdraw([place for place, one in exchange.ready.items() if own.get(place, -1) < one.offset])
+            exchange.ready = {place: one for place, one in exchange.ready.items() if own.get(place, -1) >= one.offset}
 
     def handle(self, answer: Answer, now: float) -> None:
         """Take the response to a request of :meth:`step`."""
@@ -169,7 +161,7 @@ class KnownPositions:
     def report(self, reports: Mapping[Place, Report]) -> None:
         """Send these positions with the next request."""
         if self._exchange is not None:
-            self._exchange.add(reports)
+            self._exchange.ready.update(reports)
         self._has_polled, self._awaits_poll, self._owes_positions = True, False, False
 
     @property

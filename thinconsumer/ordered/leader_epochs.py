@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from ..config import ConsumerConfig
 from ..errors import BrokerResponseError, KafkaError
@@ -74,23 +74,26 @@ class LeaderEpochRequests:
             log.debug("dropped a late %s response", API)
             return
         self._in_flight = None
-        response: PartitionLeaderEpochsForPartitionsResponse | None = answer.response
-        if response is None:
-            error = answer.error or KafkaError("the request got no response")
-            self._failed(error, now, is_final=isinstance(error, BrokerResponseError) and not error.retriable)
-            return
-        problem: tuple[KafkaError, bool] | None = None
-        if not any(row.topic_id in topics for row in response.topics):
-            problem = KafkaError(f"node {answer.node_id} lacks the requested topics"), False
-        for row in response.topics:
-            if (topic := topics.get(row.topic_id)) is not None:
-                problem = self._take(topic, row, answer.node_id) or problem
-        if problem is not None:
-            self._failed(problem[0], now, is_final=problem[1])
+        problems = list(self._problems(answer, topics))
+        if problems:
+            self._failed(*problems[-1], now)
             return
         self.error = None
         self._retry.succeeded()
         self._outages.recovered(None, now, "brokers answer with leader epochs again")
+
+    def _problems(self, answer: Answer, topics: Mapping[bytes, GatedTopic]) -> Iterator[tuple[KafkaError, bool]]:
+        """Take the leader epochs in an answer; yield each error, and whether it is final."""
+        response: PartitionLeaderEpochsForPartitionsResponse | None = answer.response
+        if response is None:
+            error = answer.error or KafkaError("the request got no response")
+            yield error, isinstance(error, BrokerResponseError) and not error.retriable
+            return
+        if not any(row.topic_id in topics for row in response.topics):
+            yield KafkaError(f"node {answer.node_id} lacks the requested topics"), False
+        for row in response.topics:
+            if row.topic_id in topics and (problem := self._take(topics[row.topic_id], row, answer.node_id)):
+                yield problem
 
     def _take(
         self, topic: GatedTopic, row: PartitionLeaderEpochsTopicResult, node_id: int
@@ -121,7 +124,7 @@ class LeaderEpochRequests:
             return None
         return KafkaError(f"node {node_id} lacks the requested partitions of topic {topic.name}"), False
 
-    def _failed(self, error: KafkaError, now: float, *, is_final: bool) -> None:
+    def _failed(self, error: KafkaError, is_final: bool, now: float) -> None:
         self._retry.failed(now)
         self.error = error if is_final else None
         text = f"partitions are held: the leader epochs at their topic's changes are not known: {error}"

@@ -9,16 +9,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ..errors import BrokerResponseError, KafkaError
 from ..failures import GRACE, Action, OutageLog
-from ..group.coordinator import Coordinator, GroupSettings
+from ..group.coordinator import GroupSettings
 from ..group.coordinator_requests import CoordinatorRequests, judge
 from ..group.identity import Identity
-from ..group.offsets.commit_identity import CommitIdentity
 from ..network.request import Answer, Request
-from ..support.agenda import Agenda
 from ..support.timers import Random
 from ..wire import Message
 from ..wire.consumer_group_positions import (
@@ -28,6 +26,9 @@ from ..wire.consumer_group_positions import (
     TopicPositions,
     WantedTopic,
 )
+
+if TYPE_CHECKING:
+    from ..group.group import Group
 
 log = logging.getLogger(__name__)
 
@@ -62,21 +63,14 @@ class PositionExchange:
     """Sends this member's positions and receives those of other members, one request at a time."""
 
     def __init__(
-        self,
-        asker: str,
-        settings: GroupSettings,
-        coordinator: Coordinator,
-        random: Random,
-        agenda: Agenda,
-        read_identity: Callable[[], CommitIdentity],
-        read_interval: Callable[[], float],
+        self, asker: str, settings: GroupSettings, group: Group, random: Random, read_interval: Callable[[], float]
     ) -> None:
         self._asker = asker
         self._settings = settings
-        self._coordinator = coordinator
-        self._read_identity = read_identity
+        self._group = group
+        self._coordinator = group.coordinator
         self._read_interval = read_interval  #: Returns the seconds between two requests.
-        self._requests = CoordinatorRequests(asker, settings, coordinator, random)
+        self._requests = CoordinatorRequests(asker, settings, group.coordinator, random)
         self._identity: Identity | None = None  #: The generation that all positions belong to.
         self._sent: dict[Place, Report] = {}  #: The positions that the coordinator has, or will have.
         self.ready: dict[Place, Report] = {}  #: The positions for the next request.
@@ -86,7 +80,7 @@ class PositionExchange:
         self.requested: dict[Place, int] = {}  #: Partitions that members wait for: the position that is known, or -1.
         self.is_active = False  #: Whether positions have to be exchanged.
         self._pace = 1  #: The number of heartbeat intervals between two requests.
-        self._turn = agenda.alarm()  #: When the next request may be sent.
+        self._turn = group.coordinator.agenda.alarm()  #: When the next request may be sent.
         #: How many responses in a row have shown that no member waits for a position.
         self.quiet_responses = 0
         self.error: KafkaError | None = None  #: The error of the last response, if the application must act on it.
@@ -94,7 +88,7 @@ class PositionExchange:
 
     def follow_generation(self) -> Identity | None:
         """Return the member's identity in a stable generation, else None; forget positions of other generations."""
-        now_as = self._read_identity()
+        now_as = self._group.commit_identity()
         identity = now_as.who if now_as.is_subscribed and not now_as.is_rebalancing else None
         if identity is not None and not identity.is_member:
             identity = None
@@ -109,7 +103,7 @@ class PositionExchange:
         return identity
 
     def due_reports(self, reports: Mapping[Place, Report]) -> dict[Place, Report]:
-        """Return the positions that the next request has to contain, except those that :meth:`add` has got already.
+        """Return the positions that the next request has to contain, except those in ``ready``.
 
         ``reports`` has the positions of the partitions in ``requested`` that this member owns.
         """
@@ -119,15 +113,6 @@ class PositionExchange:
             if place not in self.ready
             and is_worth_sending(report, None if self.requested[place] < 0 else self._sent.get(place))
         }
-
-    def add(self, reports: Mapping[Place, Report]) -> None:
-        """Send these positions with the next request."""
-        self.ready.update(reports)
-
-    def withdraw(self, places: Iterable[Place]) -> None:
-        """Do not send these positions, which :meth:`add` has got."""
-        for place in places:
-            del self.ready[place]
 
     def is_due(self, now: float) -> bool:
         """Return whether a request may be sent now."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from typing import Any
 
+from ..config import SecurityOptions
 from ..errors import KafkaProtocolError, SaslAuthenticationFailedError
 from .mechanism import Mechanism, authentication_failed, import_extra
 
@@ -55,29 +56,22 @@ class Gssapi(Mechanism):
         "sasl_kerberos_keytab",
     )
 
-    def __init__(
-        self,
-        service: str,
-        host: str,
-        principal: str = "",
-        keytab: str = "",
-        *,
-        target: Any = None,
-        wall: float | None = None,
-    ) -> None:
-        """``host`` is the broker's host name as it stands in its principal ``service/host@REALM``.
+    def __init__(self, options: SecurityOptions, host: str, wall: float) -> None:
+        """``host`` is the broker's host name as dialled, and ``wall`` the present in seconds since the epoch, to tell
+        when the ticket expires.
 
-        Without ``principal`` and ``keytab``, the default credentials are used: those of ``kinit`` or of the default
-        client keytab. ``target`` (``sasl_kerberos_name``) replaces ``service`` and ``host``: a text ``service@host`` or
-        a ``gssapi.Name``. ``wall`` is the present in seconds since the epoch, to tell when the ticket expires.
+        Without a principal and keytab, the default credentials are used: those of ``kinit`` or of the default client
+        keytab.
 
         Raises:
             KafkaConfigurationError: the package ``gssapi`` or the system's Kerberos library is missing.
         """
         self._gssapi = import_extra("gssapi", "sasl_mechanism='GSSAPI'", "gssapi", " and the system's Kerberos library")
-        self._target = target if target is not None else f"{service}@{host}"
-        self._principal = principal
-        self._keytab = keytab
+        self._target = options.sasl_kerberos_name
+        if self._target is None:
+            self._target = f"{options.sasl_kerberos_service_name}@{options.sasl_kerberos_domain_name or host}"
+        self._principal = options.sasl_kerberos_principal or ""
+        self._keytab = options.sasl_kerberos_keytab or ""
         self._wall = wall
         self._context: Any = None
         self._has_answered = False
@@ -137,7 +131,7 @@ class Gssapi(Mechanism):
             if mutual not in self._context.actual_flags:
                 raise authentication_failed("GSSAPI: the broker has not proved its identity (mutual authentication)")
             lifetime = self._context.lifetime
-            if self._wall is not None and lifetime is not None:
+            if lifetime is not None:
                 self.credentials_expire_at = self._wall + lifetime
         return token or b""
 

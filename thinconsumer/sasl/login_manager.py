@@ -129,7 +129,9 @@ class LoginManager:
             return []
         assert self._refresh is not None
         if self._fetch is None and self._refresh.is_due(now, self._wall_time()):
-            self._fetch = self._new_fetch(self._oidc, now)
+            from .token_fetch import TokenFetch
+
+            self._fetch = TokenFetch(self._oidc, self._options, self._wall_time, self._agenda, self._commands, now)
         if self._fetch is not None:
             self._fetch.step(now)
             if self._fetch.is_over:
@@ -205,34 +207,14 @@ class LoginManager:
             if options.sasl_oauth_token_provider is not None:
                 self._call = provider_call(options.sasl_oauth_token_provider)
             else:
-                self._oidc = self._client_credentials()
+                from .oidc import ClientCredentials
+
+                self._oidc = ClientCredentials(options)
 
     def _first_attempt(self) -> Alarm:
         alarm = self._agenda.alarm()
         alarm.set(-NEVER)
         return alarm
-
-    def _client_credentials(self) -> ClientCredentials:
-        from .oidc import ClientCredentials, TokenEndpoint
-
-        options = self._options
-        return ClientCredentials(
-            TokenEndpoint.parse(options.sasl_oauthbearer_token_endpoint_url or ""),
-            options.sasl_oauthbearer_client_credentials_client_id or "",
-            options.sasl_oauthbearer_client_credentials_client_secret or "",
-            scope=options.sasl_oauthbearer_scope or "",
-            url_encode=options.sasl_oauthbearer_header_urlencode,
-            sub_claim=options.sasl_oauthbearer_sub_claim_name,
-        )
-
-    def _new_fetch(self, credentials: ClientCredentials, now: float) -> TokenFetch:
-        from .token_fetch import TokenFetch
-
-        options = self._options
-        connect_ms = options.sasl_login_connect_timeout_ms or options.socket_connection_setup_timeout_ms
-        read_ms = options.sasl_login_read_timeout_ms or options.request_timeout_ms
-        timeouts = connect_ms / 1000, read_ms / 1000
-        return TokenFetch(credentials, *timeouts, self._wall_time, self._agenda, self._commands, now)
 
     # -- results
 
@@ -321,14 +303,7 @@ class LoginManager:
         if name == "GSSAPI":
             from .gssapi import Gssapi
 
-            return Gssapi(
-                options.sasl_kerberos_service_name,
-                options.sasl_kerberos_domain_name or host,
-                options.sasl_kerberos_principal or "",
-                options.sasl_kerberos_keytab or "",
-                target=options.sasl_kerberos_name,
-                wall=self._wall_time(),
-            )
+            return Gssapi(options, host, self._wall_time())
         username, password = options.sasl_plain_username or "", options.sasl_plain_password or ""
         if name == "PLAIN":
             from .plain import Plain

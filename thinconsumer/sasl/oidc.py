@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from urllib.parse import quote_plus, urlsplit
 
 from .._version import __version__
+from ..config import SecurityOptions
 from ..errors import IllegalArgumentError, KafkaConfigurationError, KafkaError
 from .mechanism import import_extra, json_object, shown
 from .tokens import Token, as_seconds, as_token, claims_of
@@ -86,28 +87,18 @@ class HttpResponse(NamedTuple):
 class ClientCredentials:
     """Makes the request for a token, and reads the token from the response.
 
-    Args:
-        url_encode: Java's ``sasl.oauthbearer.header.urlencode``: whether the client id and secret are form-encoded
-            before they are put into the header, as RFC 6749, section 2.3.1 says. Few servers insist; Java's default
-            is not to.
-
     Raises:
         KafkaConfigurationError: the extra ``oidc`` is not installed, or the client id or secret is malformed.
     """
 
-    def __init__(
-        self,
-        endpoint: TokenEndpoint,
-        client_id: str,
-        client_secret: str,
-        *,
-        scope: str = "",
-        url_encode: bool = False,
-        sub_claim: str = "sub",
-    ) -> None:
-        self.endpoint = endpoint
+    def __init__(self, options: SecurityOptions) -> None:
+        self.endpoint = TokenEndpoint.parse(options.sasl_oauthbearer_token_endpoint_url or "")
         self._h11 = import_extra("h11", URL_OPTION, "oidc")
-        client_id, client_secret = client_id.strip(), client_secret.strip()
+        client_id = (options.sasl_oauthbearer_client_credentials_client_id or "").strip()
+        client_secret = (options.sasl_oauthbearer_client_credentials_client_secret or "").strip()
+        # RFC 6749, section 2.3.1 says that they are form-encoded before they are put into the header. Few servers
+        # insist; Java's default is not to.
+        url_encode = options.sasl_oauthbearer_header_urlencode
         if not client_id or not client_secret:
             raise KafkaConfigurationError(f"{ID_OPTION if not client_id else SECRET_OPTION} is empty")
         if ":" in client_id and not url_encode:
@@ -124,9 +115,9 @@ class ClientCredentials:
         self._secrets = (basic, client_secret, encoded[1])
         self._may_need_encoding = not url_encode and encoded != (client_id, client_secret)
         self._body = b"grant_type=client_credentials"
-        if scope.strip():
-            self._body += f"&scope={quote_plus(scope.strip())}".encode()
-        self._sub_claim = sub_claim
+        if scope := (options.sasl_oauthbearer_scope or "").strip():
+            self._body += f"&scope={quote_plus(scope)}".encode()
+        self._sub_claim = options.sasl_oauthbearer_sub_claim_name
 
     def __repr__(self) -> str:
         return f"<ClientCredentials of {self._client_id!r} at {self.endpoint}>"
@@ -165,13 +156,13 @@ class ClientCredentials:
             if "error" in parsed:
                 raise self._rejection(response.status, parsed)
             raise self._error("the response has no access_token")
-        expires_in, is_known = _expires_in(parsed.get("expires_in"))
-        if is_known and expires_in <= 0:
+        expires_in = _expires_in(parsed.get("expires_in"))
+        if expires_in is not None and expires_in <= 0:
             raise self._error(f"the token has expired already: expires_in is {expires_in:g}", retriable=True)
         reason = ""
         try:
             principal = "" if self._sub_claim in claims_of(value) else self._client_id
-            expires_at = sent_at + expires_in if is_known else None
+            expires_at = None if expires_in is None else sent_at + expires_in
             return as_token((value, expires_at, principal), wall, self._sub_claim)
         except IllegalArgumentError as error:
             reason = str(error)
@@ -255,11 +246,10 @@ class HttpExchange:
         return TokenEndpointError(f"{self._endpoint}: {text}", retriable=retriable)
 
 
-def _expires_in(value: object) -> tuple[float, bool]:
-    """Return ``expires_in`` and whether it is known. Microsoft's first endpoint sends it as text."""
+def _expires_in(value: object) -> float | None:
+    """Return ``expires_in``; None if it is unknown. Microsoft's first endpoint sends it as text."""
     if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) <= 12:
         value = int(value)
     if isinstance(value, (int, float)) and not isinstance(value, bool) and value <= 0:
-        return 0.0, True
-    seconds = as_seconds(value)
-    return (0.0, False) if seconds is None else (seconds, True)
+        return 0.0
+    return as_seconds(value)

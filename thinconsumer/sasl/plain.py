@@ -5,27 +5,18 @@ from __future__ import annotations
 from .mechanism import Mechanism, encode
 
 
-def plain_message(username: str, password: str, authzid: str = "") -> bytes:
-    """Return the message: authorization identity, user name and password in UTF-8, separated by NUL.
-
-    Raises:
-        IllegalArgumentError: a field contains NUL, which would shift the fields after it.
-    """
-    fields = (authzid, "authzid"), (username, "sasl_plain_username"), (password, "sasl_plain_password")
-    return b"\0".join(encode(text, option) for text, option in fields)
-
-
 class Plain(Mechanism):
     """The client's side of PLAIN."""
 
     name = "PLAIN"
     options = ("sasl_plain_username", "sasl_plain_password")
 
-    def __init__(self, username: str, password: str, authzid: str = "") -> None:
-        """``authzid`` is the identity to act as; Kafka accepts only the user name or nothing."""
+    def __init__(self, username: str, password: str) -> None:
+        """Raises IllegalArgumentError if a text contains NUL, which would shift the fields after it."""
         self._username = username
         self._secrets = (password,)
-        self._message = plain_message(username, password, authzid)
+        #: An authorization identity, which is empty, the user name and the password.
+        self._message = b"\0%b\0%b" % (encode(username, self.options[0]), encode(password, self.options[1]))
 
     def __repr__(self) -> str:
         return f"<Plain {self._username!r}>"

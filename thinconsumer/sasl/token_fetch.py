@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Sequence
 
+from ..config import CommonOptions
 from ..driver import Address, Command, Dial, Hangup, Resolve
 from ..errors import KafkaConnectionError, KafkaError
 from ..support.agenda import Agenda, Alarm
@@ -104,16 +105,13 @@ class TokenFetch:
     """One attempt to fetch a token: it ends with :attr:`token` or :attr:`error`.
 
     Args:
-        connect_timeout: seconds for the lookup, and for TCP and TLS to each address.
-        read_timeout: seconds from the request to the end of the response. Java's timeout begins anew with each byte.
         commands: those for the driver; the attempt appends to them.
     """
 
     def __init__(
         self,
         credentials: ClientCredentials,
-        connect_timeout: float,
-        read_timeout: float,
+        options: CommonOptions,
         wall_time: Callable[[], float],
         agenda: Agenda,
         commands: list[Command],
@@ -123,12 +121,14 @@ class TokenFetch:
         self.error: KafkaError | None = None
         self._credentials = credentials
         self._endpoint = credentials.endpoint
-        self._connect_timeout = connect_timeout
-        self._read_timeout = read_timeout
+        connect_ms = options.sasl_login_connect_timeout_ms or options.socket_connection_setup_timeout_ms
+        self._connect_timeout = connect_ms / 1000  #: Seconds for the lookup, and for TCP and TLS to each address.
+        #: Seconds from the request to the end of the response. Java's timeout begins anew with each byte.
+        self._read_timeout = (options.sasl_login_read_timeout_ms or options.request_timeout_ms) / 1000
         self._wall_time = wall_time
         self._sent_at = wall_time()  # before the lookup: a token never lives longer than counted from here
         self._deadline = agenda.alarm()  #: Of the current stage.
-        self._deadline.set(now + connect_timeout)
+        self._deadline.set(now + self._connect_timeout)
         self._is_resolved = False
         self._untried: deque[Address] = deque()
         self._stream: TokenStream | None = None
