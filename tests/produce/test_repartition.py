@@ -12,8 +12,8 @@ from thinconsumer.broker import Disconnect
 from thinconsumer.errors import KafkaError
 from thinconsumer.linear_hashing import partition_of
 from thinconsumer.partitioning import murmur2
+from thinconsumer.produce.accumulator import is_unresolved, plan
 from thinconsumer.produce.batch import NO_SEQUENCE, BatchEvent, PartitionQueue, ProducerBatch, SendFuture, size_of
-from thinconsumer.produce.repartition import is_unresolved, plan
 from thinconsumer.records.builder import NewRecord
 from thinconsumer.support.timers import Backoff, Retry
 from thinconsumer.wire.error_codes import Code

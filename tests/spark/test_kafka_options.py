@@ -14,7 +14,7 @@ from thinconsumer.spark.cluster_client import ClusterClient
 from thinconsumer.spark.options import OBJECTS, SECURITY_NAMES, consumer_config, parse
 from thinconsumer.spark.planner import OffsetRange
 from thinconsumer.spark.reading import read
-from thinconsumer.spark.write_options import parse_write
+from thinconsumer.spark.writing import parse_write
 from thinconsumer.testing import MemoryCluster
 from thinconsumer_testing.broker.security import ListenerSecurity
 

@@ -9,7 +9,7 @@ pytest.importorskip("pyspark")
 
 from thinconsumer import TopicPartition
 from thinconsumer.errors import KafkaConfigurationError
-from thinconsumer.spark.listener import COMMIT_EVERY_S, KafkaListener, Lag, end_offsets_of, lag_of
+from thinconsumer.spark.listener import COMMIT_EVERY_S, KafkaListener, Lag, offsets_in
 from thinconsumer.spark.options import parse
 
 T0, T1, U0 = TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("u", 0)
@@ -23,17 +23,19 @@ def report(end, latest, batch=3, name="q", query="id-1", more=()):
 @pytest.mark.parametrize("text", [lambda value: value, json.dumps])
 def test_lag_is_the_distance_from_end_to_latest_offset(text):
     end = {"t": {"0": 5}, "@start": {"t": {"0": 0}}}
-    lag = lag_of(report(text(end), text({"t": {"0": 9, "1": 4}})))
-    assert lag == Lag("q", 3, {T0: 4, T1: 4})
-    assert lag.total == 8
-    assert lag_of(report(text(end), None, name=None)) == Lag("id-1", 3, {})
+    lags = []
+    listener = KafkaListener(report=lags.append)
+    listener.handle_progress(report(text(end), text({"t": {"0": 9, "1": 4}})))
+    assert lags == [Lag("q", 3, {T0: 4, T1: 4})]
+    assert lags[0].total == 8
+    listener.handle_progress(report(text(end), None, name=None))
+    assert lags[1] == Lag("id-1", 3, {})
 
 
 def test_sources_other_than_kafka_are_ignored():
     others = [{"endOffset": 17, "latestOffset": 20}, {"endOffset": {"logOffset": 3}, "latestOffset": None}]
     progress = report({"t": {"0": 5}}, {"t": {"0": 6}}, more=[*others, {"endOffset": {"u": {"0": 2}}}])
-    assert lag_of(progress).behind == {T0: 1}
-    assert end_offsets_of(progress) == {T0: 5, U0: 2}
+    assert offsets_in(progress) == ({T0: 5, U0: 2}, {T0: 6})
 
 
 @pytest.mark.parametrize(
@@ -47,7 +49,7 @@ def test_sources_other_than_kafka_are_ignored():
 def test_only_partitions_that_the_options_select_count(chosen, read):
     selection = parse({"kafka.bootstrap.servers": "h:1", **chosen}).selection
     progress = report({"t": {"0": 1, "1": 2}, "u": {"0": 3}}, {})
-    assert end_offsets_of(progress, selection) == read
+    assert offsets_in(progress, selection) == (read, {})
 
 
 class CommitRecorder:

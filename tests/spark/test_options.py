@@ -9,7 +9,7 @@ from thinconsumer import KafkaConfigurationError, TopicPartition
 from thinconsumer.config import OPTIONS as CONSUMER_OPTIONS
 from thinconsumer.config import dotted
 from thinconsumer.produce import ProducerSettings
-from thinconsumer.spark import write_options
+from thinconsumer.spark import writing
 from thinconsumer.spark.options import (
     NAMES,
     REFUSED,
@@ -90,7 +90,7 @@ def test_writer_and_group_options_are_ignored():
 
 def test_every_kafka_option_of_a_producer_is_ignored():
     """Their values are not checked here: the writer does that."""
-    producers = {dotted(name) for name in ProducerSettings.options()} | write_options.REFUSED.keys()
+    producers = {dotted(name) for name in ProducerSettings.options()} | writing.REFUSED.keys()
     producers |= {"acks", "enable.idempotence", "linger.ms", "retries"}
     consumers = {dotted(name) for name in CONSUMER_OPTIONS} | REFUSED.keys()
     shared = {f"kafka.{name}": "x" for name in producers - consumers}

@@ -5,7 +5,7 @@ import pickle
 import pytest
 
 from thinconsumer import KafkaConfigurationError
-from thinconsumer.spark.write_options import parse_write
+from thinconsumer.spark.writing import parse_write
 
 BASE = {"kafka.bootstrap.servers": "localhost:9092", "topic": "t"}
 HEADERS = "array<struct<key:string,value:binary>>"

@@ -10,8 +10,7 @@ from thinconsumer import Consumer, IllegalArgumentError, KafkaError, KafkaTimeou
 from thinconsumer.errors import TopicAuthorizationFailedError
 from thinconsumer.produce import BufferFullError, Producer
 from thinconsumer.spark.worker_process import ClientCache
-from thinconsumer.spark.write_options import parse_write
-from thinconsumer.spark.writing import Written, write
+from thinconsumer.spark.writing import Written, parse_write, write
 from thinconsumer.testing import Simulation
 from thinconsumer.wire.error_codes import Code
 from thinconsumer_testing.broker.faults import Delay, Disconnect, Reply

@@ -63,11 +63,6 @@ class ProduceAttempt:
         found = self.batches.pop(tp, None)
         return found if found is not None and found[1].state is BatchState.IN_FLIGHT else None
 
-    def pop_all(self) -> list[QueuedBatch]:
-        """Remove all partitions; return the queues and batches still in flight."""
-        found = [self.pop(tp) for tp in list(self.batches)]
-        return [one for one in found if one is not None]
-
 
 class NothingToSend(KafkaError):
     """Every batch for a request was acknowledged or failed before the request could be written."""
@@ -289,9 +284,10 @@ class Sender:
                 self.completer.fail_unsent(queue, error)
 
     def _retry_rest(self, attempt: ProduceAttempt, error: KafkaError, now: float) -> None:
-        for queue, batch in attempt.pop_all():
-            batch.maybe_appended = True
-            self.completer.retry(queue, batch, error, now)
+        for found in map(attempt.pop, list(attempt.batches)):
+            if found is not None:
+                found[1].maybe_appended = True
+                self.completer.retry(*found, error, now)
 
     def _expire(self, now: float) -> None:
         for queue in list(self._accumulator.active):

@@ -4,8 +4,8 @@ Rows and options are those of Spark's own Kafka connector. PySpark finds the dat
 ``pyspark_thinconsumer``; elsewhere call :func:`register`.
 
 Only ``source``, ``sink`` and ``listener`` import PySpark. Reading: ``options``, ``offsets`` and ``planner`` are pure
-functions, ``cluster_client`` sends the Spark driver's requests, ``reading`` runs in a task. Writing: ``write_options``
-is pure functions, ``writing`` runs in a task.
+functions, ``cluster_client`` sends the Spark driver's requests, ``reading`` runs in a task. Writing: ``writing`` checks
+options and columns, and runs in a task.
 """
 
 from importlib import import_module

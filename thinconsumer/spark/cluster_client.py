@@ -17,7 +17,15 @@ from ..errors import AuthorizationError, IllegalArgumentError, KafkaError, Unkno
 from ..types import TopicPartition
 from ..wire import ZERO_UUID
 from .offsets import EARLIEST, LATEST, Offsets, partition_names
-from .options import AssignedPartitions, Selection, SourceOptions, TopicNames, consumer_config, errors_name_host
+from .options import (
+    AssignedPartitions,
+    Selection,
+    SourceOptions,
+    TopicNames,
+    TopicPattern,
+    consumer_config,
+    errors_name_host,
+)
 from .order import TopicOrder
 
 log = logging.getLogger(__name__)
@@ -208,11 +216,6 @@ def select_partitions(
     selection: Selection, consumer: Consumer[Any, Any], *, missing_ok: bool = False
 ) -> dict[TopicPartition, bytes]:
     """Return the partitions that match a selection, in order, each with its topic's id."""
-    selected = _select(selection, consumer, missing_ok=missing_ok)
-    return {tp: known_topic_id(consumer, tp.topic) or ZERO_UUID for tp in selected}
-
-
-def _select(selection: Selection, consumer: Consumer[Any, Any], *, missing_ok: bool) -> list[TopicPartition]:
     if isinstance(selection, AssignedPartitions):
         # Check that the partitions exist: ListOffsets for a missing one would be retried until a timeout, and the
         # timeout error would not name the partition.
@@ -220,16 +223,16 @@ def _select(selection: Selection, consumer: Consumer[Any, Any], *, missing_ok: b
         chosen = [tp for tp in selection.partitions if tp.partition in there.get(tp.topic, ())]
         if len(chosen) < len(selection.partitions) and not missing_ok:
             raise _unknown(f"partition {partition_names(set(selection.partitions) - set(chosen))}", "assign", "it")
-        return chosen
-    if isinstance(selection, TopicNames):
-        found = partitions_of(consumer, selection.names)
-        missing = [name for name in selection.names if not found.get(name)]
+    else:
+        names = selection.names if isinstance(selection, TopicNames) else None
+        found = partitions_of(consumer, names)
+        missing = [name for name in names or () if not found.get(name)]
         if missing and not missing_ok:
             raise _unknown(f"topic {', '.join(map(repr, missing))}", "subscribe", "the topic")
-    else:
-        everything = partitions_of(consumer, None)
-        found = {name: numbers for name, numbers in everything.items() if selection.pattern.fullmatch(name)}
-    return [TopicPartition(name, number) for name in sorted(found) for number in found[name]]
+        chosen = [TopicPartition(name, number) for name in sorted(found) for number in found[name]]
+        if isinstance(selection, TopicPattern):
+            chosen = [tp for tp in chosen if selection.pattern.fullmatch(tp.topic)]
+    return {tp: known_topic_id(consumer, tp.topic) or ZERO_UUID for tp in chosen}
 
 
 def _unknown(what: str, option: str, it: str) -> UnknownTopicOrPartitionError:

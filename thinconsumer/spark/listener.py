@@ -99,9 +99,11 @@ class KafkaListener(StreamingQueryListener):
         if self._queries is not None and self._queries.isdisjoint((progress["id"], progress.get("name"))):
             return
         selection = None if self._options is None else self._options.selection
-        self._report(lag_of(progress, selection))
+        ends, latest = offsets_in(progress, selection)
+        behind = {tp: max(0, offset - ends.get(tp, 0)) for tp, offset in latest.items()}
+        self._report(Lag(progress.get("name") or progress["id"], progress["batchId"], behind))
         if self._options is not None and self._options.commit_group is not None:
-            self._due.setdefault(progress["id"], {}).update(end_offsets_of(progress, selection))
+            self._due.setdefault(progress["id"], {}).update(ends)
             self._commit(progress["id"], now=False)
 
     def _commit(self, query: str, *, now: bool, last: bool = False) -> None:
@@ -114,23 +116,18 @@ class KafkaListener(StreamingQueryListener):
                 del self._due[query]
 
 
-def end_offsets_of(progress: Mapping[str, Any], selection: Selection | None = None) -> Offsets:
-    """Return the end offsets of a batch for the selected partitions."""
-    found: Offsets = {}
-    for end, _ in _sources(progress):
-        found.update({tp: offset for tp, offset in end.items() if is_selected(tp, selection)})
-    return found
-
-
-def lag_of(progress: Mapping[str, Any], selection: Selection | None = None) -> Lag:
-    """Return the lag of a query in the selected partitions."""
-    behind = {
-        tp: max(0, offset - end.get(tp, 0))
-        for end, latest in _sources(progress)
-        for tp, offset in latest.items()
-        if is_selected(tp, selection)
-    }
-    return Lag(progress.get("name") or progress["id"], progress["batchId"], behind)
+def offsets_in(progress: Mapping[str, Any], selection: Selection | None = None) -> tuple[Offsets, Offsets]:
+    """Return the end offsets of a batch and the latest offsets, of the selected partitions of all Kafka sources."""
+    ends: Offsets = {}
+    latest: Offsets = {}
+    for source in progress["sources"]:
+        try:
+            found = _offsets(source.get("endOffset")), _offsets(source.get("latestOffset"))
+        except (KafkaConfigurationError, ValueError):
+            continue
+        for into, offsets in zip((ends, latest), found):
+            into.update({tp: offset for tp, offset in offsets.items() if is_selected(tp, selection)})
+    return ends, latest
 
 
 def is_selected(tp: TopicPartition, selection: Selection | None) -> bool:
@@ -142,18 +139,6 @@ def is_selected(tp: TopicPartition, selection: Selection | None) -> bool:
     if isinstance(selection, TopicNames):
         return tp.topic in selection.names
     return selection.pattern.fullmatch(tp.topic) is not None
-
-
-def _sources(progress: Mapping[str, Any]) -> list[tuple[Offsets, Offsets]]:
-    """Return the end and latest offsets of each Kafka source."""
-    found = []
-    for source in progress["sources"]:
-        try:
-            end, latest = _offsets(source.get("endOffset")), _offsets(source.get("latestOffset"))
-        except (KafkaConfigurationError, ValueError):
-            continue
-        found.append((end, latest))
-    return found
 
 
 def _offsets(value: Any) -> Offsets:

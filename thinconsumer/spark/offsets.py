@@ -77,13 +77,22 @@ def from_json(value: Mapping[str, Any]) -> Offsets:
     Raises:
         KafkaConfigurationError: the value has another format.
     """
-    return _read({topic: numbers for topic, numbers in value.items() if topic != START_KEY})
+    found = value
+    if isinstance(value, dict):
+        found = {topic: numbers for topic, numbers in value.items() if topic != START_KEY}
+    try:
+        return _numbers(found, "an offset", 0)
+    except ValueError as error:
+        raise KafkaConfigurationError(
+            f"offset {json.dumps(found)[:200]} was not written by this source: {error}. If the checkpoint belongs to "
+            "another source, give this query a checkpoint of its own"
+        ) from None
 
 
 def first_batch_start(value: Mapping[str, Any]) -> Offsets | None:
     """Return the start of the stream's first batch if ``value`` is the end of that batch, else None."""
     start = value.get(START_KEY)
-    return None if start is None else _read(start)
+    return None if start is None else from_json(start)
 
 
 def first_batch_end(start: Mapping[TopicPartition, int], end: Mapping[TopicPartition, int]) -> Json:
@@ -95,16 +104,6 @@ def partition_names(partitions: Iterable[TopicPartition]) -> str:
     """Return partitions as text: ``orders-0, orders-1``. At most twenty are named, the others counted."""
     names = [f"{tp.topic}-{tp.partition}" for tp in sorted(partitions)]
     return ", ".join(names[:20]) + (f" and {len(names) - 20} more" if len(names) > 20 else "")
-
-
-def _read(value: object) -> Offsets:
-    try:
-        return _numbers(value, "an offset", 0)
-    except ValueError as error:
-        raise KafkaConfigurationError(
-            f"offset {json.dumps(value)[:200]} was not written by this source: {error}. If the checkpoint belongs to "
-            "another source, give this query a checkpoint of its own"
-        ) from None
 
 
 def _partition_numbers(text: str, option: str, what: str, least: int, example: str) -> Offsets:

@@ -313,7 +313,7 @@ def _has_effect(name: str) -> bool:
         return True
     if name.replace(".", "_") in CONSUMER_OPTIONS:
         return name != "group.id"
-    from .write_options import exclusive_names  # on demand: importing the producer delays the start of a query
+    from .writing import exclusive_names  # on demand: importing the producer delays the start of a query
 
     return name not in exclusive_names()[0]
 

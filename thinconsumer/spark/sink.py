@@ -15,8 +15,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamWriter
 from ..produce import Producer
 from .source import task_attempt
 from .worker_process import ClientCache
-from .write_options import WriteSettings
-from .writing import Connect, connect, write
+from .writing import Connect, WriteSettings, connect, write
 
 try:
     from pyspark.sql.datasource import DataSourceStreamArrowWriter

@@ -59,7 +59,7 @@ else:
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from .write_options import WriteSettings
+    from .writing import WriteSettings
 
 log = logging.getLogger(__name__)
 
@@ -118,7 +118,7 @@ class KafkaDataSource(DataSource):
         return KafkaStreamWriter(self._write_settings(schema))
 
     def _write_settings(self, schema: StructType) -> WriteSettings:
-        from .write_options import parse_write
+        from .writing import parse_write
 
         return parse_write(dict(self.options), [(one.name, one.dataType.simpleString()) for one in schema.fields])
 
