@@ -56,6 +56,7 @@ MEMORY = 6 << 30  #: Bytes that a run may take.
 TEST_S = 30  #: Seconds after which a test counts as hanging.
 FIRST = 40  #: The number of tests in the first run of a mutant.
 BUDGET_S = 60.0  #: The recorded seconds of all tests that a mutant gets.
+Work = Callable[[], int]
 KILLED, SURVIVED, NOT_COVERED = "killed", "survived", "not covered"
 
 
@@ -84,7 +85,7 @@ def copy_of_head(target: Path) -> Path:
     return target
 
 
-def forked(tree: Path, work: Callable[[], int]) -> tuple[int, str]:
+def forked(tree: Path, work: Work) -> tuple[int, str]:
     """Do some work of a copy of the repository in a child process; return its exit code and what it has printed.
 
     The child has pytest loaded already, which takes longer than most tests of one mutant. A negative code is a signal.
@@ -248,7 +249,7 @@ class MutantRun:
 
     def failure_without_mutant(self) -> str:
         """Return why no outcome would count; empty if all is well."""
-        return ": ".join(filter(None, self._first_failure(["tests/fetch/test_lookups.py", "tests/network"])))
+        return ": ".join(filter(None, first_failure(self._tree, ["tests/fetch/test_lookups.py", "tests/network"])))
 
     def outcome(self, mutant: Mutant) -> Outcome:
         """Return whether a test sees the mutant."""
@@ -265,7 +266,7 @@ class MutantRun:
             if "::" not in killer:
                 return outcome
             if killer not in self._sound:
-                self._sound[killer] = not self._first_failure([killer])[0]
+                self._sound[killer] = not first_failure(self._tree, [killer])[0]
             if self._sound[killer]:
                 return outcome
             print(f"    {killer} fails without any mutant", flush=True)
@@ -277,10 +278,10 @@ class MutantRun:
             count += len(tests)
             flaky = [*unsound]
             while True:
-                killer, words = self._first_failure(tests, flaky)
+                killer, words = first_failure(self._tree, tests, flaky)
                 if not killer:
                     break
-                if "::" not in killer or killer.startswith(WITHOUT_CLOCK) or self._first_failure([killer])[0]:
+                if "::" not in killer or killer.startswith(WITHOUT_CLOCK) or first_failure(self._tree, [killer])[0]:
                     return Outcome(KILLED, killer, words, count)
                 print(f"    {killer} failed once, and then passed", flush=True)
                 flaky += ["--deselect", killer]
@@ -301,18 +302,19 @@ class MutantRun:
         if rest:
             yield rest
 
-    def _first_failure(self, tests: list[str], flaky: Iterable[str] = ()) -> tuple[str, str]:
-        """Return the first test that fails, and why; two empty strings if all pass."""
-        if not tests:
-            return "", ""
-        with tempfile.NamedTemporaryFile("w", suffix=".txt", encoding="utf-8") as file:
-            file.write("\n".join(tests))
-            file.flush()
-            arguments = ["-x", "--timeout", str(TEST_S), "--tb=line", "-n", "0", *NO_PLANTED_BUGS, *flaky]
-            code, printed = forked(
-                self._tree, lambda: int(pytest.main([*COMMON, *LOADED, *arguments, f"@{file.name}"]))
-            )
-        return ("", "") if code in (0, 5) else _reason(printed, code)
+
+def first_failure(
+    tree: Path, tests: list[str], flaky: Iterable[str] = (), around: Callable[[Work], Work] = lambda work: work
+) -> tuple[str, str]:
+    """Return the first test that fails, and why; two empty strings if all pass. ``around`` changes the child's work."""
+    if not tests:
+        return "", ""
+    with tempfile.NamedTemporaryFile("w", suffix=".txt", encoding="utf-8") as file:
+        file.write("\n".join(tests))
+        file.flush()
+        arguments = ["-x", "--timeout", str(TEST_S), "--tb=line", "-n", "0", *NO_PLANTED_BUGS, *flaky]
+        code, printed = forked(tree, around(lambda: int(pytest.main([*COMMON, *LOADED, *arguments, f"@{file.name}"]))))
+    return ("", "") if code in (0, 5) else _reason(printed, code)
 
 
 def _reason(printed: str, code: int) -> tuple[str, str]:
