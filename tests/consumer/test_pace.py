@@ -1,5 +1,5 @@
 """Whatever brokers answer, the client sets the pace: at most ten requests of a kind in a second, on average one in each
-``retry_backoff_ms`` after the first second, and a word in health.
+``retry_backoff_ms`` after the first second, and a word in health. The requests that set up connections, too.
 
 Hypothesis draws a client, the APIs whose responses are changed, and the changes: error codes, numbers, empty lists,
 batches from other offsets, lost connections. They are repeated for ever. Requests are counted for each partition and
@@ -18,7 +18,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from thinconsumer import Consumer, Health, OffsetAndMetadata, TopicPartition
+from thinconsumer import Consumer, GroupMember, Health, MemberHealth, OffsetAndMetadata, TopicPartition
+from thinconsumer.admin import Admin, ClientOptions
 from thinconsumer.broker import Disconnect, Edit, EntryError, FaultRule, Reply, Silence
 from thinconsumer.errors import KafkaError
 from thinconsumer.failures.policy import EXCEPTIONS
@@ -28,6 +29,7 @@ from thinconsumer.wire import Message
 from thinconsumer.wire.consumer_group_heartbeat import HeartbeatAssignment, TopicPartitions
 from thinconsumer.wire.error_codes import Code
 from thinconsumer.wire.fetch import FetchableTopicResponse, FetchResponse, PartitionData
+from thinconsumer_testing.broker.security import ListenerSecurity
 
 T0 = TopicPartition("t", 0)
 #: Most requests of one kind in any second.
@@ -35,6 +37,18 @@ PER_SECOND = 10
 #: As many within a tenth of a second end the test: a client in a busy loop would never come to an end.
 BUSY = 100
 SECONDS = 6.0
+#: The requests that set up a connection are counted for each broker. A client has so many connections to one.
+SETUP, CONNECTIONS = ("ApiVersions", "SaslHandshake", "SaslAuthenticate"), 3
+SECURITY = ListenerSecurity(
+    security_protocol="SASL_PLAINTEXT",
+    sasl_enabled_mechanisms=("SCRAM-SHA-256",),
+    users={"alice": "secret"},
+    connections_max_reauth_ms=3000,
+)
+LOGIN = {
+    "security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "SCRAM-SHA-256",
+    "sasl_plain_username": "alice", "sasl_plain_password": "secret",
+}  # fmt: skip
 #: A Fetch that returned records is followed by the next one at once. All records of the topic come in one response.
 FREE = 3
 
@@ -129,6 +143,12 @@ def prefer(response: Message, node: int) -> None:
         struct.preferred_read_replica, struct.records = node, None
 
 
+def set_versions(response: Message, api_key: int, least: int, most: int) -> None:
+    """Offer other versions of an API."""
+    for struct, _ in attributes(response, lambda name, value: name == "api_key" and value == api_key):
+        struct.min_version, struct.max_version = least, most
+
+
 CHANGES: dict[str, Callable[..., None]] = {
     "code": set_code,
     "top": set_top,
@@ -140,6 +160,8 @@ CHANGES: dict[str, Callable[..., None]] = {
     "leader": name_leader,
     "lead": set_leader,
     "prefer": prefer,
+    "versions": set_versions,
+    "lifetime": lambda response, milliseconds: setattr(response, "session_lifetime_ms", milliseconds),
 }
 
 
@@ -201,6 +223,10 @@ OWN: dict[str, st.SearchStrategy[Any]] = {
     ),
     "OffsetForLeaderEpoch": st.tuples(st.just("end"), EPOCHS, OFFSETS),
     "Metadata": st.tuples(st.just("lead"), NODES, EPOCHS),
+    "ApiVersions": st.tuples(
+        st.just("versions"), st.sampled_from([1, 3, 17, 18, 36]), st.sampled_from([0, 90]), st.sampled_from([0, 1, 99])
+    ),
+    "SaslAuthenticate": st.tuples(st.just("lifetime"), st.sampled_from([1, 10, 500, 2000, 2**40])),
 }
 
 
@@ -227,6 +253,9 @@ APIS = {
     "static": ["DescribeGroups", "FindCoordinator", "JoinGroup", "SyncGroup"],
     "barrier": [*GROUP, *POSITIONS],
     "ordered": ["PartitionLeaderEpochsForPartitions", "ConsumerGroupPositions", *POSITIONS],
+    "login": [*SETUP, *SETUP, "Fetch", "Heartbeat", "Metadata"],
+    "member": ["FindCoordinator", "JoinGroup", "SyncGroup", "Heartbeat", "Metadata", "ApiVersions"],
+    "admin": ["Metadata", "FindCoordinator", "ConsumerGroupDescribe", "DescribeGroups", "ListGroups", "ApiVersions"],
     "producer": ["InitProducerId", "Produce", "Metadata"],
 }
 #: APIs with responses that may give a member an empty assignment.
@@ -263,7 +292,7 @@ def keys_of(api: str, call: Any, fetched: set[int]) -> Iterator[tuple[Any, ...]]
     elif api == "Fetch":
         for number in fetched:
             yield api, call.node.node_id, number
-    elif api == "Produce":
+    elif api in ("Produce", "ListGroups", *SETUP):
         yield api, call.node.node_id
     elif api == "Metadata":
         names = call.request.topics or ()
@@ -272,11 +301,22 @@ def keys_of(api: str, call: Any, fetched: set[int]) -> Iterator[tuple[Any, ...]]
         yield (api,)
 
 
+class Worker(GroupMember):
+    """A member of a generic group."""
+
+    def perform_assignment(self, leader_id: str, protocol: str, members: Any) -> Any:
+        return dict.fromkeys(members, b"all")
+
+    def on_join_complete(self, protocol: str, share: bytes) -> None:
+        pass
+
+
 class World:
     """Two brokers, the records 0 to 9 of one partition, a client, and the times of its requests."""
 
     def __init__(self, client: str, script: dict[str, Any], backoff_ms: int) -> None:
-        self.cluster = MemoryCluster(2, group_initial_rebalance_delay_ms=0)
+        security = SECURITY if client == "login" else None
+        self.cluster = MemoryCluster(2, group_initial_rebalance_delay_ms=0, security=security)
         self.clock = self.cluster.clock
         self.client = client
         self.script = script
@@ -287,6 +327,7 @@ class World:
         self.expects = False  #: Whether records are left to read.
         self.reasons: list[str] = []  #: What health says in the last two seconds.
         self.returned: list[float] = []  #: When polls have returned records.
+        self.asked = 0  #: How often an admin was called.
         self.cluster.create_topic("t", 1, 2, {"enable.ordered.delivery": "true"} if client == "ordered" else {})
         self.cluster.produce("t", [b"%d" % number for number in range(10)], 0)
         if client == "ordered":
@@ -295,12 +336,19 @@ class World:
             self.cluster.network.run_due()
         self.cluster.rules.add(FaultRule(None, self.decide))
         self.most = PER_SECOND + (SECONDS - 1.0) * 1000 / backoff_ms  #: Most requests of one kind in all.
-        common = {"bootstrap_servers": self.cluster.bootstrap_servers, "retry_backoff_ms": backoff_ms}
+        common: dict[str, Any] = {"bootstrap_servers": self.cluster.bootstrap_servers, "retry_backoff_ms": backoff_ms}
+        driver = self.cluster.driver()
         if client == "producer":
-            settings = ProducerSettings.from_options(**common, delivery_timeout_ms=60_000)
-            self.producer = Producer(settings, driver=self.cluster.driver())
+            self.producer = Producer(ProducerSettings.from_options(**common, delivery_timeout_ms=60_000), driver=driver)
+        elif client == "admin":
+            self.admin = Admin(ClientOptions.from_options(**common), driver=driver)
+        elif client == "member":
+            self.member = Worker("work", driver=driver, group_id="g", heartbeat_interval_ms=1000, **common)
         else:
             self.consumer = self.make_consumer(**common)
+        self.program = {"producer": self.produce, "admin": self.describe, "member": self.take_part}.get(
+            client, self.read
+        )
         if client == "barrier":
             self.work(1.0)
             self.cluster.expand("t", 2)
@@ -316,6 +364,8 @@ class World:
         if self.client != "assigned":
             options |= {"group_id": "g", "auto_commit_interval_ms": 1000}
             options["group_protocol"] = "consumer" if self.client == "consumer" else "classic"
+        if self.client == "login":
+            options |= LOGIN
         if self.client not in ("assigned", "consumer"):
             options |= {"heartbeat_interval_ms": 1000, "session_timeout_ms": 10_000}
         if self.client == "barrier":
@@ -361,7 +411,7 @@ class World:
         self.is_on, self.expects = True, not begin["late"]
         for seen in (self.times, self.returned, self.reasons):
             seen.clear()
-        if self.client != "producer" and T0 in self.consumer.assignment():
+        if self.is_reader and T0 in self.consumer.assignment():
             self.expects = self.expects or begin["seek"] is not None
             with contextlib.suppress(KafkaError):
                 if begin["seek"] == "epoch":
@@ -372,19 +422,38 @@ class World:
             self.cluster.move_leader(T0)
         self.work(SECONDS)
 
+    @property
+    def is_reader(self) -> bool:
+        """Whether the client is a consumer."""
+        return self.client not in ("producer", "admin", "member")
+
     def work(self, seconds: float) -> None:
         end = self.clock.now() + seconds
         while self.clock.now() < end:
             before = self.clock.now()
             with contextlib.suppress(KafkaError):
-                if self.client == "producer":
-                    self.produce()
-                elif self.consumer.poll(100):
-                    self.returned.append(self.clock.now())
-            if self.client != "producer" and end - self.clock.now() < 2.0:
-                self.reasons.append(self.consumer.health().reason)
+                self.program()
+            if self.client not in ("producer", "admin") and end - self.clock.now() < 2.0:
+                self.reasons.append((self.consumer if self.is_reader else self.member).health().reason)
             if self.clock.now() == before:
                 self.clock.advance(0.01)  # a program that logs each error and goes on
+
+    def read(self) -> None:
+        if self.consumer.poll(100):
+            self.returned.append(self.clock.now())
+
+    def take_part(self) -> None:
+        self.member.poll(100)
+        self.expects &= self.member.held_generation < 0
+
+    def describe(self) -> None:
+        """Describe a group and a topic and list groups in turns: at most two calls in a second."""
+        self.clock.advance(0.5)
+        admin = self.admin
+        calls = [lambda: admin.describe_groups(["g"], timeout_ms=2000), lambda: admin.list_groups(timeout_ms=2000),
+                 lambda: admin.describe_topics(["t"], timeout_ms=2000)]  # fmt: skip
+        self.asked += 1
+        calls[self.asked % 3]()
 
     def produce(self) -> None:
         """Send a record if none waits: at most two in a second."""
@@ -393,32 +462,45 @@ class World:
         self.producer.poll(500)
         self.clock.advance(0.5)
 
+    def close(self) -> None:
+        if self.client == "admin":
+            self.admin.close()
+        elif self.client == "producer":
+            self.producer.close(timeout_ms=0)
+        else:
+            (self.consumer if self.is_reader else self.member).close(timeout_ms=0)
+
     def crowded(self) -> dict[tuple[Any, ...], int]:
         """Return the keys with too many requests, in a second or in all, and how many there were."""
         found: dict[tuple[Any, ...], int] = {}
         for key, times in self.times.items():
+            lines = CONNECTIONS if key[0] in SETUP else 1
             for number, at in enumerate(times):
                 count = sum(at <= other < at + 1.0 for other in times[number : number + 2 * BUSY])
                 free = FREE * sum(at - 0.2 <= other < at + 1.0 for other in self.returned)
-                if count > PER_SECOND + free:
+                if count > PER_SECOND * lines + free:
                     found[key] = max(count, found.get(key, 0))
-            if len(times) > self.most + FREE * len(self.returned):
+            if len(times) > self.most * lines + FREE * len(self.returned):
                 found[(*key, "in all")] = len(times)
         return found
 
-    def unexplained(self) -> Health | None:
-        """Return the health of a consumer that returns no records, although there are some, and does not say why."""
-        has_assignment = not self.script.keys() & ASSIGNING or self.consumer.assignment()
+    def unexplained(self) -> Health | MemberHealth | None:
+        """Return the health of a client that reads no record, or takes no part, although it can, and says not why."""
+        if self.client in ("producer", "admin"):
+            return None
+        client = self.consumer if self.is_reader else self.member
+        has_assignment = not self.is_reader or not self.script.keys() & ASSIGNING or self.consumer.assignment()
         # If good answers come between the others, each of them ends what health would say.
         is_constant = all(len(answers) == 1 for answers in self.script.values())
-        may_return = self.client != "producer" and self.expects and has_assignment and is_constant
-        return None if not may_return or self.returned or any(self.reasons) else self.consumer.health()
+        may_return = self.expects and has_assignment and is_constant
+        return None if not may_return or self.returned or any(self.reasons) else client.health()
 
 
 class Outcome(NamedTuple):
     busy: Any  #: The kind of request that was sent in a busy loop, if any.
     crowded: dict[tuple[Any, ...], int]  #: The kinds of which too many were sent in a second.
-    unexplained: Health | None  #: The health of a consumer that reads nothing and does not say why.
+    #: The health of a consumer that reads nothing, or of a member that works on nothing, and does not say why.
+    unexplained: Health | MemberHealth | None
 
 
 def outcome(story: Any) -> Outcome:
@@ -432,7 +514,7 @@ def outcome(story: Any) -> Outcome:
     world.is_on = False
     world.times.clear()
     with contextlib.suppress(KafkaError, BusyLoop):
-        (world.producer if client == "producer" else world.consumer).close(timeout_ms=0)
+        world.close()
     return found
 
 
@@ -467,6 +549,18 @@ FOUND: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
     "assignments that change": ("consumer", {"ConsumerGroupHeartbeat": [("edit", flip_assignment)]}, BEGIN),
     "no leader epochs": ("ordered", {"PartitionLeaderEpochsForPartitions": [change("empty", 0)]}, BEGIN),
 }
+#: A connection that cannot be set up, or cannot be used.
+UNUSABLE: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
+    "ApiVersions is closed": ("login", {"ApiVersions": [("close",)]}, BEGIN),
+    "ApiVersions is rejected": ("member", {"ApiVersions": [("codes", Code.UNSUPPORTED_VERSION)]}, BEGIN),
+    "no common version of Metadata": ("admin", {"ApiVersions": [change("versions", 3, 90, 99)]}, BEGIN),
+    "no common version of the login": ("login", {"ApiVersions": [change("versions", 36, 90, 99)]}, BEGIN),
+    "no such mechanism": ("login", {"SaslHandshake": [change("top", Code.UNSUPPORTED_SASL_MECHANISM)]}, BEGIN),
+    "a wrong password": ("login", {"SaslAuthenticate": [change("top", Code.SASL_AUTHENTICATION_FAILED)]}, BEGIN),
+    "a login out of turn": ("login", {"SaslHandshake": [change("top", Code.ILLEGAL_SASL_STATE)]}, BEGIN),
+    "a request out of turn": ("login", {"Fetch": [("codes", Code.ILLEGAL_SASL_STATE)]}, BEGIN | {"late": True}),
+    "sessions that end at once": ("login", {"SaslAuthenticate": [change("lifetime", 1)]}, BEGIN),
+}
 
 
 def check(found: Outcome) -> None:
@@ -475,7 +569,7 @@ def check(found: Outcome) -> None:
     assert found.unexplained is None
 
 
-@pytest.mark.parametrize("story", FOUND.values(), ids=FOUND)
+@pytest.mark.parametrize("story", [*FOUND.values(), *UNUSABLE.values()], ids=[*FOUND, *UNUSABLE])
 def test_answers_that_were_followed_by_requests_without_a_backoff(story):
     check(outcome(story))
 
