@@ -20,6 +20,7 @@ PLACES = ("testing", "spark", "config", "broker", "assignors", "partitioning")
 #: Rooms hand over single names that belong at the top although the rest of them does not.
 FROM_ELSEWHERE = {
     "config": {"ConfigurationWarning"},
+    "fetch.record_sequence": {"RecordSequence"},
     "member_status": {"MemberHealth"},
     "records.raw_batch": {"RawBatch"},
     "assignors": {"Assignment", "GroupMetadata", "PartitionAssignor", "RebalanceProtocol", "Subscription"},

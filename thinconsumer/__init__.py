@@ -19,6 +19,7 @@ from ._version import __version__
 from .config import ConfigurationWarning
 from .consumer import Consumer, Health, HealthState
 from .errors import *  # noqa: F403 - all that errors.__all__ names
+from .fetch.record_sequence import RecordSequence
 from .types import (
     ClusterView,
     ConsumerRecord,
@@ -57,6 +58,7 @@ __all__ = [
     "RawBatch",
     "RebalanceListener",
     "RebalanceProtocol",
+    "RecordSequence",
     "Subscription",
     "SubscriptionPattern",
     "TopicPartition",

@@ -301,7 +301,8 @@ class ConsumerMetrics:
         #: A Fetch response: its latency in ms, bytes, number of records, and throttle time in ms.
         self.fetches = self._events("fetch_latency", "fetch_size", "records_per_request", "fetch_throttle")
         self.returned = ReturnedRecords(*(self._sensors[name] for name in ("lag", "lead", "bytes", "records")))
-        self._polls = self._events("poll", "poll_gap", "poll_idle")
+        self._polls = self._events("poll", "poll_gap")
+        self._idle = self._events("poll_idle")
         #: A request and its response: the bytes of both, and the latency in ms.
         self.exchanges = self._events("request", "response", "request_latency")
         self._counts: dict[str, int] = {}
@@ -354,14 +355,13 @@ class ConsumerMetrics:
         if self._polls_kept >= PENDING_MAX:
             self._polls_kept = 0
             self.bound()
-        if began is not None and ended is not None and now > began:
-            gap = now - began
-            self._polls.record((now, 0.0, gap * 1000, (ended - began) / gap if ended > began else 0.0))
+        if began is None:
+            self._record("poll", 0.0, now)
             return
-        self._polls.flush()
-        self._record("poll", 0.0, now)
-        if began is not None:
-            self._record("poll_gap", (now - began) * 1000, now)
+        gap = now - began
+        self._polls.record((now, 0.0, gap * 1000))
+        if ended is not None and gap > 0:
+            self._idle.record((now, (ended - began) / gap if ended > began else 0.0))
 
     def record_call_time(self, name: str, seconds: float, now: float) -> None:
         """Record the duration of a call; ``name`` is "commit_sync" or "committed"."""
@@ -374,7 +374,7 @@ class ConsumerMetrics:
                 events.flush()
 
     def _all_events(self) -> list[EventSensors]:
-        return [self.fetches, self.returned, self._polls, self.exchanges]
+        return [self.fetches, self.returned, self._polls, self._idle, self.exchanges]
 
     def values(self, now: float, gauges: Mapping[str, float]) -> MetricValues:
         """Return all metrics by group and name; ``gauges`` are the current values of the gauges, by name."""

@@ -54,7 +54,7 @@ def test_an_unknown_partition_has_no_entries():
     buffer, a = Buffer(), partition()
     assert buffer.head(a) is None and buffer.size_of(a) == 0 and not buffer.queue(a) and not buffer.broken(a)
     buffer.rotate(a)
-    assert buffer.turns() == []
+    assert not buffer.queues
 
 
 def test_only_partitions_that_may_return_records_are_ready():
@@ -109,6 +109,6 @@ def test_pinned_bytes_equal_the_held_frames_after_any_operations(seed):
             buffer.drop_one()
         frames = {id(f.frame): f.frame for each in partitions for f in buffer.queue(each)}
         assert buffer.pinned == sum(frame.size for frame in frames.values())
-        assert set(buffer.turns()) == {each for each in partitions if buffer.queue(each)}
+        assert set(buffer.queues) == {each for each in partitions if buffer.queue(each)}
     buffer.sweep(set())
     assert buffer.pinned == 0 and not buffer.queues and buffer.records == 0

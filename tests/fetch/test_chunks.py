@@ -1,6 +1,7 @@
 """How much is decoded together, and when: records that are decoded ahead of their poll are bounded and never lost."""
 
 import gc
+import operator
 import sys
 from weakref import ref
 
@@ -10,7 +11,6 @@ from thinconsumer.config.values import Deserializer
 from thinconsumer.errors import DeserializationError
 from thinconsumer.fetch import chunks
 from thinconsumer.fetch.buffer import Buffer
-from thinconsumer.fetch.record_sequence import RecordSequence
 from thinconsumer.positions.states import PositionEvent
 from thinconsumer.records.batch import ControlType
 from thinconsumer.records.builder import NewRecord, build_batch, build_marker
@@ -75,6 +75,11 @@ def test_few_records_are_decoded_for_a_program_that_seeks_in_several_partitions(
     assert len(calls) == 3 and max(calls) <= 51
 
 
+def is_built(records):
+    """Return whether each iteration yields the same objects."""
+    return all(map(operator.is_, list(records), list(records)))
+
+
 def test_a_poll_of_many_records_returns_them_unbuilt(world, kit, calls):
     """Records that were all built before the program reads the first have left the processor's caches by then."""
     parts = world.simple(0, 0)
@@ -82,7 +87,7 @@ def test_a_poll_of_many_records_returns_them_unbuilt(world, kit, calls):
         world.receive({p.tp: b"".join(kit.batch(n * 10, 10) for n in range(300))})
     poll_result = world.collector.gather(5000)
     found = [poll_result.records[p.tp] for p in parts]
-    assert [type(records) for records in found] == [RecordSequence] * 2 and poll_result.count == 5000
+    assert not any(map(is_built, found)) and poll_result.count == 5000
     world.collector.settle(poll_result)
     rest = world.collector.gather(5000)
     world.collector.settle(rest)
@@ -97,7 +102,7 @@ def test_a_position_within_a_batch_is_no_reason_to_build_all_records(world, kit,
     world.receive({a.tp: b"".join(kit.batch(n * 10, 10) for n in range(1, 300))})
     poll_result = world.collector.gather(5000)
     found = poll_result.records[a.tp]
-    assert type(found) is RecordSequence and [record.offset for record in found] == list(range(15, 3000))
+    assert not is_built(found) and [record.offset for record in found] == list(range(15, 3000))
 
 
 def test_large_records_are_built_at_once(world, kit, calls):
@@ -105,16 +110,8 @@ def test_large_records_are_built_at_once(world, kit, calls):
     [a] = world.simple(0)
     world.receive({a.tp: b"".join(kit.batch(n * 10, 10, size=2000) for n in range(60))})
     poll_result = world.collector.gather(600)
-    assert type(poll_result.records[a.tp]) is list and poll_result.count == 600 and calls == [60]
-
-
-def test_a_list_that_the_application_changes_is_its_own(world, kit, calls):
-    [a] = world.simple(0)
-    world.receive({a.tp: b"".join(kit.batch(n * 10, 10) for n in range(30))})
-    poll_result = world.collector.gather(200)
-    poll_result.records[a.tp].clear()
-    world.collector.settle(poll_result)
-    assert take(world, 200) == {0: list(range(200, 300))}
+    found = poll_result.records[a.tp]
+    assert is_built(found) and poll_result.count == 600 and calls == [60]
 
 
 def test_few_records_are_decoded_batch_by_batch(world, kit, calls):

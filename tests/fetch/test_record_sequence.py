@@ -1,13 +1,16 @@
-"""Polls of many records return a sequence that can be used like a list."""
+"""Polls return a sequence that can be used like a list."""
 
 import copy
+import gc
 import pickle
-from itertools import chain
+import sys
+from types import ModuleType
 
 import pytest
 
-from thinconsumer import ConsumerRecord
-from thinconsumer.fetch.record_sequence import LIST_MAX, RecordSequence, as_list_or_sequence
+from thinconsumer import Consumer, ConsumerRecord, TopicPartition
+from thinconsumer.fetch.record_sequence import RecordSequence
+from thinconsumer.testing import MemoryCluster
 
 
 def record(offset):
@@ -91,11 +94,34 @@ def test_its_repr_names_partition_and_offsets():
     assert repr(sequence([])) == "<RecordSequence: no records>"
 
 
-def test_few_records_are_a_list():
-    many = [record(n) for n in range(LIST_MAX + 1)]
-    assert type(as_list_or_sequence([Late(many[1:])])) is list
-    assert type(as_list_or_sequence([many[:1], many[1:]])) is list
-    assert as_list_or_sequence([many]) is many
-    assert type(as_list_or_sequence([Late(many)])) is RecordSequence
-    parts = [Late(many[:200]), many[200:300], Late(many[300:])]
-    assert as_list_or_sequence(parts) == many == list(chain.from_iterable(parts))
+def reachable(kept):
+    """Return all objects that ``kept`` keeps alive, without classes and modules."""
+    found, new = {}, [kept]
+    while new:
+        found.update((id(one), one) for one in new)
+        held = (one for one in gc.get_referents(*new) if not isinstance(one, (type, ModuleType)))
+        new = list({id(one): one for one in held if id(one) not in found}.values())
+    return found.values()
+
+
+@pytest.mark.parametrize("is_numpy", [False, True])
+def test_a_poll_of_any_size_returns_sequences_whose_records_keep_nothing_else(is_numpy, monkeypatch):
+    """One kept record of a million must not keep a response in memory, nor the records of another partition."""
+    if is_numpy:
+        pytest.importorskip("numpy")
+    else:
+        monkeypatch.setitem(sys.modules, "numpy", None)
+    cluster, other = MemoryCluster(1, {"t": 2}), bytes(5000)
+    cluster.produce("t", [b"%d" % n for n in range(3000)], 0)
+    cluster.produce("t", [other] * 3, 1)
+    with Consumer(
+        bootstrap_servers=cluster.bootstrap_servers, driver=cluster.driver(), auto_offset_reset="earliest"
+    ) as consumer:
+        consumer.assign([TopicPartition("t", 0), TopicPartition("t", 1)])
+        polls = [consumer.poll(1000, max_records=size) for size in (1, 600, 5000, 5000)]
+    found = [records for polled in polls for records in polled.values()]
+    assert {type(records) for records in found} == {RecordSequence} and sum(map(len, found)) == 3003
+    for records in found:
+        kept = records[len(records) // 2]
+        sizes = [len(one) for one in reachable(kept) if isinstance(one, (bytes, bytearray, memoryview))]
+        assert sum(sizes) == len(kept.value)

@@ -263,7 +263,7 @@ def poll_and_commit(poll, self, now, *args):
     result = poll(self, now, *args)
     managers = self.managers
     if result.count and managers.group is not None and managers.group.auto_commit is not None:
-        managers.collector.place(result)
+        managers.collector.settle(result)
         managers.group.auto_commit.commit_now(self.managers.partitions, now + 5.0)
         self.shell.run_once(now)
     return result

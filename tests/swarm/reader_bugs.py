@@ -88,10 +88,14 @@ def counted_end(batches):
 
 
 def turns_without_paused(turns, self):
-    found = turns(self)
-    for fetched in (one for partition in found if partition.paused for one in self.queue(partition)):
+    queues = self._buffer.queues
+    for fetched in (one for partition in queues if partition.paused for one in queues[partition]):
         fetched.chunk = fetched.count
-    return found
+    return turns(self)
+
+
+def turns_of_all(turns, self):
+    return [one for one in list(self._buffer.queues) if one.may_hand_out and self._buffer.head(one) is not None]
 
 
 def add_in_front(add, self, fetched):
@@ -124,16 +128,17 @@ POSITIONS = (
         "front of batch not dropped",
         "Records below the position are handed out with the batch they are in; a seek must begin where it says.",
         returns(chunks, "find_offset", 0),
+        Plant(RecordBatch, "decode", lambda decode, self, *args, **options: decode(self, *args)),
     ),
     reading(
         "rest of a poll forgotten",
         "Only the first of what one poll handed over moves its position; what was handed out must not come again.",
-        Plant(Collector, "place", lambda place, self, result: place(self, PollResult(moves=result.moves[:1]))),
+        Plant(Collector, "settle", lambda settle, self, result: settle(self, PollResult(moves=result.moves[:1]))),
     ),
     reading(
         "paused data thrown away",
         "What is buffered of a paused partition is dropped and not fetched again; pausing must lose nothing.",
-        Plant(Buffer, "turns", turns_without_paused),
+        Plant(Collector, "_turns", turns_without_paused),
         needs=oddities,
     ),
     reading(
@@ -191,7 +196,7 @@ STALE = (
     reading(
         "unassigned data handed out",
         "Buffered records of a partition are returned after it was unassigned; another consumer may read it by then.",
-        Plant(Collector, "_may_gather", lambda may_gather, self, partition: partition.may_hand_out),
+        Plant(Collector, "_turns", turns_of_all),
         returns(Buffer, "sweep"),
         needs=oddities,
     ),

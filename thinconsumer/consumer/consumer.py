@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, overload
 
@@ -16,6 +16,7 @@ from ..errors import IllegalArgumentError, IllegalStateError, KafkaConfiguration
 from ..fetch.chunks import DECODER
 from ..fetch.collector import Form
 from ..fetch.lookups import ListedOffset
+from ..fetch.record_sequence import RecordSequence
 from ..metrics import MetricValues
 from ..positions.partitions import Reset
 from ..positions.states import PositionEvent, PositionState
@@ -27,7 +28,7 @@ from .core import ConsumerCore
 from .group_calls import GroupCalls
 from .health import Health
 from .iteration import Iteration
-from .metrics_recorder import figures
+from .metrics_recorder import figures, record_returned
 
 __all__ = ["Consumer"]
 
@@ -167,12 +168,12 @@ class Consumer(GroupCalls, Generic[K, V]):
 
     def poll(
         self, timeout_ms: float = 0, max_records: int | None = None, update_offsets: bool = True
-    ) -> dict[TopicPartition, Sequence[ConsumerRecord[K, V]]]:
+    ) -> dict[TopicPartition, RecordSequence[K, V]]:
         """Return available records, waiting up to ``timeout_ms`` for the first ones; ``{}`` if none arrive.
 
         Returns at most ``max_records`` (default: option ``max_poll_records``), in offset order within each partition.
-        The records of a partition are a list. With numpy, more than 500 of them can be a read-only sequence instead,
-        which builds its records while you iterate over it: make it a list if you iterate more than once.
+        The records of a partition are a :class:`RecordSequence`, which cannot be changed, and else is used like a list.
+        More than 500 records can be built while you iterate over them: make a list to iterate more than once.
         With ``update_offsets=False`` the positions do not change, and the next poll returns the same records again.
 
         Raises:
@@ -447,7 +448,7 @@ class Consumer(GroupCalls, Generic[K, V]):
         if raw:
             raise IllegalArgumentError("metrics(raw=True) is not supported: use the values of metrics()")
         with self._shell.stay():
-            self._reader.record_returned()
+            record_returned(self._reader)
             return figures(self._reader.managers, self._shell.driver.now())
 
     def bootstrap(self, timeout_ms: float | None = None, refresh: bool = False) -> None:

@@ -29,7 +29,7 @@ from ..support.timers import NEVER
 from ..types import TopicPartition
 from .health import HealthMonitor
 from .managers import ConsumerManagers
-from .metrics_recorder import handed_out, read_off
+from .metrics_recorder import read_off, record_returned
 from .open_calls import OpenCalls
 
 if TYPE_CHECKING:
@@ -46,8 +46,8 @@ CLOSING = 30.0
 #: poll again within this many seconds. Sending it first takes a third of the time from the response to the records.
 #: After a larger response, the broker can collect the next records while this one is decoded.
 PROMPT_S = 0.001
-#: A poll of buffered records makes no step if the last one ended within so many seconds, and nothing is due: its system
-#: calls take half as long as returning one record. Responses are received up to this much later than by a step in each.
+#: A poll of buffered records makes no step if the last one waited for I/O within so many seconds, and nothing is due:
+#: its system calls take half as long as returning one record. Responses are received up to this much later.
 STEP_EVERY_S = 0.001
 #: The number of polls in a row without a step, since a clock may be coarse (15 ms on Windows), or stand still in tests.
 SKIPPED_STEPS_MAX = 100
@@ -94,13 +94,13 @@ class ConsumerCore:
         #: The poll result that was returned last; the next call moves the positions past it, see :meth:`settle`.
         self.poll_result: PollResult | None = None
         #: The result of the last poll and its time, until they are added to the metrics.
-        self._unrecorded: tuple[PollResult, float] | None = None
+        self.unrecorded: tuple[PollResult, float] | None = None
         self.open_calls = OpenCalls()
         #: By id(): persistent errors that a poll has raised. See :meth:`_next_error` for when one is raised again.
         self._raised: dict[int, KafkaError] = {}
         #: Whether the latest poll raised an error: the next one returns available records before it raises another.
         self._owes_records = True
-        self._stepped_at = -NEVER  #: When the last step of a poll has ended.
+        self._stepped_at = -NEVER  #: When the last step has waited for I/O.
         self._skipped_steps = 0  #: The number of polls without a step since then.
         self._returned_at = NEVER  #: When the last poll has returned.
         #: The expected time in seconds from the end of a poll to the start of the next one.
@@ -109,14 +109,19 @@ class ConsumerCore:
 
     def settle(self) -> None:
         """Advance the positions past the records that the last call returned. Every public call begins with this."""
-        if self._unrecorded is not None:
-            self.record_returned()
-        if self.poll_result is None:
+        if self.unrecorded is not None:
+            record_returned(self)
+        poll_result = self.poll_result
+        if poll_result is None:
             return
-        if not self.poll_result.turns and not self.poll_result.moves:
+        if not poll_result.turns and not poll_result.moves:
             self.poll_result = None
             return
-        poll_result = self._to_settle(self.poll_result)
+        if poll_result.taken is not None:
+            poll_result = self._taken(poll_result)
+        elif poll_result.count:
+            # These records were returned by poll(), so that no record of an iteration is being processed.
+            self.partitions.in_hand = None
         self.shell.step_interrupted = True
         self.managers.collector.settle(poll_result)
         self.poll_result = None
@@ -126,33 +131,29 @@ class ConsumerCore:
             for gatekeeper in self.managers.gatekeepers:
                 gatekeeper.moved()
 
-    def record_returned(self) -> None:
-        """Add the records of the last poll to the metrics: after that poll, to return the records earlier."""
-        if self._unrecorded is not None:
-            (poll_result, now), self._unrecorded = self._unrecorded, None
-            handed_out(self.managers, poll_result, now)
-
     def release_in_hand(self) -> None:
         """Count the record in hand as processed: the application has asked for the next one."""
         self.partitions.in_hand = None
 
-    def _to_settle(self, poll_result: PollResult) -> PollResult:
-        """Return the received part of the last poll result: an iteration returns one record at a time."""
-        if poll_result.taken is None and (poll_result.records or poll_result.columns or poll_result.raw):
-            # These records were returned by poll(), so that no record of an iteration is being processed.
-            self.partitions.in_hand = None
-        if poll_result.taken is not None:
-            if poll_result.taken:
-                self.partitions.in_hand = self.managers.collector.in_hand(poll_result, poll_result.taken)
-            # The part is stored before any position changes. If the call were interrupted later, and the next call
-            # computed the part anew from changed positions, records would be skipped or repeated.
-            poll_result = self.poll_result = self.managers.collector.first(poll_result, poll_result.taken)
-        return poll_result
+    def _taken(self, poll_result: PollResult) -> PollResult:
+        """Return the part of an iteration's poll result that the application has received, record by record."""
+        taken, collector = poll_result.taken or 0, self.managers.collector
+        if taken:
+            self.partitions.in_hand = collector.in_hand(poll_result, taken)
+        # The part is stored before any position changes. If the call were interrupted later, and the next call
+        # computed the part anew from changed positions, records would be skipped or repeated.
+        self.poll_result = collector.first(poll_result, taken)
+        return self.poll_result
 
     def _recover(self) -> None:
         """Before the engine restarts, advance the positions past the returned records; the others are fetched again."""
-        if self.poll_result is not None:
-            self.managers.collector.place(self._to_settle(self.poll_result))
+        poll_result = self.poll_result
+        if poll_result is not None:
+            if poll_result.taken is not None:
+                poll_result = self._taken(poll_result)
+            elif poll_result.count:
+                self.partitions.in_hand = None
+            self.managers.collector.settle(poll_result)
             self.poll_result = None
 
     def attend(self, now: float) -> None:
@@ -161,6 +162,7 @@ class ConsumerCore:
             self.managers.engine.touch()
 
     def _stepped(self, now: float) -> None:
+        self._stepped_at, self._skipped_steps = now, 0
         look_at = self.watch.look_at
         if now < look_at:
             return
@@ -216,7 +218,7 @@ class ConsumerCore:
             if group is not None:
                 group.poll_ends()
         if poll_result.count:
-            self._unrecorded = poll_result, now
+            self.unrecorded = poll_result, now
         return poll_result
 
     def _poll(self, now: float, deadline: float, limit: int, ends: Ends | None, form: Form) -> PollResult:
@@ -226,8 +228,9 @@ class ConsumerCore:
         if now >= self.watch.look_at and self._is_prompt:
             self._check(now)
         skips_step = bool(self.managers.buffer.queues) and self._may_skip_step(now)
+        later = FETCH if self._is_prompt else ""
         if not skips_step:
-            now = self._run_due(deadline if self._may_wait_at_once(now) else now)
+            now = shell.run_due(deadline if self._may_wait_at_once(now) else now, later=later)
         while True:
             if self.callbacks is not None:
                 # Callbacks run before records are returned: a partition's records must not be returned after its
@@ -253,11 +256,11 @@ class ConsumerCore:
                 continue
             self._raise_outage(now)
             if skips_step:  # the buffer has no record to return after all
-                skips_step, now = False, self._run_due(now)
+                skips_step, now = False, shell.run_due(now, later=later)
                 continue
             if now >= deadline or (ends is not None and not self.behind(ends)):
                 return poll_result
-            now = self._run_due(deadline)
+            now = shell.run_due(deadline, later=later)
 
     def _may_skip_step(self, now: float) -> bool:
         """Return whether a poll may look for buffered records before it steps, see ``STEP_EVERY_S``."""
@@ -280,11 +283,6 @@ class ConsumerCore:
         if engine.is_due(now) or self.managers.buffer.queues or self.managers.errors():
             return False
         return self.callbacks is None or self.callbacks.next(now, every=True) is None
-
-    def _run_due(self, deadline: float) -> float:
-        now = self.shell.run_due(deadline, later=FETCH if self._is_prompt else "")
-        self._stepped_at, self._skipped_steps = self.shell.driver.now(), 0
-        return now
 
     def behind(self, ends: Ends) -> list[Partition]:
         """Return the partitions with positions before the given ends, without paused ones."""

@@ -288,7 +288,7 @@ class HealthMonitor:
         """
         partitions, planner = managers.partitions, managers.planner
         found = {*partitions.unconfirmed(), *partitions.without_position(), *planner.targets.leaderless}
-        found.update(managers.buffer.turns())
+        found.update(managers.buffer.queues)
         for is_asking, listed in planner.sessions():
             confirmation = listed.confirmation
             if has_ready and not is_asking:

@@ -9,10 +9,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ..fetch.collector import PollResult
-from ..fetch.record_sequence import LIST_MAX
+from ..fetch.record_sequence import BUILT_MAX
 from ..support.calls import Call
 from ..types import ConsumerRecord, TopicPartition
 from .core import ConsumerCore
+from .metrics_recorder import record_returned
 
 #: While records of one poll result are returned, the engine steps (for heartbeats) at this interval in seconds.
 DRIVE_EVERY = 0.05
@@ -33,7 +34,7 @@ class Iteration:
         self.now = self._shell.driver.now
         #: How many records a poll may return. More would all be built before the application sees the first, and again
         #: after each call that ends the poll result, such as ``position``.
-        self._records_max = min(reader.config.max_poll_records, LIST_MAX)
+        self._records_max = min(reader.config.max_poll_records, BUILT_MAX)
 
     def prepare(self) -> PollResult:
         """Return a poll result of which ``taken`` is the index of the next record in :attr:`records`.
@@ -148,7 +149,7 @@ class Iteration:
         group = self._reader.managers.group
         with shell.stay():
             # Before the step: a response in it may change the ends of partitions, by which the lag is computed.
-            self._reader.record_returned()
+            record_returned(self._reader)
             self._reader.attend(self.now())
             now = shell.run_due(self.now())
         self.drive_at = self.now() + DRIVE_EVERY

@@ -128,7 +128,7 @@ class ConsumerManagers:
         everything = group is not None and group.wants_all_topics
         if self._generation != generation:
             self._generation = generation
-            self.buffer.sweep({p for p in self.buffer.turns() if self.partitions.get(p.tp) is p})
+            self.buffer.sweep({p for p in self.buffer.queues if self.partitions.get(p.tp) is p})
             self._wanted = ()
         if self._wanted != (topics, everything):
             self._wanted = (topics, everything)

@@ -10,16 +10,22 @@ from typing import TYPE_CHECKING
 from ..metrics import MetricValues
 
 if TYPE_CHECKING:
-    from ..fetch.collector import PollResult
     from ..group.membership import MemberStats, Timing
     from ..metrics import ConsumerMetrics
     from ..network.client import NetworkClient
+    from .core import ConsumerCore
     from .managers import ConsumerManagers
 
 
-def handed_out(managers: ConsumerManagers, poll_result: PollResult, now: float) -> None:
-    """Record the records and bytes that a poll returns, and the lag and lead of their partitions after it."""
-    metrics = managers.metrics
+def record_returned(core: ConsumerCore) -> None:
+    """Record the records and bytes of the last poll, and the lag and lead of their partitions after it.
+
+    Called after that poll, to return the records earlier.
+    """
+    if core.unrecorded is None:
+        return
+    (poll_result, now), core.unrecorded = core.unrecorded, None
+    metrics = core.managers.metrics
     for move in poll_result.moves:
         partition, starts = move.fetched.partition, move.fetched.batches.starts
         # Bytes are counted when a batch's last record is returned: how many belong to each record is unknown.

@@ -76,19 +76,13 @@ class Fetched:
         """Whether the partition's position has not been moved since the Fetch."""
         return self.partition.cursor is self.cursor
 
-    @property
-    def drained(self) -> bool:
-        """Whether all records were returned and no error remains to be raised."""
-        return self.chunk >= self.count and self.error is None
-
 
 class Buffer:
     """Queues of fetched batches, one per partition, with a round-robin order of the partitions."""
 
     def __init__(self) -> None:
-        #: By partition: its entries, oldest first. No queue is empty.
+        #: By partition, in round-robin order: its entries, oldest first. No queue is empty.
         self.queues: dict[Partition, deque[Fetched]] = {}
-        self._turns: deque[Partition] = deque()
         self.pinned = 0  #: Total size of the responses of which a slice is buffered.
         #: Number of records of all entries according to the batch headers, returned ones of the first entries included.
         self.records = 0
@@ -98,7 +92,6 @@ class Buffer:
     def clear(self) -> None:
         """Drop all batches."""
         self.queues.clear()
-        self._turns.clear()
         self.pinned = self.records = 0
 
     def add(self, fetched: Fetched) -> int:
@@ -106,7 +99,6 @@ class Buffer:
         queue = self.queues.get(fetched.partition)
         if queue is None:
             queue = self.queues[fetched.partition] = deque()
-            self._turns.append(fetched.partition)
         queue.append(fetched)
         self.records += fetched.records
         if fetched.frame.users == 0:
@@ -119,34 +111,28 @@ class Buffer:
         queue = self.queues.get(partition)
         while queue:
             first = queue[0]
-            # fresh and not drained; without the calls of these properties, since each poll comes here several times
+            # ``fresh``, and with a record or an error to return
             if partition.cursor is first.cursor and (first.chunk < first.count or first.error is not None):
                 return first
             self._release(queue.popleft())
         if queue is not None:
             del self.queues[partition]
-            self._turns.remove(partition)
         return None
 
     def queue(self, partition: Partition) -> deque[Fetched]:
         """Return the partition's entries, oldest first."""
         return self.queues.get(partition) or deque()
 
-    def turns(self) -> list[Partition]:
-        """Return the partitions with entries in round-robin order."""
-        return list(self._turns)
-
     def next_turns(self, partition: Partition) -> list[Partition]:
         """Return the other partitions with entries, the one whose turn is after that of ``partition`` first."""
-        turns = list(self._turns)
+        turns = list(self.queues)
         place = turns.index(partition)
         return turns[place + 1 :] + turns[:place]
 
     def rotate(self, partition: Partition) -> None:
         """Move the partition to the end of the round-robin order."""
         if partition in self.queues:
-            self._turns.remove(partition)
-            self._turns.append(partition)
+            self.queues[partition] = self.queues.pop(partition)
 
     def size_of(self, partition: Partition) -> int:
         """Return the size in bytes of the partition's buffered batches."""
@@ -171,7 +157,7 @@ class Buffer:
 
     def withheld(self) -> int:
         """Return the number of partitions, such as paused ones, with decoded records that may not be returned now."""
-        return sum(not p.may_hand_out and self.decoded(p) > 0 for p in self._turns)
+        return sum(not p.may_hand_out and self.decoded(p) > 0 for p in self.queues)
 
     def broken(self, partition: Partition) -> bool:
         """Whether some of the fetched bytes cannot be parsed: no records after them are returned before a seek."""
@@ -193,14 +179,14 @@ class Buffer:
 
     def drop_one(self) -> None:
         """Drop the batches of one partition, preferably a paused one, to be fetched again later."""
-        holders = [p for p in self._turns if p.state is PositionState.FETCHING]
+        holders = [p for p in self.queues if p.state is PositionState.FETCHING]
         for partition in sorted(holders, key=lambda p: p.may_hand_out)[:1]:
             partition.rewind()
             self.head(partition)
 
     def has_ready(self) -> bool:
         """Whether any partition has records or an error to return now."""
-        return any(partition.may_hand_out and self.head(partition) for partition in list(self._turns))
+        return any(partition.may_hand_out and self.head(partition) for partition in list(self.queues))
 
     def sweep(self, assigned: set[Partition]) -> None:
         """Drop the batches of partitions that are no longer assigned, and those fetched before a seek or reset."""
@@ -208,7 +194,6 @@ class Buffer:
             if partition not in assigned:
                 for fetched in self.queues.pop(partition):
                     self._release(fetched)
-                self._turns.remove(partition)
             else:
                 self.head(partition)
 

@@ -19,7 +19,7 @@ from ..positions.partitions import Partition
 from ..support.imports import import_with_numpy
 from ..types import ConsumerRecord, TopicPartition
 from .buffer import Buffer, Chunk, Fetched
-from .record_sequence import LIST_MAX
+from .record_sequence import BUILT_MAX
 
 if TYPE_CHECKING:
     from ..records.batch import RecordBatch
@@ -74,8 +74,8 @@ def find_offset(records: Records, offset: int) -> int:
 
 def part_of(records: Records, begin: int, end: int) -> Records:
     """Return the records ``begin`` to ``end`` (exclusive); many records are not built yet."""
-    if isinstance(records, list) or end - begin <= LIST_MAX:
-        return records[begin:end]  # a copy, since applications may change the list
+    if isinstance(records, list) or end - begin <= BUILT_MAX:
+        return records[begin:end]
     return cast("LazyRows", records).part(begin, end)
 
 
@@ -118,7 +118,11 @@ class ChunkDecoder:
             # ``poll_batches`` has returned the first batches of a chunk of several.
             del fetched.chunks[index:]
         while index >= len(fetched.chunks):
-            self._decode_next(fetched, room)
+            if self.has_few or not self._is_worth_numpy():
+                # Only this statement records that a batch was decoded (see ``Fetched``).
+                fetched.chunks.append(self._decode(fetched, len(fetched.chunks)))
+            else:
+                self._decode_together(fetched.partition, room)
         known = fetched.chunks[index]
         assert known is not None
         if self._deserialize is not None:
@@ -159,20 +163,10 @@ class ChunkDecoder:
             fetched.batches[index].check_crc(*fetched.partition.tp)
         return verdicts[index]
 
-    def _decode_next(self, fetched: Fetched, room: int) -> None:
-        """Decode the next batch of ``fetched``; together with those after it, and other partitions', if that pays."""
-        if self.has_numpy and not self.has_few:
-            if self._buffer.records >= self.together_min and self._is_worth_numpy():
-                self._decode_together(fetched.partition, room)
-                return
-            self.has_few = True
-        # Only this statement records that a batch was decoded (see ``Fetched``).
-        fetched.chunks.append(self._decode(fetched, len(fetched.chunks)))
-
     def _is_worth_numpy(self) -> bool:
-        """Whether enough records wait to be decoded together, and numpy is there."""
-        records = 0
-        for partition in self._buffer.turns():
+        """Whether enough records wait to be decoded together, and numpy is there; else sets ``has_few``."""
+        records, self.has_few = 0, True
+        for partition in self._buffer.queues:
             if not partition.may_hand_out:
                 continue
             for source in self._buffer.queue(partition):
@@ -182,15 +176,17 @@ class ChunkDecoder:
                 if records < self.together_min and some < source.count:
                     records += sum(counts[some : source.count])  # compaction has left batches without records
                 if records >= self.together_min:
-                    return self._load_numpy() and self._buffer.withheld() <= WITHHELD_MAX
+                    self.has_few = not self._load_numpy() or self._buffer.withheld() > WITHHELD_MAX
+                    return not self.has_few
         return False
 
     def _load_numpy(self) -> bool:
-        try:
-            import_with_numpy(DECODER)
-        except ImportError as error:
-            log.debug("records are decoded without numpy: %s", error)
-            self.has_numpy = False
+        if self.has_numpy:
+            try:
+                import_with_numpy(DECODER)
+            except ImportError as error:
+                log.debug("records are decoded without numpy: %s", error)
+                self.has_numpy = False
         return self.has_numpy
 
     def _decode_together(self, partition: Partition, room: int) -> None:
@@ -307,12 +303,18 @@ class ChunkDecoder:
 
     def _decode(self, fetched: Fetched, index: int) -> Chunk:
         batch = fetched.batches[index]
+        rows: Records = []
+        error: RecordError | None = None
+        # The batch may begin below the fetch offset, or below the position if ``poll_batches`` has returned a part of a
+        # chunk of several batches.
+        start = max(fetched.start, fetched.cursor.offset)
         try:
-            if fetched.aborted is not None and self.is_aborted(fetched, index):
-                return self._chunk_of(fetched, batch, [])
-            return self._chunk_of(fetched, batch, batch.decode(*fetched.partition.tp, self._check_crcs))
-        except RecordError as error:
-            return self._chunk_of(fetched, batch, error)
+            if fetched.aborted is None or not self.is_aborted(fetched, index):
+                rows = batch.decode(*fetched.partition.tp, self._check_crcs, start=start)
+        except RecordError as found:
+            error = found
+        is_deserialized = self._deserialize is None or not rows
+        return Chunk(rows, batch.next_offset, batch.leader_epoch, error, is_deserialized)
 
     def _chunk_of(
         self, fetched: Fetched, batch: RecordBatch, decoded: Records | RecordError, batches: int = 1
@@ -320,10 +322,7 @@ class ChunkDecoder:
         """Return the chunk of so many batches, of which ``batch`` is the last one."""
         if isinstance(decoded, RecordError):
             return Chunk([], batch.next_offset, batch.leader_epoch, decoded)
-        # The batch may begin below the fetch offset, or below the position if ``poll_batches`` has returned a part of a
-        # chunk of several batches.
-        start = max(fetched.start, fetched.cursor.offset)
-        if skipped := find_offset(decoded, start):
+        if skipped := find_offset(decoded, max(fetched.start, fetched.cursor.offset)):
             decoded = part_of(decoded, skipped, len(decoded))
         is_deserialized = self._deserialize is None or not decoded
         return Chunk(decoded, batch.next_offset, batch.leader_epoch, None, is_deserialized, batches)

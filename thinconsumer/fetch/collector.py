@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import enum
 import logging
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, NamedTuple, NoReturn, cast
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, cast
 
 from ..config import ConsumerConfig
 from ..errors import CorruptRecordError, DeserializationError, RecordError
@@ -22,7 +22,7 @@ from ..support.lazy_dataclass import dataclass, field
 from ..types import OffsetAndMetadata, TopicPartition
 from .buffer import Buffer, Fetched
 from .chunks import ChunkDecoder, Deserialize, PostponedError, Records, find_offset, part_of
-from .record_sequence import as_list_or_sequence
+from .record_sequence import RecordSequence
 
 if TYPE_CHECKING:
     from ..records.columnar.decode import Decoded, Decoder
@@ -69,7 +69,7 @@ class Span(NamedTuple):
 class PollResult:
     """The records, columns or raw batches that one poll returns, and the position changes to apply when it returns."""
 
-    records: dict[TopicPartition, Records] = field(default_factory=dict)
+    records: dict[TopicPartition, RecordSequence[Any, Any]] = field(default_factory=dict)
     columns: dict[TopicPartition, RecordColumns] = field(default_factory=dict)
     raw: dict[TopicPartition, list[RawBatch]] = field(default_factory=dict)
     moves: list[Move] = field(default_factory=list)
@@ -105,16 +105,12 @@ class Collector:
         if self._overdue is not None:
             self._raise_overdue()
         decoder = self.chunk_decoder
-        decoder.has_few = False
+        decoder.has_few = self._buffer.records < decoder.together_min
         decoder.later_records = min(decoder.poll_records, max_records)
         decoder.poll_records = max_records
         poll_result = PollResult()
-        if not self._buffer.queues:
-            return poll_result
         is_postponed = False
-        for partition in self._buffer.turns():
-            if not self._may_gather(partition):
-                continue
+        for partition in self._turns():
             end = partition.delivery_end
             if ends is not None:
                 end = _first_end(ends.get(partition.tp, -1), end)
@@ -143,10 +139,7 @@ class Collector:
         poll_result = PollResult()
         decoder = Decoder(self._check_crcs)
         spans: list[Span] = []
-        for partition in self._buffer.turns():
-            if not self._may_gather(partition):
-                continue
-            self._buffer.head(partition)
+        for partition in self._turns():
             end = _first_end(ends.get(partition.tp) if ends is not None else None, partition.delivery_end)
             for fetched in self._buffer.queue(partition):
                 if not fetched.fresh:
@@ -171,10 +164,7 @@ class Collector:
         self._raise_overdue(as_bytes=True)
         poll_result = PollResult()
         size = 0
-        for partition in self._buffer.turns():
-            if not self._may_gather(partition):
-                continue
-            self._buffer.head(partition)
+        for partition in self._turns():
             batches: list[RawBatch] = []
             end = partition.delivery_end
             for fetched in self._buffer.queue(partition):
@@ -205,9 +195,12 @@ class Collector:
         part = PollResult()
         for move in poll_result.moves:
             if part.count + move.adds > count:
-                if count > part.count and (move.fetched.chunk, move.fetched.record) == move.begin:
-                    part.moves.append(self._partial(move.fetched, count - part.count))
-                break  # if ``begin`` differs, an interrupted call has applied this move already
+                fetched, cursor = move.fetched, move.fetched.cursor
+                # If ``begin`` differs, an interrupted call has applied this move already.
+                if count > part.count and (fetched.chunk, fetched.record) == move.begin:
+                    partial, _ = self._drain(fetched, (cursor.offset, cursor.epoch), count - part.count, None, [])
+                    part.moves += [partial] if partial is not None else []
+                break
             part.moves.append(move)
             part.count += move.adds
         part.turns = list(dict.fromkeys(move.fetched.partition for move in part.moves))
@@ -226,14 +219,10 @@ class Collector:
         return RecordInHand(partition, last.offset, OffsetAndMetadata(offset, "", epoch))
 
     def settle(self, poll_result: PollResult) -> None:
-        """Advance the positions, and move the partitions to the end of the round-robin order."""
-        self.place(poll_result)
-        for partition in poll_result.turns:
-            if self._buffer.head(partition) is not None:
-                self._buffer.rotate(partition)
+        """Advance the positions, and move the partitions to the end of the round-robin order.
 
-    def place(self, poll_result: PollResult) -> None:
-        """Advance the positions. Idempotent, so an interrupted call can be repeated."""
+        Idempotent, so an interrupted call can be repeated.
+        """
         for fetched, _, chunk, record, offset, epoch, _ in poll_result.moves:
             # Release the memory of the returned records. The entries stay, as None: the length of ``chunks`` counts
             # batches.
@@ -244,6 +233,9 @@ class Collector:
             fetched.record = record
             fetched.cursor.offset = offset
             fetched.cursor.epoch = epoch
+        for partition in poll_result.turns:
+            if self._buffer.head(partition) is not None:
+                self._buffer.rotate(partition)
 
     def restart(self) -> None:
         """Forget the error that the next poll would raise first: after an engine restart its record is fetched anew."""
@@ -251,12 +243,12 @@ class Collector:
         interrupted = self.chunk_decoder.interrupted
         self.chunk_decoder.interrupted = {tp: at for tp, at in interrupted.items() if tp in self._partitions}
 
-    def _may_gather(self, partition: Partition) -> bool:
-        """Return whether the partition may have records to return."""
-        if partition.may_hand_out and self._partitions.assigned.get(partition.tp) is partition:
-            return True
-        self._buffer.head(partition)  # releases stale batches
-        return False
+    def _turns(self) -> Iterator[Partition]:
+        """Yield the partitions that may have records to return, in round-robin order; drop stale batches of all."""
+        head, assigned = self._buffer.head, self._partitions.assigned
+        for partition in list(self._buffer.queues):
+            if head(partition) is not None and partition.may_hand_out and assigned.get(partition.tp) is partition:
+                yield partition
 
     def _raise_overdue(self, *, as_bytes: bool = False) -> None:
         overdue, self._overdue = self._overdue, None
@@ -280,69 +272,68 @@ class Collector:
         """Add records of the partition; return whether they end at one that has interrupted an earlier poll."""
         is_postponed = False
         parts: list[Records] = []
-        self._buffer.head(partition)  # drops stale and drained entries
-        for fetched in self._buffer.queues.get(partition, ()):
-            if partition.cursor is not fetched.cursor:
+        cursor = partition.cursor
+        place = cursor.offset, cursor.epoch
+        for fetched in self._buffer.queues[partition]:
+            if cursor is not fetched.cursor:
                 break
-            error = self._drain(fetched, max_records - poll_result.count, end, parts, poll_result)
+            move, error = self._drain(fetched, place, max_records - poll_result.count, end, parts)
+            if move is not None:
+                poll_result.moves.append(move)
+                poll_result.count += move.adds
+                place = move.offset, move.epoch
             if error is not None:
                 is_postponed = isinstance(error, PostponedError)
-                if not is_postponed and not parts and not poll_result.count and not poll_result.moves:
+                if not is_postponed and not poll_result.moves:
                     self._raise(fetched, error)
                 if not is_postponed or self._overdue is None:  # else this partition could hide another one for ever
                     self._overdue = fetched
                 break
-            if poll_result.count >= max_records or (end is not None and _has_reached(end, fetched, poll_result)):
+            if poll_result.count >= max_records or (end is not None and place[0] >= end):
                 break
         if parts:
-            poll_result.records[partition.tp] = as_list_or_sequence(parts)
+            poll_result.records[partition.tp] = RecordSequence(parts)
         poll_result.turns.append(partition)
         return is_postponed
 
     def _drain(
-        self, fetched: Fetched, room: int, end: int | None, parts: list[Records], poll_result: PollResult
-    ) -> RecordError | None:
-        """Append up to ``room`` records to ``parts``, and count them; return the error right after them, if any."""
-        index, record = fetched.chunk, fetched.record
-        offset, epoch = reached, _ = _place(fetched, poll_result)
+        self, fetched: Fetched, place: tuple[int, int], room: int, end: int | None, parts: list[Records]
+    ) -> tuple[Move | None, RecordError | None]:
+        """Append up to ``room`` records to ``parts``; return the move past them and the error right after, if any.
+
+        ``place`` is the partition's position, and its leader epoch, after what the poll returns of it so far.
+        """
+        index, record = begin = fetched.chunk, fetched.record
+        offset, epoch = place
         adds = 0
         error: RecordError | None = None
-        while room > 0 and index < fetched.count:
-            if end is not None and offset >= end:
-                break
-            chunk = self.chunk_decoder.chunk(fetched, index, record, room)
-            stop = min(len(chunk.records), record + room)
+        while adds < room and index < fetched.count and (end is None or offset < end):
+            chunk = self.chunk_decoder.chunk(fetched, index, record, room - adds)
+            records, size = chunk.records, len(chunk.records)
+            stop = min(size, record + room - adds)
             if end is not None and chunk.next_offset > end:
-                stop = min(stop, find_offset(chunk.records, end))
+                stop = min(stop, find_offset(records, end))
             if stop > record:
-                part = part_of(chunk.records, record, stop)
-                parts.append(part)
-                last = part[-1]
+                is_whole = stop - record == size and isinstance(records, list)
+                parts.append(records if is_whole else part_of(records, record, stop))
+                last = parts[-1][-1]
                 offset, epoch = last.offset + 1, last.leader_epoch
                 adds += stop - record
-                room -= stop - record
                 record = stop
-            if stop < len(chunk.records):
-                if end is not None and chunk.records[stop].offset >= end:
-                    offset = end  # the offsets up to ``end`` have no records (compacted, or markers)
-                break
-            if chunk.error is not None:
-                if end is not None and chunk.error.offset >= end:
-                    offset = end
-                else:
-                    error = chunk.error
+            if stop < size or chunk.error is not None:
+                error = chunk.error if stop == size else None
+                if end is not None and (records[stop] if error is None else error).offset >= end:
+                    offset, error = end, None  # the offsets up to ``end`` have no records (compacted, or markers)
                 break
             # The position moves past the batch's last offset even if no record has it: compaction removes records,
             # and control batches contain none for the application.
             offset, epoch = max(offset, chunk.next_offset), chunk.epoch
             index, record = index + chunk.batches, 0
-        if error is None and room > 0 and index >= fetched.count and (end is None or offset < end):
-            error = fetched.error
-        poll_result.count += adds
-        begin = fetched.chunk, fetched.record
-        if (index, record) != begin or offset > reached:
-            poll_result.moves.append(Move(fetched, adds, index, record, offset, epoch, begin))
-        return error
+        else:
+            if adds < room and (end is None or offset < end):
+                error = fetched.error
+        is_move = (index, record) != begin or offset > place[0]
+        return Move(fetched, adds, index, record, offset, epoch, begin) if is_move else None, error
 
     def _span(self, fetched: Fetched, max_bytes: int, decoder: Decoder, stop: int | None) -> Span:
         """Add the next batches of ``fetched`` to the decoder."""
@@ -434,12 +425,6 @@ class Collector:
             poll_result.moves.append(Move(fetched, adds, index, 0, offset, epoch, (begin, fetched.record)))
             poll_result.count += adds
         return taken, error
-
-    def _partial(self, fetched: Fetched, count: int) -> Move:
-        """Return the move that covers the next ``count`` decoded records of ``fetched``."""
-        poll_result = PollResult()
-        self._drain(fetched, count, None, [], poll_result)
-        return poll_result.moves[0]
 
     def _error_at(self, fetched: Fetched, *, as_bytes: bool) -> RecordError | None:
         """Return the error at the current position, if any; with ``as_bytes``, call no deserializer for that."""

@@ -1,4 +1,4 @@
-"""The records of one partition that a poll returns, without building all of them at once."""
+"""The records of one partition that a poll returns."""
 
 from __future__ import annotations
 
@@ -10,31 +10,37 @@ from typing import Any, Generic, TypeVar, overload
 
 from ..types import ConsumerRecord
 
-__all__ = ["LIST_MAX", "RecordSequence", "as_list_or_sequence"]
+__all__ = ["BUILT_MAX", "RecordSequence"]
 
 K = TypeVar("K")
 V = TypeVar("V")
 
-#: A poll returns a list of up to this many records of a partition. A list of more records would take longer to read:
+#: Up to this many records of a partition are built before a poll returns. More would take an eighth longer to read:
 #: they leave the processor's caches before the program comes to them, and Python's garbage collection visits them all.
-LIST_MAX = 500
+BUILT_MAX = 500
 
 
 class RecordSequence(Sequence[ConsumerRecord[K, V]], Generic[K, V]):
-    """The records of one partition in offset order, built while a program iterates over them.
+    """The records of one partition in offset order, as :meth:`Consumer.poll` returns them.
 
-    It cannot be changed; apart from that, it can be used like a list, and is equal to a list of the same records. Each
-    iteration and each index builds records anew; ``list(records)`` builds all of them once. Until it is no longer
-    referenced, the sequence keeps a copy of the decompressed batches that were decoded together, those of other
-    partitions included: up to 2 MB and a batch for each such decoding. Its records do not.
+    It cannot be changed; apart from that, it is used like a list, and is equal to a list of the same records:
+    ``records[0]``, ``records[:10]``, ``records + others``, ``sorted(records)``, ``pickle.dumps(records)``. Code that
+    needs a list, pandas for example, gets ``list(records)``, and JSON is written by
+    ``json.dumps(records, default=list)``.
+
+    With numpy, a sequence of more than 500 records builds them while a program iterates over it: each iteration and
+    each index builds records anew, and ``list(records)`` builds all of them once. Until it is no longer referenced,
+    such a sequence keeps a copy of the decompressed batches that were decoded together, those of other partitions
+    included: up to 2 MB and a batch for each such decoding. Its records do not.
     """
 
     __slots__ = ("_ends", "_parts")
     __hash__ = None  # type: ignore[assignment]  # equal to lists, which have no hash
 
-    def __init__(self, parts: Iterable[Sequence[ConsumerRecord[K, V]]] = ()) -> None:
-        self._parts = tuple(parts)
-        self._ends = list(accumulate(map(len, self._parts)))
+    def __init__(self, parts: Sequence[Sequence[ConsumerRecord[K, V]]] = ()) -> None:
+        """``parts`` are the records in order; neither it nor a part of it may change from now on."""
+        self._parts = parts
+        self._ends = list(accumulate(map(len, parts)))
 
     def __len__(self) -> int:
         return self._ends[-1] if self._ends else 0
@@ -91,12 +97,3 @@ class RecordSequence(Sequence[ConsumerRecord[K, V]], Generic[K, V]):
                 break
             found += part[max(begin - first, 0) : end - first]
         return found
-
-
-def as_list_or_sequence(parts: list[Sequence[ConsumerRecord[K, V]]]) -> Sequence[ConsumerRecord[K, V]]:
-    """Return the records of these parts: a list if there are few of them, or if all are built already."""
-    if len(parts) == 1 and isinstance(parts[0], list):
-        return parts[0]
-    if all(isinstance(part, list) for part in parts) or sum(map(len, parts)) <= LIST_MAX:
-        return list(chain.from_iterable(parts))
-    return RecordSequence(parts)

@@ -80,7 +80,7 @@ class FetchTargets:
         share = self.limit // max(1, len(self._fetchable))
         if share != self._share:
             self._share = share
-            concerned.update(dict.fromkeys(self._buffer.turns()))
+            concerned.update(dict.fromkeys(self._buffer.queues))
         for partition in concerned:
             self._place(partition, now)
 

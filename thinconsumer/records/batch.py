@@ -60,7 +60,7 @@ class RecordBatch:
 
     __slots__ = (
         "attributes", "base_offset", "base_timestamp", "count", "crc", "leader_epoch", "magic", "max_timestamp",
-        "next_offset", "producer_epoch", "producer_id", "size", "view",
+        "next_offset", "producer_epoch", "producer_id", "size", "timestamp_type", "view",
     )  # fmt: skip
 
     base_offset: int  #: The offset of the first record when written; compaction may have removed that record.
@@ -77,6 +77,7 @@ class RecordBatch:
     producer_id: int  #: The id of an idempotent or transactional producer; -1 for other producers.
     producer_epoch: int
     count: int  #: Number of records according to the header.
+    timestamp_type: int  #: The type of the timestamps: 0 for CreateTime, 1 for LogAppendTime, -1 for none (format 0).
     view: memoryview  #: The batch's bytes; keeps the memory of the whole response alive.
 
     def __init__(self, view: memoryview) -> None:
@@ -89,12 +90,14 @@ class RecordBatch:
                 self.base_timestamp, self.max_timestamp, self.producer_id, self.producer_epoch, _, self.count,
             ) = HEADER.unpack_from(view)  # fmt: skip
             self.next_offset = self.base_offset + last_offset_delta + 1
+            self.timestamp_type = 1 if self.attributes & LOG_APPEND_TIME else 0
             return
         self.base_offset, _, self.crc, self.magic, self.attributes = LEGACY_HEADER.unpack_from(view)
         self.next_offset = self.base_offset + 1
         self.leader_epoch = self.producer_id = self.producer_epoch = -1
         self.base_timestamp = TIMESTAMP.unpack_from(view, LEGACY_HEADER.size)[0] if self.magic else -1
         self.max_timestamp = self.base_timestamp
+        self.timestamp_type = (1 if self.attributes & LOG_APPEND_TIME else 0) if self.magic else -1
         self.count = 1
 
     @property
@@ -111,13 +114,6 @@ class RecordBatch:
     def is_transactional(self) -> bool:
         """Whether the records belong to a transaction."""
         return self.magic == 2 and self.attributes & TRANSACTIONAL != 0
-
-    @property
-    def timestamp_type(self) -> int:
-        """The type of the timestamps: 0 for CreateTime, 1 for LogAppendTime, -1 for none (format 0)."""
-        if self.magic == 0:
-            return -1
-        return 1 if self.attributes & LOG_APPEND_TIME else 0
 
     def __repr__(self) -> str:
         return (
@@ -139,9 +135,11 @@ class RecordBatch:
 
         Raises: CorruptRecordError, UnsupportedCodecError; nothing else, even for hostile bytes.
         """
-        found = self.columns(topic, partition, check_crcs, decompressed_bytes_max=decompressed_bytes_max)
-        if found is None:
+        if check_crcs:
+            self.check_crc(topic, partition)
+        if self.attributes & CONTROL and self.is_control:
             return []
+        found = self._decode(topic, partition, check_crcs, decompressed_bytes_max)
         return rows.build(topic, partition, self.leader_epoch, self.timestamp_type, found, start)
 
     def columns(
