@@ -14,6 +14,7 @@ from thinconsumer import (
     OffsetAndMetadata,
     OffsetAndTimestamp,
     RecordError,
+    RecordSequence,
     SubscriptionPattern,
     TopicPartition,
 )
@@ -48,7 +49,7 @@ def raw() -> int:
     tp = TopicPartition("orders", 0)
     with Consumer(bootstrap_servers="localhost:9092", auto_offset_reset="earliest") as consumer:
         consumer.assign([tp])
-        polled: dict[TopicPartition, Sequence[ConsumerRecord[bytes | None, bytes | None]]] = consumer.poll(
+        polled: dict[TopicPartition, RecordSequence[bytes | None, bytes | None]] = consumer.poll(
             timeout_ms=1000, max_records=500
         )
         for records in polled.values():
