@@ -167,8 +167,8 @@ class World:
         """Return the due Fetch of each node, and put second ones into ``seconds``."""
         self.take_due()
         sent = [Sent(self, request, version) for request in self.planner.step(self.now)]
-        self.seconds = {one.node_id: one for one in sent if one.request.context.second}
-        return {one.node_id: one for one in sent if not one.request.context.second}
+        self.seconds = {one.node_id: one for one in sent if one.request.target.channel == "fetch-2"}
+        return {one.node_id: one for one in sent if one.request.target.channel != "fetch-2"}
 
     def second(self, version: int = 17) -> Sent:
         assert self.fetches(version) == {}

@@ -62,7 +62,7 @@ def test_responses_for_a_replaced_cursor_are_dropped(world, kit, moved):
     sent.answer({a.tp: kit.batch(0, 5)})
     assert not world.buffer.queues and world.buffer.pinned == 0
     assert state == [(p.state, p.cursor.fetch_offset) for p in world.partitions]
-    assert sent.request.context.session.session_id == 77, "the response still updates the session"
+    assert sent.request.context.session_id == 77, "the response still updates the session"
 
 
 @pytest.mark.parametrize("code", [c for c in Code if c])
@@ -209,7 +209,7 @@ def test_retriable_errors_back_off_and_are_not_raised(world, kit, code):
         assert a.error is None and a.state is PositionState.FETCHING
         waits.append(a.backoff.at - world.now)
         sent = world.fetch()
-        assert set(sent.request.context.cursors) == {b.tp}, "the other partition is still fetched"
+        assert set(sent.request.context.listed.cursors) == {b.tp}, "the other partition is still fetched"
         assert a.tp in sent.forgotten(), "or the broker would return the error again at once, in a busy loop"
         sent.answer({b.tp: kit.batch(b.cursor.fetch_offset, 1)})
         world.now = a.backoff.at

@@ -440,7 +440,7 @@ def test_a_paused_partition_is_rewound_when_others_lack_memory(make, kit):
     assert take(world) == [] and a.cursor.fetch_offset == 0
     assert world.wake_at() == world.now, "memory was released"
     sent = world.fetch()
-    assert sent.forgotten() == {a.tp} and set(sent.request.context.cursors) == {b.tp}
+    assert sent.forgotten() == {a.tp} and set(sent.request.context.listed.cursors) == {b.tp}
 
 
 def take_one_by_one(world, found):

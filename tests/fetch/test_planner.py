@@ -120,7 +120,7 @@ def test_partitions_that_may_not_be_fetched_are_left_out(make, kit, state):
     elif state == "held":
         a.delivery_end = 0
     sent = world.fetch()
-    assert set(sent.request.context.cursors) == {b.tp}
+    assert set(sent.request.context.listed.cursors) == {b.tp}
     assert sent.forgotten() == {a.tp}, "or the broker's session would keep fetching it"
 
 
@@ -148,7 +148,7 @@ def test_a_fetch_is_built_when_it_is_written(world, kit):
     world.planner.step(world.now)
     message = request.build(12)
     assert [(p.partition, p.fetch_offset) for p in message.topics[0].partitions] == [(0, 50)]
-    assert set(request.context.cursors) == {a.tp} and request.context.cursors[a.tp] == (a, a.cursor)
+    assert set(request.context.listed.cursors) == {a.tp} and request.context.listed.cursors[a.tp] == (a, a.cursor)
 
 
 @pytest.mark.parametrize("for_batches", [False, True])
@@ -172,7 +172,7 @@ def test_every_fetch_version_works(world, kit, version):
         assert sent.version == version
         sent.answer({a.tp: kit.batch(turn * 2, 2)})
     assert take_all(world) == 6
-    session = sent.request.context.session
+    session = sent.request.context
     assert session.session_id == (77 if version >= 7 else 0)
     assert sent.message.session_epoch == (2 if version >= 7 else -1)
 
@@ -236,7 +236,7 @@ def test_a_failed_preferred_replica_is_replaced_by_the_leader_at_once(world, wri
         [request] = world.planner.step(world.now)
         world.answers.handle(Answer(request, 2, error=KafkaConnectionError("refused")), world.now)
     sent = world.fetch()
-    assert sent.node_id == 1 and set(sent.request.context.cursors) == {a.tp, b.tp}
+    assert sent.node_id == 1 and set(sent.request.context.listed.cursors) == {a.tp, b.tp}
 
 
 def test_a_preferred_replica_missing_in_metadata_backs_off(world):
@@ -341,7 +341,7 @@ def test_buffered_and_reserved_bytes_stay_below_the_limit(make, kit, nodes, seed
     delivered = 0
     for _ in range(400):
         out.update(world.fetches())
-        reserved = sum(s.request.context.session.reserved for s in out.values())
+        reserved = sum(s.request.context.reserved for s in out.values())
         slack = sum(log.largest for log in logs.values()) + nodes * 50 * kit.OVERHEAD
         assert world.buffer.pinned + reserved <= cap + slack
         assert all(s.message.max_bytes > 0 for s in out.values())
@@ -442,7 +442,7 @@ def test_partitions_of_all_nodes_are_read_at_the_same_pace(make, kit, nodes, pol
     for _ in range(60):
         for sent in world.fetches().values():
             data = {}
-            for tp in sent.request.context.cursors:
+            for tp in sent.request.context.listed.cursors:
                 first, count = parts[tp.partition].cursor.fetch_offset, max(1, sent.message.max_bytes // 100_000)
                 data[tp] = b"".join(kit.batch(first + 100 * n, 100, size=1000) for n in range(count))
             sent.answer(data)
@@ -510,7 +510,7 @@ def test_wake_at_never_causes_a_busy_loop(make, kit, seed):
             sent.answer(
                 {
                     tp: kit.batch(p.cursor.fetch_offset, 1, size=9000)
-                    for tp, (p, _) in sent.request.context.cursors.items()
+                    for tp, (p, _) in sent.request.context.listed.cursors.items()
                 }
             )
         elif what == 4:

@@ -156,7 +156,7 @@ def test_a_partition_is_fetched_at_once_when_the_buffer_has_room_again(make, kit
     world = make(max_buffered_bytes=2**20, max_partition_fetch_bytes=1000)
     full, _ = world.simple(0, 0)
     world.receive({full.tp: kit.batch(0, 4, size=150_000), kit.tp(1): {"high_watermark": 0}})
-    assert full.tp not in world.fetch().request.context.cursors
+    assert full.tp not in world.fetch().request.context.listed.cursors
     world.collector.settle(world.collector.gather(3))
     assert world.fetches() == world.seconds == {} and world.wake_at() == NEVER
     world.collector.settle(world.collector.gather(1))
@@ -172,7 +172,7 @@ def test_no_second_fetch_is_sent_while_the_buffer_is_full(held):
     world.buffer.pinned = 0
     world.buffer.awaited_by.touch()
     assert world.wake_at() == world.now
-    reserved = world.second().request.context.second.reserved
+    reserved = world.second().request.context.reserved
     assert 0 < reserved <= world.config.max_buffered_bytes
 
 

@@ -101,7 +101,7 @@ class Changes:
     def answer(self):
         if self.sent:
             sent = self.sent.pop(self.draw.choice(list(self.sent)))
-            asked = list(sent.request.context.cursors.values())
+            asked = list(sent.request.context.listed.cursors.values())
             chosen = self.draw.sample(asked, self.draw.randrange(len(asked) + 1))
             size = self.draw.choice([10, 30_000])
             data = {p.tp: self.kit.batch(cursor.fetch_offset, 2, size=size) for p, cursor in chosen}

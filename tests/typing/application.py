@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from thinconsumer import (
     Consumer,
-    ConsumerRecord,
     KafkaError,
     OffsetAndMetadata,
     OffsetAndTimestamp,

@@ -24,7 +24,7 @@ from ..fetch.resets import Resets
 from ..fetch.validation import Validation
 from ..metrics import ConsumerMetrics
 from ..network.metadata import Metadata
-from ..network.request import Answer, Request
+from ..network.request import Request
 from ..positions.partitions import Partitions
 from ..support.agenda import Agenda
 from ..support.timers import Random
@@ -56,7 +56,8 @@ class ConsumerManagers:
         self.resets = Resets(config, self.partitions, self.metadata, self.lookups)
         self.validation = Validation(config, self.partitions, self.metadata, random, self.agenda)
         self.planner = Planner(config, self.partitions, self.metadata, self.buffer, random, self.agenda)
-        self.answers = Answers(config, self.partitions, self.metadata, self.buffer, self.planner, random)
+        about = self.partitions, self.metadata, self.buffer, self.planner, random
+        self.answers = Answers(config, *about, self.metrics.fetches.record)
         self.collector = Collector(config, self.partitions, self.buffer, deserialize)
         self.group: Group | None = None
         if config.group_id is not None:
@@ -95,7 +96,7 @@ class ConsumerManagers:
         topics = ManagerParts("topics", self._follow_assignment, restart=self._restart)
         resets = ManagerParts("resets", self._step_resets, restart=self.resets.restart)
         group = () if self.group is None else self.group.managers()
-        fetching = ManagerParts(FETCH, self.planner.step, self._take_fetched, restart=self.planner.restart)
+        fetching = ManagerParts(FETCH, self.planner.step, self.answers.handle, restart=self.planner.restart)
         # Gatekeepers step before the planner, since a change of a topic holds records before the next Fetch, and after
         # validation, which notices that a topic was created again.
         keeps_order = self.config.ordered_delivery != "off"
@@ -170,14 +171,6 @@ class ConsumerManagers:
         self.gatekeepers = (gatekeeper, *self.gatekeepers)
         self.engine.add(gatekeeper)
         return gatekeeper.step(now)
-
-    def _take_fetched(self, answer: Answer, now: float) -> bool:
-        before = self.answers.records
-        concerns_planner_only = self.answers.handle(answer, now)
-        if answer.response is not None:
-            latency_ms, records = (now - answer.sent_at) * 1000, self.answers.records - before
-            self.metrics.fetches.record((now, latency_ms, answer.size, records, answer.response.throttle_time_ms))
-        return concerns_planner_only
 
     def require_group(self) -> Group:
         """Return the group; raise IllegalStateError if there is no ``group_id``."""

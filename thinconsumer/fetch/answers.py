@@ -5,7 +5,8 @@ be sent. Batches are decompressed and decoded later, when polls return their rec
 """
 
 import logging
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeAlias
 
 from ..config import ConsumerConfig
 from ..errors import BrokerResponseError, CorruptRecordError, KafkaError, TopicAuthorizationFailedError
@@ -24,7 +25,7 @@ from ..wire import ZERO_UUID
 from ..wire.error_codes import Code, to_error
 from ..wire.fetch import FetchResponse, NodeEndpoint, PartitionData
 from .buffer import Buffer, Fetched, Frame
-from .planner import Asked, Planner
+from .planner import Planner
 from .second_fetch import SecondFetch
 from .sessions import FIRST_INCREMENTAL_EPOCH, FetchSession, SessionPartitions
 
@@ -32,6 +33,9 @@ log = logging.getLogger(__name__)
 
 #: After so many responses in a row with nothing but batches below the fetch offset, the next one is an error.
 USELESS_MAX = 3
+
+
+AnyFetch: TypeAlias = "FetchSession | SecondFetch"
 
 
 class Answers:
@@ -45,12 +49,16 @@ class Answers:
         buffer: Buffer,
         planner: Planner,
         random: Random,
+        record: Callable[[tuple[float, ...]], object] = lambda event: None,
     ) -> None:
+        """``record`` is called for each response: with the time, latency (ms), bytes, records, throttle time (ms)."""
         self._settings = settings
         self._partitions = partitions
         self._metadata = metadata
         self._buffer = buffer
         self._planner = planner
+        self._record = record
+        self._refused: dict[str, KafkaError] = {}  #: By topic: the authorization error in the response being handled.
         self._shared_jitter = SharedJitter(random)
         self._backoff = Backoff.from_settings(settings)
         self._read_committed = settings.isolation_level == "read_committed"
@@ -62,43 +70,49 @@ class Answers:
         self.records = 0  #: Number of records received so far, according to the batch headers.
 
     def handle(self, answer: Answer, now: float) -> bool:
-        """Handle one response: update the session, and buffer records of partitions that no seek or reset has moved.
+        """Handle one response: buffer records of partitions that no seek or reset has moved.
 
         Returns True if there was no error and all partitions in it are still FETCHING: only the planner needs a step
         next.
         """
-        self._shared_jitter.redraw()
-        asked: Asked = answer.request.context
-        session, listed, second = asked.session, asked.listed, asked.second
-        sent: FetchSession | SecondFetch = second or session
-        sent.reserved = 0
+        fetch: AnyFetch = answer.request.context
+        response: FetchResponse | None = answer.response
+        self._refused.clear()
         if self._generation != self._partitions.generation:
             self._generation = self._partitions.generation
             self.outages.keep(self._partitions)
-        response: FetchResponse | None = answer.response
-        if response is None or response.error_code:
-            self._failed(asked, answer.error, response, now)
-            if second is None:
-                session.pace(now)
-            return False
-        sent.retry.succeeded()
-        if second is None:
-            session.answered(response.session_id)
+        before, is_smooth = self.records, False
+        if response is None:
+            self._got_no_response(fetch, answer.error, now)
+        elif response.error_code:
+            self._session_error(fetch, response.error_code, now)
+        else:
+            is_smooth = self._take_response(fetch, response, Frame(answer.size), now)
+        if response is not None:
+            latency_ms, records = (now - answer.sent_at) * 1000, self.records - before
+            self._record((now, latency_ms, answer.size, records, response.throttle_time_ms))
+        if not is_smooth:
+            self._shared_jitter.redraw()
+        return is_smooth
+
+    def _take_response(self, fetch: AnyFetch, response: FetchResponse, frame: Frame, now: float) -> bool:
+        """Take a response without an error for all of it; return as :meth:`handle`."""
+        node_id, listed = fetch.target.node_id, fetch.listed
         if self._planner.replicas.failures:
-            self._planner.replicas.worked(asked.node_id)
+            self._planner.replicas.worked(node_id)
         self.completed += 1
         if self.outages.under_way:
-            self.outages.recovered(asked.node_id, now, f"broker {asked.node_id} answers Fetch requests again")
-        frame = Frame(answer.size)
+            self.outages.recovered(node_id, now, f"broker {node_id} answers Fetch requests again")
         rejected: dict[TopicPartition, Partition] = {}
-        is_smooth, has_dropped = True, False
+        is_smooth, has_records, has_dropped = True, False, False
         for topic in response.responses:
             name = topic.topic or listed.names.get(topic.topic_id) or ""
             for data in topic.partitions:
                 key: Any = name, data.partition_index  # equal to the TopicPartition, which takes longer to make
                 known = listed.cursors.get(key)
+                has_records = has_records or bool(data.records)
                 if known is None:
-                    log.debug("ignoring data of node %s for %s-%s: it was not in the request", asked.node_id, *key)
+                    log.debug("ignoring data of node %s for %s-%s: it was not in the request", node_id, *key)
                     continue
                 partition, cursor = known
                 tp = partition.tp
@@ -107,19 +121,19 @@ class Answers:
                     has_dropped = has_dropped or bool(data.records)
                 elif data.error_code:
                     rejected[tp] = partition
-                    self._partition_error(asked, partition, data, response.node_endpoints, now)
+                    self._partition_error(fetch, partition, data, response.node_endpoints, now)
                 elif listed.wanted[tp].fetch_offset != cursor.fetch_offset:
                     # While this Fetch was in flight, the response of another node has advanced the partition's fetch
                     # offset. Either node may be a deposed leader with a diverged log, so records of one must never be
                     # appended to those of the other.
-                    log.debug("dropping data of node %s for %s-%s: data of another node came first", asked.node_id, *tp)
+                    log.debug("dropping data of node %s for %s-%s: data of another node came first", node_id, *tp)
                 else:
-                    self._take(asked, partition, cursor, data, frame, now)
+                    self._take(fetch, partition, cursor, data, frame, now)
                 is_smooth = is_smooth and partition.state is PositionState.FETCHING and partition.last_error is None
-        if second is not None:
-            # Also records that are dropped may have filled the response.
-            if not any(data.records for topic in response.responses for data in topic.partitions):
-                second.got_nothing(listed)
+        fetch.answered(response.session_id)
+        if isinstance(fetch, SecondFetch):
+            if not has_records:  # also records that are dropped may have filled the response
+                fetch.got_nothing()
             return is_smooth and not rejected
         if rejected or listed.unconfirmed:
             self._confirm(listed, rejected)
@@ -127,7 +141,7 @@ class Answers:
         if not frame.users and not has_dropped:
             # Records that came too late for a seek do not count: a program that reads at random offsets would otherwise
             # get its records at the pace of this backoff.
-            session.pace(now)
+            fetch.pace(now)
         return is_smooth and not rejected
 
     def _confirm(self, listed: SessionPartitions, rejected: dict[TopicPartition, Partition]) -> None:
@@ -143,54 +157,51 @@ class Answers:
             self._partitions.confirm(confirmed, listed.confirmation)
             listed.unconfirmed = rejected
 
-    def _failed(self, asked: Asked, error: KafkaError | None, response: FetchResponse | None, now: float) -> None:
-        if asked.second is not None:
-            # The first Fetch shows whether the broker works, and has these partitions next.
-            asked.second.retry.failed(now)
-            log.debug("the second Fetch from node %s failed: %s", asked.node_id, error or response)
-        elif response is None:
-            self._got_no_response(asked, error, now)
-        else:
-            self._session_error(asked, response.error_code, now)
-
-    def _got_no_response(self, asked: Asked, error: KafkaError | None, now: float) -> None:
-        # The broker may still hold the session. The next request closes it by its id; otherwise abandoned sessions
-        # would fill the broker's session cache.
-        asked.session.reset(keep_id=True)
-        asked.session.retry.failed(now)
-        log.debug("fetch from node %s failed: %s", asked.node_id, error)
-        self._metadata.request_update(f"fetch from node {asked.node_id} failed: {error}")
+    def _got_no_response(self, fetch: AnyFetch, error: KafkaError | None, now: float) -> None:
+        node_id = fetch.target.node_id
+        log.debug("fetch from node %s failed: %s", node_id, error)
+        fetch.failed(now)
+        if isinstance(fetch, SecondFetch):
+            return
+        self._metadata.request_update(f"fetch from node {node_id} failed: {error}")
         # Polls raise a rejected API version or login, because the broker would reject the next request, too.
         is_raised = isinstance(error, BrokerResponseError) and not error.retriable
-        for partition in self._planner.wanted(asked.node_id, now):
+        for partition in self._planner.wanted(node_id, now):
             partition.failed(error or KafkaError("the Fetch got no response"), is_raised=is_raised)
-        # not only partitions in ``asked``: a request that was never written lists none
+        # not only partitions in ``listed``: a request that was never written lists none
         for partition in self._partitions:
-            self._leave_replica(partition, asked.node_id, now)
+            self._leave_replica(partition, node_id, now)
+        fetch.pace(now)
 
-    def _session_error(self, asked: Asked, code: int, now: float) -> None:
-        error = to_error(code, api="Fetch", node_id=asked.node_id)
+    def _session_error(self, fetch: AnyFetch, code: int, now: float) -> None:
+        node_id = fetch.target.node_id
+        error = to_error(code, api="Fetch", node_id=node_id)
         action = rule("Fetch", code, Scope.CONSUMER).action
+        if isinstance(fetch, SecondFetch):
+            log.debug("the second Fetch from node %s failed: %s", node_id, error)
+            fetch.failed(now)
+            return
+        cursors = fetch.listed.cursors
         if action is Action.NEW_SESSION:
-            log.info("fetch session %s of node %s ended: %s", asked.session.session_id, asked.node_id, error)
-            asked.session.reset(keep_id=code != Code.FETCH_SESSION_ID_NOT_FOUND)
-            if code == Code.FETCH_SESSION_TOPIC_ID_ERROR or asked.epoch <= FIRST_INCREMENTAL_EPOCH:
-                asked.session.retry.failed(now)  # the broker rejected a new session: back off
+            log.info("fetch session %s of node %s ended: %s", fetch.session_id, node_id, error)
+            keep_id = code != Code.FETCH_SESSION_ID_NOT_FOUND
+            if code == Code.FETCH_SESSION_TOPIC_ID_ERROR or fetch.epoch <= FIRST_INCREMENTAL_EPOCH:
+                fetch.failed(now, keep_id=keep_id)  # the broker rejected a new session: back off
                 self._metadata.request_update(str(error))
             else:
-                asked.session.retry.succeeded()
-            return
-        asked.session.reset(keep_id=True)
-        asked.session.retry.failed(now)
-        is_raised = action is Action.RAISE
-        self.outages.failed(
-            (code, None), now, f"Fetch fails: {error}", subject=asked.node_id, grace=0.0 if is_raised else GRACE
-        )
-        for partition, cursor in asked.cursors.values():
-            if partition.cursor is cursor:
-                partition.failed(error, is_raised=is_raised)
-        if not is_raised:
-            self._metadata.request_update(str(error))
+                fetch.renew(keep_id=keep_id)
+        else:
+            fetch.failed(now)
+            is_raised = action is Action.RAISE
+            self.outages.failed(
+                (code, None), now, f"Fetch fails: {error}", subject=node_id, grace=0.0 if is_raised else GRACE
+            )
+            for partition, cursor in cursors.values():
+                if partition.cursor is cursor:
+                    partition.failed(error, is_raised=is_raised)
+            if not is_raised:
+                self._metadata.request_update(str(error))
+        fetch.pace(now)
 
     def _leave_replica(self, partition: Partition, node_id: int, now: float) -> None:
         """Fetch from the leader again, and avoid ``node_id`` for a while, if it is the preferred replica."""
@@ -199,16 +210,16 @@ class Answers:
             self._planner.replicas.failed(node_id, now)
 
     def _partition_error(
-        self, asked: Asked, partition: Partition, data: PartitionData, endpoints: list[NodeEndpoint], now: float
+        self, fetch: AnyFetch, partition: Partition, data: PartitionData, endpoints: list[NodeEndpoint], now: float
     ) -> None:
         tp = partition.tp
         action = rule("Fetch", data.error_code, Scope.PARTITION).action
         if action is Action.RESET_POSITION:
-            self._out_of_range(asked, partition, now)
+            self._out_of_range(fetch, partition, now)
             return
-        error: KafkaError = to_error(data.error_code, api="Fetch", node_id=asked.node_id, partition=tp)
-        log.debug("fetch of %s-%s from node %s failed: %s", *tp, asked.node_id, error)
-        self._leave_replica(partition, asked.node_id, now)
+        error: KafkaError = to_error(data.error_code, api="Fetch", node_id=fetch.target.node_id, partition=tp)
+        log.debug("fetch of %s-%s from node %s failed: %s", *tp, fetch.target.node_id, error)
+        self._leave_replica(partition, fetch.target.node_id, now)
         hint = data.current_leader
         node = next((Node(n.node_id, n.host, n.port, n.rack) for n in endpoints if n.node_id == hint.leader_id), None)
         if self._metadata.hint_leader(tp, node, hint.leader_id, hint.leader_epoch) and not partition.failures:
@@ -216,7 +227,7 @@ class Answers:
             # higher epochs would set the pace, so the second such response in a row is a failure.
             partition.failures += 1
             return
-        self._metadata.leader_refused(tp, asked.node_id, data.error_code, now)
+        self._metadata.leader_refused(tp, fetch.target.node_id, data.error_code, now)
         if action is Action.REFRESH_METADATA:
             self._metadata.request_update(f"fetching {tp.topic}-{tp.partition}: {error}")
         if partition.state is not PositionState.FETCHING:
@@ -224,7 +235,7 @@ class Answers:
         self._pause(partition, now)
         if isinstance(error, TopicAuthorizationFailedError):
             # all partitions of the topic share one error object, so that polls raise it once
-            error = asked.refused.setdefault(tp.topic, error)
+            error = self._refused.setdefault(tp.topic, error)
         elif data.error_code == Code.CORRUPT_MESSAGE:
             error = _corrupt(tp, partition.cursor.fetch_offset, f"{error}")
         self._note(partition, data.error_code, error, now, is_raised=action is Action.RAISE)
@@ -243,26 +254,26 @@ class Answers:
         partition.failures += 1
         partition.back_off(now + self._backoff.delay(partition.failures, self._shared_jitter))
 
-    def _out_of_range(self, asked: Asked, partition: Partition, now: float) -> None:
+    def _out_of_range(self, fetch: AnyFetch, partition: Partition, now: float) -> None:
         if partition.state is not PositionState.FETCHING:
             return  # a late response: the position is already being reset or validated
         info = self._metadata.leader(partition.tp)
-        if info is not None and asked.node_id != info.leader:
+        if info is not None and fetch.target.node_id != info.leader:
             # A follower may lag behind the leader, or have deleted old segments earlier: only the leader can decide.
             log.info(
                 "%s-%s: follower %s reports offset %s as out of range; fetching from the leader",
                 *partition.tp,
-                asked.node_id,
+                fetch.target.node_id,
                 partition.cursor.fetch_offset,
             )
-            self._leave_replica(partition, asked.node_id, now)
+            self._leave_replica(partition, fetch.target.node_id, now)
             return
         if partition.cursor.offset != partition.cursor.fetch_offset:
             # A reset now would drop the buffered records, which are valid: retry until polls have returned them.
             self._pause(partition, now)
             return
         partition.ask_reset(None, out_of_range=partition.cursor.fetch_offset)
-        if asked.by_name and self._metadata.topic_id(partition.tp.topic) != ZERO_UUID:
+        if not fetch.uses_ids and self._metadata.topic_id(partition.tp.topic) != ZERO_UUID:
             # The position may belong to a deleted topic of the same name. Only newer metadata tells: without it the
             # position would be taken to the end of the new topic, as if records of the old one were truncated.
             partition.least_refresh = self._metadata.refresh_from_now(f"a position of {partition.tp} is out of range")
@@ -271,11 +282,11 @@ class Answers:
         partition.back_off(now + self._backoff.delay(partition.fruitless_ranges, self._shared_jitter))
         partition.fruitless_ranges += 1
         code = int(Code.OFFSET_OUT_OF_RANGE)
-        error = to_error(code, api="Fetch", node_id=asked.node_id, partition=partition.tp)
+        error = to_error(code, api="Fetch", node_id=fetch.target.node_id, partition=partition.tp)
         self._note(partition, code, error, now, is_raised=False)
 
     def _take(
-        self, asked: Asked, partition: Partition, cursor: Cursor, data: PartitionData, frame: Frame, now: float
+        self, fetch: AnyFetch, partition: Partition, cursor: Cursor, data: PartitionData, frame: Frame, now: float
     ) -> None:
         is_worse = (
             partition.last_error is not None
@@ -284,21 +295,21 @@ class Answers:
             or partition.error is not None
         )
         if is_worse and not data.records:
-            self._recovered(asked, partition, now)
+            self._recovered(fetch, partition, now)
         if data.high_watermark >= 0:
             partition.high_watermark = data.high_watermark
         partition.last_stable_offset = data.last_stable_offset if data.last_stable_offset >= 0 else None
         if data.log_start_offset >= 0:
             partition.log_start_offset = data.log_start_offset
-        if data.preferred_read_replica >= 0 and data.preferred_read_replica != asked.node_id:
-            self._prefer(asked, partition, data.preferred_read_replica, now)
+        if data.preferred_read_replica >= 0 and data.preferred_read_replica != fetch.target.node_id:
+            self._prefer(fetch, partition, data.preferred_read_replica, now)
         if data.records:
             users = frame.users
-            self._take_records(asked, partition, cursor, data, frame, now)
+            self._take_records(fetch, partition, cursor, data, frame, now)
             if is_worse and frame.users > users:
-                self._recovered(asked, partition, now, has_records=True)
+                self._recovered(fetch, partition, now, has_records=True)
 
-    def _recovered(self, asked: Asked, partition: Partition, now: float, *, has_records: bool = False) -> None:
+    def _recovered(self, fetch: AnyFetch, partition: Partition, now: float, *, has_records: bool = False) -> None:
         """Note the first response without an error after failures."""
         if partition.last_error is not None or partition.fruitless_ranges:
             text = f"{partition.tp.topic}-{partition.tp.partition} can be read again"
@@ -309,15 +320,15 @@ class Answers:
         if partition.state is PositionState.FETCHING:
             failures = partition.failures
             partition.worked()
-            if not has_records and now - asked.session.written_at < self._backoff.initial:
+            if not has_records and now - fetch.written_at < self._backoff.initial:
                 # A broker that rejects every second Fetch, and answers the others at once, would end each backoff.
                 partition.failures = failures
 
-    def _prefer(self, asked: Asked, partition: Partition, node_id: int, now: float) -> None:
+    def _prefer(self, fetch: AnyFetch, partition: Partition, node_id: int, now: float) -> None:
         if not self._planner.replicas.may_follow(node_id, now):
             return  # a late response: the replica has failed since this Fetch
         info = self._metadata.leader(partition.tp)
-        if info is not None and asked.node_id != info.leader:
+        if info is not None and fetch.target.node_id != info.leader:
             return  # only the leader chooses a replica: followers that name each other would set the pace
         if node_id in self._metadata.nodes:
             # A Fetch of other partitions may be in flight to that replica. If the preference expired before its
@@ -332,7 +343,7 @@ class Answers:
             self._metadata.request_update(f"{partition.tp}: {words}")
 
     def _take_records(
-        self, asked: Asked, partition: Partition, cursor: Cursor, data: PartitionData, frame: Frame, now: float
+        self, fetch: AnyFetch, partition: Partition, cursor: Cursor, data: PartitionData, frame: Frame, now: float
     ) -> None:
         records = memoryview(data.records or b"")
         end = data.high_watermark if data.high_watermark > cursor.fetch_offset else OFFSET_MAX
@@ -353,7 +364,7 @@ class Answers:
                 behind = min(fault.next_offset, max(end, fault.offset + 1))
                 broken = CorruptRecordError(words, partition.tp, fault.offset, behind)
         if batches.counts or broken is not None:
-            self._keep(asked, partition, cursor, data, batches, broken, frame)
+            self._keep(fetch, partition, cursor, data, batches, broken, frame)
         else:
             self._got_useless_batches(partition, cursor, now)
 
@@ -375,7 +386,7 @@ class Answers:
 
     def _keep(
         self,
-        asked: Asked,
+        fetch: AnyFetch,
         partition: Partition,
         cursor: Cursor,
         data: PartitionData,
@@ -394,13 +405,13 @@ class Answers:
         size = self._buffer.add(fetched)
         if broken is not None:
             partition.report_change()
-        if batches:
+        if count:
             self.records += records
             self._planner.targets.fetched(partition, size)
             cursor.fetch_offset = batches.next_offset
             cursor.fetch_epoch = batches.leader_epoch
-            is_late = 0 <= asked.listed.wanted[partition.tp].leader_epoch < partition.leader_epoch
-            is_source = asked.node_id in (partition.leader, partition.preferred_replica)
+            is_late = 0 <= fetch.listed.wanted[partition.tp].leader_epoch < partition.leader_epoch
+            is_source = fetch.target.node_id in (partition.leader, partition.preferred_replica)
             is_late = is_late or (not is_source and cursor.fetch_epoch < partition.leader_epoch)
             if is_late and partition.state is PositionState.FETCHING:
                 # This response of the previous leader came after the leader change was detected, or that of a former

@@ -15,12 +15,10 @@ from typing import TypeVar
 
 from ..config import ConsumerConfig
 from ..config.rules import RESPONSES_IN_BUFFER
-from ..errors import KafkaError
 from ..network.metadata import Metadata
 from ..network.request import Request, Target
-from ..positions.partitions import Cursor, Partition, Partitions
+from ..positions.partitions import Partition, Partitions
 from ..support.agenda import Agenda, Alarm
-from ..support.lazy_dataclass import dataclass, field
 from ..support.timers import LEAST_PAUSE, NEVER, Backoff, Random, Retry
 from ..types import TopicPartition
 from ..wire import Message
@@ -29,7 +27,7 @@ from .buffer import Buffer
 from .second_fetch import CHANNEL as CHANNEL_2
 from .second_fetch import LOOK_AFTER_S, SecondFetch, long_poll_since
 from .sessions import FINAL_EPOCH, NO_SESSION, FetchSession, Plan, SessionPartitions, WantedPartition
-from .targets import FetchTargets
+from .targets import FetchTargets, by_number
 
 T = TypeVar("T")
 
@@ -40,6 +38,8 @@ ASKER = "fetch"
 #: waiting Fetch (Metadata, ListOffsets) would be delayed by up to fetch_max_wait_ms, several times per leader change.
 CHANNEL = "fetch"
 
+#: First Fetch version with isolation levels and batches of format 2; brokers support it since 0.11.
+VERSION_MIN = 4
 #: First Fetch version with sessions, and last one with topic names instead of ids.
 SESSIONS_SINCE = 7
 NAMES_UNTIL = 12
@@ -50,33 +50,8 @@ LEAST_WORTH_ASKING = 64 * 1024
 READ_AHEAD_BYTES = 16 << 20
 
 
-@dataclass(slots=True)
-class Asked:
-    """Context of one Fetch: what the broker's session holds after it, and the session epoch sent.
-
-    A seek or reset replaces a partition's cursor, so that data for the old cursor is recognized as stale and dropped.
-    """
-
-    node_id: int
-    session: FetchSession
-    #: The partitions of the broker's session, with their cursors when the request was written; before that, those of
-    #: the request before. For a second Fetch, the partitions in the request.
-    listed: SessionPartitions
-    #: Of a second Fetch (:mod:`.second`): its state. Then ``session`` is that of the first one.
-    second: SecondFetch | None = None
-    epoch: int = 0  #: The session epoch sent.
-    by_name: bool = False  #: Whether the request names topics, and not their ids: a broker before 3.1 knows no ids.
-    refused: dict[str, KafkaError] = field(default_factory=dict)  #: Authorization errors by topic.
-    max_wait_ms: int = 0  #: How long the broker may hold the Fetch.
-
-    @property
-    def cursors(self) -> dict[TopicPartition, tuple[Partition, Cursor]]:
-        """The partitions of the request with their cursors, also those that it left out as unchanged."""
-        return self.listed.cursors
-
-
 class Planner:
-    """Builds the Fetch requests. ``answers.Answers`` handles the responses and updates the sessions."""
+    """Sends the Fetch requests. ``answers.Answers`` takes the records of the responses."""
 
     def __init__(
         self,
@@ -144,7 +119,11 @@ class Planner:
         by_node = targets.by_node
         # In a fixed order, the first node would get the memory each time that little is free.
         for node_id in _rotated(list(by_node), self._turn) if len(by_node) > 1 else by_node:
-            session = sessions.get(node_id) or self._new_session(node_id)
+            session = sessions.get(node_id)
+            if session is None:
+                is_incremental = self._settings.enable_incremental_fetch_sessions
+                session = FetchSession(Target(node_id, CHANNEL), self._new_retry(), is_incremental, self._pause_s)
+                sessions[node_id] = session
             retry = session.retry
             if retry.in_flight:
                 requests += self._second(node_id, session, limit, now)
@@ -156,10 +135,14 @@ class Planner:
                 self._buffer.awaited_by = self._alarm
                 continue
             session.written_at = NEVER
-            retry.sent()
+            retry.in_flight = True
             self._turn += 1
-            asked = Asked(node_id, session, session.listed, max_wait_ms=self._max_wait_ms)
-            requests.append(self._wrap(self._build, now, asked))
+            requests.append(
+                Request(
+                    ASKER, FetchRequest, session.target, partial(self._compose, session), now + self._timeout, session,
+                    VERSION_MIN, self._highest, self._max_wait_ms / 1000,
+                )
+            )  # fmt: skip
         return requests
 
     def restart(self, now: float) -> None:
@@ -202,16 +185,17 @@ class Planner:
         broker may hold, the closing one would wait: it is sent over the general channel.
         """
 
-        def build(asked: Asked, version: int) -> Message:
-            return FetchRequest(session_id=asked.session.session_id, session_epoch=FINAL_EPOCH, max_wait_ms=0)
+        def build(session_id: int, version: int) -> Message:
+            return FetchRequest(session_id=session_id, session_epoch=FINAL_EPOCH, max_wait_ms=0)
 
         requests = []
         for node_id, session in self._sessions.items():
             if session.session_id:
-                request = self._wrap(build, now, Asked(node_id, session, SessionPartitions()))
-                if session.retry.in_flight and is_ready(node_id, ""):
-                    request.target = Target(node_id, "")
-                requests.append(request)
+                is_behind = session.retry.in_flight and is_ready(node_id, "")
+                target = Target(node_id, "") if is_behind else session.target
+                message = partial(build, session.session_id)
+                about = message, now + self._timeout, session, VERSION_MIN, self._highest
+                requests.append(Request(ASKER, FetchRequest, target, *about))
         return requests
 
     def wanted(self, node_id: int, now: float) -> list[Partition]:
@@ -290,9 +274,8 @@ class Planner:
         if not waiting:
             return []
         if second is None:
-            retry = Retry(self._backoff, self._random, self._agenda)
-            held = self._agenda.alarm(ASKER)
-            second = self._seconds[node_id] = SecondFetch(Target(node_id, CHANNEL_2), retry, held)
+            target, held = Target(node_id, CHANNEL_2), self._agenda.alarm(ASKER)
+            second = self._seconds[node_id] = SecondFetch(target, first, self._new_retry(), held)
         held_from = long_poll_since(first, self._has_more)
         if now < held_from:
             second.held.set(held_from)
@@ -310,21 +293,12 @@ class Planner:
             return []
         second = self._seconds[node_id]
         second.reserved = reserved
-        second.retry.sent()
-        return [self._wrap(self._build_second, now, Asked(node_id, first, SessionPartitions(), second))]
+        second.retry.in_flight = True
+        message, deadline = partial(self._compose_second, second), now + self._timeout
+        return [Request(ASKER, FetchRequest, second.target, message, deadline, second, VERSION_MIN, self._highest)]
 
-    def _new_session(self, node_id: int) -> FetchSession:
-        retry = Retry(self._backoff, self._random, self._agenda)
-        is_incremental = self._settings.enable_incremental_fetch_sessions
-        session = FetchSession(Target(node_id, CHANNEL), retry, is_incremental, self._pause_s)
-        self._sessions[node_id] = session
-        return session
-
-    def _wrap(self, build: Callable[[Asked, int], Message], now: float, asked: Asked) -> Request:
-        # Version 4 is the first with isolation levels and v2 batches; brokers support it since 0.11.
-        deadline, target = now + self._timeout, (asked.second or asked.session).target
-        max_wait = asked.max_wait_ms / 1000
-        return Request(ASKER, FetchRequest, target, partial(build, asked), deadline, asked, 4, self._highest, max_wait)
+    def _new_retry(self) -> Retry:
+        return Retry(self._backoff, self._random, self._agenda)
 
     def _highest(self) -> int:
         """Return the highest Fetch version to use: one with topic ids, in place of names, only if all ids are known."""
@@ -333,63 +307,54 @@ class Planner:
             self._has_topic_ids = *seen, self._metadata.has_topic_ids(self._partitions.topics())
         return FetchRequest.VERSIONS[1] if self._has_topic_ids[2] else NAMES_UNTIL
 
-    def _build(self, asked: Asked, version: int) -> Message:
-        self.targets.update(self._now)
-        node_id, session = asked.node_id, asked.session
+    def _compose(self, session: FetchSession, version: int) -> Message:
+        """Return the session's Fetch, now that it is written: what has changed since the one before."""
+        targets, node_id, listed = self.targets, session.target.node_id, session.listed.wanted
+        targets.update(self._now)
         sessions, uses_ids = version >= SESSIONS_SINCE, version > NAMES_UNTIL
         partition_bytes = self._partition_bytes()
-        changed = self.targets.take_changed(node_id)
+        changed = targets.changed.pop(node_id, {})
+        partitions: list[Partition] = []
         unwanted: list[TopicPartition] | None = None
         if session.partition_bytes == partition_bytes and session.is_incremental(sessions=sessions, uses_ids=uses_ids):
-            partitions, unwanted = [], []
-            for partition, has_only_moved in changed.items():
-                current = partition if has_only_moved else self._partitions.get(partition.tp)
-                if current is None or self.targets.nodes.get(current) != node_id:
+            unwanted = []
+            for partition in sorted(changed, key=by_number) if len(changed) > 1 else changed:
+                current = partition if changed[partition] else self._partitions.get(partition.tp)
+                if current is None or targets.nodes.get(current) != node_id:
                     unwanted.append(partition.tp)
                 elif current is partition:
                     partitions.append(partition)
         else:
-            partitions, changed = self.targets.wanted(node_id), {}
-            session.partition_bytes = partition_bytes
-        # Brokers fill a response in request order: a fixed order would starve the last partitions (KAFKA-3932).
-        if len(partitions) > 1:
-            partitions = _rotated(partitions, session.turn)
-        session.turn += 1
+            partitions, changed = targets.wanted(node_id), {}
         wanted: dict[TopicPartition, WantedPartition] = {}
-        listed = session.listed.wanted
-        for partition in partitions:
+        for partition in _rotated(partitions, session.turn):
             if changed.get(partition):
                 wanted[partition.tp] = WantedPartition(partition.cursor.fetch_offset, *listed[partition.tp][1:])
             else:
                 wanted[partition.tp] = self._want(partition, partition_bytes)
         plan = session.plan(wanted, sessions=sessions, uses_ids=uses_ids, unwanted=unwanted)
-        asked.listed = session.listed
         for partition in partitions:
             if not changed.get(partition):
-                asked.listed.expect(partition)
-        asked.epoch = plan.epoch
-        asked.by_name = not uses_ids
-        session.written_at = self._now
+                session.listed.expect(partition)
+        session.partition_bytes, session.written_at = partition_bytes, self._now
+        session.turn += 1
         second = self._seconds.get(node_id)
         if second is not None:
             second.tried.clear()
             second.held.clear()
-        self.targets.late.pop(node_id, None)
-        return self._message(asked, plan)
+        targets.late.pop(node_id, None)
+        return self._message(plan, session.reserved, self._max_wait_ms)
 
-    def _build_second(self, asked: Asked, version: int) -> Message:
-        assert asked.second is not None
+    def _compose_second(self, second: SecondFetch, version: int) -> Message:
         self.targets.update(self._now)
-        partition_bytes = self._partition_bytes()
+        partition_bytes, second.listed = self._partition_bytes(), SessionPartitions()
         # None wait if the request is written late, after the next first one.
-        waiting = self._waiting(asked.node_id, asked.session)
-        # In another order each time: brokers fill a response in the given order.
-        for one in _rotated(waiting, asked.second.turn) if waiting else ():
-            asked.listed.set(one.tp, self._want(one, partition_bytes))
-            asked.listed.cursors[one.tp] = one, one.cursor
-        asked.second.turn += 1
-        asked.by_name = version <= NAMES_UNTIL
-        return self._message(asked, Plan(NO_SESSION, FINAL_EPOCH, asked.listed.wanted, {}))
+        for one in _rotated(self._waiting(second.target.node_id, second.first), second.turn):
+            second.listed.set(one.tp, self._want(one, partition_bytes))
+            second.listed.cursors[one.tp] = one, one.cursor
+        second.turn += 1
+        second.uses_ids = version > NAMES_UNTIL
+        return self._message(Plan(NO_SESSION, FINAL_EPOCH, second.listed.wanted, {}), second.reserved, 0)
 
     def _want(self, partition: Partition, max_bytes: int) -> WantedPartition:
         info = self._metadata.leader(partition.tp)
@@ -413,7 +378,7 @@ class Planner:
         among = max(len(self._partitions.assigned), 1)
         return max(settings.max_partition_fetch_bytes, wish // among)
 
-    def _message(self, asked: Asked, plan: Plan) -> FetchRequest:
+    def _message(self, plan: Plan, max_bytes: int, max_wait_ms: int) -> FetchRequest:
         topics: dict[str, FetchTopic] = {}
         for tp, want in plan.send.items():
             topic = topics.get(tp.topic)
@@ -435,9 +400,9 @@ class Planner:
                 forgotten[key] = ForgottenTopic(topic=tp.topic, topic_id=old.topic_id)
             forgotten[key].partitions.append(tp.partition)
         return FetchRequest(
-            max_wait_ms=asked.max_wait_ms,
+            max_wait_ms=max_wait_ms,
             min_bytes=self._settings.fetch_min_bytes,
-            max_bytes=(asked.second or asked.session).reserved,
+            max_bytes=max_bytes,
             isolation_level=self._isolation_level,
             session_id=plan.session_id,
             session_epoch=plan.epoch,
@@ -454,7 +419,11 @@ def _is_asking(session: FetchSession) -> bool:
 
 
 def _rotated(some: list[T], turn: int) -> list[T]:
-    start = turn % len(some)
+    """Return the same in another order for each turn.
+
+    Brokers fill a response in the order of the request: in a fixed one, the last partitions would starve (KAFKA-3932).
+    """
+    start = turn % len(some) if len(some) > 1 else 0
     return some[start:] + some[:start]
 
 

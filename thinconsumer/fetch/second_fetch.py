@@ -37,23 +37,42 @@ HasMore: TypeAlias = Callable[[Partition], "bool | None"]
 
 @dataclass(slots=True)
 class SecondFetch:
-    """The second Fetch to one node."""
+    """The second Fetch to one node, and the context of its requests."""
 
     target: Target
+    first: FetchSession
     retry: Retry  #: Whether it is in flight, and the backoff after failures.
     held: Alarm  #: When the first Fetch counts as a long poll.
     reserved: int = 0  #: Maximum response bytes of the request in flight.
+    uses_ids: bool = False  #: As :attr:`.FetchSession.uses_ids`.
     turn: int = 0  #: Number of requests built so far; selects the first partition of the next one.
     #: The positions that have got no records since the first Fetch was written: they are not asked for again.
     tried: dict[Partition, tuple[Cursor, int]] = field(default_factory=dict)
+    #: The partitions of the request with their cursors when it was written.
+    listed: SessionPartitions = field(default_factory=SessionPartitions)
 
-    def got_nothing(self, listed: SessionPartitions) -> None:
+    @property
+    def written_at(self) -> float:
+        """When the first Fetch was written."""
+        return self.first.written_at
+
+    def answered(self, session_id: int) -> None:
+        """Note a successful response."""
+        self.reserved = 0
+        self.retry.succeeded()
+
+    def failed(self, now: float) -> None:
+        """Note a failure. The first Fetch shows whether the broker works, and has these partitions next."""
+        self.reserved = 0
+        self.retry.failed(now)
+
+    def got_nothing(self) -> None:
         """Note that the response has no records of the partitions in the request.
 
         If it has records of some, it may be full: then the others are asked for again.
         """
-        for partition, cursor in listed.cursors.values():
-            if listed.has_position_of(partition):
+        for partition, cursor in self.listed.cursors.values():
+            if self.listed.has_position_of(partition):
                 self.tried[partition] = cursor, cursor.fetch_offset
 
 

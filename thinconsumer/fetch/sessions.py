@@ -119,7 +119,10 @@ class SessionPartitions:
 
 @dataclass(slots=True)
 class FetchSession:
-    """The fetch session with one node, and its request in flight, if any."""
+    """The fetch session with one node, and its request in flight, if any.
+
+    The session is the context of its requests: there is one in flight at a time.
+    """
 
     target: Target
     retry: Retry  #: Whether a request is in flight, and the backoff after failures.
@@ -128,12 +131,14 @@ class FetchSession:
     reserved: int = 0  #: Maximum response bytes of the request in flight.
     session_id: int = NO_SESSION
     epoch: int = INITIAL_EPOCH
-    uses_ids: bool = False
+    uses_ids: bool = False  #: Whether the last request names topics by their ids; brokers before 3.1 know none.
     #: From this time on, :data:`FRUITLESS` Fetches may follow each other at once again.
     recovers_at: float = 0.0
     turn: int = 0  #: Number of requests built so far; selects the first partition of the next one.
     written_at: float = NEVER  #: When the request in flight was written; NEVER if it was not yet.
     partition_bytes: int = 0  #: ``partition_max_bytes`` of the last request.
+    #: The partitions of the broker's session, with their cursors when the last request was written. A seek or reset
+    #: replaces a partition's cursor, so that data for the old cursor is recognized as stale and dropped.
     listed: SessionPartitions = field(default_factory=SessionPartitions)
 
     def is_incremental(self, *, sessions: bool, uses_ids: bool) -> bool:
@@ -181,22 +186,42 @@ class FetchSession:
         self._drop_held()
         for tp, new in wanted.items():
             self.listed.set(tp, new)
-        if not (sessions and self.incremental):
-            return Plan(NO_SESSION, FINAL_EPOCH, wanted, {})
         # A session uses either topic names or topic ids. Epoch 0 with the old session id closes it and opens another.
         self.epoch = INITIAL_EPOCH
         self.uses_ids = uses_ids
+        if not (sessions and self.incremental):
+            return Plan(NO_SESSION, FINAL_EPOCH, wanted, {})
         return Plan(self.session_id, INITIAL_EPOCH, wanted, {})
 
     def answered(self, session_id: int) -> None:
-        """Take the session id of a successful response: a new id, the same one, or 0 for no session (the broker's cache
-        is full, or the request asked for none)."""
+        """Note a successful response, so that the next Fetch may be sent at once.
+
+        The response has a new session id, the same one, or 0 for no session: the broker's cache is full, or the request
+        asked for none.
+        """
+        self.retry.in_flight = False  # the pause is over since the request was sent
+        self.retry.attempts = self.reserved = 0
         if session_id == NO_SESSION:
             self.reset()
         else:
             # The epoch wraps from 2^31 - 1 to 1, since 0 and -1 are reserved.
             self.epoch = 1 if self.epoch >= 0x7FFFFFFF or session_id != self.session_id else self.epoch + 1
         self.session_id = session_id
+
+    def renew(self, *, keep_id: bool) -> None:
+        """Note that the broker has no such session: the next Fetch, which may be sent at once, begins another."""
+        self.reserved = 0
+        self.reset(keep_id=keep_id)
+        self.retry.succeeded()
+
+    def failed(self, now: float, *, keep_id: bool = True) -> None:
+        """Note a failure: after a backoff, the next Fetch is a full one. With ``keep_id``, it closes the session, too.
+
+        The broker may still hold the session: abandoned ones would fill its session cache.
+        """
+        self.reserved = 0
+        self.reset(keep_id=keep_id)
+        self.retry.failed(now)
 
     def pace(self, now: float) -> None:
         """Count a response without records: after :data:`FRUITLESS` quick ones, one Fetch may follow in each ``pause``.

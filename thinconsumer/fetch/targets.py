@@ -15,7 +15,7 @@ from ..positions.partitions import Partition, Partitions
 from ..support.agenda import Alarm
 from .buffer import Buffer
 
-_by_number = attrgetter("number")
+by_number = attrgetter("number")
 
 
 class FetchTargets:
@@ -38,9 +38,9 @@ class FetchTargets:
         #: Partitions that are not fetched since they have their share of the buffer filled, or a broken batch.
         self.left_out: dict[Partition, None] = {}
         self.leaderless: dict[Partition, None] = {}  #: Partitions that could be fetched if their leader was known.
-        #: By node: partitions that have changed since the last request to that node was built, and whether only the
-        #: fetch offset of each has moved.
-        self._changed: dict[int, dict[Partition, bool]] = {}
+        #: By node: partitions that have changed since the last request to that node was built, those included that are
+        #: no longer fetched from it, and whether only the fetch offset of each has moved.
+        self.changed: dict[int, dict[Partition, bool]] = {}
         #: By node: partitions that were put there after the last request to the node was built.
         self.late: dict[int, dict[Partition, None]] = {}
         self.nodes: dict[Partition, int] = {}  #: The node to fetch each of these partitions from.
@@ -94,22 +94,11 @@ class FetchTargets:
         if node_id is None or partition.delivery_end is not None or size >= self._share:
             partition.report_change()
         else:
-            self._changed.setdefault(node_id, {}).setdefault(partition, True)
+            self.changed.setdefault(node_id, {}).setdefault(partition, True)
 
     def wanted(self, node_id: int) -> list[Partition]:
         """Return the partitions to fetch from a node, in the order of assignment."""
-        return sorted(self.by_node.get(node_id, ()), key=_by_number)
-
-    def take_changed(self, node_id: int) -> dict[Partition, bool]:
-        """Return the partitions for which a request to the node may differ from the one before, in assignment order.
-
-        These include partitions that are no longer fetched from that node. The value of each says whether only its
-        fetch offset has moved.
-        """
-        changed = self._changed.pop(node_id, {})
-        if len(changed) > 1:
-            changed = {partition: changed[partition] for partition in sorted(changed, key=_by_number)}
-        return changed
+        return sorted(self.by_node.get(node_id, ()), key=by_number)
 
     def node_for(self, partition: Partition, now: float) -> int | None:
         """Return the node to fetch from: the preferred replica until it expires or metadata drops it, else the leader.
@@ -131,12 +120,12 @@ class FetchTargets:
         node_id = self._node(partition, now) if partition in self._fetchable else None
         before = self.nodes.get(partition)
         if node_id is not None:
-            self._changed.setdefault(node_id, {})[partition] = False
+            self.changed.setdefault(node_id, {})[partition] = False
             self.late.setdefault(node_id, {})[partition] = None
         if node_id == before:
             return
         if before is not None:
-            self._changed.setdefault(before, {})[partition] = False
+            self.changed.setdefault(before, {})[partition] = False
             del self.by_node[before][partition], self.nodes[partition]
             if not self.by_node[before]:
                 del self.by_node[before]
