@@ -90,8 +90,8 @@ def test_records_are_returned_before_the_partitions_are_checked(prompt, monkeypa
     """The check, twice a second, takes as long as a fifth of such a poll; the next poll makes it before it waits."""
     w, consumer = prompt()
     buffer = consumer._reader.managers.buffer
-    buffered, step = [], HealthMonitor.step
-    monkeypatch.setattr(HealthMonitor, "step", lambda *args: (buffered.append(bool(buffer.queues)), step(*args))[1])
+    buffered, step = [], HealthMonitor.check
+    monkeypatch.setattr(HealthMonitor, "check", lambda *args: (buffered.append(bool(buffer.queues)), step(*args))[1])
     for _ in range(300):
         w.network.call_at(w.clock.now() + 0.01, lambda: w.append(1))
         assert consumer.poll(1000)
@@ -102,11 +102,11 @@ def test_a_program_that_pauses_has_its_partitions_checked_although_records_are_b
     w, consumer = prompt()
     watch = consumer._reader.watch
     for _ in range(5):
-        due = watch.look_at
+        due = watch.checked_at + watch.check_every_s
         w.clock.advance_to(due + 0.1)
         w.append(5)
         assert consumer.poll(1000)
-        assert watch.look_at > due
+        assert watch.checked_at >= due
 
 
 def test_a_program_that_only_drives_has_its_partitions_checked_although_records_are_buffered(prompt):
@@ -115,7 +115,7 @@ def test_a_program_that_only_drives_has_its_partitions_checked_although_records_
     w.append(5)
     assert consumer.poll(1000)
     for _ in range(5):
-        due = watch.look_at
+        due = watch.checked_at + watch.check_every_s
         w.clock.advance_to(due + reader.CHECK_LATER_S)
         consumer.drive()
-        assert watch.look_at > due and consumer._reader.managers.buffer.queues
+        assert watch.checked_at >= due and consumer._reader.managers.buffer.queues

@@ -185,7 +185,8 @@ class Consumer(GroupCalls, Generic[K, V]):
         """
         with self._shell.quiet_entry:
             limit = self._max_poll_records if max_records is None else self._limit(max_records)
-            poll_result = self._reader.poll(self._poll_seconds(timeout_ms), limit)
+            is_plain = type(timeout_ms) is int and timeout_ms >= 0
+            poll_result = self._reader.poll(timeout_ms / 1000 if is_plain else self._poll_seconds(timeout_ms), limit)
         # This assignment must be the last statement, with no call after it. If an exception such as KeyboardInterrupt
         # comes earlier, the positions do not change, and the next poll returns the same records.
         if update_offsets:
@@ -302,8 +303,10 @@ class Consumer(GroupCalls, Generic[K, V]):
 
         If records are buffered, this is now.
         """
-        with self._shell.quiet_entry:
-            return self._reader.wake_at()
+        managers, shell = self._reader.managers, self._shell
+        with shell.quiet_entry:
+            is_withheld = managers.group is not None and managers.group.member.unconfirmed
+            return shell.driver.now() if managers.buffer.has_ready() and not is_withheld else shell.wake_at()
 
     def skip(self, error: RecordError) -> None:
         """Move the position past the record that ``error`` names; do nothing if the position is already past it."""
@@ -507,8 +510,6 @@ class Consumer(GroupCalls, Generic[K, V]):
 
     def _poll_seconds(self, timeout_ms: float) -> float:
         """Return a poll's timeout in seconds; warn once if it looks like confluent-kafka's timeout in seconds."""
-        if type(timeout_ms) is int and timeout_ms >= 0:
-            return timeout_ms / 1000
         # No warning for more than two decimals: such a float was probably computed, as the time left until a deadline.
         seconds = isinstance(timeout_ms, float) and 0 < timeout_ms < 50 and round(timeout_ms, 2) == timeout_ms
         if seconds and not self._warned_of_seconds:

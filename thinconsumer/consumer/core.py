@@ -25,7 +25,6 @@ from ..records.rows import deserialize
 from ..sockets.resolver import Resolver
 from ..sockets.secured import open_driver
 from ..support.calls import Call, run_all
-from ..support.timers import NEVER
 from ..types import TopicPartition
 from .health import HealthMonitor
 from .managers import ConsumerManagers
@@ -100,9 +99,9 @@ class ConsumerCore:
         self._raised: dict[int, KafkaError] = {}
         #: Whether the latest poll raised an error: the next one returns available records before it raises another.
         self._owes_records = True
-        self._stepped_at = -NEVER  #: When the last step has waited for I/O.
+        self._stepped_at = 0.0  #: When the last step has waited for I/O.
         self._skipped_steps = 0  #: The number of polls without a step since then.
-        self._returned_at = NEVER  #: When the last poll has returned.
+        self._returned_at = driver.now()  #: When the last poll has returned.
         #: The expected time in seconds from the end of a poll to the start of the next one.
         self._expected_gap = 1.0
         self._is_prompt = False  #: Whether the application is expected to poll again at once, see ``PROMPT_S``.
@@ -163,16 +162,14 @@ class ConsumerCore:
 
     def _stepped(self, now: float) -> None:
         self._stepped_at, self._skipped_steps = now, 0
-        look_at = self.watch.look_at
-        if now < look_at:
-            return
+        due = self.watch.checked_at + self.watch.check_every_s
         # Records that were just received are returned first, since the next poll makes the check at once.
-        if not (self._is_prompt and self.managers.buffer.queues and now < look_at + CHECK_LATER_S):
+        if now >= due and not (self._is_prompt and self.managers.buffer.queues and now < due + CHECK_LATER_S):
             self._check(now)
 
     def _check(self, now: float) -> None:
-        """Check the partitions, if that is due."""
-        if self.watch.step(self.managers, now):
+        """Check the partitions."""
+        if self.watch.check(self.managers, now):
             read_off(self.managers, now)
 
     def _next_callback(self, now: float, every: bool) -> UserCallback | None:
@@ -182,13 +179,6 @@ class ConsumerCore:
         """Run the callbacks of all finished commits."""
         if self.callbacks is not None:
             self.callbacks.run_commit_callbacks()
-
-    def wake_at(self) -> float:
-        """Return when the application has to call the consumer again at the latest."""
-        group = self.managers.group
-        if self.managers.buffer.has_ready() and (group is None or not group.member.unconfirmed):
-            return self.shell.driver.now()  # now; ``unconfirmed`` is why the member returns no records
-        return self.shell.wake_at()
 
     def poll(self, seconds: float, limit: int, ends: Ends | None = None, form: Form = Form.ROWS) -> PollResult:
         """Return up to ``limit`` records as soon as there are any.
@@ -225,7 +215,7 @@ class ConsumerCore:
         shell, group = self.shell, self.managers.group
         if group is not None and group.poll_begins(now):
             shell.engine.touch()
-        if now >= self.watch.look_at and self._is_prompt:
+        if self._is_prompt and now >= self.watch.checked_at + self.watch.check_every_s:
             self._check(now)
         skips_step = bool(self.managers.buffer.queues) and self._may_skip_step(now)
         later = FETCH if self._is_prompt else ""
@@ -266,8 +256,8 @@ class ConsumerCore:
         """Return whether a poll may look for buffered records before it steps, see ``STEP_EVERY_S``."""
         if now >= self._stepped_at + STEP_EVERY_S or self._skipped_steps >= SKIPPED_STEPS_MAX:
             return False
-        driver, is_due = self.shell.driver, self.managers.engine.is_due(now) or now >= self.watch.look_at
-        if is_due or self.managers.errors():
+        driver, is_check_due = self.shell.driver, now >= self.watch.checked_at + self.watch.check_every_s
+        if is_check_due or self.managers.engine.is_due(now) or self.managers.errors():
             return False
         if driver.take_wakeup():
             driver.wakeup()  # put back: ``fileno()`` stays readable until a step, which raises the WakeupError

@@ -14,7 +14,6 @@ from ..errors import BrokerResponseError, KafkaError, RecordError, UnknownTopicO
 from ..failures import OutageLog
 from ..positions.partitions import Partition
 from ..support.lazy_dataclass import dataclass
-from ..support.timers import NEVER
 from ..types import TopicPartition
 
 if TYPE_CHECKING:
@@ -100,7 +99,8 @@ class HealthMonitor:
         #: By partition: the last time at which no progress was expected of it, since it was paused or had buffered
         #: records. The time without progress counts from then on.
         self._excused: dict[TopicPartition, float] = {}
-        self.look_at = -NEVER  #: When to check all partitions again; negative before the first step.
+        self.checked_at = 0.0  #: When all partitions were checked last.
+        self.check_every_s = 0.0  #: Seconds from that check to the next one; 0 before the first step.
         self._completed = 0
         self._fetched_at: float | None = None
         #: The last error that a poll raised for one record; None once the position is past that record.
@@ -109,13 +109,14 @@ class HealthMonitor:
         self._record_errors = 0  #: How many polls in a row have raised an error for the record of ``_record``.
         self.polled_at: float | None = None
 
-    def step(self, managers: ConsumerManagers, now: float) -> bool:
-        """Check all partitions if the last check is long enough ago (``LOOK_EVERY``); return whether one was made."""
-        # The first step is not followed by a check: of a new assignment it could only find that nothing is known yet.
-        if now < self.look_at:
-            return False
-        is_first = self.look_at == -NEVER
-        self.look_at = now + LOOK_EVERY + min(LOOK_EVERY, LOOK_LATER_PER_PARTITION * len(managers.partitions))
+    def check(self, managers: ConsumerManagers, now: float) -> bool:
+        """Check all partitions; return whether that was done.
+
+        The first call does not: of a new assignment the check could only find that nothing is known yet.
+        """
+        is_first = not self.check_every_s
+        self.checked_at = now
+        self.check_every_s = LOOK_EVERY + min(LOOK_EVERY, LOOK_LATER_PER_PARTITION * len(managers.partitions))
         if not is_first:
             self._look(managers, now)
         return not is_first

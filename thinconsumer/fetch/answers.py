@@ -320,7 +320,7 @@ class Answers:
         if partition.state is PositionState.FETCHING:
             failures = partition.failures
             partition.worked()
-            if not has_records and now - fetch.written_at < self._backoff.initial:
+            if not has_records and (fetch.written_at is None or now - fetch.written_at < self._backoff.initial):
                 # A broker that rejects every second Fetch, and answers the others at once, would end each backoff.
                 partition.failures = failures
 

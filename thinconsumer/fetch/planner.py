@@ -19,7 +19,7 @@ from ..network.metadata import Metadata
 from ..network.request import Request, Target
 from ..positions.partitions import Partition, Partitions
 from ..support.agenda import Agenda, Alarm
-from ..support.timers import LEAST_PAUSE, NEVER, Backoff, Random, Retry
+from ..support.timers import LEAST_PAUSE, Backoff, Random, Retry
 from ..types import TopicPartition
 from ..wire import Message
 from ..wire.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
@@ -134,7 +134,7 @@ class Planner:
                 session.reserved = 0
                 self._buffer.awaited_by = self._alarm
                 continue
-            session.written_at = NEVER
+            session.written_at = None
             retry.in_flight = True
             self._turn += 1
             requests.append(
@@ -265,7 +265,8 @@ class Planner:
 
     def _due_second(self, node_id: int, first: FetchSession, now: float) -> list[Partition]:
         """Return the partitions for a second Fetch, if the broker holds the first one and no other second one."""
-        if first.written_at == NEVER or self._max_wait_ms <= LOOK_AFTER_S * 1000:
+        written_at = first.written_at
+        if written_at is None or self._max_wait_ms <= LOOK_AFTER_S * 1000:
             return []  # the first one will have them, or is answered before another connection would be ready
         second = self._seconds.get(node_id)
         if second is not None and (second.held.is_ahead(now) or not second.retry.may_send(now)):
@@ -276,7 +277,7 @@ class Planner:
         if second is None:
             target, held = Target(node_id, CHANNEL_2), self._agenda.alarm(ASKER)
             second = self._seconds[node_id] = SecondFetch(target, first, self._new_retry(), held)
-        held_from = long_poll_since(first, self._has_more)
+        held_from = long_poll_since(first.listed, written_at, self._has_more)
         if now < held_from:
             second.held.set(held_from)
             return []

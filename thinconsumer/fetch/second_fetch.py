@@ -52,7 +52,7 @@ class SecondFetch:
     listed: SessionPartitions = field(default_factory=SessionPartitions)
 
     @property
-    def written_at(self) -> float:
+    def written_at(self) -> float | None:
         """When the first Fetch was written."""
         return self.first.written_at
 
@@ -76,16 +76,16 @@ class SecondFetch:
                 self.tried[partition] = cursor, cursor.fetch_offset
 
 
-def long_poll_since(first: FetchSession, has_more: HasMore) -> float:
-    """Return when the Fetch in flight counts as a long poll."""
-    since = first.written_at
-    if len(first.listed.cursors) > LOOK_AT_MAX:
-        return since + LOOK_AFTER_S
-    for partition, _ in first.listed.cursors.values():
-        if first.listed.has_position_of(partition):
+def long_poll_since(listed: SessionPartitions, written_at: float, has_more: HasMore) -> float:
+    """Return when the Fetch of these partitions, written at that time, counts as a long poll."""
+    if len(listed.cursors) > LOOK_AT_MAX:
+        return written_at + LOOK_AFTER_S
+    since = written_at
+    for partition, _ in listed.cursors.values():
+        if listed.has_position_of(partition):
             more = has_more(partition)
             if more:
-                return first.written_at + AWAITED_S
+                return written_at + AWAITED_S
             if more is None:
-                since = first.written_at + LOOK_AFTER_S
+                since = written_at + LOOK_AFTER_S
     return since

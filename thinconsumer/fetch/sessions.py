@@ -13,7 +13,7 @@ from typing import NamedTuple
 from ..network.request import Target
 from ..positions.partitions import Confirmation, Cursor, Partition
 from ..support.lazy_dataclass import dataclass, field
-from ..support.timers import NEVER, Retry
+from ..support.timers import Retry
 from ..types import TopicPartition
 from ..wire import ZERO_UUID
 
@@ -135,7 +135,7 @@ class FetchSession:
     #: From this time on, :data:`FRUITLESS` Fetches may follow each other at once again.
     recovers_at: float = 0.0
     turn: int = 0  #: Number of requests built so far; selects the first partition of the next one.
-    written_at: float = NEVER  #: When the request in flight was written; NEVER if it was not yet.
+    written_at: float | None = None  #: When the request in flight was written; None if it was not yet.
     partition_bytes: int = 0  #: ``partition_max_bytes`` of the last request.
     #: The partitions of the broker's session, with their cursors when the last request was written. A seek or reset
     #: replaces a partition's cursor, so that data for the old cursor is recognized as stale and dropped.
@@ -229,7 +229,8 @@ class FetchSession:
         Each second allows another ``1 / pause`` Fetches, whatever the responses are. If only responses in a row were
         counted, the count would start anew after each one with records or after a wait: the broker would set the pace.
         """
-        self.recovers_at = max(self.recovers_at, min(self.written_at, now)) + self.pause
+        written_at = now if self.written_at is None else self.written_at
+        self.recovers_at = max(self.recovers_at, written_at) + self.pause
         due, pause = self.recovers_at - (FRUITLESS - 1) * self.pause, self.retry.pause
         if due > (pause.at if pause.is_ahead(now) else now):
             pause.set(due)
