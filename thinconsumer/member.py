@@ -11,7 +11,8 @@ from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from .assignors import GroupMetadata
-from .config.client_options import ClientOptions, shared
+from .config.client_options import ClientOptions
+from .config.options import shared
 from .driver import Driver
 from .engine import BaseClient, Engine, Shell, UserCallback, to_seconds
 from .errors import IllegalArgumentError, IllegalStateError, KafkaConfigurationError

@@ -5,7 +5,7 @@ and the driver looks up their host names later.
 """
 
 from .build import ConfigurationWarning, dotted
-from .client_options import ClientOptions, CommonOptions
+from .client_options import ClientOptions
 from .declare import Option
 from .options import OPTIONS, ConsumerConfig, Resolver
 from .security import SecurityOptions
@@ -17,7 +17,6 @@ __all__ = [
     "OPTIONS",
     "UNSUPPORTED",
     "ClientOptions",
-    "CommonOptions",
     "ConfigurationWarning",
     "ConsumerConfig",
     "Deserializer",

@@ -1,18 +1,18 @@
 """The consumer's options, each declared once: name, type, bounds, default, meaning and origin.
 
-The options of TLS and SASL are in :mod:`.security`. Parsing, checks, dotted names and ``docs/options.md`` are derived
-from these declarations; :mod:`.rules` has the rules between options. Names and defaults are kafka-python's, with the
-exceptions in ``docs/migrating.md``; meanings follow Kafka's ``ConsumerConfig``. Durations are in milliseconds.
+Those of every client are in :mod:`.client_options`, and of TLS and SASL in :mod:`.security`. Parsing, checks, dotted
+names and ``docs/options.md`` are derived from these declarations; :mod:`.rules` has the rules between options. Names
+and defaults are kafka-python's, with the exceptions in ``docs/migrating.md``; meanings follow Kafka's
+``ConsumerConfig``. Durations are in milliseconds.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
-from .._version import __version__
 from ..support.lazy_dataclass import dataclass, field
-from .build import from_dotted_names, from_options
+from .client_options import ClientOptions
 from .declare import Option, as_passed, section
 from .kinds import (
     Assignors,
@@ -23,13 +23,11 @@ from .kinds import (
     Integer,
     MillisecondsOrNever,
     OffsetReset,
-    Servers,
     SocketOptions,
     Text,
 )
 from .rules import NODE_BYTES_MIN, ROWS_FETCH_BYTES
-from .security import SecurityOptions
-from .values import EARLIEST, INT64_MAX, LATEST, Deserializer, HostPort, OffsetResetPolicy
+from .values import EARLIEST, INT64_MAX, LATEST, Deserializer, OffsetResetPolicy
 
 _cluster = section("Reaching the cluster")
 _link = section("Connections")
@@ -47,27 +45,14 @@ Resolver = Callable[[str, int], Sequence[Any]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False, init=False, eq=False)
-class ConsumerConfig(SecurityOptions):
+class ConsumerConfig(ClientOptions):
     """The options of one consumer. Build it with :meth:`from_options`: the constructor checks nothing."""
 
-    bootstrap_servers: tuple[HostPort, ...] = _cluster(
-        Servers(),
-        (HostPort("localhost", 9092),),
-        "Servers to request the cluster's metadata from; one that answers is enough. The default port is 9092.",
-    )
-    client_id: str = _cluster(
-        Text(),
-        f"thinconsumer-{__version__}",
-        "The client id in every request, for the broker's logs, metrics and quotas.",
-    )
     bootstrap_timeout_ms: int = _cluster(
         _INT32,
         30000,
         "While no broker answers, or only bootstrap servers do, `poll` returns nothing for this long and then raises "
         "`NoBrokersAvailable` with the cause for each address.",
-    )
-    default_api_timeout_ms: int = _cluster(
-        _INT32, 60000, "The timeout of calls that wait for a broker, unless they are given their own."
     )
     client_dns_lookup: str = _cluster(
         Choice(
@@ -88,72 +73,10 @@ class ConsumerConfig(SecurityOptions):
         "reads the hosts file and queries the name servers (pycares frees its channels on a daemon thread); without "
         "that extra, the system's resolver, which blocks (`thinconsumer.sockets.system_resolver`).",
     )
-    metadata_max_age_ms: int = _cluster(
-        _INT64, 300000, "Metadata is refreshed after this time, so that new partitions and brokers are noticed."
-    )
-    metadata_recovery_strategy: str = _cluster(
-        Choice(("rebootstrap", "none")),
-        "rebootstrap",
-        "What to do when no known broker answers: go back to `bootstrap_servers`, or keep trying (KIP-899).",
-    )
-    metadata_recovery_rebootstrap_trigger_ms: int = _cluster(
-        _INT64, 300000, "Go back to `bootstrap_servers` when metadata could not be refreshed for this long (KIP-1102)."
-    )
-    allow_auto_create_topics: bool = _cluster(
-        Boolean(), False, "Whether a metadata request may create a missing topic, if the broker allows it."
-    )
     exclude_internal_topics: bool = _cluster(
         Boolean(), True, "Whether a subscription by pattern leaves out internal topics such as `__consumer_offsets`."
     )
 
-    request_timeout_ms: int = _link(
-        _POSITIVE_INT32, 30000, "How long a request may take, including the wait for its connection, before it fails."
-    )
-    retry_backoff_ms: int = _link(
-        _INT64,
-        100,
-        "Backoff after the first failure of a request, never less than 10; doubles with each consecutive failure. When "
-        "not given, at most `retry_backoff_max_ms`.",
-    )
-    retry_backoff_max_ms: int = _link(
-        _INT64, 1000, "Longest backoff of requests. When not given, at least `retry_backoff_ms`."
-    )
-    reconnect_backoff_ms: int = _link(
-        _INT64,
-        50,
-        "Backoff after the first failure to connect to a broker; doubles with each consecutive failure. When not "
-        "given, at most `reconnect_backoff_max_ms`.",
-    )
-    reconnect_backoff_max_ms: int = _link(
-        _INT64, 1000, "Longest backoff of connections. When not given, at least `reconnect_backoff_ms`."
-    )
-    socket_connection_setup_timeout_ms: int = _link(
-        Integer(at_least=1, at_most=INT64_MAX),
-        10000,
-        "How long connecting to one address may take at first; doubles with each consecutive failure (KIP-601). When "
-        "not given, at most `socket_connection_setup_timeout_max_ms`.",
-    )
-    socket_connection_setup_timeout_max_ms: int = _link(
-        Integer(at_least=1, at_most=INT64_MAX),
-        30000,
-        "How long connecting may take at most. When not given, at least `socket_connection_setup_timeout_ms`.",
-    )
-    connections_max_idle_ms: float = _link(
-        MillisecondsOrNever(at_least=1),
-        540000,
-        "Close a connection that was not used for this long; below the broker's own limit of ten minutes, so "
-        "that the broker does not close it while a request is sent. If load balancers drop idle connections, below "
-        "their limit; a response that a program reads late counts as use at the call before it.",
-    )
-    max_in_flight_requests_per_connection: int = _link(
-        Integer(at_least=1), 5, "How many requests may be in flight on one connection."
-    )
-    receive_message_max_bytes: int = _link(
-        Integer(at_least=1024),
-        100_000_000,
-        "Largest response to accept; a peer that announces more is disconnected. When not given, at least "
-        "`fetch_max_bytes` + `max_partition_fetch_bytes`.",
-    )
     receive_buffer_bytes: int | None = _link(
         Integer(at_least=1, system_default=True), None, "Size of the socket's receive buffer. None: the system's own."
     )
@@ -343,28 +266,20 @@ class ConsumerConfig(SecurityOptions):
     #: select it. Derived from the options, and none itself.
     classic_options: tuple[str, ...] = field(default=())
 
-    @classmethod
-    def from_options(cls, /, **options: Any) -> ConsumerConfig:
-        """Build the config from options by their Python names, as ``Consumer(...)`` takes them.
+    if TYPE_CHECKING:
 
-        Warns, with :class:`ConfigurationWarning`, of each option that is accepted but has no effect.
-
-        Raises:
-            KafkaConfigurationError: names all problems.
-        """
-        return cls(**from_options(OPTIONS, options))
-
-    @classmethod
-    def from_config(cls, config: Mapping[str, Any], /) -> ConsumerConfig:
-        """Build the config from the dotted names of Kafka's documentation; values are typed, or text as in a file.
-
-        Warns and raises as :meth:`from_options`, naming the dotted names.
-        """
-        return cls(**from_dotted_names(OPTIONS, config))
+        @classmethod
+        def from_options(cls, /, **options: Any) -> ConsumerConfig: ...
 
 
 #: Every option by name, in the order of the docs.
 OPTIONS: dict[str, Option] = ConsumerConfig.options()
+
+
+def shared(name: str) -> Any:
+    """Return a dataclass field for an option that another client has, too, with the same declaration and default."""
+    declared = OPTIONS[name]
+    return field(default=declared.default, metadata={"option": declared})
 
 
 class OptionsHelp:

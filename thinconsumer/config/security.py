@@ -227,10 +227,11 @@ class SecurityOptions:
 
     @classmethod
     def options(cls) -> dict[str, Option]:
-        """Return every option's declaration by name, those of TLS and SASL last, as in the docs."""
-        last = declared_fields(SecurityOptions)
-        ordered = sorted(declared_fields(cls).items(), key=lambda entry: entry[0] in last)
-        return {name: declared.metadata["option"] for name, declared in ordered if "option" in declared.metadata}
+        """Return every option's declaration by name, in the order of the docs: by section, TLS and SASL last."""
+        fields, last = declared_fields(cls).items(), declared_fields(SecurityOptions)
+        found = [(name, declared.metadata["option"]) for name, declared in fields if "option" in declared.metadata]
+        sections = list(dict.fromkeys(option.section for _, option in found))
+        return dict(sorted(found, key=lambda entry: (entry[0] in last, sections.index(entry[1].section))))
 
     def __init__(self, **values: Any) -> None:
         """Set the given values, and all other options to their defaults, without any check."""

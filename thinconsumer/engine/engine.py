@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Hashable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from ..config import CommonOptions
+from ..config import ClientOptions
 from ..driver import Address, Command, Stream
 from ..errors import KafkaError, KafkaTimeoutError
 from ..network.client import NetworkClient
@@ -72,7 +72,7 @@ class Engine:
 
     def __init__(
         self,
-        options: CommonOptions,
+        options: ClientOptions,
         random: Random,
         metadata: Metadata,
         managers: Sequence[Manager],
@@ -309,7 +309,7 @@ class Engine:
 
 
 def _logins(
-    options: CommonOptions, random: Random, wall_time: Callable[[], float], agenda: Agenda
+    options: ClientOptions, random: Random, wall_time: Callable[[], float], agenda: Agenda
 ) -> LoginManager | None:
     if not options.security_protocol.startswith("SASL"):
         return None

@@ -23,7 +23,7 @@ import logging
 from collections import deque
 from collections.abc import Collection, Iterable, Sequence
 
-from ..config import CommonOptions
+from ..config import ClientOptions
 from ..driver import Address, Command, Hangup
 from ..errors import KafkaConnectionError, KafkaTimeoutError
 from ..support.agenda import Agenda
@@ -52,7 +52,7 @@ class NetworkClient:
     """The connections of one client: takes requests, and returns answers and commands for the driver."""
 
     def __init__(
-        self, options: CommonOptions, random: Random, logins: Logins | None = None, agenda: Agenda | None = None
+        self, options: ClientOptions, random: Random, logins: Logins | None = None, agenda: Agenda | None = None
     ) -> None:
         """``agenda`` says which of the routes :meth:`step` has to step; its key for the requests of no route is this
         client itself.

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection, Iterable, Iterator
 
-from ..config import CommonOptions
+from ..config import ClientOptions
 from ..errors import BrokerResponseError, KafkaError, TopicAuthorizationFailedError, UnknownTopicOrPartitionError
 from ..failures import GRACE, Action, OutageLog, Scope, rule
 from ..linear_hashing import PartitionCounts
@@ -49,7 +49,7 @@ class Metadata:
 
     asker = ASKER
 
-    def __init__(self, settings: CommonOptions, random: Random, agenda: Agenda) -> None:
+    def __init__(self, settings: ClientOptions, random: Random, agenda: Agenda) -> None:
         self._settings = settings
         self._random = random
         self._agenda = agenda

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
-from ..config import CommonOptions
+from ..config import ClientOptions
 from ..driver import Address, Command
 from ..errors import IllegalArgumentError, KafkaConnectionError, KafkaError, SaslAuthenticationFailedError
 from ..failures import OutageLog
@@ -60,7 +60,7 @@ class LoginManager:
 
     asker = "logins"
 
-    def __init__(self, options: CommonOptions, random: Random, wall_time: Callable[[], float], agenda: Agenda) -> None:
+    def __init__(self, options: ClientOptions, random: Random, wall_time: Callable[[], float], agenda: Agenda) -> None:
         #: Makes the login of a connection to a host; None if ``security_protocol`` has no SASL.
         self.new_login: NewLogin | None = None
         self._options = options

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Sequence
 
-from ..config import CommonOptions
+from ..config import ClientOptions
 from ..driver import Address, Command, Dial, Hangup, Resolve
 from ..errors import KafkaConnectionError, KafkaError
 from ..support.agenda import Agenda, Alarm
@@ -111,7 +111,7 @@ class TokenFetch:
     def __init__(
         self,
         credentials: ClientCredentials,
-        options: CommonOptions,
+        options: ClientOptions,
         wall_time: Callable[[], float],
         agenda: Agenda,
         commands: list[Command],

@@ -3,7 +3,7 @@
 import socket
 from collections.abc import Sequence
 
-from ..config.client_options import CommonOptions
+from ..config.client_options import ClientOptions
 from .resolver import Resolver
 from .selector_driver import NO_DELAY, SelectorDriver
 from .socket_connection import SocketOption
@@ -12,7 +12,7 @@ from .transport import PlainTransport, Transport, TransportFactory
 
 
 def open_driver(
-    options: CommonOptions,
+    options: ClientOptions,
     *,
     selector: SelectorLike | None = None,
     resolver: Resolver | None = None,
@@ -36,7 +36,7 @@ def open_driver(
     )
 
 
-def broker_transport(options: CommonOptions) -> TransportFactory:
+def broker_transport(options: ClientOptions) -> TransportFactory:
     """Return the transport of connections to brokers."""
     if not options.security_protocol.endswith("SSL"):
         return PlainTransport
@@ -47,7 +47,7 @@ def broker_transport(options: CommonOptions) -> TransportFactory:
     return tls_transport(TlsContexts(options).current)
 
 
-def https_transport(options: CommonOptions) -> TransportFactory:
+def https_transport(options: ClientOptions) -> TransportFactory:
     """Return the transport of connections to an https token endpoint; it reads certificates when it is first used."""
     made: list[TransportFactory] = []
 
