@@ -10,7 +10,7 @@ import pytest
 from thinconsumer import IllegalArgumentError
 from thinconsumer.linear_hashing import PartitionCounts
 from thinconsumer.partitioning import LOWER_COUNT_AFTER_S, ConfluentPartitioner, kafka_python_partitioner, partition
-from thinconsumer.produce.accumulator import partition_for_counted_key, partition_for_key
+from thinconsumer.produce.accumulator import Accumulator, partition_for_key
 
 KEYS = [b"", *(b"key-%d" % number for number in range(500))]
 
@@ -22,7 +22,8 @@ def moving_key(before, after, initial):
 def test_it_places_keys_as_the_projects_own_producer_does():
     for initial, count in itertools.product((1, 2, 3, 6), (6, 7, 12, 13)):
         places = [partition(key, initial, count) for key in KEYS]
-        assert places == [partition_for_counted_key(key, PartitionCounts(initial, count)) for key in KEYS]
+        counts = PartitionCounts(initial, count)
+        assert places == [Accumulator._choose_partition(None, counts, key, 1) for key in KEYS]
         assert set(places) == set(range(count))
 
 

@@ -11,6 +11,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from ..errors import KafkaError, KafkaProtocolError
 from ..failures import Scope
 from ..linear_hashing import PartitionCounts
+from ..network.topic_metadata import partition_info
 from ..types import OffsetAndMetadata, PartitionInfo, TopicPartition
 from ..wire import Message, consumer_protocol
 from ..wire.error_codes import Code, to_error
@@ -108,9 +109,8 @@ class MemberDescription(NamedTuple):
     subscribed_topics: tuple[str, ...] | None = None
     subscribed_regex: str | None = None  #: The regular expression that the broker evaluates.
     assignment: tuple[TopicPartition, ...] | None = None  #: The partitions that the member owns.
-    target: tuple[TopicPartition, ...] | None = (
-        None  #: The partitions that the coordinator has assigned to it. None in classic groups.
-    )
+    #: The partitions that the coordinator has assigned to it. None in classic groups.
+    target: tuple[TopicPartition, ...] | None = None
 
 
 class GroupDescription(NamedTuple):
@@ -231,17 +231,15 @@ DELETE_TOPICS: Operation[str, None] = Operation(
 )
 
 
-def _build_create_partitions(items: Mapping[str, int], version: int, left_ms: int) -> Message:
-    topics = [CreatePartitionsTopic(name=name, count=total, assignments=None) for name, total in items.items()]
-    return CreatePartitionsRequest(topics=topics, timeout_ms=left_ms)
-
-
 #: The arguments are the new partition counts, by topic name.
 CREATE_PARTITIONS: Operation[str, None] = Operation(
     CreatePartitionsRequest,
     ("CreatePartitions", Scope.TOPIC),
     Routing.CONTROLLER,
-    _build_create_partitions,
+    lambda items, version, left_ms: CreatePartitionsRequest(
+        topics=[CreatePartitionsTopic(name=name, count=total, assignments=None) for name, total in items.items()],
+        timeout_ms=left_ms,
+    ),
     _errors_reader("results"),
 )
 
@@ -262,18 +260,8 @@ def _read_described(response: MetadataResponse, version: int) -> Iterator[KeyRes
 
 def _described(raw: MetadataResponseTopic) -> TopicDescription:
     name = raw.name or ""
-    partitions = {
-        p.partition_index: PartitionInfo(
-            name,
-            p.partition_index,
-            p.leader_id,
-            p.leader_epoch,
-            tuple(p.replica_nodes),
-            tuple(p.isr_nodes),
-            tuple(p.offline_replicas),
-        )
-        for p in raw.partitions
-    }
+    # As of version 9: the leader epoch is only shown, so that a stale one of an older version does no harm.
+    partitions = {p.partition_index: partition_info(name, p, 9) for p in raw.partitions}
     counts = PartitionCounts.checked(raw.initial_partition_count, raw.undeleted_partition_count)
     return TopicDescription(name, raw.topic_id, raw.is_internal, partitions, counts)
 

@@ -129,19 +129,14 @@ def topic_and_partitions(text: str) -> PartitionsOf:
     return PartitionsOf(topic, tuple(sorted(numbers)))
 
 
-def topic_and_count(text: str) -> tuple[str, int]:
-    """Parse ``orders`` (one partition) or ``orders:6``."""
+def topic_and_count(text: str, *, needs_count: bool = False) -> tuple[str, int]:
+    """Parse ``orders`` (one partition, unless the count is needed) or ``orders:6``."""
     topic, colon, count = text.partition(":")
+    if needs_count and not colon:
+        raise argparse.ArgumentTypeError(f"{text!r}: write TOPIC:PARTITIONS, such as {text}:6")
     if not topic or (colon and not (count.isdecimal() and int(count) > 0)):
         raise argparse.ArgumentTypeError(f"{text!r}: write TOPIC or TOPIC:PARTITIONS, such as orders:6")
     return topic, int(count) if colon else 1
-
-
-def topic_and_new_count(text: str) -> tuple[str, int]:
-    """Parse ``orders:6``."""
-    if ":" not in text:
-        raise argparse.ArgumentTypeError(f"{text!r}: write TOPIC:PARTITIONS, such as {text}:6")
-    return topic_and_count(text)
 
 
 def require_distinct(topics: Sequence[tuple[str, int]]) -> Sequence[tuple[str, int]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from ..admin import NewTopic, TopicDescription
@@ -14,16 +15,7 @@ from ..linear_hashing import PartitionCounts, parent_of
 from ..types import PartitionInfo, TopicPartition
 from .cluster import connected_admin, exit_code, notify, successes
 from .output import print_rows
-from .parsing import (
-    Parser,
-    add_action,
-    add_settings,
-    client_config,
-    positive,
-    require_distinct,
-    topic_and_count,
-    topic_and_new_count,
-)
+from .parsing import Parser, add_action, add_settings, client_config, positive, require_distinct, topic_and_count
 
 LIST = ("topic", "partitions", "replicas")
 DESCRIBE = ("topic", "partition", "leader", "epoch", "replicas", "isr")
@@ -57,7 +49,9 @@ def describe(parser: Parser) -> None:
     )
     shrinking.add_argument("--yes", action="store_true", help="do not ask")
     for each in (expanding, shrinking):
-        each.add_argument("topics", metavar="TOPIC:PARTITIONS", nargs="+", type=topic_and_new_count)
+        each.add_argument(
+            "topics", metavar="TOPIC:PARTITIONS", nargs="+", type=partial(topic_and_count, needs_count=True)
+        )
 
 
 def _list(options: argparse.Namespace) -> int:

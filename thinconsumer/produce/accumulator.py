@@ -148,9 +148,7 @@ class Accumulator:
         if key is None:
             partitions = buffer.partitions if counts is None else counts.undeleted
             return buffer.sticky.choose(size, partitions, buffer.available)
-        if counts is not None:
-            return partition_for_counted_key(key, counts)
-        return partition_for_key(key, buffer.partitions)
+        return partition_for_key(key, buffer.partitions) if counts is None else partition(key, *counts)
 
     def _queue_for(self, buffer: TopicBuffer, partition: int) -> PartitionQueue:
         """Return the queue for the next record of a partition."""
@@ -253,11 +251,6 @@ class Accumulator:
 def partition_for_key(key: bytes, partitions: int) -> int:
     """Return the partition that Java's default partitioner chooses for this key. The key may be empty bytes."""
     return (murmur2(key) & 0x7FFFFFFF) % partitions
-
-
-def partition_for_counted_key(key: bytes, counts: PartitionCounts) -> int:
-    """Return the partition of a key on a counted topic, by linear hashing of the same hash."""
-    return partition(key, *counts)
 
 
 class StickyPartitioner:

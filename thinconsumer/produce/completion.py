@@ -84,7 +84,8 @@ class BatchCompleter:
             batch.acknowledge(data.base_offset, data.log_append_time_ms)
             self._accumulator.remove_first(queue)
             return
-        error = self._error(queue, data, node_id)
+        code, detail = data.error_code, data.error_message
+        error = to_error(code, api="Produce", node_id=node_id, partition=queue.tp, detail=detail)
         log.debug("%s: attempt %d failed: %s", batch, batch.attempts, error)
         # A leader that has written the batch and is deposed before it is replicated responds NOT_LEADER_OR_FOLLOWER,
         # with the batch's offset: the next leader may have the batch.
@@ -148,10 +149,6 @@ class BatchCompleter:
         for queue in list(self._accumulator.active):
             while queue.batches:
                 self.fail(queue, error)
-
-    def _error(self, queue: PartitionQueue, data: PartitionProduceResponse, node_id: int) -> BrokerResponseError:
-        detail = data.error_message
-        return to_error(data.error_code, api="Produce", node_id=node_id, partition=queue.tp, detail=detail)
 
     def _record_errors(
         self, batch: ProducerBatch, data: PartitionProduceResponse, node_id: int

@@ -17,7 +17,7 @@ from ..records.section import RecordSection
 from ..support.agenda import Agenda
 from .accumulator import Accumulator, BufferFullError
 from .batch import HEADER_OVERHEAD, RECORD_OVERHEAD, BatchFuture, SendFuture
-from .sender import Sender
+from .sender import DEADLINE_EXTENSION, Sender
 from .settings import ProducerSettings
 
 _new_record = NewRecord._make
@@ -128,7 +128,7 @@ class Producer(BaseClient):
         Raises:
             KafkaTimeoutError: some records have no outcome yet; later calls go on sending them.
         """
-        seconds = to_seconds(timeout_ms, self._default_timeout_ms)
+        seconds = self._seconds(timeout_ms)
         with self._shell.enter():
             if not self._shell.wait_until(lambda: self.idle, seconds):
                 raise KafkaTimeoutError(f"flush: records are not acknowledged after {seconds:.3f} s{self._obstacle()}")
@@ -140,7 +140,7 @@ class Producer(BaseClient):
         """
         if self._shell.closed:
             return
-        seconds = to_seconds(timeout_ms, self._default_timeout_ms)
+        seconds = self._seconds(timeout_ms)
         try:
             if self._accumulator:
                 with self._shell.enter():
@@ -152,13 +152,12 @@ class Producer(BaseClient):
             )
             self._shell.close()
 
-    @property
-    def _default_timeout_ms(self) -> float:
-        """The default timeout of ``flush`` and ``close``: the time after which every record has an outcome.
+    def _seconds(self, timeout_ms: float | None) -> float:
+        """Return a timeout in seconds, by default the time after which every record has an outcome.
 
         It is ``delivery_timeout_ms`` plus the time by which a late poll extends a batch's deadline.
         """
-        return self.settings.delivery_timeout_ms + 1000
+        return to_seconds(timeout_ms, self.settings.delivery_timeout_ms + 1000 * DEADLINE_EXTENSION)
 
     def _make_room(self, size: int) -> None:
         if size > self._record_max:

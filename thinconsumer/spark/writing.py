@@ -16,10 +16,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import cache
-from itertools import pairwise, repeat
+from itertools import chain, pairwise, repeat
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..config import OPTIONS as CONSUMER_OPTIONS
@@ -303,40 +302,33 @@ def write(
             return connect(settings.producer())
 
     cache = PRODUCERS if cache is None else cache
-    producer = cache.borrow(settings.kafka, new_producer, fresh=attempt > 0)
-    with ExitStack() as stack:
-        task = _BatchWriter(settings, lambda: stack.enter_context(producer))
-        for batch in batches:
-            task.add(batch)
-    return task.written
+    filled = (batch for batch in batches if batch.num_rows)
+    first = next(filled, None)
+    if first is None:
+        return Written()
+    sending = _Sending()
+    with cache.borrow(settings.kafka, new_producer, fresh=attempt > 0) as producer:
+        for batch in chain([first], filled):
+            for part in parts(batch):
+                sending.send(producer, rows(part, settings.columns, settings.topic))
+                producer.poll(0)
+                sending.check()
+            producer.flush()
+            sending.check()
+    return sending.count
 
 
-class _BatchWriter:
-    """Writes the batches of one task."""
+class _Sending:
+    """The records of one task that are sent and not settled, and how much was sent."""
 
-    def __init__(self, settings: WriteSettings, connect: Callable[[], Producer]) -> None:
-        self._settings = settings
-        self._connect = connect
-        self._producer: Producer | None = None  #: Created for the first batch that has rows; None before it.
+    def __init__(self) -> None:
         self._unsettled: deque[SendFuture] = deque()
-        self.written = Written()
+        self.count = Written()
 
-    def add(self, batch: pa.RecordBatch) -> None:
-        """Write a batch; return when it is acknowledged."""
-        if not batch.num_rows:
-            return
-        if self._producer is None:
-            self._producer = self._connect()
-        for part in parts(batch):
-            self._send(self._producer, rows(part, self._settings.columns, self._settings.topic))
-            self._producer.poll(0)
-            self._check()
-        self._producer.flush()
-        self._check()
-
-    def _send(self, producer: Producer, found: Iterable[Row]) -> None:
+    def send(self, producer: Producer, found: Iterable[Row]) -> None:
+        """Send records; raise an error that tells which row it is about."""
         send, keep = producer.send, self._unsettled.append
-        count, size = self.written
+        count, size = self.count
         for topic, partition, key, value, headers in found:
             try:
                 keep(send(topic, value, key=key, partition=partition, headers=headers))
@@ -345,15 +337,15 @@ class _BatchWriter:
                 raise IllegalArgumentError(f"row {count} of this task, for {where}: {error}") from None
             except BufferFullError:
                 # The buffer stayed full for ``max_block_ms``, since earlier records cannot be sent. The error of these
-                # records is more helpful than this one: flush() and _check() raise it if there is one.
+                # records is more helpful than this one: flush() and check() raise it if there is one.
                 producer.flush()
-                self._check()
+                self.check()
                 raise
             count += 1
             size += len(key or b"") + len(value or b"")
-        self.written = Written(count, size)
+        self.count = Written(count, size)
 
-    def _check(self) -> None:
+    def check(self) -> None:
         """Remove acknowledged records; raise the error of the first that failed."""
         unsettled = self._unsettled
         while unsettled and unsettled[0].done:
