@@ -19,15 +19,6 @@ def grow(*topics, validate_only=False):
     return CreatePartitionsRequest(topics=rows, timeout_ms=1000, validate_only=validate_only)
 
 
-@pytest.mark.parametrize("version", range(API.lowest, API.highest + 1))
-def test_partition_count_increases_in_every_version(new_cluster, client_of, version):
-    cluster = new_cluster(2, {"t": 1})
-    (told,) = client_of(cluster, 2).ask(grow(("t", 3, None)), version).results
-    assert (told.name, told.error_code, told.error_message) == ("t", 0, None)
-    assert len(cluster.controller.image.topics["t"].partitions) == 3
-    cluster.produce("t", [b"x"], partition=2)
-
-
 def test_assignments_apply_to_new_partitions(new_cluster, client_of):
     cluster = new_cluster(3)
     cluster.create_topic("t", 1, 2)

@@ -52,14 +52,6 @@ def test_defaults(new_cluster, client_of):
     assert (told.num_partitions, told.replication_factor) == (6, 2)
 
 
-def test_validate_only_creates_nothing(new_cluster, client_of):
-    cluster = new_cluster()
-    client = client_of(cluster, 1)
-    assert codes(client.ask(create(topic("t", 3), validate_only=True))) == [0]
-    assert cluster.controller.image.topics == {}
-    assert codes(client.ask(create(topic("t", 0), validate_only=True))) == [Code.INVALID_PARTITIONS]
-
-
 @pytest.mark.parametrize(
     ("wanted", "code"),
     [
@@ -103,17 +95,6 @@ def test_manual_assignments_are_used(new_cluster, client_of):
     client_of(cluster, 1).ask(create(topic("t", -1, -1, [(1, [3, 1]), (0, [2, 3])])))
     rows = cluster.controller.image.topics["t"].partitions
     assert [(row.replicas, row.leader) for row in rows] == [((2, 3), 2), ((3, 1), 3)]
-
-
-def test_invalid_topic_does_not_affect_valid_ones(new_cluster, client_of):
-    cluster = new_cluster()
-    answer = client_of(cluster, 1).ask(create(topic("bad", 0), topic("twice"), topic("good"), topic("twice", 2)))
-    assert [(one.name, one.error_code) for one in answer.topics] == [
-        ("bad", Code.INVALID_PARTITIONS),
-        ("good", 0),
-        ("twice", Code.INVALID_REQUEST),
-    ]
-    assert list(cluster.controller.image.topics) == ["good"]
 
 
 @pytest.mark.parametrize("name", ["A-1_b.c", "...", "x" * 249])

@@ -4,7 +4,6 @@ import pytest
 
 from thinconsumer.types import TopicPartition
 from thinconsumer.wire.error_codes import Code
-from thinconsumer_testing.broker.api.delete_records import API
 from thinconsumer_testing.broker.wire.administration import (
     DeleteRecordsPartition,
     DeleteRecordsRequest,
@@ -31,20 +30,6 @@ def cluster(new_cluster):
     for _ in range(3):
         made.produce("t", [b"a", b"b"])
     return made
-
-
-@pytest.mark.parametrize("version", range(API.lowest, API.highest + 1))
-def test_log_start_offset_advances_in_every_version(cluster, client_of, version):
-    client = client_of(cluster, 1)
-    assert told(client.ask(cut(3), version)) == (0, 3)
-    assert cluster.leader(TP).log.start_offset == 3
-    assert told(client.ask(cut(2), version)) == (0, 3)
-    assert told(client.ask(cut(-1), version)) == (0, 6)
-
-
-@pytest.mark.parametrize("offset", [7, -2, 2**63 - 1])
-def test_offsets_out_of_range_are_rejected(cluster, client_of, offset):
-    assert told(client_of(cluster, 1).ask(cut(offset))) == (Code.OFFSET_OUT_OF_RANGE, -1)
 
 
 def test_compacted_and_internal_topics_are_rejected(new_cluster, client_of):

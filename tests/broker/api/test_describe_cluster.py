@@ -2,7 +2,6 @@
 
 import pytest
 
-from thinconsumer.wire.error_codes import Code
 from thinconsumer_testing.broker.api.describe_cluster import API
 from thinconsumer_testing.broker.wire.administration import DescribeClusterRequest
 
@@ -28,12 +27,3 @@ def test_fenced_brokers_are_not_listed(new_cluster, client_of):
     assert answer.cluster_authorized_operations > 0
     assert [b.broker_id for b in answer.brokers] == [2]
     assert answer.controller_id == 2
-
-
-@pytest.mark.parametrize(
-    ("endpoint", "code"), [(2, Code.MISMATCHED_ENDPOINT_TYPE), (3, Code.UNSUPPORTED_ENDPOINT_TYPE)]
-)
-def test_other_endpoint_types_are_rejected(new_cluster, client_of, endpoint, code):
-    answer = client_of(new_cluster(), 1).ask(DescribeClusterRequest(endpoint_type=endpoint))
-    assert (answer.error_code, answer.brokers, answer.controller_id) == (code, [], -1)
-    assert answer.error_message

@@ -82,8 +82,3 @@ def test_invalid_resource_does_not_affect_the_others(client, resource, code):
 def test_resource_types_without_configs(client, resource):
     (result,) = client.ask(describe(resource)).results
     assert (result.error_code, result.configs) == (0, [])
-
-
-def test_unknown_resource_type_rejects_the_request(client):
-    answer = client.ask(describe((TOPIC, "t", None), (99, "x", None)))
-    assert [result.error_code for result in answer.results] == [Code.INVALID_REQUEST] * 2

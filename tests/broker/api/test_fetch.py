@@ -5,7 +5,7 @@ import pytest
 from thinconsumer.records.batches import split
 from thinconsumer.types import TopicPartition
 from thinconsumer.wire.error_codes import Code
-from thinconsumer.wire.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic, ReplicaState
+from thinconsumer.wire.fetch import FetchPartition, FetchRequest, FetchTopic, ReplicaState
 from thinconsumer_testing.broker.api.fetch import API
 
 NAMES, IDS = 12, 18
@@ -61,23 +61,6 @@ def test_records_are_returned_in_every_version(cluster, client, version):
     assert row.last_stable_offset == 3
     assert row.log_start_offset == (0 if version >= 5 else -1)
     assert row.aborted_transactions is None
-
-
-def test_first_batch_contains_the_fetch_offset(cluster, client):
-    cluster.produce("t", [b"a", b"b", b"c"])
-    assert values(the_row(client.ask(fetch(cluster, ("t", 0, 1))))) == [b"a", b"b", b"c"]
-    row = the_row(client.ask(fetch(cluster, ("t", 0, 3))))
-    assert (row.error_code, values(row)) == (0, [])
-
-
-def test_partition_limit_may_be_exceeded_by_the_first_batch(cluster, client):
-    for value in (b"a" * 100, b"b" * 100, b"c" * 100):
-        cluster.produce("t", [value])
-    row = the_row(client.ask(fetch(cluster, ("t", 0, 0, {"partition_max_bytes": 1}))))
-    assert values(row) == [b"a" * 100]
-    row = the_row(client.ask(fetch(cluster, ("t", 0, 0, {"partition_max_bytes": 400}))))
-    assert values(row) == [b"a" * 100, b"b" * 100]
-    assert len(row.records) == 400, "the last batch is cut off, as slices of Kafka's files are"
 
 
 @pytest.mark.parametrize("more", [0, 5, 11, 12, 30])
@@ -158,26 +141,11 @@ def test_unreadable_partitions_have_an_error_code(cluster, client, wanted, versi
     assert failure(client.ask(fetch(cluster, wanted, version=version), version)) == code
 
 
-def test_offset_below_log_start_is_out_of_range(cluster, client):
-    cluster.produce("t", [b"a"])
-    cluster.produce("t", [b"b"])
-    cluster.delete_records(T0, 1)
-    assert failure(client.ask(fetch(cluster, ("t", 0, 0)))) == Code.OFFSET_OUT_OF_RANGE
-    row = the_row(client.ask(fetch(cluster, ("t", 0, 1))))
-    assert (row.log_start_offset, values(row)) == (1, [b"b"])
-
-
 def test_partition_error_does_not_affect_other_partitions(cluster, client):
     cluster.produce("t", [b"a"])
     answer = client.ask(fetch(cluster, "missing", ("t", 1, 9), "t", version=NAMES), NAMES)
     found = [(row.error_code, row.aborted_transactions) for row in rows(answer)]
     assert found == [(Code.OFFSET_OUT_OF_RANGE, None), (0, None), (Code.UNKNOWN_TOPIC_OR_PARTITION, [])]
-
-
-def test_duplicate_partition_is_read_once_at_the_last_offset(cluster, client):
-    cluster.produce("t", [b"a"])
-    cluster.produce("t", [b"b"])
-    assert values(the_row(client.ask(fetch(cluster, "t", ("t", 0, 1))))) == [b"b"]
 
 
 def test_recreated_topic_is_unknown_by_its_old_id(cluster, client):
@@ -372,13 +340,6 @@ def test_fetch_with_zero_max_wait_is_answered_immediately(cluster, client, more)
     assert client.ask(fetch(cluster, "t", **{"max_wait_ms": 500, **more})).error_code == 0
 
 
-def test_append_completes_a_waiting_fetch(cluster, client, parked):
-    parked("t", "u")
-    cluster.produce("u", [b"a"])
-    (answer,) = settle(cluster, client)
-    assert [values(row) for row in rows(answer)] == [[], [b"a"]]
-
-
 def test_records_appended_together_are_returned_together(cluster, client, parked):
     parked("t", "u")
     for partition in range(3):
@@ -436,16 +397,6 @@ def test_leader_change_completes_a_fetch(three, client_of, version, epoch, codes
     assert all(row.current_leader.leader_id == new for row in found if version == IDS)
 
 
-def test_fetch_waits_for_min_bytes(cluster, client, parked):
-    cluster.produce("t", [b"x" * 1000])
-    parked("t", "u", min_bytes=3000)
-    cluster.produce("u", [b"y" * 1000])
-    assert settle(cluster, client) == []
-    cluster.produce("t", [b"z" * 1000])
-    (answer,) = settle(cluster, client)
-    assert [len(values(row)) for row in rows(answer)] == [2, 1]
-
-
 def test_high_watermark_completes_a_fetch_not_the_append(new_cluster, client_of):
     cluster = new_cluster(2, replication_s=1.0)
     cluster.create_topic("t", 1, 2)
@@ -475,29 +426,7 @@ def test_disconnect_cancels_a_waiting_fetch(cluster, client, parked, is_due):
     assert settle(cluster, client) == []
 
 
-def test_unknown_partition_does_not_complete_a_waiting_fetch(cluster, client, parked):
-    parked("missing", "t")
-    cluster.produce("t", [b"a"])
-    (answer,) = settle(cluster, client)
-    assert [row.error_code for row in rows(answer)] == [0, Code.UNKNOWN_TOPIC_ID]
-
-
 # -- sessions
-
-
-def test_incremental_response_has_changed_partitions_only(cluster, client):
-    cluster.produce("t", [b"a"])
-    full = client.ask(fetch(cluster, "t", ("t", 1, 0), "u", session_epoch=0))
-    assert len(rows(full)) == 3
-    session = {"session_id": full.session_id, "min_bytes": 1}
-    cluster.produce("u", [b"b"])
-    topic_id = cluster.controller.image.topics["t"].topic_id
-    moved = [FetchTopic(topic_id=topic_id, partitions=[FetchPartition(partition=0, fetch_offset=1)])]
-    answer = client.ask(FetchRequest(session_epoch=1, topics=moved, **session))
-    assert [values(row) for row in rows(answer)] == [[b"b"]]
-    forgotten = [ForgottenTopic(topic_id=cluster.controller.image.topics["u"].topic_id, partitions=[0])]
-    answer = client.ask(FetchRequest(session_epoch=2, forgotten_topics_data=forgotten, **session))
-    assert (answer.error_code, answer.session_id, rows(answer)) == (0, full.session_id, [])
 
 
 def test_session_continues_over_another_connection(cluster, client, client_of):

@@ -8,7 +8,7 @@ from thinconsumer.types import TopicPartition
 from thinconsumer.wire.find_coordinator import FindCoordinatorRequest
 from thinconsumer_testing.broker.group.hashing import partition_for
 
-INVALID_REQUEST, NOT_AVAILABLE = 42, 15
+NOT_AVAILABLE = 15
 SINGLE, MANY = range(4), range(4, 7)
 TOPICS = {0: "__consumer_offsets", 1: "__transaction_state"}
 
@@ -41,19 +41,6 @@ def test_several_keys(version: int, kind: int, new_cluster: Any, client_of: Any)
         (key, 0, leader(cluster, kind, key).node_id) for key in keys
     ]
     assert len({c.node_id for c in answer.coordinators}) > 1
-
-
-@pytest.mark.parametrize("kind", [2, 3, -1])
-def test_invalid_key_types_are_rejected(kind: int, new_cluster: Any, client_of: Any) -> None:
-    client = client_of(new_cluster(), 1)
-    one = client.ask(FindCoordinatorRequest(key="k", key_type=kind), 3)
-    assert (one.error_code, one.node_id, one.host, one.port) == (INVALID_REQUEST, -1, "", -1)
-    many = client.ask(FindCoordinatorRequest(coordinator_keys=["k"], key_type=kind), 6)
-    assert [(c.key, c.error_code, c.node_id) for c in many.coordinators] == [("k", INVALID_REQUEST, -1)]
-
-
-def test_no_keys(new_cluster: Any, client_of: Any) -> None:
-    assert client_of(new_cluster(), 1).ask(FindCoordinatorRequest(), 6).coordinators == []
 
 
 def test_dead_coordinator_is_not_available(new_cluster: Any, client_of: Any) -> None:

@@ -5,16 +5,13 @@ from typing import Any
 import pytest
 
 from thinconsumer.wire import Message
-from thinconsumer.wire.groups import DeleteGroupsRequest, DescribeGroupsRequest, ListGroupsRequest
+from thinconsumer.wire.groups import DescribeGroupsRequest
 from thinconsumer.wire.heartbeat import HeartbeatRequest
 from thinconsumer.wire.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-from thinconsumer.wire.leave_group import LeaveGroupRequest, MemberIdentity
-from thinconsumer.wire.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
-from thinconsumer.wire.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from thinconsumer.wire.sync_group import SyncGroupRequest
 from thinconsumer_testing.broker.apis import APIS
 
 HEARTBEAT = HeartbeatRequest(group_id="billing", member_id="m", generation_id=1)
-LEAVES_ALONE = range(3)
 NOT_ASKED = -(2**31)
 
 
@@ -37,12 +34,6 @@ def joining(member_id: str = "", **options: Any) -> JoinGroupRequest:
     )
 
 
-def leaving(version: int, *members: str, group: str = "billing") -> LeaveGroupRequest:
-    if version in LEAVES_ALONE:
-        return LeaveGroupRequest(group_id=group, member_id=members[0])
-    return LeaveGroupRequest(group_id=group, members=[MemberIdentity(member_id=name) for name in members])
-
-
 @pytest.fixture
 def cluster(new_cluster: Any) -> Any:
     return new_cluster(1, {"orders": 1}, coordinators=True)
@@ -55,13 +46,6 @@ def member_id(cluster: Any, client: Any) -> str:
     cluster.advance(0.0)
     (answer,) = client.answers()
     return str(answer.member_id)
-
-
-@pytest.fixture
-def simple_group(client: Any) -> None:
-    """The group has an offset, and no members."""
-    topics = [OffsetCommitRequestTopic(name="orders", partitions=[OffsetCommitRequestPartition()])]
-    client.ask(OffsetCommitRequest(group_id="billing", topics=topics), 9)
 
 
 # -- JoinGroup
@@ -120,17 +104,6 @@ def test_heartbeat_behind_a_parked_join_waits(cluster: Any, client: Any) -> None
 # -- SyncGroup
 
 
-@pytest.mark.parametrize("version", versions_of(SyncGroupRequest))
-def test_member_gets_its_assignment(version: int, client: Any, member_id: str) -> None:
-    plan = [SyncGroupRequestAssignment(member_id=member_id, assignment=b"plan")]
-    request = SyncGroupRequest(group_id="billing", generation_id=1, member_id=member_id, assignments=plan)
-    if version >= 5:
-        request.protocol_type, request.protocol_name = "consumer", "range"
-    answer = client.ask(request, version)
-    assert (answer.error_code, answer.assignment) == (0, b"plan")
-    assert (answer.protocol_type, answer.protocol_name) == (("consumer", "range") if version >= 5 else (None, None))
-
-
 @pytest.mark.parametrize(("kind", "name"), [(None, "range"), ("consumer", None), (None, None)])
 def test_sync_from_version_5_requires_protocol_type_and_name(kind: str | None, name: str | None, client: Any) -> None:
     """KIP-559; checked before anything else, even the group's existence."""
@@ -147,54 +120,6 @@ def test_loading_coordinator_answers_heartbeats_without_an_error(new_cluster: An
     assert client.ask(HEARTBEAT).error_code == 0
     cluster.advance(5.0)
     assert {client.ask(HEARTBEAT, version).error_code for version in versions_of(HeartbeatRequest)} == {25}
-
-
-# -- LeaveGroup
-
-
-@pytest.mark.parametrize("version", versions_of(LeaveGroupRequest))
-def test_member_leaves(version: int, client: Any, member_id: str) -> None:
-    answer = client.ask(leaving(version, member_id), version)
-    assert answer.error_code == 0
-    assert [(m.member_id, m.error_code) for m in answer.members] == (
-        [] if version in LEAVES_ALONE else [(member_id, 0)]
-    )
-    (group,) = client.cluster.nodes[1].group_coordinator.describe(["billing"], 6)
-    assert group.group_state == "Empty"
-
-
-@pytest.mark.parametrize("version", versions_of(LeaveGroupRequest))
-@pytest.mark.usefixtures("member_id")
-def test_leave_is_rejected(version: int, client: Any) -> None:
-    for group in ("billing", "nobody"):
-        answer = client.ask(leaving(version, "stranger", group=group), version)
-        codes = [m.error_code for m in answer.members]
-        assert (answer.error_code, codes) == ((25, []) if version in LEAVES_ALONE else (0, [25]))
-    answer = client.ask(leaving(version, "m", group=""), version)
-    assert (answer.error_code, answer.members) == (24, [])
-    if version not in LEAVES_ALONE:
-        assert client.ask(leaving(version), version).error_code == 0
-
-
-# -- ListGroups
-
-
-@pytest.mark.parametrize("version", versions_of(ListGroupsRequest))
-@pytest.mark.usefixtures("simple_group")
-def test_groups_are_listed_in_every_version(version: int, client: Any) -> None:
-    answer = client.ask(ListGroupsRequest(), version)
-    assert answer.error_code == 0
-    (group,) = answer.groups
-    assert (group.group_id, group.protocol_type) == ("billing", "")
-    assert group.group_state == ("Empty" if version >= 4 else "")
-    assert group.group_type == ("classic" if version >= 5 else "")
-
-
-@pytest.mark.usefixtures("simple_group")
-def test_groups_are_filtered_by_state_and_type(client: Any) -> None:
-    assert client.ask(ListGroupsRequest(states_filter=["Stable"]), 4).groups == []
-    assert len(client.ask(ListGroupsRequest(states_filter=["empty"]), 4).groups) == 1
-    assert client.ask(ListGroupsRequest(types_filter=["consumer"]), 5).groups == []
 
 
 # -- DescribeGroups
@@ -216,15 +141,3 @@ def test_group_is_described_in_every_version(version: int, client: Any) -> None:
     # KIP-430: READ, DELETE, DESCRIBE, DESCRIBE_CONFIGS, ALTER_CONFIGS.
     assert there.authorized_operations == (3400 if version >= 3 else NOT_ASKED)
     assert missing.authorized_operations == (3400 if 3 <= version < 6 else NOT_ASKED)
-
-
-# -- DeleteGroups
-
-
-@pytest.mark.parametrize("version", versions_of(DeleteGroupsRequest))
-@pytest.mark.usefixtures("simple_group")
-def test_existing_groups_are_deleted(version: int, client: Any) -> None:
-    answer = client.ask(DeleteGroupsRequest(groups_names=["billing", "nobody"]), version)
-    assert {result.group_id: result.error_code for result in answer.results} == {"billing": 0, "nobody": 69}
-    again = client.ask(DeleteGroupsRequest(groups_names=["billing"]), version)
-    assert [result.error_code for result in again.results] == [69]

@@ -40,13 +40,6 @@ def cluster(new_cluster):
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_earliest_and_latest_in_every_version(client, version):
-    epoch = 0 if version >= 4 else -1
-    assert told(client.ask(look(LATEST), version)) == (0, 5, -1, epoch)
-    assert told(client.ask(look(EARLIEST), version)) == (0, 0, -1, epoch)
-
-
-@pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize(
     ("timestamp", "since", "answer"),
     [
@@ -61,43 +54,6 @@ def test_earliest_and_latest_in_every_version(client, version):
 def test_special_timestamps_have_minimum_versions(client, version, timestamp, since, answer):
     expected = answer if version >= since else (Code.UNSUPPORTED_VERSION, -1, -1, -1)
     assert told(client.ask(look(timestamp), version)) == expected
-
-
-def test_earliest_follows_the_log_start_offset(cluster, client):
-    cluster.delete_records(TP, 2)
-    assert told(client.ask(look(EARLIEST))) == (0, 2, -1, 0)
-    assert told(client.ask(look(0))) == (0, 2, 2000, 0)
-
-
-def test_empty_log(client):
-    assert told(client.ask(look(LATEST, partition=1)))[:2] == (0, 0)
-    assert told(client.ask(look(MAX_TIMESTAMP, partition=1))) == (0, -1, -1, -1)
-    assert told(client.ask(look(0, partition=1))) == (0, -1, -1, -1)
-
-
-@pytest.mark.parametrize(
-    ("request_", "code"),
-    [
-        (look(LATEST, "none"), Code.UNKNOWN_TOPIC_OR_PARTITION),
-        (look(LATEST, partition=2), Code.UNKNOWN_TOPIC_OR_PARTITION),
-        (look(LATEST, partition=-1), Code.UNKNOWN_TOPIC_OR_PARTITION),
-        (look(LATEST, epoch=1), Code.UNKNOWN_LEADER_EPOCH),
-        (look(LATEST, epoch=-2), Code.FENCED_LEADER_EPOCH),
-        (look(LATEST, isolation=7), Code.UNKNOWN_SERVER_ERROR),
-    ],
-)
-def test_invalid_requests_are_rejected(client, request_, code):
-    assert told(client.ask(request_)) == (code, -1, -1, -1)
-
-
-def test_duplicate_partitions_are_rejected_once(client):
-    request = look(LATEST)
-    request.topics += look(EARLIEST).topics + look(LATEST, partition=1).topics
-    (topic,) = client.ask(request).topics
-    assert sorted((row.partition_index, row.error_code) for row in topic.partitions) == [
-        (0, Code.INVALID_REQUEST),
-        (1, 0),
-    ]
 
 
 def test_read_committed_ends_at_the_last_stable_offset(cluster, client):

@@ -77,25 +77,6 @@ def test_auto_creation_needs_broker_and_request(new_cluster, client_of, allowed)
         assert topic.error_code == Code.UNKNOWN_TOPIC_OR_PARTITION
 
 
-@pytest.mark.parametrize("version", [12, 13])
-def test_topics_are_described_by_id(new_cluster, client_of, version):
-    cluster = new_cluster(1, {"t": 1})
-    client = client_of(cluster, 1)
-    topic_id = cluster.controller.image.topics["t"].topic_id
-    unknown, known = client.ask(about("not heard", ids=(topic_id, b"?" * 16)), version).topics
-    assert (unknown.error_code, unknown.name, unknown.topic_id) == (Code.UNKNOWN_TOPIC_ID, None, b"?" * 16)
-    assert (known.error_code, known.name) == (0, "t")
-
-
-def test_topic_ids_are_rejected_before_version_12(new_cluster, client_of):
-    client = client_of(new_cluster(), 1)
-    request = MetadataRequest(topics=[MetadataRequestTopic(name="t", topic_id=b"?" * 16)])
-    answer = client.ask(request, 10)
-    assert ([t.error_code for t in answer.topics], answer.brokers) == ([Code.INVALID_REQUEST], [])
-    assert client.ask(about(None), 11).topics[0].error_code == Code.INVALID_REQUEST
-    assert client.ask(about(None), 13).error_code == Code.UNKNOWN_SERVER_ERROR
-
-
 def test_partitions_without_a_leader_and_replicas_that_are_down(new_cluster, client_of):
     cluster = new_cluster(2)
     cluster.create_topic("both", 1, 2)
@@ -119,16 +100,6 @@ def test_response_comes_from_the_brokers_own_image(new_cluster, client_of):
     assert client_of(cluster, 1).ask(about("late", create=False)).topics[0].error_code != 0
     cluster.advance(20.0)
     assert client_of(cluster, 1).ask(about("late", create=False)).topics[0].error_code == 0
-
-
-def test_authorized_operations_are_returned_on_request(new_cluster, client_of):
-    client = client_of(new_cluster(1, {"t": 1}), 1)
-    request = about("t", include_topic_authorized_operations=True, include_cluster_authorized_operations=True)
-    answer = client.ask(request, 9)
-    assert answer.topics[0].topic_authorized_operations > 0
-    assert answer.cluster_authorized_operations > 0
-    answer = client.ask(about("t"), 9)
-    assert answer.topics[0].topic_authorized_operations == answer.cluster_authorized_operations == -(2**31)
 
 
 @pytest.mark.parametrize("version", VERSIONS)

@@ -37,22 +37,6 @@ def committed(client: Any) -> dict[tuple[str, int], int]:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_unknown_partitions_are_rejected_and_others_committed(version: int, client: Any) -> None:
-    by_id = version >= 10
-    strange = bytes(15) + b"x"
-    topics = [topic("orders", orders_id(client), 1, 2, -1), topic("strange", strange, 0)]
-    answer = client.ask(OffsetCommitRequest(group_id="billing", topics=topics), version)
-    assert {
-        (t.topic_id if by_id else t.name): [(p.partition_index, p.error_code) for p in t.partitions]
-        for t in answer.topics
-    } == {
-        (orders_id(client) if by_id else "orders"): [(2, UNKNOWN_PARTITION), (-1, UNKNOWN_PARTITION), (1, 0)],
-        (strange if by_id else "strange"): [(0, UNKNOWN_ID if by_id else UNKNOWN_PARTITION)],
-    }
-    assert committed(client) == {("orders", 1): 6}
-
-
-@pytest.mark.parametrize("version", VERSIONS)
 def test_topic_id_is_stored_in_every_version(version: int, client: Any) -> None:
     client.ask(OffsetCommitRequest(group_id="billing", topics=[topic("orders", orders_id(client), 0)]), version)
     (offset,) = [

@@ -12,7 +12,7 @@ from thinconsumer.wire.offset_fetch import (
     OffsetFetchRequestTopics,
 )
 
-SINGLE, MANY = range(1, 8), range(8, 11)
+SINGLE = range(1, 8)
 
 
 @pytest.fixture
@@ -31,23 +31,6 @@ def orders_id(client: Any) -> bytes:
 
 
 @pytest.mark.parametrize("version", SINGLE)
-def test_one_group_and_some_partitions(version: int, client: Any) -> None:
-    topics = [OffsetFetchRequestTopic(name="orders", partition_indexes=[0, 1])]
-    answer = client.ask(OffsetFetchRequest(group_id="billing", topics=topics), version)
-    assert answer.error_code == 0
-    none, some = answer.topics[0].partitions
-    assert (none.committed_offset, none.metadata, none.error_code) == (-1, "", 0)
-    assert (some.committed_offset, some.metadata, some.error_code) == (6, "note", 0)
-    assert some.committed_leader_epoch == (2 if version >= 5 else -1)
-
-
-@pytest.mark.parametrize("version", range(2, 8))
-def test_one_group_and_all_partitions(version: int, client: Any) -> None:
-    answer = client.ask(OffsetFetchRequest(group_id="billing", topics=None), version)
-    assert [(t.name, [p.partition_index for p in t.partitions]) for t in answer.topics] == [("orders", [1])]
-
-
-@pytest.mark.parametrize("version", SINGLE)
 def test_group_error_in_every_version(version: int, client: Any) -> None:
     """A group error has its own field from version 2 on; before, it is in each partition."""
     for index in range(5):
@@ -59,24 +42,6 @@ def test_group_error_in_every_version(version: int, client: Any) -> None:
     else:
         (partition,) = answer.topics[0].partitions
         assert (partition.error_code, partition.committed_offset) == (16, -1)
-
-
-@pytest.mark.parametrize("version", MANY)
-def test_several_groups(version: int, client: Any) -> None:
-    topic = OffsetFetchRequestTopics(name="orders", topic_id=orders_id(client), partition_indexes=[1])
-    groups = [
-        OffsetFetchRequestGroup(group_id="billing", topics=[topic]),
-        OffsetFetchRequestGroup(group_id="other", topics=[topic]),
-        OffsetFetchRequestGroup(group_id="billing", topics=None),
-    ]
-    answer = client.ask(OffsetFetchRequest(groups=groups), version)
-    assert [
-        (g.group_id, g.error_code, [(p.committed_offset, p.metadata) for t in g.topics for p in t.partitions])
-        for g in answer.groups
-    ] == [("billing", 0, [(6, "note")]), ("other", 0, [(-1, "")]), ("billing", 0, [(6, "note")])]
-    assert client.ask(OffsetFetchRequest(groups=[]), version).groups == []
-    named = answer.groups[2].topics[0]
-    assert (named.topic_id if version >= 10 else named.name) == (orders_id(client) if version >= 10 else "orders")
 
 
 def test_unknown_topic_ids(client: Any) -> None:

@@ -74,13 +74,6 @@ def test_batch_is_appended_in_every_version(cluster, client, version, acks):
     assert end_of(cluster) == 3
 
 
-def test_each_partition_has_its_own_result(cluster, client):
-    wanted = [("t", 2, batch()), ("t", 9, batch()), ("t", 0, batch(b"x", b"y")), ("t", 1, b"rubbish")]
-    answer = client.ask(produce(cluster, *wanted))
-    told = {row.index: (row.error_code, row.base_offset) for row in rows(answer)}
-    assert told == {2: (0, 0), 9: (Code.UNKNOWN_TOPIC_OR_PARTITION, -1), 0: (0, 0), 1: (Code.INVALID_RECORD, -1)}
-
-
 def test_log_append_time_is_returned(new_cluster, client_of):
     cluster = new_cluster()
     cluster.create_topic("t", 1, configs={"message.timestamp.type": "LogAppendTime"})
@@ -91,14 +84,6 @@ def test_log_append_time_is_returned(new_cluster, client_of):
 
 
 # -- acks=0
-
-
-def test_acks_0_has_no_response(cluster, client):
-    client.send(produce(cluster, acks=0))
-    client.send(produce(cluster, acks=0))
-    assert (client.answers(), client.closed, end_of(cluster)) == ([], False, 2)
-    client._asked.clear()
-    assert the_row(client.ask(produce(cluster))).base_offset == 2
 
 
 @pytest.mark.parametrize(
@@ -137,19 +122,6 @@ def flipped(data, place):
 def test_data_without_exactly_one_batch_is_rejected(cluster, client, data, code, version):
     assert refusal(client.ask(produce(cluster, ("t", 0, data), version=version), version)) == code
     assert end_of(cluster) == 0
-
-
-def test_trailing_bytes_are_ignored(cluster, client):
-    """Kafka trims them; only the batch is appended."""
-    assert the_row(client.ask(produce(cluster, ("t", 0, batch() + b"trailing")))).error_code == 0
-    assert cluster.leader(T0).log.read(0, 1, 1000, at_least_one=True)[17:] == batch()[17:]
-
-
-def test_zstd_is_rejected_before_version_7(cluster, client):
-    data = batch(b"a" * 100, codec=4)
-    refused = client.ask(produce(cluster, ("t", 0, data), version=6), 6)
-    assert refusal(refused) == Code.UNSUPPORTED_COMPRESSION_TYPE
-    assert the_row(client.ask(produce(cluster, ("t", 0, data), version=7), 7)).error_code == 0
 
 
 @pytest.mark.parametrize(

@@ -11,11 +11,10 @@ from thinconsumer_testing.broker.wire.transactions import (
     AddOffsetsToTxnRequest,
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnTopic,
-    AddPartitionsToTxnTransaction,
     EndTxnRequest,
 )
 
-OF_CLIENTS, OF_BROKERS = range(4), range(4, 6)
+OF_CLIENTS = range(4)
 A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
 TOPICS = [AddPartitionsToTxnTopic(name="a", partitions=[1, 0]), AddPartitionsToTxnTopic(name="b", partitions=[0])]
 OF_GROUP = TopicPartition("__consumer_offsets", partition_for("billing", 5))
@@ -55,18 +54,6 @@ def of_client(producer, topics=TOPICS):
     return AddPartitionsToTxnRequest(v3_and_below_transactional_id="t", v3_and_below_topics=topics, **named)
 
 
-def of_brokers(*transactions):
-    """``transactions``: (transactional id, producer, verify_only)."""
-    return AddPartitionsToTxnRequest(
-        transactions=[
-            AddPartitionsToTxnTransaction(
-                transactional_id=name, verify_only=verify_only, topics=TOPICS, **identity(producer)
-            )
-            for name, producer, verify_only in transactions
-        ]
-    )
-
-
 def codes(answer, version):
     """Return the error codes by partition; from version 4 on by transactional id, too."""
 
@@ -85,20 +72,6 @@ def commits(client, tp):
     client.cluster.advance(client.cluster.schedule.now + 1.0)
     log = client.cluster.leader(tp).log
     return [batch.control_type().name == "COMMIT" for batch in log.read_batches(0, log.end_offset) if batch.is_control]
-
-
-@pytest.mark.parametrize("version", versions_of(InitProducerIdRequest))
-def test_producers_get_ids_and_epochs(client, version):
-    code, producer_id, epoch = first = init(client, version)
-    assert (code, producer_id >= 0, epoch) == (0, True, 0)
-    assert init(client, version) == (0, producer_id, 1)
-    assert init(client, version, "u")[1] != producer_id
-    if version >= 3:
-        assert init(client, version, producer_id=producer_id, producer_epoch=1) == (0, producer_id, 2)
-        fenced = Code.PRODUCER_FENCED if version >= 4 else Code.INVALID_PRODUCER_EPOCH
-        assert init(client, version, **identity(first)) == (fenced, -1, -1)
-        for half in ({"producer_id": 7}, {"producer_epoch": 2}):
-            assert init(client, version, **half) == (Code.INVALID_REQUEST, -1, -1)
 
 
 @pytest.mark.parametrize("request_of", [add_offsets, end, of_client])
@@ -129,26 +102,3 @@ def test_transaction_version_follows_the_version_of_end_txn(client, version, com
     assert answer.error_code == 0
     assert (answer.producer_id, answer.producer_epoch) == ((producer_id, epoch + 1) if version >= 5 else (-1, -1))
     assert [commits(client, tp) for tp in (A0, A1, B0)] == [[committed]] * 3
-
-
-@pytest.mark.parametrize("version", OF_CLIENTS)
-def test_client_request_adds_partitions_to_one_transaction(client, version):
-    producer = init(client)
-    missing = [*TOPICS, AddPartitionsToTxnTopic(name="missing", partitions=[0])]
-    refused = codes(client.ask(of_client(producer, missing), version), version)
-    unknown, others = Code.UNKNOWN_TOPIC_OR_PARTITION, Code.OPERATION_NOT_ATTEMPTED
-    assert refused == {("missing", 0): unknown, A0: others, A1: others, B0: others}
-    assert codes(client.ask(of_client(producer), version), version) == {A0: 0, A1: 0, B0: 0}
-    client.ask(end(producer), 4)
-    assert [commits(client, tp) for tp in (A0, A1, B0)] == [[True]] * 3
-
-
-@pytest.mark.parametrize("version", OF_BROKERS)
-def test_broker_request_with_several_transactions_gets_one_response(client, version):
-    one, other = init(client), init(client, transactional_id="u")
-    answer = client.ask(of_brokers(("t", one, False), ("u", other, True)), version)
-    abortable = Code.TRANSACTION_ABORTABLE
-    added, verified = {A0: 0, A1: 0, B0: 0}, {A0: abortable, A1: abortable, B0: abortable}
-    assert codes(answer, version) == {"t": added, "u": verified}
-    assert codes(client.ask(of_brokers(("t", one, True)), version), version) == {"t": added}
-    assert codes(client.ask(of_brokers(), version), version) == {}

@@ -8,28 +8,6 @@ import pytest
 from thinconsumer.wire.offset_fetch import OffsetFetchRequestGroup, OffsetFetchRequestTopics
 
 
-def test_null_metadata_is_stored_as_empty(world: Any) -> None:
-    world.commit(metadata=None)
-    assert world.fetch(0).answer[1][0].partitions[0].metadata == ""
-
-
-def test_all_offsets_can_be_fetched(world: Any) -> None:
-    world.put_topic("clicks", 2)
-    for topic, partition in (("orders", 0), ("orders", 2), ("clicks", 1)):
-        world.commit(topic=topic, partition=partition, offset=partition)
-    _, topics = world.fetch().answer
-    assert {(t.name, p.partition_index, p.committed_offset) for t in topics for p in t.partitions} == {
-        ("orders", 0, 0),
-        ("orders", 2, 2),
-        ("clicks", 1, 1),
-    }
-
-
-def test_unknown_group_has_no_offsets(world: Any) -> None:
-    assert world.fetch().answer == (0, [])
-    assert world.offset() == -1
-
-
 def test_empty_group_id_has_offsets(world: Any) -> None:
     """The oldest clients used the empty group id."""
     assert world.commit(group="", offset=3).code == 0
@@ -96,12 +74,6 @@ def test_commit_with_not_enough_replicas_after_append_counts(world: Any) -> None
     assert world.offset() == 2
 
 
-@pytest.mark.parametrize(("length", "code"), [(4096, 0), (4097, 12)])
-def test_metadata_above_the_limit_is_rejected(world: Any, length: int, code: int) -> None:
-    assert world.commit(metadata="x" * length).code == code
-    assert world.offset() == (-1 if code else 5)
-
-
 @pytest.mark.parametrize(("length", "code"), [(2048, 0), (2049, 12)])
 def test_metadata_length_is_in_utf16_units(world: Any, length: int, code: int) -> None:
     assert world.commit(metadata="\U0001f600" * length).code == code
@@ -113,17 +85,6 @@ def test_commit_restarts_the_session_timeout(world: Any) -> None:
         world.advance(2)
         assert world.commit(leader).code == 0
     assert world.heartbeat(leader).answer == 0
-
-
-def test_members_may_commit_in_the_join_phase_but_not_in_the_sync_phase(world: Any) -> None:
-    """Observed on Kafka: error 22 for the old generation, 27 for the new."""
-    leader, follower = world.stable(2)
-    world.join(leader.member_id)
-    assert world.commit(leader, 7).code == 0
-    rejoined = world.seat(world.join(follower.member_id))
-    assert world.commit(follower).code == 22
-    assert world.commit(rejoined).code == 27
-    assert world.offset() == 7
 
 
 def test_retention_time_of_old_clients_is_stored(world: Any) -> None:

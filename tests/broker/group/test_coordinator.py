@@ -43,25 +43,6 @@ def test_missing_offsets_topic_returns_not_coordinator(new_world: Any) -> None:
 # -- describe and list
 
 
-def test_describe_stable_group(world: Any) -> None:
-    leader, follower = world.stable(2, protocols={"range": b"topics"})
-    (group,) = world.coordinator.describe(["billing"], 6)
-    assert (group.group_state, group.protocol_type, group.protocol_data) == ("Stable", "consumer", "range")
-    assert [(m.member_id, m.member_metadata, m.member_assignment) for m in group.members] == [
-        (seat.member_id, b"topics", seat.member_id.encode()) for seat in (leader, follower)
-    ]
-    assert [(m.client_id, m.client_host) for m in group.members] == [("app", "/127.0.0.1")] * 2
-
-
-def test_describe_rebalancing_group_without_metadata(world: Any) -> None:
-    leader, _ = world.stable(2, protocols={"range": b"topics"})
-    world.join(leader.member_id, protocols={"range": b"topics"})
-    (group,) = world.coordinator.describe(["billing"], 6)
-    assert (group.group_state, group.protocol_data) == ("PreparingRebalance", "")
-    assert [m.member_metadata for m in group.members] == [b"", b""]
-    assert group.members[0].member_assignment == leader.member_id.encode()
-
-
 def test_list_groups_by_state_and_type(world: Any) -> None:
     world.stable(1)
     world.commit(group="simple")
@@ -97,10 +78,6 @@ def test_delete_groups_of_several_partitions(new_world: Any) -> None:
     assert len(results) == 7
     world.crash()
     assert world.coordinator.list_groups([], []) == (0, [])
-
-
-def test_delete_groups_without_groups(world: Any) -> None:
-    assert world.delete().answer == []
 
 
 def test_delete_fails_if_the_append_is_rejected(world: Any) -> None:

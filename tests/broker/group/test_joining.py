@@ -85,19 +85,6 @@ def test_empty_group_id(world: Any) -> None:
 # -- static members
 
 
-def test_returning_static_member_causes_no_rebalance(world: Any) -> None:
-    leader, follower = world.static("i", "j")
-    name = follower.member_id[0]
-    answered = world.join(instance=name)
-    assert (answered.answer.skip_assignment, answered.answer.members) == (False, [])
-    back = world.seat(answered)
-    assert back.member_id != follower.member_id
-    assert (back.generation, back.is_leader) == (1, False)
-    assert world.group.state is GroupState.STABLE
-    assert world.sync(back).answer.assignment == follower.member_id.encode()
-    assert world.heartbeat(leader).answer == 0
-
-
 def test_parked_join_of_the_old_member_id_is_fenced(world: Any) -> None:
     leader, _ = world.static("i", "j")
     name = leader.member_id[0]
@@ -105,22 +92,6 @@ def test_parked_join_of_the_old_member_id_is_fenced(world: Any) -> None:
     again = world.join(instance=name)
     assert (parked.answer.error_code, parked.answer.member_id) == (82, leader.member_id)
     assert again.is_parked
-
-
-def test_returning_static_leader_gets_skip_assignment(world: Any) -> None:
-    """KIP-814."""
-    leader, _ = world.static("i", "j")
-    back = world.join(instance=leader.member_id[0]).answer
-    assert (back.leader, back.skip_assignment, len(back.members)) == (back.member_id, True, 2)
-    assert {m.group_instance_id for m in back.members} == {"i", "j"}
-
-
-def test_returning_static_leader_sees_its_old_id_as_leader_before_version_9(world: Any) -> None:
-    """Otherwise it would compute an assignment from an empty member list."""
-    leader, _ = world.static("i", "j")
-    back = world.join(instance=leader.member_id[0], version=8).answer
-    assert (back.leader, back.members, back.skip_assignment) == (leader.member_id, [], False)
-    assert world.group.leader_id == back.member_id
 
 
 def test_returning_static_member_with_changed_metadata_and_same_protocol(world: Any) -> None:

@@ -19,13 +19,6 @@ def test_assignments_are_sent_once_committed(world: Any) -> None:
     assert world.group.state is GroupState.STABLE
 
 
-def test_later_sync_is_answered_immediately(world: Any) -> None:
-    leader, follower = world.joined(2)
-    world.sync(leader, {follower.member_id: b"b"})
-    assert world.sync(follower).answer.assignment == b"b"
-    assert world.sync(leader).answer.assignment == b""  # the leader has assigned itself nothing
-
-
 def test_assignments_of_unknown_members_are_ignored(world: Any) -> None:
     (leader,) = world.joined(1)
     assert world.sync(leader, {"stranger": b"x", leader.member_id: b"a"}).answer.assignment == b"a"
@@ -67,42 +60,11 @@ def test_requests_with_an_empty_group_id(world: Any, seat_of: Any) -> None:
 # -- leave
 
 
-def test_leave_makes_the_other_members_rebalance(world: Any) -> None:
-    leader, follower = world.stable(2)
-    assert world.leave(leader.member_id).answer.members[0].error_code == 0
-    assert world.heartbeat(follower).answer == 27
-    again = world.seat(world.join(follower.member_id))
-    assert (again.generation, again.is_leader) == (2, True)
-
-
 def test_last_leave_empties_the_group(world: Any) -> None:
     (leader,) = world.stable(1)
     world.leave(leader.member_id)
     assert (world.group.state, world.group.generation) == (GroupState.EMPTY, 2)
     assert world.group.timers == {}
-
-
-def test_several_members_leave_with_a_result_each(world: Any) -> None:
-    one, two, three = world.stable(3)
-    answer = world.leave(one.member_id, "stranger", two.member_id, ("", "i"), (three.member_id, "i")).answer
-    assert answer.error_code == 0
-    assert [(m.member_id, m.error_code) for m in answer.members] == [
-        (one.member_id, 0),
-        ("stranger", 25),
-        (two.member_id, 0),
-        ("", 25),
-        (three.member_id, 25),
-    ]
-    assert list(world.group.members) == [three.member_id]
-    assert world.group.generation == 1  # a single rebalance for all of them, in its join phase
-
-
-def test_static_member_is_removed_by_its_instance_id(world: Any) -> None:
-    world.join(instance="i")
-    world.advance(0)
-    answer = world.leave(("", "i")).answer
-    assert [(m.member_id, m.group_instance_id, m.error_code) for m in answer.members] == [("", "i", 0)]
-    assert world.group.state is GroupState.EMPTY
 
 
 def test_pending_member_id_can_leave(world: Any) -> None:

@@ -19,7 +19,7 @@ from thinconsumer_testing.broker.txn.transaction import EPOCH_MAX, TransactionMe
 from thinconsumer_testing.broker.txn.transitions import ProducerIdAndEpoch
 
 S = TransactionState
-O0, O1, B0 = TopicPartition("orders", 0), TopicPartition("orders", 1), TopicPartition("bills", 0)
+O0, O1 = TopicPartition("orders", 0), TopicPartition("orders", 1)
 NO_PRODUCER = (-1, -1)
 
 
@@ -37,26 +37,6 @@ def test_init_without_transactional_id_returns_a_new_producer_id(world):
     assert world.init(None) == [("NONE", 1, 0)]
     assert world.init(None) == [("NONE", 2, 0)]
     assert world.timeline == []
-
-
-def test_empty_transactional_id_is_invalid(world):
-    who = ProducerIdAndEpoch(1, 0)
-    assert world.init("") == [("INVALID_REQUEST", *NO_PRODUCER)]
-    assert world.add(who, transactional_id="") == ["INVALID_REQUEST"]
-    assert world.end(who, transactional_id="") == [("INVALID_REQUEST", *NO_PRODUCER)]
-    assert world.verify(who, transactional_id="") == ["INVALID_REQUEST"]
-
-
-@pytest.mark.parametrize(("timeout_ms", "is_valid"), [(-1, False), (0, False), (900_000, True), (900_001, False)])
-def test_transaction_timeout_out_of_range(world, timeout_ms, is_valid):
-    assert world.init(timeout_ms=timeout_ms)[0][0] == ("NONE" if is_valid else "INVALID_TRANSACTION_TIMEOUT")
-
-
-def test_unknown_transactional_id_has_no_producer_id_mapping(world):
-    who = ProducerIdAndEpoch(1, 0)
-    assert world.add(who) == ["INVALID_PRODUCER_ID_MAPPING"]
-    assert world.end(who) == [("INVALID_PRODUCER_ID_MAPPING", *NO_PRODUCER)]
-    assert world.verify(who) == ["INVALID_PRODUCER_ID_MAPPING"]
 
 
 def test_other_coordinator_returns_not_coordinator(world):
@@ -129,25 +109,7 @@ def test_requests_are_answered_once_logged(world):
     assert answers == [("NONE", 1, 0)]
 
 
-def test_retried_end_gets_the_same_response(world):
-    who = world.ongoing()
-    assert world.end(who) == world.end(who) == [("NONE", 1, 1)]
-    assert len(world.markers) == 1
-
-
 # -- fencing
-
-
-@pytest.mark.parametrize("version", [0, 2])
-def test_zombie_producer_is_fenced(world, version):
-    zombie = world.producer()
-    successor = world.producer()
-    assert successor == (zombie.id, zombie.epoch + 1)
-    assert world.add(zombie, version=version) == ["PRODUCER_FENCED"]
-    for commit in (True, False):
-        assert world.end(zombie, commit=commit, version=version) == [("PRODUCER_FENCED", *NO_PRODUCER)]
-    assert world.init(expected=zombie) == [("PRODUCER_FENCED", *NO_PRODUCER)]
-    assert world.add(successor) == ["NONE"]
 
 
 @pytest.mark.parametrize("version", [0, 2])
@@ -385,29 +347,6 @@ def test_next_producer_id_survives_a_coordinator_change(world):
 
 
 # -- partitions
-
-
-def test_unknown_partition_rejects_all_partitions(world):
-    who = world.producer()
-    answers = []
-    world.coordinator.add_or_verify("t", who, [O0, TopicPartition("orders", 3)], answers.append)
-    assert answers == [{O0: Code.OPERATION_NOT_ATTEMPTED, TopicPartition("orders", 3): Code.UNKNOWN_TOPIC_OR_PARTITION}]
-    assert world.state() is S.EMPTY
-
-
-def test_partitions_are_verified_before_and_after_they_are_added(world):
-    who = world.producer()
-    answers = []
-    world.coordinator.add_or_verify("t", who, [O0], answers.append, verify_only=True)
-    world.coordinator.add_or_verify("t", who, [O0], answers.append, client_version=2)
-    world.coordinator.add_or_verify("t", who, [O0, B0], answers.append, verify_only=True)
-    world.coordinator.add_or_verify("t", who._replace(epoch=who.epoch + 1), [O0], answers.append, client_version=2)
-    assert answers == [
-        {O0: Code.TRANSACTION_ABORTABLE},
-        {O0: Code.NONE},
-        {O0: Code.NONE, B0: Code.TRANSACTION_ABORTABLE},
-        {O0: Code.PRODUCER_FENCED},
-    ]
 
 
 # -- the partition of a group

@@ -39,10 +39,6 @@ def test_commits_in_other_epochs(
         assert world.txn_commit(9, seat=seat, partition=partition).code == expected
 
 
-def test_older_versions_have_no_member_epoch(pair: tuple[Any, Any], world: Any, seat_of: Any) -> None:
-    assert world.commit(seat_of("m1", 3), 7, version=8).code == Code.UNSUPPORTED_VERSION
-
-
 def test_anyone_commits_for_a_group_without_members(member: Any, world: Any) -> None:
     assert world.commit(offset=3).code == Code.UNKNOWN_MEMBER_ID
     member.leave()

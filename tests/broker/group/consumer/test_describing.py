@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from thinconsumer.wire.error_codes import Code
 from thinconsumer_testing.broker.group.consumer.describing import CLASSIC_MEMBER, CONSUMER_MEMBER, described
 from thinconsumer_testing.broker.group.consumer.group import ConsumerGroup
 from thinconsumer_testing.broker.group.consumer.member import ClassicMetadata, ConsumerGroupMember
@@ -45,36 +44,8 @@ def test_uncommitted_changes_are_not_shown(new_member: Any, world: Any) -> None:
     assert len(found.members) == 2
 
 
-def test_groups_that_are_no_consumer_groups(world: Any) -> None:
-    world.stable(1)
-    codes = [one.error_code for one in world.coordinator.describe_consumer_groups([GROUP, "missing", ""])]
-    assert codes == [Code.GROUP_ID_NOT_FOUND, Code.GROUP_ID_NOT_FOUND, Code.INVALID_GROUP_ID]
-    world.resign()
-    assert world.coordinator.describe_consumer_groups([GROUP])[0].error_code == Code.NOT_COORDINATOR
-
-
 def test_deleted_topics_are_left_out_and_classic_members_are_marked(world: Any) -> None:
     group = ConsumerGroup("g")
     group.put_member(ConsumerGroupMember("m", assigned={b"x" * 16: {0: 1}}, classic=ClassicMetadata(1, ())))
     (member,) = described(group, world.image, "uniform").members
     assert (member.assignment.topic_partitions, member.member_type) == ([], CLASSIC_MEMBER)
-
-
-def test_a_consumer_group_is_listed_and_no_classic_group(new_member: Any, world: Any) -> None:
-    new_member().join()
-    _, (listed,) = world.coordinator.list_groups([], [])
-    assert (listed.group_type, listed.protocol_type, listed.group_state) == ("consumer", "consumer", "Stable")
-    for states, types, count in (([], ["Consumer"], 1), ([], ["classic"], 0), (["stable"], [], 1), (["Empty"], [], 0)):
-        assert len(world.coordinator.list_groups(states, types)[1]) == count
-    (older,) = world.coordinator.describe([GROUP], 5)
-    assert (older.error_code, older.group_state) == (0, "Dead")
-    (newer,) = world.coordinator.describe([GROUP], 6)
-    assert newer.error_code == Code.GROUP_ID_NOT_FOUND
-    assert "not a classic group" in newer.error_message
-
-
-def test_only_an_empty_group_is_deleted(member: Any, world: Any) -> None:
-    assert world.delete(GROUP).answer[0].error_code == Code.NON_EMPTY_GROUP
-    member.leave()
-    assert world.delete(GROUP).answer[0].error_code == 0
-    assert world.delete(GROUP).answer[0].error_code == Code.GROUP_ID_NOT_FOUND
