@@ -19,7 +19,6 @@ from thinconsumer.linear_hashing import PartitionCounts
 from thinconsumer.network.metadata import Metadata, TopicMetadata
 from thinconsumer.positions.partitions import Partitions
 from thinconsumer.support.agenda import Agenda
-from thinconsumer.support.calls import Call
 from thinconsumer.types import Node, PartitionInfo, TopicPartition
 from thinconsumer.wire.consumer_protocol import decode_assignment, decode_subscription, encode_assignment
 
@@ -29,10 +28,14 @@ ME = Identity("g").joined(3, "me")
 class Commits:
     """Commits without unsettled calls."""
 
-    def mark(self):
-        call = Call("nothing")
-        call.succeed(None)
-        return call
+    @property
+    def queue(self):
+        return self
+
+    last_number = 0
+
+    def has_settled(self, number):
+        return True
 
     def release(self, tps):
         """Offsets of partitions that are given up may still be committed; none are here."""
@@ -72,7 +75,7 @@ class World:
         self.heard = []
         self.subscription.subscribe(topics, None, self)
         self.assignors = create(strategy)
-        revocation = PartitionRevocation(self.partitions, Commits(), None, lambda: self.subscription.listener, agenda)
+        revocation = PartitionRevocation(self.partitions, Commits(), None, self.subscription, agenda)
         self.role = ConsumerRole(
             self.config, self.assignors, self.subscription, self.partitions, self.metadata, revocation, agenda
         )

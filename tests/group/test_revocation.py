@@ -1,5 +1,7 @@
 """Revoking and assigning partitions: the order of callbacks, and the commits before and after them."""
 
+from types import SimpleNamespace
+
 import pytest
 
 from thinconsumer.group.revocation import COMMIT_TIMEOUT, PartitionRevocation, RevocationStep
@@ -16,9 +18,14 @@ class Commits:
 
     done = True
 
-    def mark(self):
-        """Return itself as the call that settles once all commits have."""
+    @property
+    def queue(self):
         return self
+
+    last_number = 0
+
+    def has_settled(self, number):
+        return self.done
 
     def release(self, tps):
         """Take note of revoked partitions."""
@@ -84,7 +91,7 @@ def make(story, partitions, commits, agenda):
     def make(failing=(), auto_commit=True):
         listener = Listener(story, failing)
         committer = AutoCommit(story) if auto_commit else None
-        return PartitionRevocation(partitions, commits, committer, lambda: listener, agenda)
+        return PartitionRevocation(partitions, commits, committer, SimpleNamespace(listener=listener), agenda)
 
     return make
 
@@ -127,7 +134,7 @@ def test_partitions_count_as_revoked_once_the_callback_has_returned(partitions, 
         def on_partitions_revoked(self, revoked):
             seen.append(revocation.revoked)
 
-    revocation = PartitionRevocation(partitions, commits, None, NotingListener, Agenda())
+    revocation = PartitionRevocation(partitions, commits, None, SimpleNamespace(listener=NotingListener()), Agenda())
     assert not revocation.advance({A, B}, 1.0)
     assert seen == [frozenset()], "the callback commits the positions of these partitions"
     assert revocation.revoked == {A, B} and A in partitions
@@ -205,7 +212,7 @@ def interrupted():
 
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_an_interrupt_while_dropping_partitions_revokes_nothing_twice(interrupted, story, commits, when):
-    revocation = PartitionRevocation(interrupted, commits, None, lambda: Listener(story), Agenda())
+    revocation = PartitionRevocation(interrupted, commits, None, SimpleNamespace(listener=Listener(story)), Agenda())
     interrupted.assign([A, B])
     interrupted.strikes = when
     with pytest.raises(KeyboardInterrupt):
@@ -216,7 +223,7 @@ def test_an_interrupt_while_dropping_partitions_revokes_nothing_twice(interrupte
 
 def test_an_interrupt_while_assigning_does_not_skip_the_assigned_callback(interrupted, story, commits):
     """Otherwise the partition would be owned and never read."""
-    revocation = PartitionRevocation(interrupted, commits, None, lambda: Listener(story), Agenda())
+    revocation = PartitionRevocation(interrupted, commits, None, SimpleNamespace(listener=Listener(story)), Agenda())
     interrupted.strikes = "after"
     with pytest.raises(KeyboardInterrupt):
         revocation.assign([A, B])
@@ -273,7 +280,7 @@ def test_a_seek_before_the_assigned_callback_is_kept(revocation, partitions):
 
 def test_a_partition_of_an_interrupted_assign_gets_its_callback():
     story, partitions = [], Partitions()
-    revocation = PartitionRevocation(partitions, Commits(), None, lambda: Listener(story), Agenda())
+    revocation = PartitionRevocation(partitions, Commits(), None, SimpleNamespace(listener=Listener(story)), Agenda())
     partitions.assign([A], start=PositionState.AWAITING_CALLBACK)  # Ctrl-C has come before the next line of assign()
     revocation.call_assigned()
     assert story == [("assigned", {A})] and partitions.require(A).state is PositionState.AWAITING_COMMITTED

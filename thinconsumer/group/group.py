@@ -75,9 +75,7 @@ class Group:
         )
         self.committed = Committed(config, self.coordinator, partitions, metadata, random)
         self.auto_commit = AutoCommit(config, partitions, self.commits, agenda) if config.enable_auto_commit else None
-        self.revocation = PartitionRevocation(
-            partitions, self.commits, self.auto_commit, lambda: self.subscription.listener, agenda
-        )
+        self.revocation = PartitionRevocation(partitions, self.commits, self.auto_commit, self.subscription, agenda)
         self.role = ConsumerRole(config, assignors, self.subscription, partitions, metadata, self.revocation, agenda)
         self._assignment_check = AssignmentCheck(
             config, self.coordinator, self.role, random, lambda: self.member.identity

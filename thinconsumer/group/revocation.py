@@ -7,19 +7,19 @@ drop the partitions) and of an assignment. The role decides which partitions are
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Collection
-from typing import TYPE_CHECKING, Any
+from collections.abc import Collection
+from typing import TYPE_CHECKING
 
 from ..positions.partitions import Partition, Partitions
 from ..positions.states import PositionEvent, PositionState
 from ..support.agenda import Agenda
-from ..support.calls import Call
 from ..types import TopicPartition
 from .listener import call_listener
 
 if TYPE_CHECKING:
     from .offsets.auto_commit import AutoCommit
     from .offsets.commits import Commits
+    from .subscription import UserSubscription
 
 #: Seconds that a revocation waits for commits, before and again after the callback. A coordinator that does not respond
 #: must not keep the member from joining: the group waits for the member, and a missed commit only causes duplicates.
@@ -43,13 +43,13 @@ class PartitionRevocation:
         partitions: Partitions,
         commits: Commits,
         auto_commit: AutoCommit | None,
-        listener: Callable[[], Any],
+        subscription: UserSubscription,
         agenda: Agenda,
     ) -> None:
         self._partitions = partitions
         self._commits = commits
         self._auto_commit = auto_commit
-        self._listener = listener
+        self._subscription = subscription
         self.state = RevocationStep.IDLE
         self._revoking: list[Partition] = []
         #: Partitions whose ``on_partitions_revoked`` has returned; they stay assigned until its commits have settled.
@@ -57,8 +57,8 @@ class PartitionRevocation:
         self.revoked: frozenset[TopicPartition] = frozenset()
         #: When the wait for commits ends at the latest; not set while the callback runs.
         self._timeout = agenda.alarm()
-        #: Settles once all commits queued before the wait have settled; commits queued later do not prolong the wait.
-        self._awaited: Call[None] = Call("committing")
+        #: The number of the last commit that was queued before the wait; commits queued later do not prolong it.
+        self._awaited = 0
         #: The exception of a revoked or lost callback: the rebalance goes on, and the poll raises it afterwards.
         self.error: Exception | None = None
         #: Whether a revocation commits positions by itself. False in close(autocommit=False), when the application may
@@ -135,8 +135,8 @@ class PartitionRevocation:
 
     def is_waiting(self, now: float) -> bool:
         """Return whether the revocation waits for commits."""
-        waits = self.state in (RevocationStep.COMMITTING, RevocationStep.DRAINING) and not self._awaited.done
-        return waits and self._timeout.is_ahead(now)
+        waits = self.state in (RevocationStep.COMMITTING, RevocationStep.DRAINING)
+        return waits and self._timeout.is_ahead(now) and not self._commits.queue.has_settled(self._awaited)
 
     def assign(self, tps: Collection[TopicPartition]) -> None:
         """Make ``tps`` the assignment; new partitions wait for ``on_partitions_assigned``."""
@@ -153,7 +153,7 @@ class PartitionRevocation:
         self.has_assigned = True
         # Ctrl-C may have come between the two changes that :meth:`assign` makes to a partition.
         new = [p for p in self._partitions if p.callback_pending or p.state is PositionState.AWAITING_CALLBACK]
-        call_listener(self._listener(), "assigned", [p.tp for p in new])
+        call_listener(self._subscription.listener, "assigned", [p.tp for p in new])
         for partition in new:
             if partition.state is PositionState.AWAITING_CALLBACK:
                 partition.move(PositionEvent.CALLBACK_DONE)
@@ -161,16 +161,16 @@ class PartitionRevocation:
 
     def _wait(self, state: RevocationStep) -> None:
         self.state = state
-        self._awaited = self._commits.mark()
+        self._awaited = self._commits.queue.last_number
 
     def _is_wait_over(self, now: float, by: float | None) -> bool:
         # A poll may have begun this revocation, and the timeout of the close() that ends it may be shorter.
         if by is not None:
             self._timeout.set_earlier(by)
-        return self._awaited.done or self._timeout.is_over(now)
+        return self._timeout.is_over(now) or self._commits.queue.has_settled(self._awaited)
 
     def _call_listener(self, event: str, tps: list[TopicPartition]) -> None:
         try:
-            call_listener(self._listener(), event, tps)
+            call_listener(self._subscription.listener, event, tps)
         except Exception as error:  # noqa: BLE001 - the poll raises it after the rebalance went on
             self.error = self.error or error

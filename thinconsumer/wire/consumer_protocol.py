@@ -69,7 +69,8 @@ def decode_subscription(data: bytes | memoryview) -> ConsumerProtocolSubscriptio
     """Decode a subscription of any version; raise KafkaProtocolError if the bytes are no subscription."""
     version = _version(data, "subscription")
     try:
-        return _decode(ConsumerProtocolSubscription, data, version)
+        highest = min(version, ConsumerProtocolSubscription.VERSIONS[1])
+        return ConsumerProtocolSubscription.decode(data, highest, _VERSION.size, ignore_trailing=True)
     except KafkaProtocolError:
         if version == 0:
             raise
@@ -95,7 +96,8 @@ def decode_assignment(data: bytes | memoryview) -> ConsumerProtocolAssignment:
     """
     if not len(data):
         return ConsumerProtocolAssignment()
-    assignment = _decode(ConsumerProtocolAssignment, data, _version(data, "assignment"))
+    version = min(_version(data, "assignment"), ConsumerProtocolAssignment.VERSIONS[1])
+    assignment = ConsumerProtocolAssignment.decode(data, version, _VERSION.size, ignore_trailing=True)
     for assigned in assignment.assigned_partitions:
         if assigned.partitions and min(assigned.partitions) < 0:
             raise KafkaProtocolError(
@@ -124,7 +126,3 @@ def _version(data: bytes | memoryview, what: str) -> int:
     if version < 0:
         raise KafkaProtocolError(f"consumer protocol {what} has version {version}; versions start at 0")
     return version
-
-
-def _decode(cls: type[M], data: bytes | memoryview, version: int) -> M:
-    return cls.decode(data, min(version, cls.VERSIONS[1]), _VERSION.size, ignore_trailing=True)

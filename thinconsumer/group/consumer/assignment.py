@@ -41,8 +41,8 @@ class MemberAssignment:
         self._withheld: frozenset[TopicPartition] = frozenset()  #: The partitions that :meth:`receive` has withheld.
         self._owes_callback = False  #: Whether ``on_partitions_assigned`` is due even if nothing is added.
         self._owned: tuple[int, PartitionIds] = (-1, frozenset())
-        self._difference: tuple[tuple[object, ...], Difference] = ((), Difference())
-        self._topics: tuple[tuple[object, ...], frozenset[str]] = ((), frozenset())
+        #: What follows from metadata, owned partitions and target: what is left to do, and the names of topics.
+        self._resolved: tuple[tuple[object, ...], Difference, frozenset[str]] = ((), Difference(), frozenset())
 
     def joined(self) -> None:
         """Begin a membership: the first assignment is reported to the listener even if it is empty."""
@@ -76,22 +76,19 @@ class MemberAssignment:
 
     def topics(self) -> frozenset[str]:
         """Return the names of the assigned topics, as far as they are known; the same object until they change."""
-        key = (self._metadata.version, self._partitions.generation, self.target)
-        if self._topics[0] != key:
-            wanted = {topic_id for topic_id, _ in self.target or ()}
-            found = {name for name, topic in self._metadata.topics.items() if topic.topic_id in wanted}
-            self._topics = key, frozenset(found | {tp.topic for tp in self._ids if tp in self._partitions})
-        return self._topics[1]
+        self.difference()
+        return self._resolved[2]
 
     def difference(self) -> Difference:
         """Return the partitions to revoke and to assign."""
         key = (self._metadata.version, self._partitions.generation, self.target)
-        if self._difference[0] != key:
+        if self._resolved[0] != key:
             owned = {tp: topic_id for tp, topic_id in self._ids.items() if tp in self._partitions}
             wanted = {topic_id for topic_id, _ in self.target or ()}
             names = {t.topic_id: name for name, t in self._metadata.topics.items() if t.topic_id in wanted}
-            self._difference = key, difference(owned, self.target or frozenset(), names)
-        return self._difference[1]
+            topics = frozenset({*names.values(), *(tp.topic for tp in owned)})
+            self._resolved = key, difference(owned, self.target or frozenset(), names), topics
+        return self._resolved[1]
 
     def describe(self) -> str:
         """Return what is left of the reconciliation, in words."""

@@ -104,7 +104,6 @@ class CommitQueue:
         self.last_number = 0  #: The number of the call added last.
         self.newest: Call[None] | None = None  #: The call added last, settled or not.
         self._deadlines: list[tuple[float, int]] = []
-        self._empty: deque[Pending] = deque()
         self.ready: Entries = {}  #: Offsets for the next request.
         #: Offsets that wait for a backoff after a retriable error of their partition, until :meth:`release`.
         self.delayed: Entries = {}
@@ -144,9 +143,8 @@ class CommitQueue:
             where = self.delayed if tp in self.delayed else self.ready
             topic_id = topic_ids.get(tp.topic, ZERO_UUID)
             self._merge(where, tp, Entry(value, pending.number, identity, [pending], topic_id))
-        if not offsets:
-            self._empty.append(pending)
-            self._settle_empty()
+        if not offsets and len(self._calls) == 1:
+            self._settle(pending, None)
         return pending
 
     def has_callback(self, last: int, now: float | None = None) -> bool:
@@ -161,6 +159,10 @@ class CommitQueue:
             return False
         pending, error = self.finished[0]
         return error is None or now is None or pending.pause is None or not pending.pause.is_ahead(now)
+
+    def has_settled(self, number: int) -> bool:
+        """Return whether all calls up to this number are settled."""
+        return next(iter(self._calls), number + 1) > number
 
     def unsettled(self) -> list[Pending]:
         """Return the calls that are not settled, in call order."""
@@ -193,7 +195,6 @@ class CommitQueue:
             pending.failed[tp] = failure
         pending.outstanding.clear()
         self._settle(pending, self._explain(pending.failed, pending.call.what))
-        self._settle_empty()
 
     def take(self, group_id: str) -> Entries:
         """Remove and return the entries of the next request; drop entries that no unsettled call waits for."""
@@ -242,8 +243,6 @@ class CommitQueue:
         for pending in entry.calls:
             pending.outstanding.discard(tp)
             self._settle_if_complete(pending)
-        if self._empty:
-            self._settle_empty()
 
     def failed(self, tp: TopicPartition, entry: Entry, failure: Failure) -> None:
         for pending in entry.calls:
@@ -251,7 +250,6 @@ class CommitQueue:
                 pending.failed[tp] = failure
                 pending.outstanding.discard(tp)
             self._settle_if_complete(pending)
-        self._settle_empty()
 
     def drop(self, tp: TopicPartition, failure: Failure) -> None:
         """Fail the waiting entry of a partition, if there is one."""
@@ -282,8 +280,9 @@ class CommitQueue:
                 self._settle_if_complete(pending)
         self._deadlines = [(pending.deadline, number) for number, pending in self._calls.items()]
         heapify(self._deadlines)
-        self._empty = deque(pending for pending in self._calls.values() if not pending.offsets)
-        self._settle_empty()
+        first = next(iter(self._calls.values()), None)
+        if first is not None and not first.offsets:
+            self._settle(first, None)
 
     def run_first_callback(self) -> bool:
         """Call the first callback that is due, unless it was called already; return True.
@@ -315,20 +314,15 @@ class CommitQueue:
             self._settle(pending, error)
 
     def _settle(self, pending: Pending, error: KafkaError | None) -> None:
-        if pending.callback is not None:
-            self.finished.append(Finished(pending, error))
-        if error is None:
-            pending.call.succeed(None)
-        else:
-            pending.call.fail(error)
-        del self._calls[pending.number]
-
-    def _settle_empty(self) -> None:
-        """Settle calls without offsets that have no unsettled call before them."""
-        while self._empty:
-            pending = self._empty[0]
-            if pending.number in self._calls:
-                if next(iter(self._calls)) != pending.number:
-                    return
-                self._settle(pending, None)
-            self._empty.popleft()
+        """Settle a call, and calls without offsets that have no unsettled call before them any more."""
+        following: Pending | None = pending
+        while following is not None:
+            if following.callback is not None:
+                self.finished.append(Finished(following, error))
+            if error is None:
+                following.call.succeed(None)
+            else:
+                following.call.fail(error)
+            del self._calls[following.number]
+            first = next(iter(self._calls.values()), None)
+            following, error = None if first is None or first.offsets else first, None

@@ -155,10 +155,6 @@ class Commits:
             self.queue.fail_call(pending, self._failure(*current.outside(), self._now))
         return pending.call
 
-    def mark(self) -> Call[None]:
-        """Return a call that settles once every call added so far has settled."""
-        return self.add({}, NEVER)
-
     def release(self, tps: Iterable[TopicPartition]) -> None:
         """Note revoked partitions. Their offsets may be committed until the generation, or member epoch, has ended."""
         identity = self._read_identity().identity
