@@ -46,6 +46,8 @@ class _Seen:
     beats: dict[int, float] = field(default_factory=dict)  #: The time of its last heartbeat by broker id.
     #: When it was first told to revoke a partition.
     told: dict[TopicPartition, float] = field(default_factory=dict)
+    #: The time of its last heartbeat after which it had nothing to revoke, by broker id.
+    settled: dict[int, float] = field(default_factory=dict)
 
     def depart(self) -> None:
         """Note that a static member has left for a while: it owns its assignment, and not what it had yet to revoke."""
@@ -171,6 +173,8 @@ class ReconciliationChecker(Checker):
             seen.told = {tp: since for tp, since in seen.told.items() if tp in reported}
         if given is not None:
             self._assign(group, seen, node, share, now)
+        if not seen.told:
+            seen.settled[node] = now
 
     def _seen(
         self, group: dict[str, _Seen], client: str, node: int, request: ConsumerGroupHeartbeatRequest, now: float
@@ -210,14 +214,13 @@ class ReconciliationChecker(Checker):
         """Return whether a member may have been removed because of its session or rebalance timeout.
 
         The rebalance timeout begins when the coordinator tells the member to revoke partitions, even if the connection
-        is gone by then, so that the response is never sent.
+        is gone by then, so that the response is never sent. A later coordinator begins it when it loads the group.
         """
-        beat_at = seen.beats.get(node, -1e9)
         told = [*seen.told.values()]
         told += [
             asked_at
             for at, request, asked_at in self._unsettled.values()
-            if (at, request.member_id) == (node, who) and (seen.told or asked_at > beat_at)
+            if request.member_id == who and asked_at >= max(seen.settled.get(one, -1e9) for one in (at, node))
         ]
         is_late = bool(told) and now - min(told) >= seen.rebalance_timeout_s - EARLY_S
         # A coordinator in between, too, may have removed a member from which it has got no heartbeat.

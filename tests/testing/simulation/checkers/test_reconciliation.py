@@ -104,6 +104,25 @@ def test_rebalance_timeout_has_to_be_over(coordinator, seconds, passes):
     assert (moves(coordinator) == "") is passes
 
 
+@pytest.mark.parametrize(("seconds", "passes"), [(2.0, False), (3.0, True)])
+def test_rebalance_timeout_may_begin_before_the_first_answer_of_a_new_coordinator(coordinator, seconds, passes):
+    coordinator.ask("a", 1)  # the former coordinator told it to revoke, and its successor has loaded that since
+    coordinator.room.now += 2.0
+    coordinator.beat("a", 1, [0, 1], assigned=[0], node=2)
+    coordinator.room.now += seconds
+    assert (moves(coordinator, node=2) == "") is passes
+
+
+@pytest.mark.parametrize("node", [1, 2])
+def test_rebalance_timeout_begins_after_an_answer_without_a_revocation(coordinator, node):
+    coordinator.ask("a", 1, node=node)
+    coordinator.room.now += 3.0
+    coordinator.beat("a", 1)
+    coordinator.beat("a", 1, assigned=[0])
+    coordinator.room.now += 4.0
+    assert "client a has not given it up" in moves(coordinator)
+
+
 def test_static_member_that_is_away_keeps_its_partitions(coordinator):
     coordinator.beat("c", 0, [], gets=2, assigned=[2], instance="i")
     coordinator.beat("c", -2, instance="i")
