@@ -24,10 +24,9 @@ from realkafka import jars
 
 from thinconsumer.assignors.balance import balanced
 from thinconsumer.assignors.base import Assignment, GroupMetadata, Subscription
-from thinconsumer.assignors.claims import Claim, Owned, find_owners
 from thinconsumer.assignors.plans import checked, member_racks, partition_racks, racks_matter
 from thinconsumer.assignors.registry import BUILT_IN
-from thinconsumer.assignors.sticky import StickyAssignor, read_claim
+from thinconsumer.assignors.sticky import Claim, Owned, StickyAssignor, find_owners, read_claim
 from thinconsumer.types import ClusterView, Node, PartitionInfo, TopicPartition
 
 SOURCE = Path(__file__).parent / "java" / "Assignors.java"

@@ -18,7 +18,7 @@ from ..errors import IllegalArgumentError, KafkaConnectionError, KafkaError, Sas
 from ..failures import OutageLog
 from ..network.authenticate import Login, NewLogin
 from ..network.request import Answer, Request
-from ..support.agenda import NEVER, Agenda, Alarm
+from ..support.agenda import Agenda, Alarm
 from ..support.timers import Random
 from ..wire import Message
 from ..wire.error_codes import Code
@@ -213,7 +213,7 @@ class LoginManager:
 
     def _first_attempt(self) -> Alarm:
         alarm = self._agenda.alarm()
-        alarm.set(-NEVER)
+        alarm.set(0.0)
         return alarm
 
     # -- results

@@ -11,7 +11,6 @@ import binascii
 import hashlib
 import hmac
 import re
-from typing import NamedTuple
 
 from ..errors import IllegalArgumentError, KafkaProtocolError
 from .mechanism import Mechanism, authentication_failed, encode, shown
@@ -38,28 +37,13 @@ _NO_PROOF = "the server ended the SCRAM login without proving that it knows the 
 _SERVER_FINAL = re.compile(r"([ve])=([^,\0]+)(?:,[A-Za-z]=[^,\0]+)*")
 
 
-class ServerFirst(NamedTuple):
-    """The server's first message: both nonces, and how the password is salted."""
-
-    nonce: str
-    salt: bytes
-    iterations: int
-
-
-class Proofs(NamedTuple):
-    """The proof that the client sends, and the signature by which the server proves that it knows the password."""
-
-    client: bytes
-    server: bytes
-
-
 def escape_name(username: str) -> str:
     """Return the user name as SCRAM writes it: ``=`` and ``,`` as ``=3D`` and ``=2C``."""
     return username.replace("=", "=3D").replace(",", "=2C")
 
 
-def parse_server_first(message: bytes, client_nonce: str) -> ServerFirst:
-    """Read the server's first message, and check it before anything is computed from it.
+def parse_server_first(message: bytes, client_nonce: str) -> tuple[str, bytes, int]:
+    """Return both nonces, the salt and the iterations in the server's first message, all checked.
 
     Raises:
         KafkaProtocolError: the message is malformed or outside the limits, or its nonce does not continue
@@ -87,7 +71,7 @@ def parse_server_first(message: bytes, client_nonce: str) -> ServerFirst:
             f"SCRAM: the server asks for {iterations_text[:20]} iterations, "
             f"allowed are {ITERATIONS_MIN} to {ITERATIONS_MAX}"
         )
-    return ServerFirst(nonce, salt, iterations)
+    return nonce, salt, iterations
 
 
 def parse_server_final(message: bytes) -> bytes:
@@ -108,19 +92,8 @@ def parse_server_final(message: bytes) -> bytes:
 
 
 def salt_password(mechanism: str, password: bytes, salt: bytes, iterations: int) -> bytes:
-    """Return SaltedPassword of RFC 5802, the form in which AlterUserScramCredentials transfers a password."""
+    """Return SaltedPassword of RFC 5802."""
     return hashlib.pbkdf2_hmac(HASHES[mechanism], password, salt, iterations)
-
-
-def compute_proofs(mechanism: str, salted_password: bytes, auth_message: bytes) -> Proofs:
-    """Return ClientProof and ServerSignature of RFC 5802, section 3."""
-    algorithm = HASHES[mechanism]
-    client_key = hmac.digest(salted_password, b"Client Key", algorithm)
-    stored_key = hashlib.new(algorithm, client_key).digest()
-    client_signature = hmac.digest(stored_key, auth_message, algorithm)
-    server_key = hmac.digest(salted_password, b"Server Key", algorithm)
-    proof = bytes(left ^ right for left, right in zip(client_key, client_signature, strict=True))
-    return Proofs(proof, hmac.digest(server_key, auth_message, algorithm))
 
 
 def _decode(message: bytes, which: str) -> str:
@@ -185,9 +158,13 @@ class Scram(Mechanism):
     def _prove(self, challenge: bytes) -> bytes:
         if not challenge:
             raise authentication_failed(_NO_PROOF)
-        server = parse_server_first(challenge, self._nonce)
-        without_proof = b"%b,r=%b" % (_CHANNEL_BINDING, server.nonce.encode())
-        salted = salt_password(self.name, self._password, server.salt, server.iterations)
-        proofs = compute_proofs(self.name, salted, b",".join((self._first, challenge, without_proof)))
-        self._server_signature = proofs.server
-        return b"%b,p=%b" % (without_proof, base64.b64encode(proofs.client))
+        nonce, salt, iterations = parse_server_first(challenge, self._nonce)
+        without_proof = b"%b,r=%b" % (_CHANNEL_BINDING, nonce.encode())
+        # RFC 5802, section 3.
+        algorithm, signed = HASHES[self.name], b",".join((self._first, challenge, without_proof))
+        salted = salt_password(self.name, self._password, salt, iterations)
+        client_key = hmac.digest(salted, b"Client Key", algorithm)
+        client_signature = hmac.digest(hashlib.new(algorithm, client_key).digest(), signed, algorithm)
+        self._server_signature = hmac.digest(hmac.digest(salted, b"Server Key", algorithm), signed, algorithm)
+        proof = bytes(left ^ right for left, right in zip(client_key, client_signature, strict=True))
+        return b"%b,p=%b" % (without_proof, base64.b64encode(proof))
