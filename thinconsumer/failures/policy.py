@@ -108,33 +108,24 @@ class Defaults(NamedTuple):
 _A, _S = Action, Scope
 _MEMBER = ("JoinGroup", "SyncGroup", "Heartbeat", "LeaveGroup")
 _READING = ("Fetch", "ListOffsets", "OffsetForLeaderEpoch")
+_COORDINATED = ("FindCoordinator", "ConsumerGroupHeartbeat", "OffsetFetch", "ConsumerGroupPositions")
+_CHANGING = ("CreateTopics", "DeleteTopics", "CreatePartitions")
+_ABOUT_GROUPS = ("ConsumerGroupDescribe", "DescribeGroups", "DeleteGroups")
+_EPOCHS = "PartitionLeaderEpochsForPartitions"
 
 #: The defaults of each API, for each scope in which its response has error codes. "DescribeTopics" stands for a
 #: Metadata request that the application has caused with a call: its errors fail that call.
 JUDGED: Mapping[tuple[str, Scope], Defaults] = {
-    **{(api, _S.PARTITION): Defaults(True, _A.RAISE) for api in _READING},
-    ("Fetch", _S.CONSUMER): Defaults(True, _A.RAISE),
-    ("Metadata", _S.TOPIC): Defaults(True, _A.RAISE),
-    ("Metadata", _S.CONSUMER): Defaults(True, _A.RAISE),
-    ("FindCoordinator", _S.GROUP): Defaults(False, _A.RAISE),
-    **{(api, _S.GROUP): Defaults(False, _A.RAISE) for api in _MEMBER},
-    ("ConsumerGroupHeartbeat", _S.GROUP): Defaults(False, _A.RAISE),
-    ("OffsetFetch", _S.GROUP): Defaults(False, _A.RAISE),
-    ("OffsetFetch", _S.PARTITION): Defaults(True, _A.RAISE),
+    **dict.fromkeys([(api, _S.PARTITION) for api in (*_READING, "OffsetFetch", _EPOCHS)], Defaults(True, _A.RAISE)),
+    **dict.fromkeys([(api, _S.TOPIC) for api in ("Metadata", _EPOCHS)], Defaults(True, _A.RAISE)),
+    **dict.fromkeys([(api, _S.CONSUMER) for api in ("Fetch", "Metadata")], Defaults(True, _A.RAISE)),
+    **dict.fromkeys([(api, _S.GROUP) for api in (*_MEMBER, *_COORDINATED)], Defaults(False, _A.RAISE)),
     ("OffsetCommit", _S.PARTITION): Defaults(False, _A.FAIL),
     ("Produce", _S.PARTITION): Defaults(True, _A.FAIL),
     ("InitProducerId", _S.CONSUMER): Defaults(False, _A.FAIL),
-    ("PartitionLeaderEpochsForPartitions", _S.TOPIC): Defaults(True, _A.RAISE),
-    ("PartitionLeaderEpochsForPartitions", _S.PARTITION): Defaults(True, _A.RAISE),
-    ("ConsumerGroupPositions", _S.GROUP): Defaults(False, _A.RAISE),
-    ("DescribeTopics", _S.TOPIC): Defaults(True, _A.FAIL),
-    ("CreateTopics", _S.TOPIC): Defaults(True, _A.FAIL),
-    ("DeleteTopics", _S.TOPIC): Defaults(True, _A.FAIL),
-    ("CreatePartitions", _S.TOPIC): Defaults(True, _A.FAIL),
+    **dict.fromkeys([(api, _S.TOPIC) for api in ("DescribeTopics", *_CHANGING)], Defaults(True, _A.FAIL)),
     ("ListGroups", _S.CONSUMER): Defaults(True, _A.FAIL),
-    ("ConsumerGroupDescribe", _S.GROUP): Defaults(True, _A.FAIL),
-    ("DescribeGroups", _S.GROUP): Defaults(True, _A.FAIL),
-    ("DeleteGroups", _S.GROUP): Defaults(True, _A.FAIL),
+    **dict.fromkeys([(api, _S.GROUP) for api in _ABOUT_GROUPS], Defaults(True, _A.FAIL)),
 }
 
 _INTERNAL = Rule(_A.RETRY, "a broker returns this code for a passing internal failure")
@@ -147,10 +138,9 @@ _CONTROLLER: dict[Code, Rule] = {
     Code.NOT_CONTROLLER: Rule(_A.FIND_CONTROLLER, "another broker is the controller"),
     Code.REQUEST_TIMED_OUT: Rule(_A.FAIL, "the controller may still carry it out, and then rejects a repetition"),
 }
-_NO_TOPIC: dict[Code, Rule] = {
-    Code.UNKNOWN_TOPIC_OR_PARTITION: Rule(_A.FAIL, "the call named this topic"),
-    Code.UNKNOWN_TOPIC_ID: Rule(_A.FAIL, "the call named this topic"),
-}
+_NO_TOPIC: dict[Code, Rule] = dict.fromkeys(
+    [Code.UNKNOWN_TOPIC_OR_PARTITION, Code.UNKNOWN_TOPIC_ID], Rule(_A.FAIL, "the call named this topic")
+)
 _LEADER: dict[Code, Rule] = {
     Code.UNKNOWN_SERVER_ERROR: _INTERNAL,
     Code.UNKNOWN_LEADER_EPOCH: Rule(_A.REFRESH_METADATA, "the broker lags behind, or the cluster was set back"),
@@ -169,14 +159,14 @@ _MEMBERSHIP: dict[Code, Rule] = {
     Code.INVALID_SESSION_TIMEOUT: Rule(_A.GIVE_UP, "every join of this member would be refused"),
     Code.INVALID_GROUP_ID: Rule(_A.GIVE_UP, "every join of this member would be refused"),
 }
-_HEARTBEAT = "the next heartbeat has the same error, and the member reacts to it there"
+_HEARTBEAT = Rule(_A.RETRY, "the next heartbeat has the same error, and the member reacts to it there")
 _POSITIONS: dict[Code, Rule] = {
     **_COORDINATOR,
-    Code.REBALANCE_IN_PROGRESS: Rule(_A.RETRY, _HEARTBEAT),
-    Code.UNKNOWN_MEMBER_ID: Rule(_A.RETRY, _HEARTBEAT),
-    Code.ILLEGAL_GENERATION: Rule(_A.RETRY, _HEARTBEAT),
-    Code.FENCED_INSTANCE_ID: Rule(_A.RETRY, _HEARTBEAT),
-    Code.FENCED_MEMBER_EPOCH: Rule(_A.RETRY, _HEARTBEAT),
+    Code.REBALANCE_IN_PROGRESS: _HEARTBEAT,
+    Code.UNKNOWN_MEMBER_ID: _HEARTBEAT,
+    Code.ILLEGAL_GENERATION: _HEARTBEAT,
+    Code.FENCED_INSTANCE_ID: _HEARTBEAT,
+    Code.FENCED_MEMBER_EPOCH: _HEARTBEAT,
     Code.STALE_MEMBER_EPOCH: Rule(_A.RETRY, "the response to the next heartbeat has the new member epoch"),
 }
 _ADMISSION = "every join of this member would be refused"

@@ -44,14 +44,6 @@ ASKER = "ordered"
 STALLED_INTERVALS = 10
 
 
-class LogStart:
-    """The log start of a partition, looked up for a position."""
-
-    def __init__(self, cursor: Cursor) -> None:
-        self.cursor = cursor
-        self.offset: int | None = None  #: None until the leader has answered.
-
-
 class OrderedDelivery(KeyGatekeeper[GatedTopic]):
     """Holds the assigned partitions of changed topics, and opens their gates."""
 
@@ -78,7 +70,8 @@ class OrderedDelivery(KeyGatekeeper[GatedTopic]):
         self.positions = KnownPositions(config, partitions, random, group)
         #: The topics with ordered delivery that were read before their first change, which created this manager.
         self._read_before = frozenset(partitions.counts)
-        self._log_starts: dict[Partition, LogStart] = {}  #: The log starts that are looked up, or wait to be used.
+        #: The log starts that are looked up (None), or wait to be used, each with the cursor that it is for.
+        self._log_starts: dict[Partition, tuple[Cursor, int | None]] = {}
 
     def errors(self) -> Iterator[KafkaError]:
         """Yield the errors of brokers' responses that the application has to act on."""
@@ -192,23 +185,25 @@ class OrderedDelivery(KeyGatekeeper[GatedTopic]):
         log_start: int | None = None
         if hold.awaits_log_start:
             known = self._log_starts.get(partition)
-            if known is None or known.cursor is not partition.cursor:
+            if known is None or known[0] is not partition.cursor:
                 self._look_up_log_start(partition)
                 return
-            log_start = known.offset
+            log_start = known[1]
         if hold.decide_start(log_start):
             # It is looked up again for the next decision: the position moves on, and the partition may be removed and
             # added again with another log start.
             self._log_starts.pop(partition, None)
 
     def _look_up_log_start(self, partition: Partition) -> None:
-        log_start = self._log_starts[partition] = LogStart(partition.cursor)
+        cursor = partition.cursor
+        asked: tuple[Cursor, int | None] = cursor, None
+        self._log_starts[partition] = asked
 
         def wanted() -> bool:
-            return self._log_starts.get(partition) is log_start
+            return self._log_starts.get(partition) is asked
 
         def found(answer: ListedOffset, now: float) -> None:
-            log_start.offset = answer.offset
+            self._log_starts[partition] = cursor, answer.offset
 
         def failed(error: KafkaError, final: bool) -> None:
             partition.failed(error, is_raised=final)
