@@ -9,7 +9,9 @@ from thinconsumer.group.consumer.heartbeat import (
     JOIN_EPOCH,
     LEAVE_EPOCH,
     LEAVE_STATIC_EPOCH,
+    Gaps,
     HeartbeatFields,
+    KnownFields,
     heartbeat,
     leave,
     leave_epoch,
@@ -103,3 +105,22 @@ def test_member_ids_are_random_and_in_kafkas_form():
     ids = {new_member_id(rng) for _ in range(500)}
     assert len(ids) == 500
     assert all(re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_-]{21}", found) for found in ids)
+
+
+@pytest.mark.parametrize(("seconds", "trusted"), [((9.0,), False), ((9.0, 9.0), True), ((9.0, 11.0), False)])
+def test_a_gap_is_trusted_behind_another_one_if_a_gap_of_its_length_was_survived(seconds, trusted):
+    gaps = Gaps().confirmed(0.0, is_first=True, is_session=False).confirmed(10.0, is_first=False, is_session=True)
+    for number, gap in enumerate(seconds):
+        gaps = gaps.away(gap, is_unconfirmed=number > 0)
+    assert gaps.are_survivable is trusted
+    assert not gaps.confirmed(20.0, is_first=True, is_session=False).are_survivable
+
+
+def test_a_join_makes_no_partition_known_and_a_revoked_one_counts_until_it_is_named():
+    known = KnownFields()
+    known.wrote(FIELDS._replace(regex="t.*"))
+    assert known.fields is None and known.may_have_member and known.may_have_regex
+    known.answered(is_join=True)
+    assert known.fields is not None and known.fields.owned == frozenset()
+    known.count_as_owned(frozenset({(T, 2)}))
+    assert known.fields.owned == {(T, 2)}

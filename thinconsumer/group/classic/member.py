@@ -267,11 +267,7 @@ class ClassicMember(Membership):
         return True
 
     def _join_or_sync(self, now: float) -> Request | None:
-        """Return the JoinGroup or SyncGroup that is due, if any; it has the member id of the time when it is written.
-
-        ``max_wait``: the coordinator responds only once all members have joined or, to a follower, once the leader has
-        sent the assignment.
-        """
+        """Return the JoinGroup or SyncGroup that is due, if any; it is written with the member id of that time."""
         attempt, kind, timeout = self._attempt, self._role.protocol_type, self._settings.request_timeout_ms / 1000
         protocols, plan = attempt.protocols, attempt.plan
         if not self._rebalances.is_open:
@@ -283,7 +279,7 @@ class ClassicMember(Membership):
                 now,
                 deadline=now + max(timeout, self._poll_interval + requests.JOIN_GRACE),
                 min_version=requests.lowest_version(JoinGroupRequest, self.identity),
-                max_wait=self._poll_interval,
+                max_wait=self._poll_interval,  # the coordinator waits for all members to join
             )
         if self.state is _S.COMPLETING_REBALANCE and plan is not None:
             return self._rebalances.send(
@@ -291,7 +287,7 @@ class ClassicMember(Membership):
                 lambda version: requests.sync(self.identity, kind, attempt.protocol, plan),
                 now,
                 min_version=requests.lowest_version(SyncGroupRequest, self.identity),
-                max_wait=0.0 if attempt.leads else timeout,
+                max_wait=0.0 if attempt.leads else timeout,  # a follower's response waits for the leader's SyncGroup
             )
         return None
 
