@@ -113,61 +113,12 @@ def test_the_epoch_of_a_full_request_opens_a_session(sessions, image, epoch, ver
     assert (0 < session_id < 2**31, session_id == 0, len(sessions)) == (opens, not opens, opens)
 
 
-def test_incremental_fetch_reads_the_session_partitions(sessions, image, opened):
-    session_id = opened(0, 1)
-    context = sessions.context(asked(numbers=(2, 1), session_id=session_id, epoch=1, offset=9), NAMES, image)
-    assert context.kind is FetchContextKind.INCREMENTAL
-    found = {one.partition: one.request.fetch_offset for one in context.partitions_to_read({})}
-    assert found == {0: 0, 1: 9, 2: 9}
-    assert list(found) == [0, 1, 2]
-    context = sessions.context(asked(numbers=(), session_id=session_id, epoch=2, forget=(0, 7)), NAMES, image)
-    assert numbers_of(context, image) == [1, 2]
-
-
 def test_session_without_partitions_is_closed(sessions, image, opened):
     session_id = opened(0)
     context = sessions.context(asked(numbers=(), session_id=session_id, epoch=1, forget=(0,)), NAMES, image)
     assert context.kind is FetchContextKind.SESSIONLESS
     assert concluded(context, image) == (0, 0, [])
     assert len(sessions) == 0
-
-
-@pytest.mark.parametrize("epoch", [0, -1])
-def test_full_fetch_closes_the_session_it_names(sessions, image, opened, epoch):
-    """The final epoch only closes it; a full fetch also opens a new one."""
-    session_id = opened(0)
-    context = sessions.context(asked(session_id=session_id, epoch=epoch), NAMES, image)
-    _, fresh, _ = concluded(context, image)
-    assert fresh != session_id
-    assert len(sessions) == (1 if epoch == 0 else 0)
-    later = sessions.context(asked(numbers=(), session_id=session_id, epoch=1), NAMES, image)
-    assert concluded(later, image) == (Code.FETCH_SESSION_ID_NOT_FOUND, 0, [])
-
-
-@pytest.mark.parametrize(
-    ("change", "version", "code"),
-    [
-        ({"session_id": 12345}, NAMES, Code.FETCH_SESSION_ID_NOT_FOUND),
-        ({"epoch": 2}, NAMES, Code.INVALID_FETCH_SESSION_EPOCH),
-        ({"epoch": 5}, NAMES, Code.INVALID_FETCH_SESSION_EPOCH),
-        ({"topic_id": T}, IDS, Code.FETCH_SESSION_TOPIC_ID_ERROR),
-        ({"topic_id": T, "epoch": 2}, IDS, Code.INVALID_FETCH_SESSION_EPOCH),
-    ],
-)
-def test_unknown_session_ids_and_epochs_are_rejected(sessions, image, opened, change, version, code):
-    session_id = opened(0)
-    context = sessions.context(asked(**{"session_id": session_id, "epoch": 1, **change}), version, image)
-    assert context.kind is FetchContextKind.ERROR
-    assert context.partitions_to_read({}) == []
-    assert context.finish([]) == (code, 0, [])
-    again = sessions.context(asked(numbers=(), session_id=session_id, epoch=1), NAMES, image)
-    assert numbers_of(again, image) == [0], "the refused request left the session as it was"
-
-
-def test_session_by_topic_ids_rejects_topic_names(sessions, image, opened):
-    session_id = opened(0, topic_id=T, version=IDS)
-    context = sessions.context(asked(session_id=session_id, epoch=1), NAMES, image)
-    assert context.finish([]) == (Code.FETCH_SESSION_TOPIC_ID_ERROR, 0, [])
 
 
 def test_parked_response_is_invalid_after_the_next_request(sessions, image, opened):

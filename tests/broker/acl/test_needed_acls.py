@@ -4,17 +4,13 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import pytest
-from differential.acl_needs import rows
-from differential.acls import deny_by_default, grant, orders, revoke, trimmed
-from differential.talk import PLANS, MemoryWorld
+from differential.acls import trimmed
 
 from thinconsumer.records.builder import NewRecord, build_batch
 from thinconsumer.wire import Message
 from thinconsumer.wire.consumer_group_positions import ConsumerGroupPositionsRequest
 from thinconsumer.wire.error_codes import Code
 from thinconsumer.wire.find_coordinator import FindCoordinatorRequest
-from thinconsumer.wire.init_producer_id import InitProducerIdRequest
-from thinconsumer.wire.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from thinconsumer.wire.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderPartition,
@@ -25,7 +21,7 @@ from thinconsumer.wire.partition_leader_epochs import (
     PartitionLeaderEpochsTopic,
 )
 from thinconsumer.wire.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from thinconsumer.wire.topics import CreatableTopic, CreateTopicsRequest, DeleteTopicsRequest, DeleteTopicState
+from thinconsumer.wire.topics import DeleteTopicsRequest, DeleteTopicState
 from thinconsumer_testing.broker.wire.administration import DescribeConfigsRequest, DescribeConfigsResource
 
 ALICE = "User:alice"
@@ -59,7 +55,7 @@ def on(operation: str, **resource: Any) -> dict[str, Any]:
 ORDERS, BILLING, TX = {"topic": "orders"}, {"group": "billing"}, {"transactional_id": "tx"}
 READ_BILLING, WRITE_TX = on("READ", **BILLING), on("WRITE", **TX)
 
-#: Cases beside those that are compared with Kafka, too.
+#: Cases beside those of ``tests/broker/test_conversations.py``.
 CASES: dict[str, Case] = {
     "Produce to a transaction": Case(
         produce, (3, 13), TXN, WRITE_TX, (on("WRITE", **ORDERS),)
@@ -67,17 +63,6 @@ CASES: dict[str, Case] = {
     "FindCoordinator of a share group": Case(
         lambda _: FindCoordinatorRequest(coordinator_keys=["x"], key_type=2), (6,), CLUSTER,
         on("CLUSTER_ACTION", cluster=True),
-    ),
-    "JoinGroup": Case(
-        lambda _: JoinGroupRequest(
-            group_id="billing", session_timeout_ms=10_000, rebalance_timeout_ms=10_000, protocol_type="consumer",
-            protocols=[JoinGroupRequestProtocol(name="range", metadata=b"")],
-        ),
-        (0, 9), GROUP, READ_BILLING,
-    ),
-    "CreateTopics on the cluster": Case(
-        lambda _: CreateTopicsRequest(topics=[CreatableTopic(name="new", num_partitions=1, replication_factor=1)]),
-        (2, 7), TOPIC, on("CREATE", cluster=True), (on("DESCRIBE_CONFIGS", topic="new"),),
     ),
     "DeleteTopics on the cluster": Case(
         lambda i: DeleteTopicsRequest(topics=[DeleteTopicState(name=None, topic_id=i)]), (6,), TOPIC,
@@ -87,12 +72,6 @@ CASES: dict[str, Case] = {
         lambda _: DescribeConfigsRequest(
             resources=[DescribeConfigsResource(resource_type=4, resource_name="1")]
         ), (1, 4), CLUSTER, on("DESCRIBE_CONFIGS", cluster=True)
-    ),
-    "InitProducerId": Case(
-        lambda _: InitProducerIdRequest(transactional_id=None), (0, 5), CLUSTER, on("IDEMPOTENT_WRITE", cluster=True)
-    ),
-    "InitProducerId of a writer": Case(
-        lambda _: InitProducerIdRequest(transactional_id=None), (0, 5), CLUSTER, on("WRITE", topic="any")
     ),
     "PartitionLeaderEpochsForPartitions": Case(
         lambda i: PartitionLeaderEpochsForPartitionsRequest(
@@ -110,31 +89,6 @@ CASES: dict[str, Case] = {
         (2, 4), TOPIC, on("CLUSTER_ACTION", cluster=True),
     ),
 }  # fmt: skip
-
-
-CODES = {"topic": {TOPIC}, "group": {GROUP}, "transactional_id": {TXN}, "cluster": {CLUSTER}}
-#: A follower's request has an error for each topic, and the response to one for all offsets leaves hidden topics out.
-OTHER_CODES = {("follower", "cluster"): {TOPIC}, ("all", "topic"): set()}
-
-
-@pytest.mark.parametrize("plan", PLANS)
-def test_each_request_is_denied_until_the_last_acl_that_it_needs(plan: str, codes: Any) -> None:
-    """``tests/real/test_differential.py`` compares the responses with those of Kafka."""
-    world = MemoryWorld(plan, "acls", 1_700_000_000_000, {"admin": "admin-secret", "alice": "alice-secret"})
-    deny_by_default(world)
-    for request, needs, about, least in rows(world, orders(world)):
-        line = world.connect("alice")
-        version = world.version(type(request), least)
-        for operation, resource in needs:
-            found = codes(line.send(trimmed(request, version), version).quiet_answer())
-            kind = next(iter(resource))
-            assert found == OTHER_CODES.get((about, kind), CODES[kind]), (request, version)
-            configs_of_new_topic = ["DESCRIBE_CONFIGS"] if operation == "CREATE" else []
-            grant(world, ALICE, [operation, *configs_of_new_topic], **resource)
-        found = codes(line.send(trimmed(request, version), version).quiet_answer())
-        assert bool(found & AUTHORIZATION_ERRORS) is (not needs), (request, version, found)
-        revoke(world, ALICE)
-    assert world.cluster.bugs == []
 
 
 @pytest.mark.parametrize("name", CASES)

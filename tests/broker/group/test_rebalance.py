@@ -9,16 +9,6 @@ from thinconsumer_testing.broker.group import rebalance
 from thinconsumer_testing.broker.group.states import GroupState
 
 
-def test_only_the_leader_gets_the_member_list(world: Any) -> None:
-    ids = [world.newcomer(), world.newcomer()]
-    asked = [world.join(name, protocols={"range": name.encode()}) for name in ids]
-    world.advance(0)
-    leader, follower = sorted((a.answer for a in asked), key=lambda a: a.leader != a.member_id)
-    assert {m.member_id: m.metadata for m in leader.members} == {name: name.encode() for name in ids}
-    assert follower.members == []
-    assert (leader.protocol_name, leader.protocol_type) == ("range", "consumer")
-
-
 @pytest.mark.parametrize(
     ("listed", "elected"),
     [

@@ -5,8 +5,6 @@ import pytest
 from thinconsumer.wire.error_codes import Code
 from thinconsumer_testing.broker.log.log import AppendRefused
 
-LAST = 2**31 - 1
-
 
 def sent(write, first, count=1, *, epoch=0, producer=1, **more):
     """Append a batch of ``count`` records; return its base offset, its rejection code, or 'again N' for a duplicate."""
@@ -20,26 +18,6 @@ def sent(write, first, count=1, *, epoch=0, producer=1, **more):
 
 
 OUT_OF_ORDER, OLD_EPOCH = "OUT_OF_ORDER_SEQUENCE_NUMBER", "INVALID_PRODUCER_EPOCH"
-
-
-@pytest.mark.parametrize(
-    "steps",
-    [
-        [((0, 3), 0), ((3,), 3), ((5,), OUT_OF_ORDER), ((2,), OUT_OF_ORDER), ((4,), 4)],
-        [((17,), 0), ((18,), 1)],
-        [((LAST - 1, 2), 0), ((0,), 2), ((1,), 3)],
-        [((LAST - 1, 4), 0), ((LAST - 1, 4), "again 0"), ((2,), 4)],
-        [
-            *(((first,), first) for first in range(6)),
-            *(((first,), f"again {first}") for first in range(1, 6)),
-            ((0,), OUT_OF_ORDER),
-            ((4, 2), OUT_OF_ORDER),  # not a duplicate
-        ],
-    ],
-    ids=["consecutive", "an unknown producer starts anywhere", "wrap", "wrap within a batch", "the last five repeat"],
-)
-def test_sequence_numbers(write, steps):
-    assert [sent(write, *arguments) for arguments, _ in steps] == [result for _, result in steps]
 
 
 def test_epochs_and_producers_have_their_own_sequence_numbers(write):

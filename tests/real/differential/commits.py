@@ -19,7 +19,6 @@ from .talk import World
 WITH_INSTANCES = 7
 WITH_IDS = 10
 WITH_GROUPS = 8
-Rows = list[tuple[int, int]]
 
 
 class Book:

@@ -22,28 +22,17 @@ CLUSTER_SCRIPTS: dict[str, Script] = {}
 ACL_SCRIPTS: dict[str, Script] = {}
 
 
-def script(function: Script) -> Script:
-    assert function.__name__ not in SCRIPTS
-    SCRIPTS[function.__name__] = function
-    return function
+def _listed_in(scripts: dict[str, Script]) -> Callable[[Script], Script]:
+    def listed(function: Script) -> Script:
+        assert function.__name__ not in scripts
+        scripts[function.__name__] = function
+        return function
+
+    return listed
 
 
-def consumer_group_script(function: Script) -> Script:
-    assert function.__name__ not in CONSUMER_GROUP_SCRIPTS
-    CONSUMER_GROUP_SCRIPTS[function.__name__] = function
-    return function
-
-
-def cluster_script(function: Script) -> Script:
-    assert function.__name__ not in CLUSTER_SCRIPTS
-    CLUSTER_SCRIPTS[function.__name__] = function
-    return function
-
-
-def acl_script(function: Script) -> Script:
-    assert function.__name__ not in ACL_SCRIPTS
-    ACL_SCRIPTS[function.__name__] = function
-    return function
+script, consumer_group_script = _listed_in(SCRIPTS), _listed_in(CONSUMER_GROUP_SCRIPTS)
+cluster_script, acl_script = _listed_in(CLUSTER_SCRIPTS), _listed_in(ACL_SCRIPTS)
 
 
 def batch(world: World, *values: bytes | None, key: bytes | None = None, **options: Any) -> bytes:

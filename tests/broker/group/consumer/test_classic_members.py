@@ -79,19 +79,6 @@ def settle(*members: Any, rounds: int = 8) -> None:
             member.beat()
 
 
-def test_a_member_joins_and_gets_its_assignment_without_a_leader(new_member: Any, classic: Any, world: Any) -> None:
-    modern, member = new_member("m1"), classic()
-    modern.join()
-    answer = member.join()
-    assert (answer.error_code, answer.generation_id, answer.leader, answer.members) == (0, 3, "", [])
-    assert (answer.protocol_type, answer.protocol_name) == ("consumer", "range")
-    assert member.sync().error_code == 0
-    assert member.owned == []
-    settle(modern, member)
-    assert sorted(modern.partitions + member.owned) == [0, 1, 2]
-    assert world.group.members[member.seat.member_id].classic.session_timeout_ms == 10_000
-
-
 def test_a_member_revokes_when_another_one_joins(new_member: Any, classic: Any, world: Any) -> None:
     modern, first, second = new_member("m1"), classic(), classic()
     modern.join()
@@ -102,21 +89,6 @@ def test_a_member_revokes_when_another_one_joins(new_member: Any, classic: Any, 
     assert len(modern.partitions) == len(first.owned) == len(second.owned) == 1
     modern.leave()
     assert isinstance(world.group, ClassicGroup)
-
-
-def test_heartbeats_tell_to_rejoin_until_the_member_has_its_target(new_member: Any, classic: Any, world: Any) -> None:
-    modern, member = new_member("m1"), classic()
-    modern.join()
-    member.join()
-    member.sync()
-    assert world.heartbeat(member.seat).code == 0, "it waits for a partition that is not free yet"
-    modern.beat()
-    modern.beat()
-    assert world.heartbeat(member.seat).code == Code.REBALANCE_IN_PROGRESS
-    member.join()
-    member.sync()
-    assert len(member.owned) == 1
-    assert world.heartbeat(member.seat).code == 0
 
 
 def test_sync_in_an_older_epoch_tells_to_rejoin(new_member: Any, joined: Any) -> None:

@@ -4,32 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from thinconsumer_testing.broker.group.consumer.describing import CLASSIC_MEMBER, CONSUMER_MEMBER, described
+from thinconsumer_testing.broker.group.consumer.describing import CLASSIC_MEMBER, described
 from thinconsumer_testing.broker.group.consumer.group import ConsumerGroup
 from thinconsumer_testing.broker.group.consumer.member import ClassicMetadata, ConsumerGroupMember
 
 GROUP, TOPIC = "billing", "orders"
-
-
-def test_a_reconciling_group(new_member: Any, world: Any) -> None:
-    first, second = new_member("m1"), new_member("m2", "i2", rack_id="r", server_assignor="range")
-    first.join()
-    second.join()
-    first.beat()
-    (found,) = world.coordinator.describe_consumer_groups([GROUP])
-    assert (found.error_code, found.group_state, found.assignor_name) == (0, "Reconciling", "range")
-    assert (found.group_epoch, found.assignment_epoch) == (3, 3)
-    one, two = found.members
-    assert (one.member_id, one.member_epoch, one.client_id, one.client_host) == ("m1", 2, "app", "/127.0.0.1")
-    assert (two.instance_id, two.rack_id, two.subscribed_topic_names) == ("i2", "r", [TOPIC])
-    # The partition that the first member has to revoke is still shown as its own.
-    assert [(topic.topic_name, topic.partitions) for topic in one.assignment.topic_partitions] == [(TOPIC, [0, 1, 2])]
-    assert world.group.members["m1"].pending_revocation
-    targets = [member.target_assignment.topic_partitions[0].partitions for member in found.members]
-    assert sorted(index for found in targets for index in found) == [0, 1, 2]
-    assert two.assignment.topic_partitions == []
-    assert one.member_type == CONSUMER_MEMBER
-    assert repr(world.group) == "<ConsumerGroup billing Reconciling epoch 3, 2 members>"
 
 
 def test_uncommitted_changes_are_not_shown(new_member: Any, world: Any) -> None:

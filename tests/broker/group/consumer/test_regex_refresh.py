@@ -6,8 +6,6 @@ from typing import Any
 
 import pytest
 
-from thinconsumer.wire.error_codes import Code
-
 TOPIC = "orders"
 
 
@@ -23,16 +21,6 @@ def member(new_member: Any, world: Any, settled: Any) -> Any:
     world.advance(0)
     settled(found)
     return found
-
-
-def test_topics_are_assigned_once_the_expression_is_resolved(new_member: Any, world: Any, settled: Any) -> None:
-    member = pattern_member(new_member)
-    answer = member.join()
-    assert (answer.error_code, member.owned) == (0, set())
-    world.advance(0)
-    assert world.group.resolved["ord.*"].topics == {TOPIC}
-    settled(member)
-    assert member.partitions == [0, 1, 2]
 
 
 def test_a_second_member_with_the_expression_needs_no_look_up(new_member: Any, world: Any, settled: Any) -> None:
@@ -90,23 +78,6 @@ def test_the_interval_of_the_configuration(new_world: Any, member_of: Any, settl
     assert world.group.resolved["ord.*"].timestamp_ms > before
 
 
-def test_topics_that_the_client_may_not_see_are_left_out(new_member: Any, world: Any, settled: Any) -> None:
-    world.put_topic("ordinary", 1)
-    member = pattern_member(new_member)
-    member.hidden = lambda names: {"ordinary"} & set(names)
-    member.join()
-    world.advance(0)
-    settled(member)
-    assert member.partitions == [0, 1, 2]
-    assert len(member.owned) == 3
-
-
-def test_invalid_expressions_change_nothing(new_member: Any, world: Any) -> None:
-    answer = pattern_member(new_member, regex="(").join()
-    assert answer.error_code == Code.INVALID_REGULAR_EXPRESSION
-    assert world.shard.latest.groups == {}
-
-
 def test_another_expression_takes_the_place_of_the_former_one(member: Any, world: Any, settled: Any) -> None:
     world.put_topic("other", 2)
     member.beat(subscribed_topic_regex="oth.*")
@@ -114,15 +85,6 @@ def test_another_expression_takes_the_place_of_the_former_one(member: Any, world
     world.advance(0)
     settled(member)
     assert (member.partitions, len(member.owned)) == ([], 2)
-
-
-def test_an_empty_expression_ends_the_subscription(member: Any, world: Any) -> None:
-    epoch = world.group.epoch
-    member.beat(subscribed_topic_regex="")
-    assert world.group.epoch == world.group.assignment_epoch == epoch + 1
-    member.beat()
-    assert member.owned == set()
-    assert world.group.resolved == {}
 
 
 def test_a_group_that_is_gone_is_not_resolved(new_member: Any, world: Any) -> None:
