@@ -78,7 +78,7 @@ def test_calls_without_offsets_wait_for_the_calls_before_them(queue):
     while queue.finished:
         queue.run_first_callback()
     assert heard == list(range(3000))
-    assert len(queue) == 1
+    assert len(queue.calls) == 1
 
 
 def test_call_without_offsets_can_time_out_before_the_others(queue):
@@ -89,7 +89,7 @@ def test_call_without_offsets_can_time_out_before_the_others(queue):
     queue.fail_call(waits, LATE)
     with pytest.raises(CommitFailedError):
         waits.call.result()
-    assert len(queue) == 1
+    assert len(queue.calls) == 1
 
 
 def test_request_is_limited_in_bytes_but_never_empty(queue):
@@ -156,7 +156,7 @@ def test_an_interrupt_at_any_line_settles_every_call_once():
         while queue.ready:
             for tp, entry in queue.take("g").items():
                 queue.written(tp, entry)
-        assert queue.idle
+        assert not queue.calls
         while queue.finished:
             queue.run_first_callback()
         assert [number for number, _ in sorted(heard)] in ([0, 1, 2, 3, 4], [0, 1, 2, 3, 4, 5])
@@ -177,7 +177,7 @@ def test_a_call_that_is_settled_again_after_an_interrupt_has_its_callback_called
         queue.fail_call(late, LATE)
         while queue.finished:
             queue.run_first_callback()
-        assert len(heard) == 1 and late.call.done and queue.idle
+        assert len(heard) == 1 and late.call.done and not queue.calls
         if not struck:
             break
     assert after > 3

@@ -29,7 +29,7 @@ def test_a_commit_carries_member_id_and_generation(world):
     world.answer(sent)
     assert call.done
     call.result()
-    assert world.commits.queue.idle
+    assert not world.commits.queue.calls
 
 
 @pytest.mark.parametrize("version", range(2, 11))
@@ -46,7 +46,7 @@ def test_every_version_carries_the_fields_that_it_has(world, version):
     assert row.committed_leader_epoch == (3 if version >= 6 else -1)
     assert sent.message.group_instance_id == ("static" if version >= 7 else None)
     world.answer(sent)
-    assert world.commits.queue.idle
+    assert not world.commits.queue.calls
 
 
 def test_topics_are_named_while_any_id_is_unknown(world):
@@ -95,7 +95,7 @@ def test_a_retried_commit_does_not_overwrite_a_newer_one(world):
     world.answer(sent)
     assert older.done
     assert newer.done
-    assert world.commits.queue.idle
+    assert not world.commits.queue.calls
 
 
 def test_a_partition_in_backoff_delays_its_newer_commits(world):
@@ -335,7 +335,7 @@ def test_after_a_lost_membership_commits_fail_at_once(world):
     world.break_off(request)
     assert world.sent() == []
     assert world.failure(call).reason == "unknown_member"
-    assert world.commits.queue.idle
+    assert not world.commits.queue.calls
 
 
 @pytest.mark.parametrize(

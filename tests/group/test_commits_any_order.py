@@ -225,10 +225,10 @@ class AnyOrder(RuleBasedStateMachine):
                 if self.is_live(sent.request) and not stale:
                     self.coordinator_writes(sent, set())
                 self.world.answer(sent, Code.ILLEGAL_GENERATION if stale else 0)
-            if self.world.commits.queue.idle:
+            if not self.world.commits.queue.calls:
                 break
             self.time_passes(0.5)
-        assert self.world.commits.queue.idle
+        assert not self.world.commits.queue.calls
         self.callbacks_are_told_once()
         self.offsets_never_go_back_to_an_earlier_call()
         assert len(self.heard) == len(self.calls)

@@ -35,7 +35,7 @@ def test_an_offset_that_the_coordinator_refuses_for_its_topic_id_is_not_repeated
     world.answer(sent, Code.UNKNOWN_TOPIC_ID)
     assert world.sent(10) == []
     assert world.failure(call).reason == "refused"
-    assert world.commits.queue.idle
+    assert not world.commits.queue.calls
 
 
 def test_a_request_that_is_written_after_its_topic_was_created_again_leaves_its_offsets_out(world):

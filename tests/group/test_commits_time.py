@@ -22,7 +22,7 @@ def test_a_timed_out_call_fails_with_the_last_error(world):
     assert error.reason in ("timeout", "coordinator")
     assert "COORDINATOR_LOAD_IN_PROGRESS" in str(error)
     assert error.retriable
-    assert world.commits.queue.idle
+    assert not world.commits.queue.calls
 
 
 def test_a_timeout_without_a_coordinator_names_the_last_error(world):
@@ -79,7 +79,7 @@ def test_a_mark_waits_only_for_earlier_calls(world):
     assert second.offsets == {B: 1, C: 1}
     world.add((C, 2))
     world.answer(second)
-    assert queue.has_settled(mark) and not queue.idle
+    assert queue.has_settled(mark) and queue.calls
 
 
 def test_a_response_after_one_calls_deadline_settles_the_others(world):
@@ -109,7 +109,7 @@ def test_abandoned_call_is_not_sent(world):
     world.find(1)
     world.now += 1
     assert world.sent() == []
-    assert world.commits.queue.idle
+    assert not world.commits.queue.calls
 
 
 def test_a_restart_repeats_offsets_in_flight_merged_with_newer_ones(world):
@@ -199,7 +199,7 @@ def test_work_grows_linearly_with_waiting_calls(new_world):
                 world.commits.step(world.now)
             world.answer(world.later(), Code.COORDINATOR_LOAD_IN_PROGRESS)
             world.answer(world.later())
-            assert world.commits.queue.idle
+            assert not world.commits.queue.calls
 
         return lines_run(work)
 
@@ -225,7 +225,7 @@ def test_the_backoff_grows_and_restarts_after_a_success(world, code):
     assert pauses[0] < 0.3
     assert pauses[-1] > 0.7
     world.answer(world.later())
-    assert world.commits.queue.idle
+    assert not world.commits.queue.calls
     world.add((A, 2))
     assert pause(world, code) < 0.3
 

@@ -175,11 +175,6 @@ class ConsumerCore:
     def _next_callback(self, now: float, every: bool) -> UserCallback | None:
         return None if self.callbacks is None else self.callbacks.next(now, every)
 
-    def run_commit_callbacks(self) -> None:
-        """Run the callbacks of all finished commits."""
-        if self.callbacks is not None:
-            self.callbacks.run_commit_callbacks()
-
     def poll(self, seconds: float, limit: int, ends: Ends | None = None, form: Form = Form.ROWS) -> PollResult:
         """Return up to ``limit`` records as soon as there are any.
 

@@ -94,11 +94,11 @@ class GroupCallbacks:
         group.revocation.auto_commits = commit and group.auto_commit is not None
         while not self._gave_up(now, deadline):
             # Wait for I/O only while a commit is pending: otherwise the step would last until the next heartbeat.
-            now = self._step(now, now if group.commits.queue.idle else deadline)
+            now = self._step(now, deadline if group.commits.queue.calls else now)
             deadline = now if self._shell.lacks_credentials else deadline
             self._connect(leave_group)
         group.revocation.auto_commits = group.auto_commit is not None
-        while not group.commits.queue.idle and now < deadline:
+        while group.commits.queue.calls and now < deadline:
             now = self._step(now, deadline)
             deadline = now if self._shell.lacks_credentials else deadline
             self._connect(leave_group)

@@ -136,7 +136,8 @@ class GroupCalls:
                 raise commits.timeout_error(found, now()) from error
             finally:
                 reader.managers.metrics.record_call_time("commit_sync", now() - began, now())
-                reader.run_commit_callbacks()
+                if reader.callbacks is not None:
+                    reader.callbacks.run_commit_callbacks()
 
     def commit_async(self, offsets: ToCommit | None = None, callback: CommitCallback | None = None) -> None:
         """Queue a commit, which later calls send; do not wait for it.

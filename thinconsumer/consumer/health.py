@@ -201,7 +201,7 @@ class HealthMonitor:
         if group is None:
             return
         coordinator, member = group.coordinator, group.member
-        if (group.subscription.is_subscribed or not group.commits.queue.idle) and coordinator.target() is None:
+        if (group.subscription.is_subscribed or group.commits.queue.calls) and coordinator.target() is None:
             words = f"the coordinator of group {coordinator.group_id} is not known"
             yield Obstacle(_because(words, coordinator.last_error), coordinator.last_error, words)
         if group.commits.last_error is not None and now - group.commits.failed_at < self._patience:

@@ -100,7 +100,7 @@ class CommitQueue:
     def __init__(self, explain: Explain, expiry: Alarm) -> None:
         self._explain = explain
         self._expiry = expiry  #: The first deadline of a call, which may be settled already.
-        self._calls: OrderedDict[int, Pending] = OrderedDict()
+        self.calls: OrderedDict[int, Pending] = OrderedDict()  #: Those that are not settled, by number, in call order.
         self.last_number = 0  #: The number of the call added last.
         self.newest: Call[None] | None = None  #: The call added last, settled or not.
         self._deadlines: list[tuple[float, int]] = []
@@ -108,14 +108,6 @@ class CommitQueue:
         #: Offsets that wait for a backoff after a retriable error of their partition, until :meth:`release`.
         self.delayed: Entries = {}
         self.finished: deque[Finished] = deque()  #: Calls with a callback due, in settling order.
-
-    @property
-    def idle(self) -> bool:
-        """Whether every call is settled."""
-        return not self._calls
-
-    def __len__(self) -> int:
-        return len(self._calls)
 
     def add(
         self,
@@ -136,14 +128,14 @@ class CommitQueue:
         pending = Pending(self.last_number, dict(offsets), identity, deadline, callback, call, set(offsets), topic_ids)
         pending.pause = pause
         self.newest = pending.call
-        self._calls[pending.number] = pending
+        self.calls[pending.number] = pending
         heappush(self._deadlines, (deadline, pending.number))
         for tp, value in pending.offsets.items():
             # A delayed partition stays delayed: otherwise an application that commits in a loop bypasses the backoff.
             where = self.delayed if tp in self.delayed else self.ready
             topic_id = topic_ids.get(tp.topic, ZERO_UUID)
             self._merge(where, tp, Entry(value, pending.number, identity, [pending], topic_id))
-        if not offsets and len(self._calls) == 1:
+        if not offsets and len(self.calls) == 1:
             self._settle(pending, None)
         return pending
 
@@ -162,34 +154,34 @@ class CommitQueue:
 
     def has_settled(self, number: int) -> bool:
         """Return whether all calls up to this number are settled."""
-        return next(iter(self._calls), number + 1) > number
+        return next(iter(self.calls), number + 1) > number
 
     def unsettled(self) -> list[Pending]:
         """Return the calls that are not settled, in call order."""
-        return list(self._calls.values())
+        return list(self.calls.values())
 
     def expired(self, now: float) -> list[Pending]:
         """Return unsettled calls past their deadline, and the oldest unsettled call if its caller stopped waiting."""
         found: list[Pending] = []
-        while self._deadlines and (self._deadlines[0][0] <= now or self._deadlines[0][1] not in self._calls):
+        while self._deadlines and (self._deadlines[0][0] <= now or self._deadlines[0][1] not in self.calls):
             _, number = heappop(self._deadlines)
-            if number in self._calls:
-                found.append(self._calls[number])
-        if len(self._deadlines) > 2 * len(self._calls) + 64:
+            if number in self.calls:
+                found.append(self.calls[number])
+        if len(self._deadlines) > 2 * len(self.calls) + 64:
             # Most calls settle in milliseconds, but their deadlines are a minute away: without this cleanup, the heap
             # would hold the deadlines of all calls of the last minute.
-            self._deadlines = [(pending.deadline, number) for number, pending in self._calls.items()]
+            self._deadlines = [(pending.deadline, number) for number, pending in self.calls.items()]
             heapify(self._deadlines)
         if self._deadlines:
             self._expiry.set(self._deadlines[0][0])
-        first = next(iter(self._calls.values()), None)
+        first = next(iter(self.calls.values()), None)
         if first is not None and first.call.abandoned and first not in found:
             found.append(first)
         return found
 
     def fail_call(self, pending: Pending, failure: Failure) -> None:
         """Fail a call now; its offsets in flight may still be written."""
-        if pending.number not in self._calls:
+        if pending.number not in self.calls:
             return  # a call without offsets was settled when the call before it failed
         for tp in pending.outstanding:
             pending.failed[tp] = failure
@@ -223,11 +215,6 @@ class CommitQueue:
         where[tp] = entry
         if newer is not None:
             self._merge(where, tp, newer)
-
-    def clear(self) -> None:
-        """Forget all entries. Called once every call is settled."""
-        self.ready.clear()
-        self.delayed.clear()
 
     def release(self) -> None:
         """Make delayed entries ready to be sent."""
@@ -269,7 +256,7 @@ class CommitQueue:
             if tp not in known or entry.number > known[tp].number:
                 known[tp] = entry
         self.ready, self.delayed = {}, {}
-        for pending in list(self._calls.values()):
+        for pending in list(self.calls.values()):
             for tp in pending.outstanding:
                 topic_id = pending.topic_ids.get(tp.topic, ZERO_UUID)
                 entry = Entry(pending.offsets[tp], pending.number, pending.identity, [pending], topic_id)
@@ -278,9 +265,9 @@ class CommitQueue:
                 self._merge(self.ready, tp, entry)
             if pending.offsets:
                 self._settle_if_complete(pending)
-        self._deadlines = [(pending.deadline, number) for number, pending in self._calls.items()]
+        self._deadlines = [(pending.deadline, number) for number, pending in self.calls.items()]
         heapify(self._deadlines)
-        first = next(iter(self._calls.values()), None)
+        first = next(iter(self.calls.values()), None)
         if first is not None and not first.offsets:
             self._settle(first, None)
 
@@ -309,7 +296,7 @@ class CommitQueue:
             older.take_offset(newer)
 
     def _settle_if_complete(self, pending: Pending) -> None:
-        if not pending.outstanding and pending.number in self._calls:
+        if not pending.outstanding and pending.number in self.calls:
             error = self._explain(pending.failed, pending.call.what) if pending.failed else None
             self._settle(pending, error)
 
@@ -323,6 +310,6 @@ class CommitQueue:
                 following.call.succeed(None)
             else:
                 following.call.fail(error)
-            del self._calls[following.number]
-            first = next(iter(self._calls.values()), None)
+            del self.calls[following.number]
+            first = next(iter(self.calls.values()), None)
             following, error = None if first is None or first.offsets else first, None

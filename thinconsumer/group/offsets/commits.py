@@ -116,7 +116,7 @@ class Commits:
     def __repr__(self) -> str:
         request = self._requests.in_flight
         flight = "" if request is None else f", {len(request.context.entries)} partitions in flight"
-        return f"<Commits of {self._group_id}: {len(self.queue)} calls{flight}>"
+        return f"<Commits of {self._group_id}: {len(self.queue.calls)} calls{flight}>"
 
     @property
     def may_commit(self) -> bool:
@@ -138,7 +138,7 @@ class Commits:
         AuthorizationError. Once the call is settled, its callback, if any, is due in :attr:`CommitQueue.finished`; with
         an error, no sooner than a backoff after ``called_at``, if that is given.
         """
-        if self.queue.idle:
+        if not self.queue.calls:
             self._stale_error = self._coordinator.error
         current = self._commit_identity()
         who = current.consumed_as
@@ -169,7 +169,7 @@ class Commits:
 
     def give_up_all(self, now: float) -> None:
         """Fail every call that is not settled, because the consumer closes or stops waiting."""
-        if self.queue.idle:
+        if not self.queue.calls:
             return
         self.restart(now)  # Ctrl-C may have interrupted a step: rebuild the queue first
         for pending in self.queue.unsettled():
@@ -185,8 +185,8 @@ class Commits:
             self.queue.fail_call(pending, self._timeout(pending, now))
         if self._coordinator.error is not None:
             self._fail_without_coordinator(now)
-        if self.queue.idle:
-            self.queue.clear()
+        if not self.queue.calls:
+            self.queue.ready, self.queue.delayed = {}, {}
             self._coordinator.unwant(self.asker)
             return []
         self._coordinator.want(self.asker)
@@ -298,7 +298,7 @@ class Commits:
         An error that arrived before the oldest of these offsets was added is ignored: its cause may be gone.
         """
         error = self._coordinator.error
-        if self._requests.in_flight is not None or error is None or error is self._stale_error or self.queue.idle:
+        if self._requests.in_flight is not None or error is None or error is self._stale_error or not self.queue.calls:
             return
         if self._coordinator.target(GENERAL) is None:
             # reason_of() maps the error codes of OffsetCommit, but this error is from FindCoordinator.
