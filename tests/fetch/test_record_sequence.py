@@ -3,7 +3,9 @@
 import copy
 import gc
 import importlib
+import json
 import pickle
+from collections.abc import Sequence
 from types import ModuleType
 
 import pytest
@@ -69,6 +71,9 @@ def test_it_is_used_like_a_list(sizes):
     collected.extend(found)
     assert collected == [record(50), *expected, *expected]
     assert all(row in found and found.index(row) == row.offset for row in expected)
+    assert isinstance(found, Sequence) and sorted(found, key=lambda row: -row.offset) == expected[::-1]
+    readable = [row._replace(value=row.value.decode()) for row in expected]
+    assert json.dumps(RecordSequence([readable]), default=list) == json.dumps(readable)
 
 
 def test_a_slice_reads_its_records_only():

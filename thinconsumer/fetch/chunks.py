@@ -109,10 +109,9 @@ class ChunkDecoder:
     def chunk(self, fetched: Fetched, index: int, record: int, room: int = 1, *, calls_again: bool = False) -> Chunk:
         """Return the chunk of the batch at ``index``.
 
-        ``record`` is the index of the first record that the caller needs. If the chunk ends there with a
-        :class:`DeserializationError`, the deserializer is called again: its dependency (a schema registry, say) may be
-        available again. With ``calls_again`` this holds for a :class:`PostponedError`, too. ``room`` is the number of
-        records that the poll can still return.
+        ``record`` is the first index that the caller needs. If the chunk ends there with a DeserializationError, the
+        deserializer is called again: its dependency (a schema registry, say) may be available again. With
+        ``calls_again`` this holds for a PostponedError, too. ``room``: how many records the poll can still return.
         """
         if index < len(fetched.chunks) and fetched.chunks[index] is None:
             # ``poll_batches`` has returned the first batches of a chunk of several.
@@ -125,14 +124,20 @@ class ChunkDecoder:
                 self._decode_together(fetched.partition, room)
         known = fetched.chunks[index]
         assert known is not None
-        if self._deserialize is not None:
-            if not known.is_deserialized:
-                records, failure = self._deserialized(self._deserialize, fetched.partition.tp, known.records)
-                fetched.chunks[index] = known = known._replace(records=records, error=failure, is_deserialized=True)
-            elif isinstance(known.error, DeserializationError) and record >= len(known.records):
-                fetched.chunks[index] = known = self._deserialize_rest(fetched, index, known)
-            if calls_again and isinstance(known.error, PostponedError) and record >= len(known.records):
-                fetched.chunks[index] = known = self._deserialize_rest(fetched, index, known)
+        return (
+            known if self._deserialize is None else self._with_deserializer(fetched, index, known, record, calls_again)
+        )
+
+    def _with_deserializer(self, fetched: Fetched, index: int, known: Chunk, record: int, calls_again: bool) -> Chunk:
+        """Return the chunk with deserialized records; for the arguments see :meth:`chunk`."""
+        assert self._deserialize is not None
+        if not known.is_deserialized:
+            records, failure = self._deserialized(self._deserialize, fetched.partition.tp, known.records)
+            fetched.chunks[index] = known = known._replace(records=records, error=failure, is_deserialized=True)
+        elif isinstance(known.error, DeserializationError) and record >= len(known.records):
+            known = self._deserialize_rest(fetched, index, known)
+        if calls_again and isinstance(known.error, PostponedError) and record >= len(known.records):
+            known = self._deserialize_rest(fetched, index, known)
         return known
 
     def _deserialized(
@@ -340,4 +345,5 @@ class ChunkDecoder:
             if failure is None:
                 more, failure = self._deserialized(self._deserialize, tp, part)
                 records += more
-        return known._replace(records=records, error=failure)
+        known = fetched.chunks[index] = known._replace(records=records, error=failure)
+        return known

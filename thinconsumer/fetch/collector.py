@@ -283,17 +283,25 @@ class Collector:
                 poll_result.count += move.adds
                 place = move.offset, move.epoch
             if error is not None:
-                is_postponed = isinstance(error, PostponedError)
-                if not is_postponed and not poll_result.moves:
-                    self._raise(fetched, error)
-                if not is_postponed or self._overdue is None:  # else this partition could hide another one for ever
-                    self._overdue = fetched
+                is_postponed = self._postpone(fetched, error, poll_result)
                 break
             if poll_result.count >= max_records or (end is not None and place[0] >= end):
                 break
         if parts:
             poll_result.records[partition.tp] = RecordSequence(parts)
         poll_result.turns.append(partition)
+        return is_postponed
+
+    def _postpone(self, fetched: Fetched, error: RecordError, poll_result: PollResult) -> bool:
+        """Leave the error to the next poll, or raise it if this one returns nothing before it.
+
+        Returns whether the error stands for a record that has interrupted an earlier poll.
+        """
+        is_postponed = isinstance(error, PostponedError)
+        if not is_postponed and not poll_result.moves:
+            self._raise(fetched, error)
+        if not is_postponed or self._overdue is None:  # else this partition could hide another one for ever
+            self._overdue = fetched
         return is_postponed
 
     def _drain(

@@ -119,11 +119,7 @@ class Planner:
         by_node = targets.by_node
         # In a fixed order, the first node would get the memory each time that little is free.
         for node_id in _rotated(list(by_node), self._turn) if len(by_node) > 1 else by_node:
-            session = sessions.get(node_id)
-            if session is None:
-                is_incremental = self._settings.enable_incremental_fetch_sessions
-                session = FetchSession(Target(node_id, CHANNEL), self._new_retry(), is_incremental, self._pause_s)
-                sessions[node_id] = session
+            session = sessions.get(node_id) or self._new_session(node_id)
             retry = session.retry
             if retry.in_flight:
                 requests += self._second(node_id, session, limit, now)
@@ -137,12 +133,8 @@ class Planner:
             session.written_at = None
             retry.in_flight = True
             self._turn += 1
-            requests.append(
-                Request(
-                    ASKER, FetchRequest, session.target, partial(self._compose, session), now + self._timeout, session,
-                    VERSION_MIN, self._highest, self._max_wait_ms / 1000,
-                )
-            )  # fmt: skip
+            about = now + self._timeout, session, VERSION_MIN, self._highest, self._max_wait_ms / 1000
+            requests.append(Request(ASKER, FetchRequest, session.target, partial(self._compose, session), *about))
         return requests
 
     def restart(self, now: float) -> None:
@@ -298,6 +290,12 @@ class Planner:
         message, deadline = partial(self._compose_second, second), now + self._timeout
         return [Request(ASKER, FetchRequest, second.target, message, deadline, second, VERSION_MIN, self._highest)]
 
+    def _new_session(self, node_id: int) -> FetchSession:
+        is_incremental = self._settings.enable_incremental_fetch_sessions
+        session = FetchSession(Target(node_id, CHANNEL), self._new_retry(), is_incremental, self._pause_s)
+        self._sessions[node_id] = session
+        return session
+
     def _new_retry(self) -> Retry:
         return Retry(self._backoff, self._random, self._agenda)
 
@@ -396,10 +394,9 @@ class Planner:
             )
         forgotten: dict[tuple[str, bytes], ForgottenTopic] = {}
         for tp, old in plan.forget.items():
-            key = tp.topic, old.topic_id
-            if key not in forgotten:
-                forgotten[key] = ForgottenTopic(topic=tp.topic, topic_id=old.topic_id)
-            forgotten[key].partitions.append(tp.partition)
+            new = ForgottenTopic(topic=tp.topic, topic_id=old.topic_id)
+            forgotten.setdefault((tp.topic, old.topic_id), new).partitions.append(tp.partition)
+        avoids_follower = self.replicas.shunned and self.replicas.any_shunned(self._now)
         return FetchRequest(
             max_wait_ms=max_wait_ms,
             min_bytes=self._settings.fetch_min_bytes,
@@ -409,9 +406,7 @@ class Planner:
             session_epoch=plan.epoch,
             topics=list(topics.values()),
             forgotten_topics_data=list(forgotten.values()),
-            rack_id=""
-            if self.replicas.shunned and self.replicas.any_shunned(self._now)
-            else self._settings.client_rack,
+            rack_id="" if avoids_follower else self._settings.client_rack,
         )
 
 
