@@ -417,7 +417,11 @@ REQUESTS = (
     reading(
         "max_poll_records ignored",
         "A poll returns whole batches, however few records it was allowed.",
-        Plant(Collector, "_drain", lambda drain, self, fetched, room, *rest: drain(self, fetched, 1 << 30, *rest)),
+        Plant(
+            Collector,
+            "_drain",
+            lambda drain, self, fetched, place, room, *rest: drain(self, fetched, place, 1 << 30, *rest),
+        ),
     ),
 )
 

@@ -172,7 +172,7 @@ class Consumer(GroupCalls, Generic[K, V]):
         """Return available records, waiting up to ``timeout_ms`` for the first ones; ``{}`` if none arrive.
 
         Returns at most ``max_records`` (default: option ``max_poll_records``), in offset order within each partition.
-        A partition's records are a :class:`RecordSequence`: like a read-only list, of which long ones are built while read.
+        A partition's records are a :class:`RecordSequence`, a read-only list of which long ones are built while read.
         With ``update_offsets=False`` the positions do not change, and the next poll returns the same records again.
 
         Raises:
