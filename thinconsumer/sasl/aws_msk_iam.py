@@ -150,13 +150,6 @@ def presigned_parameters(host: str, credentials: LoadedCredentials, region: str,
     return {**request.params, "X-Amz-Signature": signer.signature(to_sign, request)}
 
 
-def iam_message(host: str, parameters: dict[str, str]) -> bytes:
-    """Return the login's message: the parameters under lower-case names, and what identifies this client."""
-    fields = {"version": PAYLOAD_VERSION, "host": host, "user-agent": USER_AGENT}
-    fields.update((name.lower(), value) for name, value in parameters.items())
-    return json.dumps(fields, separators=(",", ":")).encode()
-
-
 class AwsMskIam(Mechanism):
     """The client's side of AWS_MSK_IAM."""
 
@@ -164,7 +157,7 @@ class AwsMskIam(Mechanism):
     options = ("sasl_aws_msk_iam_region", "sasl_aws_msk_iam_profile", "sasl_aws_msk_iam_role_arn")
 
     def __init__(self, host: str, credentials: LoadedCredentials, region: str, wall_time: float) -> None:
-        """``host`` is the broker's name as dialled; an empty ``region`` is taken from it.
+        """``host`` is the broker's name as dialled; an empty ``region`` is taken from it, or from botocore's settings.
 
         Raises:
             KafkaConfigurationError: botocore is missing, or the region is unknown.
@@ -172,7 +165,7 @@ class AwsMskIam(Mechanism):
         """
         # The broker compares the payload's host with the signed one, which botocore writes in lower case.
         self._host = host.lower()
-        self._region = region or region_of(host)
+        self._region = region or region_of(host) or credentials.region
         if not self._region:
             raise KafkaConfigurationError(
                 f"sasl_aws_msk_iam_region is needed: the host name {host!r} contains no AWS region"
@@ -181,7 +174,9 @@ class AwsMskIam(Mechanism):
         self.credentials_expire_at = credentials.expires_at  #: The broker's session ends with temporary credentials.
         parameters = presigned_parameters(self._host, credentials, self._region, wall_time)
         self._secrets = (credentials.secret_key, credentials.token or "", parameters["X-Amz-Signature"])
-        self._message = iam_message(self._host, parameters)
+        fields = {"version": PAYLOAD_VERSION, "host": self._host, "user-agent": USER_AGENT}
+        fields.update((name.lower(), value) for name, value in parameters.items())
+        self._message = json.dumps(fields, separators=(",", ":")).encode()
 
     def __repr__(self) -> str:
         return f"<AwsMskIam {self._host} in {self._region} as {self._access_key}>"

@@ -296,10 +296,9 @@ class LoginManager:
 
             return OAuthBearer(credentials)
         if credentials is not None:
-            from .aws_msk_iam import AwsMskIam, region_of
+            from .aws_msk_iam import AwsMskIam
 
-            region = options.sasl_aws_msk_iam_region or region_of(host) or credentials.region
-            return AwsMskIam(host, credentials, region, self._wall_time())
+            return AwsMskIam(host, credentials, options.sasl_aws_msk_iam_region or "", self._wall_time())
         if name == "GSSAPI":
             from .gssapi import Gssapi
 
