@@ -1,8 +1,8 @@
 """The interface between the engine and I/O.
 
 The engine does no I/O. It issues commands (resolve a name, connect a stream to an address, hang up); a :class:`Driver`
-carries them out and reports the results. ``net`` implements it over ``selectors``, ``testing`` in memory on a virtual
-clock.
+carries them out and reports the results. ``sockets`` implements it over ``selectors``, ``thinconsumer_testing`` in
+memory on a virtual clock.
 
 A stream has the methods of asyncio's ``BufferedProtocol``: the driver receives into the stream's own buffer, so that a
 response of 50 MB is copied only once, from the kernel into the buffer from which it is decoded.
@@ -10,10 +10,12 @@ response of 50 MB is copied only once, from the kernel into the buffer from whic
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Collection, Sequence
 from typing import Protocol
 
 from .errors import KafkaConnectionError
+from .support.agenda import Agenda
 from .support.lazy_dataclass import dataclass
 from .support.timers import Random
 
@@ -35,7 +37,7 @@ class Address:
 
 
 class Stream(Protocol):
-    """The driver's interface to one connection. Implemented by :class:`.connection.connection.Connection`.
+    """The driver's interface to one connection. Implemented by :class:`.network.connection.Connection`.
 
     The driver calls ``connection_made`` when the transport is ready (after a TLS handshake, if any), or
     ``connection_lost`` if that fails; after ``connection_lost`` it makes no call. No method raises: a stream that
@@ -103,8 +105,12 @@ class Endpoint(Protocol):
     """The issuer of commands to the driver: the engine, or a single connection in tests."""
 
     @property
-    def has_commands(self) -> bool:
-        """Whether :meth:`take_commands` may return a command. A driver looks at it after each call of a stream."""
+    def agenda(self) -> Agenda:
+        """What the endpoint has to do even if no byte is received. The driver sets an alarm for its own timeouts."""
+
+    @property
+    def commands(self) -> deque[Command]:
+        """The commands to carry out, in order. The driver removes each, and looks here after each call of a stream."""
 
     @property
     def unsent(self) -> Collection[Stream]:
@@ -113,18 +119,14 @@ class Endpoint(Protocol):
         Streams that queue bytes only when the driver calls them need not be among them.
         """
 
-    def take_commands(self) -> list[Command]:
-        """Return the commands since the last call, in order."""
-
     def resolved(self, host: str, port: int, addresses: Sequence[Address], error: str, now: float) -> None:
         """Handle the result of :class:`Resolve`: addresses, or no address and the text of the error."""
-
-    def wake_at(self) -> float:
-        """Return the time at which the endpoint is due even if no byte is received (monotonic seconds)."""
 
 
 class Driver(Protocol):
     """Does the I/O of one endpoint and provides its clocks. Only ``wakeup`` may be called from other threads."""
+
+    woken: bool  #: Whether :meth:`wakeup` was called; whoever acts on it sets it to False.
 
     @property
     def random(self) -> Random:
@@ -139,8 +141,9 @@ class Driver(Protocol):
     def step(self, endpoint: Endpoint, deadline: float) -> bool:
         """Carry out the endpoint's commands, wait for I/O, and call the streams and the endpoint with the results.
 
-        The wait ends with the first I/O events, :meth:`wakeup`, ``deadline`` or the endpoint's ``wake_at()``; bytes of
-        a message that is still incomplete need not end the wait. If ``deadline`` has passed, the driver does not wait.
+        The wait ends with the first I/O events, :meth:`wakeup`, ``deadline`` or the next time in the endpoint's agenda;
+        bytes of a message that is still incomplete need not end the wait. If ``deadline`` has passed, the driver does
+        not wait.
         Bytes that a stream queues when it is called leave in the same step. Bytes that it makes other streams queue
         leave with the next :meth:`send` or step.
         Returns whether the endpoint or a stream was called.
@@ -152,9 +155,6 @@ class Driver(Protocol):
         Called after a :meth:`step`, when the endpoint has queued requests because of it. This method need not receive:
         bytes that have arrived meanwhile are for the next step.
         """
-
-    def wake_at(self) -> float:
-        """Return the time at which the driver itself is due even if no byte is received: a name lookup's timeout."""
 
     @property
     def waiting(self) -> bool:
@@ -168,9 +168,6 @@ class Driver(Protocol):
 
     def wakeup(self) -> None:
         """End the current or the next :meth:`step` early. Safe from signal handlers and other threads."""
-
-    def take_wakeup(self) -> bool:
-        """Return whether :meth:`wakeup` was called since the last call of this method."""
 
     def check_process(self) -> None:
         """Raise ``ConcurrentAccessError`` in a fork of the process that connected."""

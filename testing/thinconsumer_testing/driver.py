@@ -14,9 +14,8 @@ from thinconsumer.support.timers import NEVER
 
 from .network import MemoryConnection, Network
 
-#: Limit of ``take_commands()`` calls in one step. An endpoint that returns new commands each time probably does so
-#: without end, so the step fails.
-COMMANDS_PER_STEP = 1000
+#: Limit of commands in one step. An endpoint with more probably adds commands without end, so the step fails.
+COMMANDS_PER_STEP = 100_000
 
 
 class MemoryDriver:
@@ -39,7 +38,7 @@ class MemoryDriver:
         self._endpoint: Endpoint | None = None
         self._obeying = False
         self._was_called = False  #: Whether the step in progress has called the endpoint or a stream; it returns this.
-        self._woken = False
+        self.woken = False  #: Whether :meth:`wakeup` was called; reset by whoever acts on it.
         self._skips_wait = False  #: Whether the next step must not advance the clock, since :meth:`wakeup` was called.
 
     def now(self) -> float:
@@ -65,7 +64,7 @@ class MemoryDriver:
         self._flush()
         skips_wait, self._skips_wait = self._skips_wait, False
         if not self.network.run_due() and not self._was_called and not skips_wait:
-            self._jump(min(deadline, endpoint.wake_at()))
+            self._jump(min(deadline, endpoint.agenda.next()))
             self.network.run_due()
         if self._was_called:
             self._flush()
@@ -82,10 +81,6 @@ class MemoryDriver:
         while self.now() < deadline:
             self.step(endpoint, deadline)
 
-    def wake_at(self) -> float:
-        """Return infinity: this driver answers name lookups at once, so it has no lookup timeouts to handle."""
-        return NEVER
-
     @property
     def waiting(self) -> bool:
         """Always False: a step advances the virtual clock instead of waiting for I/O."""
@@ -100,12 +95,7 @@ class MemoryDriver:
 
     def wakeup(self) -> None:
         """Make the current or the next step end without waiting."""
-        self._woken = self._skips_wait = True
-
-    def take_wakeup(self) -> bool:
-        """Return whether :meth:`wakeup` was called since the last call of this method."""
-        woken, self._woken = self._woken, False
-        return woken
+        self.woken = self._skips_wait = True
 
     def check_process(self) -> None:
         """Do nothing: this driver has no sockets that a forked process could share, so it may be used after a fork."""
@@ -152,12 +142,10 @@ class MemoryDriver:
         self._obeying = True
         try:
             for _ in range(COMMANDS_PER_STEP):
-                commands = self._endpoint.take_commands()
-                if not commands:
+                if not self._endpoint.commands:
                     return
-                for command in commands:
-                    self._carry_out(command)
-            raise AssertionError(f"the endpoint gave more than {COMMANDS_PER_STEP} rounds of commands within one step")
+                self._carry_out(self._endpoint.commands.popleft())
+            raise AssertionError(f"the endpoint gave more than {COMMANDS_PER_STEP} commands within one step")
         finally:
             self._obeying = False
 

@@ -88,7 +88,7 @@ def test_each_answer_goes_to_who_asked(made):
 def test_nothing_is_dialled_before_something_is_asked(made):
     cluster, driver, engine, *_ = made
     engine.step(driver.now())
-    assert engine.wake_at() == NEVER
+    assert engine.agenda.next() == NEVER
     assert cluster.network.dials == []
 
 
@@ -97,7 +97,7 @@ def test_it_wants_to_be_called_when_a_manager_does(made):
     engine.step(driver.now())
     one.ask()
     engine.touch("one")
-    assert engine.wake_at() == driver.now()
+    assert engine.agenda.is_due(driver.now())
 
 
 def test_nodes_that_metadata_names_can_be_asked(made):
@@ -256,7 +256,7 @@ def test_all_managers_step_once_one_is_due(untimed):
     at = driver.now() + 5.0
     engine.agenda.alarm().set(at)
     two.ask()
-    assert engine.wake_at() == at and not engine.agenda.is_due(at - 1.0) and engine.agenda.is_due(at)
+    assert engine.agenda.next() == at and not engine.agenda.is_due(at - 1.0) and engine.agenda.is_due(at)
     engine.step(at)
     assert two.todo == []
 
@@ -267,9 +267,9 @@ def test_a_request_that_cannot_be_sent_between_two_steps_has_its_answer_in_the_n
     one.ask(Target(99))
     engine.touch("one")
     engine.step_touched(driver.now())
-    assert engine.wake_at() == driver.now() and engine.is_due(driver.now()) and not one.answers
+    assert engine.agenda.next() == -NEVER and engine.is_due(driver.now()) and not one.answers
     engine.step(driver.now())
-    assert one.answers and engine.wake_at() > driver.now() and not engine.is_due(driver.now())
+    assert one.answers and engine.agenda.next() > driver.now() and not engine.is_due(driver.now())
 
 
 def test_managers_are_due_at_their_times_though_others_step_again_in_the_same_step(untimed):
@@ -281,7 +281,7 @@ def test_managers_are_due_at_their_times_though_others_step_again_in_the_same_st
     engine.touch("one")
     engine.touch("two")
     engine.step(driver.now())
-    assert two.answers and engine.wake_at() == at
+    assert two.answers and engine.agenda.next() == at
 
 
 def reach_node(made):
@@ -301,7 +301,7 @@ def test_a_request_that_waits_for_one_broker_makes_no_step_due(made):
     one.ask(Target(1, "group"), now=driver.now())
     run(driver, engine, 0.1)
     assert engine.network.in_flight(Target(1, "group")) == 1 and engine.network.outage_since is None
-    assert not engine.is_due(driver.now()) and engine.wake_at() > driver.now()
+    assert not engine.is_due(driver.now()) and engine.agenda.next() > driver.now()
 
 
 def test_after_a_long_pause_nothing_is_written_to_the_idle_connection(made):
@@ -371,11 +371,11 @@ def test_a_fetch_of_a_token_is_due_at_its_time_though_only_another_manager_was_t
     engine.resolved("localhost", 8080, [Address(2, ("127.0.0.1", 8080))], "", now)
     engine.touch("asks")
     engine.step(now)
-    *_, dial = engine.take_commands()
+    *_, dial = engine.commands
     dial.stream.connection_made(now + 1.0)
     engine.touch("asks")
     engine.step(now + 1.0)
-    assert engine.wake_at() == now + 31.0
+    assert engine.agenda.next() == now + 31.0
 
 
 def test_a_request_that_waited_for_a_token_is_dialled_for_when_the_token_arrives(fetching_token):
@@ -384,7 +384,7 @@ def test_a_request_that_waited_for_a_token_is_dialled_for_when_the_token_arrives
     now = driver.now()
     asks.ask(now=now)
     engine.step(now)
-    assert [command.port for command in engine.take_commands()] == [8080]
+    assert [engine.commands.popleft().port] == [8080]
     logins = engine.logins
 
     def receive_token(at):
@@ -394,4 +394,4 @@ def test_a_request_that_waited_for_a_token_is_dialled_for_when_the_token_arrives
     logins.step = receive_token
     engine.step(now + 0.1)
     assert logins.may_dial()
-    assert [command.port for command in engine.take_commands()] == [9092]
+    assert [command.port for command in engine.commands] == [9092]

@@ -1,9 +1,12 @@
 """Connections and routes without driver and broker: the test plays both, one call at a time."""
 
+from collections import deque
+
 import pytest
 
-from thinconsumer.driver import Address, Dial, Hangup
+from thinconsumer.driver import Address, Dial
 from thinconsumer.errors import KafkaConnectionError
+from thinconsumer.network.addresses import AddressBook
 from thinconsumer.network.connection import Connection, ConnectionSettings, IoPolls
 from thinconsumer.network.request import Request, Target
 from thinconsumer.network.route import BrokerRoute, RouteContext
@@ -32,7 +35,8 @@ class ConnectionBench:
         self.answers = []
         self.hangups = []
         self.polls = IoPolls()
-        self.alarm = Agenda().alarm("connection")
+        self.agenda = Agenda()
+        self.queued = []
         address = Address(2, ("10.0.0.1", 9092))
         self.connection = Connection(
             ConnectionSettings(**settings),
@@ -44,8 +48,10 @@ class ConnectionBench:
             self.answers.append,
             self.hangups.append,
             connect_by,
-            polls=self.polls,
-            alarm=self.alarm,
+            set(),
+            self.polls,
+            lambda: self.agenda.alarm("connection"),
+            self.queued,
         )
         self.written = []
 
@@ -53,7 +59,7 @@ class ConnectionBench:
 
     def receive(self, data, size=None, polled_at=None):
         """Hand bytes over, at most ``size`` at a time; I/O was last polled now, or at ``polled_at``."""
-        self.polls.at = self.now if polled_at is None else polled_at
+        self.polls.after = self.now if polled_at is None else polled_at
         left = memoryview(data)
         while left:
             buffer = self.connection.get_buffer()
@@ -94,20 +100,21 @@ class ConnectionBench:
 
     # -- shortcuts
 
+    def step(self, horizon=None):
+        """Step now; I/O was last polled now, or at ``horizon``."""
+        self.polls.horizon = self.now if horizon is None else horizon
+        self.connection.step(self.now)
+
     def due(self):
         """Return when the connection has something to do even if nothing is received."""
-        self.alarm.clear()
-        self.connection.schedule(self.now)
-        return self.alarm.at
+        self.step(horizon=-NEVER)
+        return self.connection.deadline.at
 
     def reach(self, state):
         connection = self.connection
         if state is ConnectionState.CONNECTING:
             return self
-        if state is ConnectionState.CLOSING:
-            self.reach(ConnectionState.READY)
-            connection.close(None)
-        elif state is ConnectionState.DISCONNECTED:
+        if state is ConnectionState.DISCONNECTED:
             connection.connection_lost(None, self.now)
         else:
             connection.connection_made(self.now)
@@ -155,18 +162,20 @@ class RouteBench:
     def __init__(self, host="kafka", new_login=None, rng=None, in_flight=5):
         settings = ConnectionSettings("me", 10_000_000, in_flight, 540.0, new_login=new_login)
         backoff, setup = Backoff(0.05, 1.0), Backoff(10.0, 30.0)
-        self.shared = RouteContext(settings, backoff, setup, rng or NoJitter())
+        commands = deque()
+        self.shared = RouteContext(settings, backoff, setup, rng or NoJitter(), commands, AddressBook(commands))
         self.route = BrokerRoute(self.shared, host, 9092, 1)
         self.now = 0.0
         self.written = []
 
     def step(self, seconds=0.0, **more):
         self.now += seconds
-        self.route.step(self.now, self.now, **more)
+        self.shared.polls.horizon = self.shared.polls.after = self.now
+        self.route.step(self.now, **more)
 
     def due(self):
         self.shared.agenda.take(self.now)  # drops what has come up too early
-        return self.route._alarm.at
+        return self.shared.agenda.next()
 
     def send(self, allowance=30.0, **more):
         request = Request("test", MetadataRequest, Target(1), lambda v: MetadataRequest(), self.now + allowance, **more)
@@ -174,17 +183,15 @@ class RouteBench:
         return request
 
     def resolve(self, *addresses, error=""):
-        resolve = self.shared.book.take_command()
+        resolve = self.shared.commands.pop()
         assert (resolve.host, resolve.port) == (self.route.host, 9092)
         self.shared.book.resolved(resolve.host, resolve.port, addresses, error)
         self.step()
 
     def dialled(self):
         """Return the addresses dialled since the last call."""
-        commands, self.shared.commands = self.shared.commands, []
-        for command in commands:
-            if isinstance(command, Hangup):
-                command.stream.hung_up()
+        commands = list(self.shared.commands)
+        self.shared.commands.clear()
         return [command.address for command in commands if isinstance(command, Dial)]
 
     @property

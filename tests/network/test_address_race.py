@@ -5,6 +5,7 @@ import pytest
 from thinconsumer.driver import Address
 from thinconsumer.errors import KafkaConnectionError, SaslAuthenticationFailedError, SslAuthenticationFailedError
 from thinconsumer.network.address_race import ANSWER_DELAY, CONNECT_DELAY, PARALLEL_MAX, RETRY_DELAY, AddressRace
+from thinconsumer.network.connection import IoPolls
 from thinconsumer.support.agenda import Agenda
 from thinconsumer.support.timers import NEVER
 
@@ -20,19 +21,20 @@ class Racetrack:
         self.benches = {}
         self._bench, self._deadline, self._settings = bench, deadline, settings
         self.probes = []  #: The connections without TLS.
-        self.race = AddressRace(ADDRESSES[:count], self._dial, self._probe, deadline)
+        self.alarm, self.polls = Agenda().alarm("race"), IoPolls()
+        self.race = AddressRace(ADDRESSES[:count], self._dial, self._probe, deadline, self.alarm, self.polls)
         self.wait(0.0)
 
-    def _dial(self, address):
+    def _dial(self, address, now):
         number = ADDRESSES.index(address) + 1
         self.dialled.append((number, self.now))
         self.benches[number] = made = self._bench(now=self.now, connect_by=self._deadline, **self._settings)
-        made.connection.address = address
+        made.connection.address, made.connection._polls = address, self.polls
         return made.connection
 
-    def _probe(self, address):
+    def _probe(self, address, now):
         made = self._bench(now=self.now, connect_by=self._deadline)
-        made.connection.address = address
+        made.connection.address, made.connection._polls = address, self.polls
         self.probes.append(made)
         return made.connection
 
@@ -40,7 +42,8 @@ class Racetrack:
         """Step at every moment that the race asks for, within so many seconds."""
         end = self.now + seconds
         while True:
-            self.race.step(self.now, self.now)
+            self.polls.horizon = self.now
+            self.race.step(self.now)
             if self.due() > end:
                 break
             self.now = self.due()
@@ -48,10 +51,8 @@ class Racetrack:
 
     def due(self):
         """Return when the race has something to do even if nothing is received."""
-        alarm = Agenda().alarm("race")
-        self.race.schedule(alarm, self.now)
         benches = [made for made in [*self.benches.values(), *self.probes] if made.connection in self.race.open]
-        return min([alarm.at, *(made.due() for made in benches)])
+        return min([self.alarm.at, *(made.due() for made in benches)])
 
     def fail(self, number, error=None):
         error = error or KafkaConnectionError(f"{number} refused")
@@ -210,5 +211,5 @@ def test_closing_hangs_up_all_attempts(track):
 def test_attempts_wait_for_io_to_be_polled(track):
     """A program that polls once a minute must not dial a second address only because it was away."""
     t = track()
-    t.race.step(60.0, 0.0)
+    t.race.step(60.0)
     assert t.dialled == [(1, 0.0)]

@@ -67,7 +67,7 @@ def test_a_failed_login_ends_the_connection_with_its_error(bench, metadata):
 
 
 def log_in_if_due(connection, now):
-    if connection.is_login_due(now):
+    if connection.is_login_due(now) and connection.can_send(now):
         connection.reauthenticate(now)
 
 
@@ -126,7 +126,8 @@ def test_a_reauthentication_without_an_answer_times_out_after_the_requests_befor
     made.now = 119.0
     made.reply(metadata)
     assert made.due() == 130.0
-    made.connection.step(130.0, 130.0)
+    made.now = 130.0
+    made.step()
     assert made.connection.has_ended
 
 
@@ -145,7 +146,8 @@ def test_the_login_has_the_setup_timeout(bench):
     made = bench(new_login=lambda host: Password())
     made.connection.connection_made(0.0)
     made.reply(made.api_versions())
-    made.connection.step(10.0, 10.0)
+    made.now = 10.0
+    made.step()
     assert "the login did not end within 10.0 s" in str(made.connection.error)
 
 

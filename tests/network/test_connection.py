@@ -66,7 +66,9 @@ def test_a_connection_that_has_ended_keeps_no_part_of_a_large_response(bench, is
     assert len(made.connection.get_buffer()) < 1_000_000
 
 
-@pytest.mark.parametrize("state", [ConnectionState.CONNECTING, ConnectionState.NEGOTIATING, ConnectionState.CLOSING])
+@pytest.mark.parametrize(
+    "state", [ConnectionState.CONNECTING, ConnectionState.NEGOTIATING, ConnectionState.DISCONNECTED]
+)
 def test_sending_before_ready_is_a_bug(bench, state):
     made = bench().reach(state)
     assert not made.connection.can_send(0.0)
@@ -83,9 +85,11 @@ def test_the_transport_and_apiversions_each_have_the_setup_timeout(bench, state)
         made.connection.connection_made(9.0)
     deadline = 10.0 if state is ConnectionState.CONNECTING else 19.0
     assert made.due() == deadline
-    made.connection.step(deadline - 0.1, deadline - 0.1)
+    made.now = deadline - 0.1
+    made.step()
     assert not made.connection.has_ended
-    made.connection.step(deadline, deadline)
+    made.now = deadline
+    made.step()
     assert made.connection.has_ended
     assert "timed out" in str(made.connection.error)
     assert made.due() == NEVER
@@ -188,7 +192,7 @@ def test_an_unexpected_correlation_id_ends_the_connection(ready, metadata):
     ready.reply(metadata, correlation_id=ready.written[1].correlation_id)
     assert isinstance(ready.answer_to(first).error, KafkaProtocolError)
     assert isinstance(ready.answer_to(second).error, KafkaConnectionError)
-    assert ready.hangups == [ready.connection]
+    assert set(ready.hangups) == {ready.connection}
 
 
 def test_a_response_without_a_request_ends_the_connection(ready, make_frame):
@@ -225,15 +229,13 @@ def test_a_tls_alert_instead_of_an_answer_names_the_option_to_set(bench):
 def test_bytes_after_the_close_are_dropped(ready, metadata):
     """The driver gets the order to hang up later, and may be in the middle of a batch of events."""
     ready.receive(b"\xff\xff\xff\xff")
-    assert ready.connection.state is ConnectionState.CLOSING
+    assert ready.connection.has_ended
     answers = len(ready.answers)
     ready.receive(bytes(300_000))
     ready.connection.data_sent(0, 0.0)
     ready.connection.connection_lost(None, 0.0)
-    ready.connection.hung_up()
-    assert ready.connection.state is ConnectionState.DISCONNECTED
     assert len(ready.answers) == answers
-    assert ready.hangups == [ready.connection]
+    assert set(ready.hangups) == {ready.connection}  # again: the driver has missed the first one
 
 
 # -- the end
@@ -270,20 +272,22 @@ def test_a_timeout_of_a_request_ends_the_connection(ready):
     """Were it kept, the answer could come and be taken for another's."""
     slow, other = ready.send(allowance=5.0), ready.send(allowance=30.0)
     assert ready.due() == 5.0
-    ready.connection.step(4.9, 4.9)
+    ready.now = 4.9
+    ready.step()
     assert ready.answers == []
-    ready.connection.step(5.0, 5.0)
+    ready.now = 5.0
+    ready.step()
     assert isinstance(ready.answer_to(slow).error, KafkaTimeoutError)
     assert "no answer to Metadata within 5.0 s" in str(ready.answer_to(slow).error)
     assert isinstance(ready.answer_to(other).error, KafkaConnectionError)
-    assert ready.hangups == [ready.connection]
+    assert set(ready.hangups) == {ready.connection}
 
 
 def test_deadlines_pass_only_up_to_the_last_poll_of_io(ready, metadata):
     """A program that polls once a minute must find the responses that arrived in between."""
     request = ready.send(allowance=5.0)
     ready.now = 60.0
-    ready.connection.step(60.0, 0.0)
+    ready.step(horizon=0.0)
     assert ready.answers == []
     ready.reply(metadata)
     assert ready.answer_to(request).response is not None
@@ -317,7 +321,7 @@ def test_a_response_that_is_arriving_does_not_time_out(ready, make_frame):
     response = FetchResponse(responses=[FetchableTopicResponse(topic_id=bytes(16), partitions=[partition])])
     data = make_frame(encode_response(response, ready.written[0].api_version, ready.written[0].correlation_id))
     for start in range(0, len(data), 10_000):
-        ready.connection.step(ready.now, ready.now)
+        ready.step()
         ready.receive(data[start : start + 10_000])
         ready.now += ARRIVING_GAP - 0.5
     assert ready.answer_to(request).response is not None
@@ -328,9 +332,11 @@ def test_a_response_that_stops_arriving_times_out(ready):
     ready.now = 4.0
     ready.receive(b"\0\0\1\0abc")
     assert ready.due() == 4.0 + ARRIVING_GAP
-    ready.connection.step(8.9, 8.9)
+    ready.now = 8.9
+    ready.step()
     assert not ready.connection.has_ended
-    ready.connection.step(9.0, 9.0)
+    ready.now = 9.0
+    ready.step()
     assert ready.connection.has_ended
 
 
@@ -341,7 +347,7 @@ def test_a_response_that_arrives_too_slowly_times_out(ready):
     while not ready.connection.has_ended:
         ready.now += ARRIVING_GAP - 1
         ready.receive(b"x")
-        ready.connection.step(ready.now, ready.now)
+        ready.step()
         assert ready.now < 5.0 * ARRIVING_FACTOR + ARRIVING_GAP
     assert ready.now >= 5.0 * ARRIVING_FACTOR
 
@@ -349,7 +355,8 @@ def test_a_response_that_arrives_too_slowly_times_out(ready):
 def test_a_connection_with_a_request_in_flight_is_not_idle(bench, metadata):
     made = bench(max_idle=10.0).reach(READY)
     made.send(allowance=60.0)
-    made.connection.step(50.0, 50.0)
+    made.now = 50.0
+    made.step()
     assert not made.connection.has_ended
     made.now = 50.0
     made.reply(metadata)
@@ -372,8 +379,11 @@ def test_bytes_count_as_use_at_the_last_poll_of_io_before_they_were_received(ben
     made.now = 30.0
     made.reply(metadata, polled_at=6.0)
     assert made.answers[-1].response == metadata
-    assert made.due() == 16.0
-    made.connection.step(30.0, 6.0)
+    made.now = 15.9
+    made.step(horizon=6.0)
+    assert not made.connection.has_ended
+    made.now = 16.0
+    made.step(horizon=6.0)
     assert made.connection.has_ended and made.connection.error is None
 
 
@@ -388,9 +398,11 @@ def test_kip_219_throttling_holds_requests_back_and_extends_deadlines(ready):
     assert ready.answer_to(first).response.throttle_time_ms == 4000
     assert not ready.connection.can_send(3.9)
     assert ready.connection.can_send(4.0)
-    ready.connection.step(13.9, 13.9)
+    ready.now = 13.9
+    ready.step()
     assert not ready.connection.has_ended
-    ready.connection.step(14.0, 14.0)
+    ready.now = 14.0
+    ready.step()
     assert isinstance(ready.answer_to(second).error, KafkaTimeoutError)
 
 
@@ -401,7 +413,7 @@ def test_two_throttle_times_that_overlap_extend_deadlines_once(ready):
     ready.reply(MetadataResponse(throttle_time_ms=4000))
     ready.now = 1.0
     ready.reply(MetadataResponse(throttle_time_ms=4000))
-    assert ready.connection.throttled_until == 5.0
+    assert ready.connection.throttle.at == 5.0
     assert ready.due() == 15.0
 
 
@@ -409,7 +421,7 @@ def test_two_throttle_times_that_overlap_extend_deadlines_once(ready):
 def test_a_throttle_time_is_bounded(ready, throttle, muted):
     ready.send()
     ready.reply(MetadataResponse(throttle_time_ms=throttle))
-    assert ready.connection.throttled_until == (muted or -NEVER)
+    assert (ready.connection.throttle and ready.connection.throttle.at) == muted
 
 
 def test_silence_is_measured_from_the_last_received_bytes(ready, metadata):

@@ -2,10 +2,12 @@
 
 import logging
 import random
+from collections import deque
 
 import pytest
 
 from thinconsumer.failures import OutageLog
+from thinconsumer.network.addresses import AddressBook
 from thinconsumer.network.connection import ConnectionSettings
 from thinconsumer.network.outage import Outage, causes_of, log_end, log_outage
 from thinconsumer.network.route import NO_BROKER, BrokerRoute, RouteContext
@@ -26,7 +28,9 @@ def outages(caplog):
 def routes():
     """A route to the seed that has not been tried, and one to node 1 that has failed."""
     settings = ConnectionSettings("me", 1000, 5, 540.0)
-    shared = RouteContext(settings, Backoff(0.05, 1.0), Backoff(10.0, 30.0), random.Random(1))
+    commands = deque()
+    backoffs = Backoff(0.05, 1.0), Backoff(10.0, 30.0)
+    shared = RouteContext(settings, *backoffs, random.Random(1), commands, AddressBook(commands))
     seed, node = BrokerRoute(shared, "seed", 9092), BrokerRoute(shared, "kafka1", 9092, 1)
     node.cause = "connection refused"
     return [seed, node]

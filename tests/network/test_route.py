@@ -23,7 +23,7 @@ NEW = Address(2, ("10.0.0.99", 9092))
 def test_no_address_is_dialled_before_a_request_waits(route_bench):
     route_bench.step(100.0)
     assert route_bench.route.state is RouteState.DISCONNECTED
-    assert route_bench.shared.book.take_command() is None
+    assert not route_bench.shared.commands
     assert route_bench.due() == NEVER
 
 
@@ -98,7 +98,7 @@ def test_addresses_are_used_again_until_they_fail(route_bench):
     route_bench.fail(None)
     route_bench.step(1.0, wanted=True)
     assert route_bench.dialled() == [V4]
-    assert route_bench.shared.book.take_command() is None
+    assert not route_bench.shared.commands
 
 
 def test_names_are_looked_up_again_once_known_addresses_failed(route_bench):
@@ -149,7 +149,7 @@ def test_backoff_doubles_to_its_maximum_and_starts_anew_when_a_request_was_answe
     for _ in range(7):
         route_bench.dial_unasked(V4)
         route_bench.fail()
-        waits.append(round(route_bench.route.not_before - route_bench.now, 6))
+        waits.append(round(route_bench.route._backoff.at - route_bench.now, 6))
         route_bench.step(waits[-1])
         assert route_bench.route.state is RouteState.DISCONNECTED
     assert waits == [0.055, 0.1, 0.2, 0.4, 0.8, 1.0, 1.0]
@@ -158,7 +158,7 @@ def test_backoff_doubles_to_its_maximum_and_starts_anew_when_a_request_was_answe
     route_bench.answer()
     assert (route_bench.route.failures, route_bench.route.cause) == (0, "")
     route_bench.fail(None)
-    assert route_bench.route.not_before - route_bench.now == pytest.approx(0.055)
+    assert route_bench.route._backoff.at - route_bench.now == pytest.approx(0.055)
 
 
 def test_jitter_lengthens_the_first_backoff_by_up_to_a_fifth(make_route_bench):
@@ -166,7 +166,7 @@ def test_jitter_lengthens_the_first_backoff_by_up_to_a_fifth(make_route_bench):
     for seed in range(200):
         route_bench = make_route_bench(rng=random.Random(seed))
         route_bench.dial_unasked(error="no")
-        waits.add(route_bench.route.not_before)
+        waits.add(route_bench.route._backoff.at)
     assert 0.05 <= min(waits) < 0.0502
     assert 0.0598 < max(waits) <= 0.06
 
@@ -181,7 +181,7 @@ def test_a_request_sent_during_the_backoff_waits_for_the_next_attempt(route_benc
     second = route_bench.send()
     route_bench.step()
     assert route_bench.route.state is RouteState.BACKING_OFF
-    assert route_bench.due() == route_bench.route.not_before
+    assert route_bench.due() == route_bench.route._backoff.at
     assert len(route_bench.shared.answers) == 1
     route_bench.step(0.06)
     route_bench.resolve(V4)
@@ -262,7 +262,8 @@ def test_a_request_that_is_overdue_is_not_written(route_bench):
     route_bench.read_requests()
     route_bench.now += 2.0
     route_bench.reply(ApiVersionsResponse(api_keys=[ApiVersion(api_key=3, min_version=0, max_version=13)]))
-    route_bench.route.step(route_bench.now, 0.5)
+    route_bench.shared.polls.horizon = 0.5
+    route_bench.route.step(route_bench.now)
     assert isinstance(route_bench.answer_to(request).error, KafkaTimeoutError)
     assert route_bench.route.is_ready
 
@@ -391,7 +392,7 @@ def test_an_outage_of_a_route_is_one_warning_a_minute_and_one_line_at_its_end(ro
     caplog.set_level(logging.INFO, "thinconsumer")
     while route_bench.now < 119.0:
         route_bench.step(1.0, wanted=True)
-        if route_bench.shared.book.has_command():
+        if route_bench.route.state is RouteState.RESOLVING:
             route_bench.resolve(V4)
         if route_bench.route.connections():
             route_bench.fail()
@@ -399,7 +400,7 @@ def test_an_outage_of_a_route_is_one_warning_a_minute_and_one_line_at_its_end(ro
     assert len(lines(caplog)) == 2
     while not route_bench.route.connections():
         route_bench.step(1.0, wanted=True)
-        if route_bench.shared.book.has_command():
+        if route_bench.route.state is RouteState.RESOLVING:
             route_bench.resolve(V4)
     route_bench.reach()
     route_bench.step(STABLE_AFTER)
@@ -414,7 +415,7 @@ def test_a_connection_that_ends_before_it_answers_a_request_counts_as_a_failed_a
         request = route_bench.send()
         while not route_bench.route.connections():
             route_bench.step(1.0)
-            if route_bench.shared.book.has_command():
+            if route_bench.route.state is RouteState.RESOLVING:
                 route_bench.resolve(V4)
         route_bench.reach()
         route_bench.read_requests()

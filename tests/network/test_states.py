@@ -70,7 +70,6 @@ CAUSES = {
     ),
     ConnectionEvent.SENT: lambda bench: bench.connection.data_sent(0, bench.now),
     ConnectionEvent.CLOSE: lambda bench: bench.connection.close(None),
-    ConnectionEvent.HUNG_UP: lambda bench: bench.connection.hung_up(),
     ConnectionEvent.CONNECTION_LOST: lambda bench: bench.connection.connection_lost(
         KafkaConnectionError("x"), bench.now
     ),

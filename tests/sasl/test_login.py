@@ -11,11 +11,12 @@ from thinconsumer.errors import (
     SaslAuthenticationFailedError,
     UnsupportedSaslMechanismError,
 )
-from thinconsumer.network.connection import Connection, ConnectionSettings
+from thinconsumer.network.connection import Connection, ConnectionSettings, IoPolls
 from thinconsumer.sasl.login import MESSAGES_MAX, SaslLogin
 from thinconsumer.sasl.oauthbearer import OAuthBearer
 from thinconsumer.sasl.plain import Plain
 from thinconsumer.sasl.scram import Scram
+from thinconsumer.support.agenda import Agenda
 from thinconsumer.wire.api_versions import ApiVersion, ApiVersionsResponse
 from thinconsumer.wire.heartbeat import HeartbeatResponse
 from thinconsumer.wire.sasl import (
@@ -204,7 +205,8 @@ class Wire:
 
         settings = ConnectionSettings("me", 100_000, 5, 540.0, "SASL_PLAINTEXT", new_login)
         address = Address(0, ("10.0.0.1", 9092))
-        self.connection = Connection(settings, "kafka", address, 1, 30.0, 0.0, self.ignore, self.ignore)
+        nothing = (30.0, set(), IoPolls(), Agenda().alarm, ())
+        self.connection = Connection(settings, "kafka", address, 1, 30.0, 0.0, self.ignore, self.ignore, *nothing)
         self.connection.connection_made(0.0)
         self.sent = [self.take()]
         keys = [ApiVersion(api_key=key, min_version=low, max_version=high) for key, (low, high) in ranges.items()]

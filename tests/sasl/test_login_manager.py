@@ -3,6 +3,7 @@
 import json
 import logging
 import random
+from collections import deque
 
 import jwt
 import pytest
@@ -65,7 +66,8 @@ class Bench:
         self.stage = stage
         self.clock = stage.clock
         self.agenda = Agenda()
-        self.manager = LoginManager(options, stage.random, stage.clock.wall_time, self.agenda)
+        self.commands = deque()
+        self.manager = LoginManager(options, stage.random, stage.clock.wall_time, self.agenda, self.commands)
         self.asked = 0
 
     def turn(self, deadline):
@@ -86,14 +88,8 @@ class Bench:
         if self.agenda.take(now):  # as the engine does
             assert self.manager.step(now) == []
 
-    def take_commands(self):
-        return self.manager.take_commands()
-
     def resolved(self, *result):
         self.manager.resolved(*result)
-
-    def wake_at(self):
-        return self.agenda.next()
 
     def run(self, seconds):
         """Run for so long; few turns, or the manager would keep a processor busy."""
@@ -141,7 +137,7 @@ def test_without_sasl_there_is_nothing_to_do(bench, protocol):
     assert manager.new_login is None
     assert manager.may_dial() and manager.waits_for() == "" and manager.take_error() is None
     assert one.agenda.next() == NEVER
-    assert manager.step(0.0) == [] and manager.take_commands() == [] and manager.handle(None, 0.0)
+    assert manager.step(0.0) == [] and not one.commands and manager.handle(None, 0.0)
     assert manager.provider_call(0.0) is None
     manager.resolved("a", 1, [], "", 0.0)
     manager.restart(0.0)
@@ -387,10 +383,10 @@ def test_a_rejected_certificate_is_raised_at_once(stage, bench):
     one = bench(sasl_oauthbearer_token_endpoint_url="https://10.0.0.1/")
     now = one.clock.now()
     one.manager.step(now)
-    one.manager.take_commands()
+    one.commands.clear()
     one.manager.resolved("10.0.0.1", 443, stage.network.resolve("10.0.0.1", 443)[0], "", now)
     one.manager.step(now)
-    (dial,) = one.manager.take_commands()
+    (dial,) = one.commands
     assert dial.purpose == "https"
     dial.stream.connection_lost(KafkaConnectionError("untrusted", is_certificate_rejected=True), now)
     assert one.agenda.take(now)

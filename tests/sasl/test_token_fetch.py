@@ -2,6 +2,7 @@
 
 import json
 import threading
+from collections import deque
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
@@ -45,14 +46,11 @@ class Driven(TokenFetch):
 
     def __init__(self, url, wall_time, now):
         self.agenda = Agenda()
-        super().__init__(ClientCredentials(options(url)), options(url), wall_time, self.agenda, [], now)
-
-    def wake_at(self):
-        return self.agenda.next()
+        super().__init__(ClientCredentials(options(url)), options(url), wall_time, self.agenda, deque(), now)
 
     @property
-    def has_commands(self):
-        return bool(self._commands)
+    def commands(self):
+        return self._commands
 
     def take_commands(self):
         commands = self._commands[:]
@@ -85,7 +83,7 @@ class Attempt:
         took = self.stage.clock.now() - self.began
         self.stage.driver.step(self.fetch, self.stage.clock.now())  # for the last Hangup
         assert self.stage.driver.streams == []
-        assert self.fetch.wake_at() == NEVER
+        assert self.fetch.agenda.next() == NEVER
         return self.fetch, took
 
     def error(self):
@@ -240,7 +238,7 @@ def test_addresses_that_drop_packets(stage, attempt):
 
 def test_a_lookup_that_is_never_answered():
     fetch = Driven(URL, lambda: 0.0, 0.0)
-    assert fetch.wake_at() == CONNECT
+    assert fetch.agenda.next() == CONNECT
     fetch.step(1.9)
     assert not fetch.is_over
     fetch.step(CONNECT)
@@ -255,12 +253,12 @@ def test_other_lookups_and_second_results_are_ignored():
     assert fetch.take_commands() == []
     for ip in ("10.0.0.1", "10.0.0.2"):
         fetch.resolved("idp.example", 8080, [Address(2, (ip, 8080))], "", 0.0)
-    assert fetch.wake_at() == -NEVER
+    assert fetch.agenda.next() == -NEVER
     fetch.step(0.0)
     (dial,) = fetch.take_commands()
     assert dial.address.sockaddr == ("10.0.0.1", 8080)
     dial.stream.connection_lost(None, 0.0)
-    assert fetch.wake_at() == -NEVER
+    assert fetch.agenda.next() == -NEVER
     fetch.step(0.0)
     assert fetch.is_over
     fetch.step(0.0)

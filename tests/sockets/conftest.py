@@ -3,7 +3,6 @@
 Nothing here sleeps: a test drives steps until something has happened, or fails at a deadline.
 """
 
-import math
 import os
 import select
 import selectors
@@ -17,6 +16,7 @@ import trustme
 from thinconsumer.driver import Address, Dial, Hangup
 from thinconsumer.sockets import SelectorDriver
 from thinconsumer.sockets.socket_selector import EpollSockets
+from thinconsumer.support.agenda import Agenda
 
 SELECTORS = [
     getattr(selectors, name)
@@ -90,25 +90,13 @@ class Orders:
     """An endpoint with the commands that the test appends."""
 
     def __init__(self):
-        self.commands = []
+        self.agenda = Agenda()
+        self.commands = deque()
         self.answers = []
-        self.wakes_at = math.inf
         self.unsent = []  #: All streams, since each may have bytes to send.
-
-    @property
-    def has_commands(self):
-        return bool(self.commands)
-
-    def take_commands(self):
-        commands, self.commands = self.commands, []
-        self.unsent += [command.stream for command in commands if isinstance(command, Dial)]
-        return commands
 
     def resolved(self, host, port, addresses, error, now):
         self.answers.append((host, port, list(addresses), error))
-
-    def wake_at(self):
-        return self.wakes_at
 
 
 def counting(selector_class):
@@ -149,6 +137,7 @@ class World:
         stream = stream or RecordingStream()
         address = where if isinstance(where, Address) else self.address_of(where)
         self.orders.commands.append(Dial(stream, host, address, purpose))
+        self.orders.unsent.append(stream)
         return stream
 
     def hang_up(self, stream):

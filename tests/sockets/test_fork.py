@@ -52,7 +52,7 @@ def test_an_unconnected_driver_works_in_a_child(world):
     world.driver.wakeup()
 
     def child():
-        assert world.driver.take_wakeup()
+        assert world.driver.woken
         world.driver.check_process()
         stream, peer = world.connect(listener)
         peer.sendall(b"child")
@@ -132,4 +132,4 @@ def test_waking_in_a_child_does_not_wake_the_parent(world):
     started = world.driver.now()
     world.step(0.05)
     assert world.driver.now() - started >= 0.049
-    assert world.driver.take_wakeup() is False
+    assert not world.driver.woken

@@ -8,6 +8,7 @@ import signal
 import socket
 import struct
 import threading
+from collections import deque
 from contextlib import suppress
 
 import pytest
@@ -16,6 +17,7 @@ from thinconsumer.driver import Address, Driver, Resolve
 from thinconsumer.errors import IllegalStateError, KafkaConnectionError
 from thinconsumer.sockets import SelectorDriver
 from thinconsumer.sockets.selector_driver import COMMANDS_PER_STEP
+from thinconsumer.support.agenda import Agenda
 
 
 def test_it_implements_the_driver_protocol():
@@ -27,7 +29,7 @@ def test_constructing_opens_nothing(count_fds):
     before = count_fds()
     driver = SelectorDriver()
     assert count_fds() == before
-    driver.take_wakeup()
+    assert not driver.woken
     driver.wakeup()
     driver.check_process()
     assert count_fds() == before
@@ -154,10 +156,11 @@ def test_parts_of_a_message_do_not_end_a_step(world):
 def test_a_step_that_receives_parts_ends_at_wake_at(world):
     """An engine has deadlines of its own, also while an endless answer trickles in."""
     stream = in_parts(world, [b"."] * 1_000_000)
-    world.orders.wakes_at = world.driver.now() + 0.05
+    at = world.driver.now() + 0.05
+    world.orders.agenda.alarm().set(at)
     assert world.step(60) is False
     assert stream.received
-    assert world.driver.now() < world.orders.wakes_at + 5
+    assert world.driver.now() < at + 5
 
 
 def test_a_step_with_a_past_deadline_ends_although_parts_arrive(world):
@@ -172,7 +175,7 @@ def test_wakeup_ends_a_step_although_parts_arrive(world):
     world.step()
     world.driver.wakeup()
     assert world.step(60) is False
-    assert world.driver.take_wakeup()
+    assert world.driver.woken
     assert stream.received == b"large"
 
 
@@ -195,9 +198,10 @@ def test_step_waits_until_the_deadline_and_not_longer(world):
 
 
 def test_step_waits_no_longer_than_wake_at(world):
-    world.orders.wakes_at = world.driver.now() + 0.05
+    at = world.driver.now() + 0.05
+    world.orders.agenda.alarm().set(at)
     assert world.driver.step(world.orders, math.inf) is False
-    assert world.driver.now() < world.orders.wakes_at + 1
+    assert world.driver.now() < at + 1
 
 
 def test_waits_below_a_millisecond_cause_no_busy_loop(make_world, selector_class):
@@ -345,7 +349,7 @@ def test_at_most_one_blocking_lookup_per_step(make_world):
         return [Address(2, ("127.0.0.9", port))]
 
     world = make_world(resolver=resolver)
-    world.orders.commands = [Resolve("a.example", 1), Resolve("b.example", 2), Resolve("c.example", 3)]
+    world.orders.commands += [Resolve("a.example", 1), Resolve("b.example", 2), Resolve("c.example", 3)]
     for count in (1, 2, 3):
         assert world.driver.step(world.orders, math.inf) is True
         assert len(asked) == count == len(world.orders.answers)
@@ -355,7 +359,7 @@ def test_at_most_one_blocking_lookup_per_step(make_world):
 
 def test_numeric_addresses_bypass_the_resolver(make_world):
     world = make_world(resolver=lambda host, port: pytest.fail("asked the resolver"))
-    world.orders.commands = [Resolve("127.0.0.1", 9092), Resolve("10.1.2.3", 9093)]
+    world.orders.commands += [Resolve("127.0.0.1", 9092), Resolve("10.1.2.3", 9093)]
     assert world.step() is True
     assert [answer[2] for answer in world.orders.answers] == [
         [Address(int(socket.AF_INET), ("127.0.0.1", 9092))],
@@ -374,7 +378,7 @@ def test_a_lookup_interrupted_by_ctrl_c_is_repeated(make_world):
         return answer
 
     world = make_world(resolver=resolver)
-    world.orders.commands = [Resolve("a.example", 1)]
+    world.orders.commands += [Resolve("a.example", 1)]
     with pytest.raises(KeyboardInterrupt):
         world.step()
     world.step()
@@ -487,7 +491,7 @@ def test_a_step_of_a_closed_driver_is_an_error(world):
     with pytest.raises(IllegalStateError, match="closed"):
         world.step()
     world.driver.wakeup()
-    assert world.driver.take_wakeup() is True
+    assert world.driver.woken
 
 
 def test_closing_an_unused_driver_does_nothing():
@@ -503,7 +507,7 @@ def test_no_descriptor_for_the_selector_is_a_typed_error_and_passes(selector_cla
     used = os.dup(0)
     os.close(used)
     driver = SelectorDriver(selector=selector_class)
-    nothing = {"take_commands": lambda self: [], "wake_at": lambda self: 0.0, "has_commands": False, "unsent": ()}
+    nothing = {"agenda": Agenda(), "commands": deque(), "unsent": ()}
     orders = type("Nothing", (), nothing)()
     resource.setrlimit(resource.RLIMIT_NOFILE, (used, hard))
     try:

@@ -4,6 +4,7 @@ import selectors
 import socket
 import ssl
 import sys
+from contextlib import suppress
 
 import pytest
 
@@ -31,15 +32,18 @@ class BusyTls:
 
     def recv_into(self, buffer):
         self._wait("recv")
-        size = self.plain.recv_into(buffer)
-        if size is None:
-            raise ssl.SSLWantReadError
-        return size
+        try:
+            return self.plain.recv_into(buffer)
+        except BlockingIOError:
+            raise ssl.SSLWantReadError from None
 
     def send(self, data):
         self.offered.append(bytes(data))
         self._wait("send")
-        return self.plain.send([data])
+        try:
+            return self.plain.send([data])
+        except BlockingIOError:
+            raise ssl.SSLWantWriteError from None
 
     def pending(self):
         return 0
@@ -84,8 +88,9 @@ def test_want_write_while_reading(busy_world):
 def test_want_write_while_reading_does_not_read_before_the_socket_is_writable(busy_world):
     world, stream, peer, tls = busy_world
     filler = tls.plain
-    while filler.send([bytes(65536)]) is not None:
-        pass
+    with suppress(BlockingIOError):
+        while True:
+            filler.send([bytes(65536)])
     tls.waits["recv"] = [ssl.SSLWantWriteError()]
     peer.sendall(b"answer")
     world.step(1)

@@ -5,6 +5,7 @@ import threading
 
 import pytest
 
+from thinconsumer.sockets import SelectorDriver
 from thinconsumer.sockets.wake import Waker
 
 
@@ -14,8 +15,8 @@ def test_waking_before_the_first_step_ends_it_at_once(world):
     started = world.driver.now()
     world.step(60)
     assert world.driver.now() - started < 30
-    assert world.driver.take_wakeup() is True
-    assert world.driver.take_wakeup() is False
+    assert world.driver.woken
+    world.driver.woken = False
 
 
 def test_waking_between_steps_ends_the_next_one_and_only_that(world):
@@ -32,7 +33,7 @@ def test_waking_between_steps_ends_the_next_one_and_only_that(world):
 def test_waking_from_another_thread(world):
     world.step()
     waiting = threading.Event()
-    world.orders.wake_at = lambda: waiting.set() or world.driver.now() + 60
+    world.orders.agenda.next = lambda: waiting.set() or world.driver.now() + 60
 
     def wake():
         waiting.wait(10)
@@ -44,7 +45,7 @@ def test_waking_from_another_thread(world):
     world.step(60)
     thread.join()
     assert world.driver.now() - started < 30
-    assert world.driver.take_wakeup() is True
+    assert world.driver.woken
 
 
 def test_waking_from_a_signal_handler(world):
@@ -57,7 +58,7 @@ def test_waking_from_a_signal_handler(world):
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, old)
     assert world.driver.now() - started < 30
-    assert world.driver.take_wakeup() is True
+    assert world.driver.woken
 
 
 def test_waking_does_not_delay_io(world):
@@ -75,17 +76,15 @@ def test_a_hundred_thousand_wakeups_neither_block_nor_add_up(world):
     for _ in range(100_000):
         world.driver.wakeup()
     world.step(60)
-    assert world.driver.take_wakeup() is True
     before = world.selector.returns
     world.step(0.02)
-    assert world.driver.take_wakeup() is False
     assert world.selector.returns == before + 1
 
 
 def test_a_wakeup_between_steps_can_be_taken(world):
     world.driver.wakeup()
-    assert world.driver.take_wakeup() is True
-    assert world.driver.take_wakeup() is False
+    assert world.driver.woken
+    world.driver.woken = False
 
 
 def test_waking_after_close_does_nothing(world):
@@ -97,21 +96,21 @@ def test_waking_after_close_does_nothing(world):
 def test_waking_while_another_thread_opens_is_never_lost():
     """The flag goes up before the byte, and the pair is opened before the flag is looked at."""
     for _ in range(200):
-        waker = Waker()
+        driver = SelectorDriver()
         barrier = threading.Barrier(2)
 
-        def wake(waker=waker, barrier=barrier):
+        def wake(driver=driver, barrier=barrier):
             barrier.wait()
-            waker.wake()
+            driver.wakeup()
 
         thread = threading.Thread(target=wake)
         thread.start()
         barrier.wait()
-        waker.open()
+        driver.fileno()
         thread.join()
-        assert waker._reader.recv(10), "no byte: the step would have waited"
-        assert waker.take() is True
-        waker.close()
+        assert driver._waker._reader.recv(10), "no byte: the step would have waited"
+        assert driver.woken
+        driver.close()
 
 
 @pytest.mark.parametrize("opened", [False, True])

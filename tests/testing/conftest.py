@@ -1,11 +1,11 @@
 """An endpoint with commands that a test sets, and streams that record their calls."""
 
-import math
 from collections import deque
 
 import pytest
 
 from thinconsumer.driver import Address, Dial, Hangup
+from thinconsumer.support.agenda import Agenda
 from thinconsumer.testing import MemoryDriver, Network
 
 
@@ -51,19 +51,12 @@ class Orders:
     """An endpoint with commands that a test sets."""
 
     def __init__(self):
-        self.commands = []
+        self.agenda = Agenda()
+        self.commands = deque()
         self.answers = []
-        self.wakes_at = math.inf
-
-    def take_commands(self):
-        commands, self.commands = self.commands, []
-        return commands
 
     def resolved(self, host, port, addresses, error, now):
         self.answers.append((host, port, [str(address) for address in addresses], error))
-
-    def wake_at(self):
-        return self.wakes_at
 
 
 class Stage:

@@ -254,8 +254,7 @@ class ConsumerCore:
         driver, is_check_due = self.shell.driver, now >= self.watch.checked_at + self.watch.check_every_s
         if is_check_due or self.managers.engine.is_due(now) or self.managers.errors():
             return False
-        if driver.take_wakeup():
-            driver.wakeup()  # put back: ``fileno()`` stays readable until a step, which raises the WakeupError
+        if driver.woken:
             return False
         self._skipped_steps += 1
         return True

@@ -1,11 +1,12 @@
 """The engine of every client: steps a list of managers, sends their requests and passes them the responses.
 
 The engine implements :class:`thinconsumer.driver.Endpoint`. It reads no clock and does no I/O: a driver carries out
-:meth:`Engine.take_commands` and passes received bytes to the connections.
+:attr:`Engine.commands` and passes received bytes to the connections.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Collection, Hashable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -79,11 +80,12 @@ class Engine:
         wall_time: Callable[[], float],
         agenda: Agenda,
     ) -> None:
+        self.commands: deque[Command] = deque()  #: For the driver: dial, hang up or resolve a name.
         #: Obtains the credentials of logins, and renews them; None if ``security_protocol`` has no SASL.
-        self.logins = _logins(options, random, wall_time, agenda)
+        self.logins = _logins(options, random, wall_time, agenda, self.commands)
         #: What is due: managers, by their names or :data:`ALL`, routes, and the network client.
         self.agenda = agenda
-        self.network = NetworkClient(options, random, self.logins, self.agenda)
+        self.network = NetworkClient(options, random, self.logins, agenda, self.commands)
         self.unsent: Collection[Stream] = self.network.unsent  #: See :class:`thinconsumer.driver.Endpoint`.
         self.metadata = metadata
         self.steps = 0  #: Number of steps so far. While it stays the same, no manager has changed its state.
@@ -95,7 +97,6 @@ class Engine:
         everyone = (*first, *managers) if metadata in managers else (*first, metadata, *managers)
         self._by_name: dict[Hashable, Manager] = {manager.asker: manager for manager in everyone}
         self._metadata_seen = metadata.version
-        self._now = 0.0
         self._closing = False
         self._unanswered: set[Request] = set()  #: Requests that :meth:`close` has sent and that have no response yet.
         self.touch()
@@ -119,8 +120,7 @@ class Engine:
 
     def skip(self, now: float) -> None:
         """Record the time of a wait for I/O; called instead of :meth:`step` if nothing is due after the wait."""
-        self._now = now
-        self.network.skip(now)
+        self.network.polls.after = now
 
     def step(self, now: float, later: str = "") -> bool:
         """Handle responses and send all requests that are due. Returns whether the driver has to step again at once.
@@ -128,9 +128,9 @@ class Engine:
         If only the manager with the name ``later`` has to step, because of small responses that concern no other one,
         it is left to :meth:`step_touched`, before the next wait for I/O.
         """
-        self._now = now
-        self.steps += 1
         network = self.network
+        network.polls.horizon = network.polls.after
+        self.steps += 1
         if self.logins is not None:
             # Before the network client: a token that has just arrived lets it dial.
             self.logins.step(now)
@@ -138,7 +138,9 @@ class Engine:
         due = self._step_network(now, self.agenda.take(now))
         for _ in range(ROUNDS_MAX):
             is_large = False
-            for answer in network.take_answers():
+            answers = network.answers[:]
+            network.answers.clear()
+            for answer in answers:
                 asker = answer.request.asker
                 handle = self._by_name[asker].handle
                 if answer.size >= MANY_OBJECTS_BYTES:
@@ -150,24 +152,27 @@ class Engine:
                 due[ALL] = self.agenda.touched.pop(ALL)
             if later and later in due and len(due) == 1 and not is_large:
                 self.agenda.touched.update(due)
-                return network.wants_driver()
+                return bool(self.unsent or self.commands)
             has_sent = (self._step_many if is_large or ALL in due else self._step_managers)(now, due)
             touched = self.agenda.touched
             if ALL not in touched and not (has_sent and (ALL in due or touched or network.answers)):
                 break  # no manager has anything to do in another round
             due.update(self._step_network(now, self.agenda.take(-NEVER)))
-        return network.wants_driver()
+        if network.answers:
+            self.agenda.touch()
+        return bool(self.unsent or self.commands)
 
     def step_touched(self, now: float) -> None:
         """Step what was touched since the last step, or left out by it. The driver's next step sends the requests.
 
         Nothing else is done: what has become due since the last step is due in the next one.
         """
-        self._now = now
         self.steps += 1
         due = self._step_network(now, self.agenda.take(-NEVER))
         if due:  # ALL, if a call has changed something since the last step
             (self._step_many if ALL in due else self._step_managers)(now, due)
+        if self.network.answers:
+            self.agenda.touch()
 
     def _step_network(self, now: float, due: dict[Hashable, None]) -> dict[Hashable, None]:
         """Step the routes among what is due; return the names of managers among it. For a reporting key, all step."""
@@ -201,12 +206,6 @@ class Engine:
     def _step_many(self, now: float, names: Collection[Hashable]) -> bool:
         return self._step_managers(now, names)
 
-    def wake_at(self) -> float:
-        """Return when the driver and the engine must step next, even if nothing is received before."""
-        if self.network.answers or self.network.wants_driver():
-            return self._now
-        return max(self._now, self.agenda.next())
-
     def is_due(self, now: float) -> bool:
         """Return whether :meth:`step` has something to do even if the driver has received nothing.
 
@@ -214,19 +213,6 @@ class Engine:
         """
         network = self.network
         return bool(network.answers) or network.outage_since is not None or self.agenda.is_due(now)
-
-    @property
-    def has_commands(self) -> bool:
-        """Whether :meth:`take_commands` may return a command."""
-        network = self.network
-        return bool(network.commands or network.lookups) or (self.logins is not None and self.logins.has_commands)
-
-    def take_commands(self) -> list[Command]:
-        """Return the commands that the driver must carry out: dial, hang up or resolve a name."""
-        commands = self.network.take_commands()
-        if self.logins is not None:
-            commands += self.logins.take_commands()
-        return commands
 
     def resolved(self, host: str, port: int, addresses: Sequence[Address], error: str, now: float) -> None:
         """Handle the result of a name lookup: the addresses, or an error text."""
@@ -251,7 +237,9 @@ class Engine:
         All connections, queues and requests are dropped, since the interrupted step may have left them inconsistent.
         Managers keep only the state that cannot be requested from a broker again.
         """
-        self.network = NetworkClient(self._options, self._random, self.logins, self.agenda)
+        self.commands.clear()
+        self.network = NetworkClient(self._options, self._random, self.logins, self.agenda, self.commands)
+        self.network.polls.after = now
         self.unsent = self.network.unsent
         self._metadata_seen = -1
         for manager in self._by_name.values():
@@ -271,13 +259,13 @@ class Engine:
 
     def login_error(self) -> KafkaError | None:
         """Return the error because of which requests wait for a token or other credentials; None if none waits."""
-        if self.logins is None or not self.network.lacks_credentials(self._now):
+        if self.logins is None or not self.network.lacks_credentials(self.network.polls.after):
             return None
         return self.logins.error
 
     def obstacle(self) -> str:
         """Return the reason why calls wait: that no broker is reachable, or a non-retriable metadata error; else ""."""
-        outage = self.network.outage(self._now)
+        outage = self.network.outage(self.network.polls.after)
         errors = self.metadata.final_errors()
         return f"no broker reachable: {outage}" if outage else str(errors[0]) if errors else ""
 
@@ -304,15 +292,16 @@ class Engine:
     def closing(self, now: float) -> bool:
         """Step only the connections; return whether a request that :meth:`close` has sent is still unanswered."""
         self._step_network(now, self.agenda.take(now))
-        self._unanswered.difference_update(answer.request for answer in self.network.take_answers())
+        self._unanswered.difference_update(answer.request for answer in self.network.answers)
+        self.network.answers.clear()
         return bool(self._unanswered)
 
 
 def _logins(
-    options: ClientOptions, random: Random, wall_time: Callable[[], float], agenda: Agenda
+    options: ClientOptions, random: Random, wall_time: Callable[[], float], agenda: Agenda, commands: deque[Command]
 ) -> LoginManager | None:
     if not options.security_protocol.startswith("SASL"):
         return None
     from ..sasl.login_manager import LoginManager  # here, since most of its imports are needed for logins only
 
-    return LoginManager(options, random, wall_time, agenda)
+    return LoginManager(options, random, wall_time, agenda, commands)

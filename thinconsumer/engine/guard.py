@@ -13,19 +13,18 @@ from threading import get_ident
 from types import FrameType, TracebackType
 
 from ..errors import ConcurrentAccessError, IllegalStateError
+from ..support.lazy_dataclass import dataclass
 
 
+@dataclass(slots=True, eq=False)
 class RunningCall:
     """A public call in progress, identified by thread and frame."""
 
-    __slots__ = ("doing", "frame", "may_call", "thread")
-
-    def __init__(self, thread: int, frame: FrameType) -> None:
-        self.thread = thread
-        self.frame = frame
-        #: Description of the user code that this call is running, such as "a deserializer"; empty if none.
-        self.doing = ""
-        self.may_call = False  #: Whether the user code in ``doing`` may call this client.
+    thread: int
+    frame: FrameType
+    #: Description of the user code that this call is running, such as "a deserializer"; empty if none.
+    doing: str = ""
+    may_call: bool = False  #: Whether the user code in ``doing`` may call this client.
 
     def is_over(self) -> bool:
         """Return whether the call has ended without leaving the guard, interrupted by an exception.

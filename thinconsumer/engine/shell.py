@@ -136,10 +136,10 @@ class Shell:
 
     def wake_at(self) -> float:
         """Return when to call the client again at the latest, in the driver's monotonic seconds."""
-        now = self.driver.now()
-        if self.step_interrupted or self._next_callback(now, True) is not None:
+        now, engine = self.driver.now(), self.engine
+        if self.step_interrupted or engine.commands or engine.unsent or self._next_callback(now, True) is not None:
             return now
-        return min(self.engine.wake_at(), self.driver.wake_at())
+        return max(now, engine.agenda.next())
 
     def run_once(self, deadline: float, *, may_wake: bool = True) -> float:
         """Wait for I/O until ``deadline``, step all managers once, return the time.
@@ -179,7 +179,7 @@ class Shell:
             self.step_touched()
         self.step_interrupted = True
         try:
-            is_called = driver.step(engine, deadline)  # waits at most until engine.wake_at()
+            is_called = driver.step(engine, deadline)
         except BaseException:
             self.step_interrupted = not driver.waiting
             raise
@@ -197,7 +197,8 @@ class Shell:
         self._stepped(now)
         # A wakeup makes poll() raise, but not a call inside a callback that poll() runs: on_partitions_revoked() must
         # be able to commit.
-        if may_wake and not self.in_callback and driver.take_wakeup():
+        if driver.woken and may_wake and not self.in_callback:
+            driver.woken = False
             raise WakeupError("wakeup() was called")
         return now
 

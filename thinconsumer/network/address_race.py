@@ -10,9 +10,8 @@ from collections.abc import Callable, Sequence
 
 from ..driver import Address
 from ..errors import AuthorizationError, KafkaConnectionError, KafkaError
-from ..support.agenda import Alarm
-from ..support.timers import NEVER
-from .connection import Connection
+from ..support.agenda import NEVER, Alarm
+from .connection import Connection, IoPolls
 from .states import ConnectionState
 
 log = logging.getLogger(__name__)
@@ -40,9 +39,11 @@ class AddressRace:
     def __init__(
         self,
         addresses: Sequence[Address],
-        dial: Callable[[Address], Connection],
-        probe: Callable[[Address], Connection],
+        dial: Callable[[Address, float], Connection],
+        probe: Callable[[Address, float], Connection],
         deadline: float,
+        next_dial: Alarm,
+        polls: IoPolls,
     ) -> None:
         self.connections: list[Connection] = []  #: Connections that are not ready yet, the newest last.
         self.winner: Connection | None = None
@@ -54,8 +55,10 @@ class AddressRace:
         self._dial = dial
         self._new_probe = probe
         self._deadline = deadline
+        self._next_dial = next_dial
+        self._polls = polls
         self._untried = deque(addresses)
-        self._retries: deque[tuple[float, Address]] = deque()
+        self._retries: deque[tuple[float, Address]] = deque()  #: (when it failed, address)
         self._newest: Connection | None = None
 
     @property
@@ -63,16 +66,12 @@ class AddressRace:
         """Whether every connection has failed and no address is left to try."""
         return self.winner is None and not self.connections and not self._untried and self.probe is None
 
-    def step(self, now: float, horizon: float) -> None:
-        """Keep the first connection that is ready, note failed ones, and dial addresses that are due.
-
-        ``horizon`` is the time of the last poll of I/O. A deadline counts as passed only if it is not after
-        ``horizon``: otherwise bytes that arrived in time may not have been read yet.
-        """
-        if self.probe is not None and self._is_answered(self.probe, now, horizon):
+    def step(self, now: float) -> None:
+        """Keep the first connection that is ready, note failed ones, and dial addresses that are due."""
+        if self.probe is not None and self._is_answered(self.probe, now):
             return
         for connection in list(self.connections):
-            connection.step(now, horizon)
+            connection.step(now)
             if connection.was_ready:
                 self.connections.remove(connection)
                 self.close()
@@ -85,24 +84,20 @@ class AddressRace:
                     # Every address would reject the same credentials, and several rejections may lock the account.
                     self.close()
                     return
-        if horizon >= self._deadline:
+        if self._polls.horizon >= self._deadline:
             self._untried.clear()
-        while self._next_dial_at() <= horizon or (self._untried and not self.connections):
+        self._plan_dial()
+        while self._next_dial.is_over(self._polls.horizon) or (self._untried and not self.connections):
             self._dial_next(now)
-
-    def schedule(self, alarm: Alarm, now: float) -> None:
-        """Move an alarm forward to the time at which :meth:`step` is due even if nothing is received."""
-        alarm.set_earlier(self._next_dial_at())
-        for connection in self.open:
-            connection.schedule(now)
+            self._plan_dial()
 
     @property
     def open(self) -> list[Connection]:
         """All connections of the attempt."""
         return self.connections if self.probe is None else [*self.connections, self.probe]
 
-    def _is_answered(self, probe: Connection, now: float, horizon: float) -> bool:
-        probe.step(now, horizon)
+    def _is_answered(self, probe: Connection, now: float) -> bool:
+        probe.step(now)
         if probe.was_ready:
             self.login_error = self.errors[probe.address] = probe.plaintext_port_error()
             self.close()
@@ -118,6 +113,7 @@ class AddressRace:
         self.probe = None
         self._untried.clear()
         self._retries.clear()
+        self._next_dial.clear()
 
     def _note_failure(self, connection: Connection, now: float) -> None:
         error = connection.error or KafkaConnectionError(f"{connection.where}: closed by this client")
@@ -126,25 +122,25 @@ class AddressRace:
         if isinstance(error, AuthorizationError):
             self.login_error = error
         elif isinstance(error, KafkaConnectionError) and error.is_handshake_cut and self.probe is None:
-            self.probe = self._new_probe(connection.address)
+            self.probe = self._new_probe(connection.address, now)
         elif now + RETRY_DELAY < self._deadline:
-            self._retries.append((now + RETRY_DELAY, connection.address))
+            self._retries.append((now, connection.address))
 
-    def _next_dial_at(self) -> float:
-        """Return when to dial the next address while connections are in setup; NEVER if there is none to dial."""
-        if not self.connections or len(self.connections) >= PARALLEL_MAX:
-            return NEVER
+    def _plan_dial(self) -> None:
+        """Set the alarm for the next dial while connections are in setup; clear it if there is none to dial."""
+        if not (self._untried or self._retries) or not 0 < len(self.connections) < PARALLEL_MAX:
+            self._next_dial.clear()
+            return
         newest = self.connections[-1]
-        if newest is not self._newest:
-            begins_at = -NEVER  # the connection dialled last has failed: dial the next at once
-        else:
+        at = -NEVER  # the connection dialled last has failed: dial the next at once
+        if newest is self._newest:
             is_connecting = newest.state is ConnectionState.CONNECTING
-            begins_at = newest.setup_began_at + (CONNECT_DELAY if is_connecting else ANSWER_DELAY)
-        if self._untried:
-            return begins_at
-        return max(begins_at, self._retries[0][0]) if self._retries else NEVER
+            at = newest.setup_began_at + (CONNECT_DELAY if is_connecting else ANSWER_DELAY)
+        if not self._untried:
+            at = max(at, self._retries[0][0] + RETRY_DELAY)
+        self._next_dial.set(at)
 
     def _dial_next(self, now: float) -> None:
         address = self._untried.popleft() if self._untried else self._retries.popleft()[1]
-        self._newest = self._dial(address)
+        self._newest = self._dial(address, now)
         self.connections.append(self._newest)

@@ -1,9 +1,8 @@
-"""The addresses of host names: looked up one name at a time, and reused until connecting to all of them fails.
+"""The addresses of host names: looked up when needed, and reused until connecting to all of them fails.
 
-The system's resolver blocks, so at most one :class:`~thinconsumer.driver.Resolve` is under way, however many routes
-wait for a name. A numeric IPv4 address needs no lookup. A numeric IPv6 address is passed to the driver, which converts
-it without blocking: an Address needs the number of AF_INET6, which differs between systems, and only the driver may
-import the socket module.
+A name is looked up once, however many routes wait for it. A numeric IPv4 address needs no lookup. A numeric IPv6
+address is passed to the driver, which converts it without blocking: an Address needs the number of AF_INET6, which
+differs between systems, and only the driver may import the socket module.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 
-from ..driver import Address, Resolve
+from ..driver import Address, Command, Resolve
 from ..support.imports import import_uninterrupted
 
 AF_INET = 2  # The value of ``socket.AF_INET``, which is 2 on every system; this module must not import socket.
@@ -27,21 +26,20 @@ class NameLookup:
 
 
 class AddressBook:
-    """The known addresses by host and port, and the queue of names to look up."""
+    """The known addresses by host and port, and the lookups under way. ``commands`` are the client's for the driver."""
 
-    def __init__(self) -> None:
+    def __init__(self, commands: deque[Command]) -> None:
+        self._commands = commands
         self._known: dict[tuple[str, int], tuple[Address, ...]] = {}
         self._last_worked: dict[tuple[str, int], Address] = {}
         self._lookups: dict[tuple[str, int], NameLookup] = {}
-        self.waiting: deque[tuple[str, int]] = deque()  #: Hosts to look up; no driver has begun yet.
-        self._under_way: tuple[str, int] | None = None
 
     def known(self, host: str, port: int) -> tuple[Address, ...]:
         """Return the host's known addresses, the first to try first; empty if the name has to be looked up."""
         return self._known.get((host, port), ())
 
     def look_up(self, host: str, port: int) -> NameLookup:
-        """Return a lookup of the host: queued, or already complete if the host is a numeric IPv4 address."""
+        """Return a lookup of the host: under way, or already complete if the host is a numeric IPv4 address."""
         numeric = _numeric(host, port)
         if numeric is not None:
             return NameLookup((numeric,))
@@ -49,27 +47,15 @@ class AddressBook:
         lookup = self._lookups.get(key)
         if lookup is None:
             lookup = self._lookups[key] = NameLookup()
-            self.waiting.append(key)
+            self._commands.append(Resolve(host, port))
         return lookup
 
-    def has_command(self) -> bool:
-        """Return whether :meth:`take_command` would return a command."""
-        return bool(self.waiting) and self._under_way is None
-
-    def take_command(self) -> Resolve | None:
-        """Return the next lookup for the driver; None while one is under way."""
-        if not self.has_command():
-            return None
-        self._under_way = self.waiting.popleft()
-        return Resolve(*self._under_way)
-
     def resolved(self, host: str, port: int, addresses: Sequence[Address], error: str) -> None:
-        """Complete the lookup under way; ignore a result for any other name."""
+        """Complete the lookup of a name; ignore a result for a name that is not looked up."""
         key = host, port
-        if key != self._under_way:
+        lookup = self._lookups.pop(key, None)
+        if lookup is None:
             return
-        self._under_way = None
-        lookup = self._lookups.pop(key)
         # The address to which the client connected last comes first. If an address that drops packets came first, every
         # new connection would be late.
         lookup.addresses = tuple(sorted(addresses, key=lambda address: address != self._last_worked.get(key)))

@@ -24,17 +24,18 @@ from collections import deque
 from collections.abc import Collection, Iterable, Sequence
 
 from ..config import ClientOptions
-from ..driver import Address, Command, Hangup
+from ..driver import Address, Command
 from ..errors import KafkaConnectionError, KafkaTimeoutError
 from ..support.agenda import Agenda
 from ..support.timers import NEVER, Backoff, Random
 from ..types import Node
+from .addresses import AddressBook
 from .authenticate import Logins, NoLogins
 from .connection import Connection, ConnectionSettings
 from .negotiate import api_name
 from .outage import Outage, causes_of, log_end, log_outage
-from .request import ANY_NODE, Answer, Request, Target
-from .route import SLOW_ATTEMPT, BrokerRoute, QueuedRequest, RouteContext
+from .request import ANY_NODE, Answer, QueuedRequest, Request, Target
+from .route import SLOW_ATTEMPT, BrokerRoute, RouteContext
 from .states import RouteState
 
 log = logging.getLogger(__name__)
@@ -52,11 +53,17 @@ class NetworkClient:
     """The connections of one client: takes requests, and returns answers and commands for the driver."""
 
     def __init__(
-        self, options: ClientOptions, random: Random, logins: Logins | None = None, agenda: Agenda | None = None
+        self,
+        options: ClientOptions,
+        random: Random,
+        logins: Logins | None = None,
+        agenda: Agenda | None = None,
+        commands: deque[Command] | None = None,
     ) -> None:
         """``agenda`` says which of the routes :meth:`step` has to step; its key for the requests of no route is this
-        client itself.
+        client itself. ``commands`` are those for the driver.
         """
+        commands = deque() if commands is None else commands
         self._logins = logins or NoLogins()
         settings = ConnectionSettings(
             options.client_id,
@@ -73,12 +80,12 @@ class NetworkClient:
                 options.socket_connection_setup_timeout_ms / 1000, options.socket_connection_setup_timeout_max_ms / 1000
             ),
             random,
+            commands,
+            AddressBook(commands),
             self._logins,
             agenda=agenda if agenda is not None else Agenda(),
         )
-        self.commands = self._shared.commands  #: Dials and hangups that the driver has not taken yet.
-        self.lookups = self._shared.book.waiting  #: Hosts to look up; the driver gets one at a time.
-        self.answers: Collection[Answer] = self._shared.answers  #: See :meth:`take_answers`.
+        self.answers = self._shared.answers  #: Answers that the engine has not taken yet.
         #: The connections with bytes to send that the driver has not got yet.
         self.unsent: Collection[Connection] = self._shared.unsent
         self._random = random
@@ -91,9 +98,7 @@ class NetworkClient:
         self._any: deque[QueuedRequest] = deque()
         self._agenda = self._shared.agenda
         self._alarm = self._agenda.alarm(self)  #: When requests for ``ANY_NODE`` are due.
-        self._stepped_at = -NEVER
-        self._polls = self._shared.polls  #: When the driver last polled I/O.
-        self._horizon = -NEVER
+        self.polls = self._shared.polls
         self._closed = False
         self.outage_since: float | None = None  #: When the current :class:`Outage` began; None without one.
         self._wanted_at = -NEVER  #: When a request was last waiting for a connection.
@@ -122,14 +127,8 @@ class NetworkClient:
         if self._closed or target.node_id not in self._nodes:
             return
         route = self._route(target)
-        if route.connection is None and not route.is_connecting and now >= route.not_before:
-            route.step(now, self._horizon, wanted=True)
-
-    def take_answers(self) -> list[Answer]:
-        """Return the answers since the last call."""
-        answers = self._shared.answers[:]
-        self._shared.answers.clear()
-        return answers
+        if route.connection is None and not route.is_connecting:
+            route.step(now, wanted=True)
 
     def log_in_waiting(self) -> None:
         """Step what requests wait for, since there may be credentials now."""
@@ -144,16 +143,14 @@ class NetworkClient:
         ``due`` has the routes to step, or this client itself: its keys of the agenda. Returns reasons to refresh
         metadata, as the leaders may have changed.
         """
-        if self._polls.at > self._horizon:
-            self._horizon = self._polls.at  # deadlines pass up to the last poll of I/O
-        since, self._stepped_at = self._stepped_at, now
+        since, self.polls.after = self.polls.after, now
         if not (due or self._any or self._leaving or self._shared.waiting or self.outage_since is not None):
             return []
         if self.outage_since is not None:
             self._shift_outage(self.outage_since, now, since)
         for route in due:
             if isinstance(route, BrokerRoute):
-                route.step(now, self._horizon)
+                route.step(now)
         if self._leaving:
             self._leaving = [route for route in self._leaving if not route.has_left()]
         self._alarm.clear()
@@ -179,40 +176,12 @@ class NetworkClient:
 
         return [f"node {r.node_id}: {r.describe(now)}" for r in self._routes.values() if is_doubtful(r)]
 
-    def skip(self, now: float) -> None:
-        """Record that the driver has polled I/O at ``now``. Called in place of a :meth:`step` with nothing to do."""
-        self._stepped_at = now
-
-    def wants_driver(self) -> bool:
-        """Return whether there are commands for the driver, or bytes to send, that it has not taken yet."""
-        return bool(self.unsent) or (bool(self.commands or self.lookups) and self.has_commands)
-
-    @property
-    def has_commands(self) -> bool:
-        """Whether :meth:`take_commands` would return a command."""
-        return bool(self.commands or self.lookups) and (bool(self.commands) or self._shared.book.has_command())
-
-    def take_commands(self) -> list[Command]:
-        """Return the new commands for the driver, in order. The driver polls I/O after this call."""
-        self._polls.at = self._stepped_at
-        if not self.commands and not self.lookups:
-            return []
-        commands = self.commands[:]
-        for command in commands:
-            if isinstance(command, Hangup) and isinstance(command.stream, Connection):
-                command.stream.hung_up()
-        resolve = self._shared.book.take_command()
-        if resolve is not None:
-            commands.append(resolve)
-        self.commands.clear()
-        return commands
-
     def resolved(self, host: str, port: int, addresses: Sequence[Address], error: str, now: float) -> None:
         """Dial the addresses of a host, or fail the attempts that wait for them with the error."""
         self._shared.book.resolved(host, port, addresses, error)
         for route in self._all_routes():
             if route.state is RouteState.RESOLVING:
-                route.step(now, self._horizon)
+                route.step(now)
 
     def update_nodes(self, nodes: Iterable[Node]) -> None:
         """Replace the nodes with those of the metadata.
@@ -287,7 +256,7 @@ class NetworkClient:
     def is_ready(self, node_id: int, channel: str = "") -> bool:
         """Return whether a connection to the node is ready for requests."""
         route = self._routes.get(Target(node_id, channel))
-        return route is not None and route.is_ready and not route.lacks_credentials(self._stepped_at)
+        return route is not None and route.is_ready and not route.lacks_credentials(self.polls.after)
 
     def any_ready(self) -> bool:
         """Return whether a connection to any broker is ready for requests."""
@@ -329,7 +298,7 @@ class NetworkClient:
             self.outage_since = now
 
     def __repr__(self) -> str:
-        now = self._stepped_at
+        now = self.polls.after
         parts = [f"{self._label(route)} {route.describe(now)}" for route in self._all_routes()]
         if self._any:
             parts.append(f"{len(self._any)} requests for any node queued")
@@ -345,7 +314,7 @@ class NetworkClient:
         for route in self._all_routes():
             route.abort(error)
         for waiting in self._any:
-            self._shared.answers.append(Answer(waiting.request, -1, error=error))
+            self.answers.append(Answer(waiting.request, -1, error=error))
         self._any.clear()
         self._alarm.clear()
         self.outage_since = None
@@ -363,7 +332,7 @@ class NetworkClient:
     def _refuse(self, request: Request, why: str) -> None:
         self._alarm.touch()
         error = KafkaConnectionError(why, node_id=request.target.node_id)
-        self._shared.answers.append(Answer(request, request.target.node_id, error=error))
+        self.answers.append(Answer(request, request.target.node_id, error=error))
 
     def _shift_outage(self, outage_since: float, now: float, stepped_at: float) -> None:
         """If this step is late, move the start of the outage forward by the delay.
@@ -378,7 +347,7 @@ class NetworkClient:
         self._expire_any()
         while self._any and (route := self._least_loaded(now)) is not None:
             route.queue.append(self._any.popleft())
-            route.step(now, self._horizon)
+            route.step(now)
         if not self._any:
             return
         for waiting in self._any:
@@ -387,15 +356,11 @@ class NetworkClient:
         self._answer_login_errors(candidates, now)
         usable = [route for route in candidates if route.is_ready and not route.lacks_credentials(now)]
         responsive = [route for route in usable if not self._is_silent(route, now)]
-        throttled = [route.connection.throttled_until for route in responsive if route.connection]
-        if throttled:
-            # The requests wait until one of these nodes accepts requests again: a step is due when its throttling ends.
-            # A node with the maximum of requests in flight needs no such time, as its next response causes a step.
-            for until in throttled:
-                if until > now:
-                    self._alarm.set_earlier(until)
-        else:
+        if not responsive:
             self._dial_one_more(candidates, now)
+        # Else the requests wait until one of these nodes accepts requests again: at the end of its throttling, its
+        # route is due, and a node with the maximum of requests in flight needs no such time, as its next response
+        # causes a step.
 
     def _least_loaded(self, now: float) -> BrokerRoute | None:
         candidates = self._candidates()
@@ -441,20 +406,21 @@ class NetworkClient:
         if not free:
             return  # at the end of a route's backoff, a step is due
         route = min(free, key=lambda route: (route.node_id < 0, route.started_at, self._random.random()))
-        route.step(now, self._horizon, wanted=True)
+        route.step(now, wanted=True)
         if len(candidates) > 1:
             self._alarm.set_earlier(now + SLOW_ATTEMPT)
 
     def _expire_any(self) -> None:
-        late = [waiting for waiting in self._any if waiting.deadline <= self._horizon]
+        horizon = self.polls.horizon
+        late = [waiting for waiting in self._any if waiting.deadline <= horizon]
         for waiting in late:
             self._any.remove(waiting)
-            causes = Outage(0.0, self._causes(self._horizon))
+            causes = Outage(0.0, self._causes(horizon))
             text = (
                 f"{api_name(waiting.request.api)} could not be sent to any broker within "
                 f"{waiting.deadline - waiting.queued_at:.1f} s ({causes})"
             )
-            self._shared.answers.append(Answer(waiting.request, -1, error=KafkaTimeoutError(text)))
+            self.answers.append(Answer(waiting.request, -1, error=KafkaTimeoutError(text)))
 
     def _answer_login_errors(self, candidates: list[BrokerRoute], now: float) -> None:
         """Fail requests for ``ANY_NODE`` after a rejected login: other brokers would reject it, too.
@@ -468,7 +434,7 @@ class NetworkClient:
             error, route.login_error = route.login_error or error, None
         if error is not None:
             while self._any:
-                self._shared.answers.append(Answer(self._any.popleft().request, -1, error=error))
+                self.answers.append(Answer(self._any.popleft().request, -1, error=error))
 
     def _update_outage(self, now: float) -> None:
         has_queued = node_answers = bootstrap_answers = False

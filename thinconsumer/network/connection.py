@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from ..driver import Address
@@ -24,11 +24,10 @@ from ..errors import (
     SaslAuthenticationFailedError,
     SslAuthenticationFailedError,
 )
-from ..support.agenda import Agenda, Alarm
+from ..support.agenda import NEVER, Alarm
 from ..support.garbage_collection import garbage_collection_paused
 from ..support.lazy_dataclass import dataclass, field
 from ..support.state_machine import next_state
-from ..support.timers import NEVER
 from ..wire import Message
 from ..wire.error_codes import Code
 from ..wire.header import decode_response_header, encode_request
@@ -37,7 +36,7 @@ from . import negotiate
 from .authenticate import Login, NewLogin, is_logged_out
 from .framing import SIZE_BYTES, Frame, Frames, TlsAnswerError
 from .negotiate import ApiVersionsCache, Negotiation, Ranges, api_name, choose_version
-from .request import Answer, Request
+from .request import Answer, QueuedRequest, Request
 from .states import CONNECTION_IGNORED, CONNECTION_TRANSITIONS, ConnectionEvent, ConnectionState
 
 log = logging.getLogger(__name__)
@@ -75,14 +74,16 @@ class ConnectionSettings:
 
 
 class IoPolls:
-    """When the driver of one client has last polled I/O; shared by its connections.
-
-    A load balancer counts a connection's idle time from the arrival of the bytes. A program that pauses reads them much
-    later: if that counted as use, the next request could be written to a connection that was dropped meanwhile.
-    """
+    """Between which steps of one client its driver has polled I/O; shared by the client's connections."""
 
     def __init__(self) -> None:
-        self.at = -NEVER  #: Bytes that are received now have arrived after this time.
+        #: When the client was last stepped. Bytes that are received now have arrived after this time, from which load
+        #: balancers count idle time. If the time at which a program that pauses reads them counted, the next request
+        #: could be written to a connection that was dropped meanwhile.
+        self.after = -NEVER
+        #: The time before the last poll of I/O: deadlines pass up to here. A response to a request with a later one may
+        #: have arrived without having been read.
+        self.horizon = -NEVER
 
 
 @dataclass(slots=True)
@@ -102,10 +103,10 @@ class Connection:
     """One connection to one address."""
 
     __slots__ = (
-        "_alarm", "_answer", "_correlation_id", "_frames", "_hang_up", "_in_flight", "_login", "_negotiation", "_out",
-        "_polls", "_settings", "_setup_deadline", "_setup_timeout", "_unsent", "_used_at", "_versions", "address",
-        "error", "has_answered", "host", "login_not_before", "node_id", "ranges", "reauthenticate_at", "received_at",
-        "setup_began_at", "state", "throttled_until", "was_ready",
+        "_answer", "_correlation_id", "_frames", "_hang_up", "_in_flight", "_login", "_negotiation", "_new_alarm",
+        "_out", "_polls", "_queued", "_settings", "_setup_timeout", "_unsent", "_used_at", "_versions", "address",
+        "deadline", "error", "get_buffer", "has_answered", "host", "login_pause", "node_id", "ranges", "received_at",
+        "relogin", "setup_began_at", "state", "throttle", "was_ready",
     )  # fmt: skip
 
     def __init__(
@@ -118,15 +119,18 @@ class Connection:
         now: float,
         answer: Callable[[Answer], None],
         hang_up: Callable[[Connection], None],
-        connect_by: float = NEVER,
-        unsent: set[Connection] | None = None,
-        polls: IoPolls | None = None,
-        alarm: Alarm | None = None,
+        connect_by: float,
+        unsent: set[Connection],
+        polls: IoPolls,
+        new_alarm: Callable[[], Alarm],
+        queued: Collection[QueuedRequest],
     ) -> None:
         """``answer`` is called once per request, with its result; ``hang_up`` orders the driver to close the socket.
 
-        The connection is in ``unsent`` while :attr:`has_unsent` is true; all connections of one client share the set.
-        ``alarm`` is the route's: touched when an event asks for its step, and set to the deadlines of requests.
+        The connection is in ``unsent`` while bytes wait that the driver has not got from :meth:`data_to_send`
+        yet; all connections of one client share the set.
+        ``new_alarm`` returns an alarm of the route, whose step follows; ``queued`` are the requests that wait for the
+        connection, and get more time while the broker throttles it.
 
         ``setup_timeout`` (seconds) limits each step of the setup: TCP with TLS, ApiVersions, each response of the login
         (KIP-601). TCP and TLS must also be complete before ``connect_by``.
@@ -138,35 +142,40 @@ class Connection:
         self.was_ready = False
         self.has_answered = False  #: Whether the broker has answered a request other than ApiVersions and the login's.
         self.ranges: Ranges = {}  #: By API key: the lowest and highest version that the broker supports.
-        self.throttled_until = -NEVER
         self.host = host
         self.address = address
         self._settings = settings
         self._setup_timeout = setup_timeout
         #: When the current step of the setup began: TCP with TLS, ApiVersions, or one request of the login.
         self.setup_began_at = now
-        self._setup_deadline = min(now + setup_timeout, connect_by)
+        self._new_alarm = new_alarm
+        #: The end of the current step of the setup. Then the time of the next :meth:`step`: the first timeout of a
+        #: request in flight, or the end of the time without use, or earlier.
+        self.deadline = new_alarm()
+        self.deadline.set(min(now + setup_timeout, connect_by))
+        self.throttle: Alarm | None = None  #: Until it comes, no request may be written (KIP-219).
         self._answer = answer
         self._hang_up = hang_up
         self._frames = Frames(settings.max_frame_bytes)
+        #: Returns the buffer to receive into. Not a method, which would only call this one for each receive.
+        self.get_buffer = self._frames.buffer
         self._out: deque[bytes | memoryview] = deque()
-        self._unsent = set() if unsent is None else unsent
+        self._unsent = unsent
+        self._queued = queued
         #: By API, lowest and highest version permitted: the version to send.
         self._versions: dict[tuple[type[Message], int, int | None], int] = {}
         self._in_flight: deque[_InFlight] = deque()
         self._correlation_id = -1
-        self._polls = IoPolls() if polls is None else polls
-        self._alarm = Agenda().alarm(self) if alarm is None else alarm
+        self._polls = polls
         self._used_at = now  #: When the connection was last used for certain: see :meth:`buffer_updated`.
         #: When bytes were last received; before the first ones, the time at which the address was dialled.
         self.received_at = now
         self._negotiation = Negotiation(settings.api_versions_cache)
         self._login: Login | None = None
-        #: From this time on, the login runs again before the next request is written.
-        self.reauthenticate_at = NEVER
-        #: The login does not run again before this time. Requests that are due in between would meet a session that may
+        self.relogin: Alarm | None = None  #: Once it has come, the login runs again before the next request.
+        #: Until it comes, the login does not run again. Requests that are due in between would meet a session that may
         #: have ended; they wait.
-        self.login_not_before = -NEVER
+        self.login_pause: Alarm | None = None
 
     def __repr__(self) -> str:
         in_flight = f", {self.in_flight} in flight" if self.in_flight else ""
@@ -176,12 +185,9 @@ class Connection:
     def where(self) -> str:
         """Host, port and numeric address, for log lines and errors."""
         numeric = str(self.address)
-        return numeric if self.host == self.address.sockaddr[0] else f"{self.host}:{self.port} ({numeric})"
-
-    @property
-    def port(self) -> int:
-        """The port of the address."""
-        return self.address.sockaddr[1]
+        return (
+            numeric if self.host == self.address.sockaddr[0] else f"{self.host}:{self.address.sockaddr[1]} ({numeric})"
+        )
 
     @property
     def is_ready(self) -> bool:
@@ -191,12 +197,7 @@ class Connection:
     @property
     def has_ended(self) -> bool:
         """Whether the connection is closed, by either side."""
-        return self.state is ConnectionState.CLOSING or self.state is ConnectionState.DISCONNECTED
-
-    @property
-    def has_unsent(self) -> bool:
-        """Whether bytes wait to be sent that the driver has not got from :meth:`data_to_send` yet."""
-        return self in self._unsent
+        return self.state is ConnectionState.DISCONNECTED
 
     @property
     def in_flight(self) -> int:
@@ -207,7 +208,7 @@ class Connection:
         """Return whether a request may be written now: ready, not throttled, and room for another request in flight."""
         return (
             self.state is ConnectionState.READY
-            and now >= self.throttled_until
+            and (self.throttle is None or now >= self.throttle.at)
             and len(self._in_flight) < self._settings.max_in_flight
         )
 
@@ -224,32 +225,32 @@ class Connection:
         if self.state is not ConnectionState.READY:
             raise IllegalStateError(f"{self}: cannot send a request in state {self.state.value!r}")
         try:
-            version = self._version_for(request)
-            message = request.build(version)
+            highest = None if request.max_version is None else request.max_version()
+            key = request.api, request.min_version, highest
+            version = self._versions.get(key)
+            if version is None:
+                version = choose_version(request.api, self.ranges, self.node_id, request.min_version, highest)
+                self._versions[key] = version
             deadline = max(deadline, now + min(LEAST_ANSWER_TIME + request.max_wait, deadline - queued_at))
-            self._write(message, version, now, deadline, request)
+            self._write(request.build(version), version, now, deadline, request)
+            due = min(deadline, now + self._settings.max_idle)
+            if due < self.deadline.at:
+                self.deadline.set(due)
         except KafkaError as error:
             self._answer(Answer(request, self.node_id, error=error))
         except BaseException as error:
-            # ``build`` has raised, a bug: without an answer, the manager that sent the request would wait for ever.
-            if not self._in_flight or self._in_flight[-1].request is not request:
-                failure = KafkaError(f"building {api_name(request.api)} failed: {error!r}")
-                self._answer(Answer(request, self.node_id, error=failure))
+            self._note_bug(request, error)
             raise
 
-    def _version_for(self, request: Request) -> int:
-        """Return the version to send; raise if the broker supports none that the request permits."""
-        highest = None if request.max_version is None else request.max_version()
-        key = request.api, request.min_version, highest
-        version = self._versions.get(key)
-        if version is None:
-            version = choose_version(request.api, self.ranges, self.node_id, request.min_version, highest)
-            self._versions[key] = version
-        return version
+    def _note_bug(self, request: Request, error: BaseException) -> None:
+        """Answer a request whose ``build`` has raised: without an answer, its manager would wait for ever."""
+        if not self._in_flight or self._in_flight[-1].request is not request:
+            failure = KafkaError(f"building {api_name(request.api)} failed: {error!r}")
+            self._answer(Answer(request, self.node_id, error=failure))
 
     def is_login_due(self, now: float) -> bool:
         """Return whether the session ends soon, so that :meth:`reauthenticate` comes before the next request."""
-        return now >= self.reauthenticate_at and self.can_send(now)
+        return self.relogin is not None and self.relogin.is_over(now)
 
     @property
     def _is_login_next(self) -> bool:
@@ -259,7 +260,7 @@ class Connection:
         return self.state is ConnectionState.AUTHENTICATING
 
     def reauthenticate(self, now: float) -> None:
-        """Begin the next login (KIP-368); call only if :meth:`is_login_due` and a request waits.
+        """Begin the next login (KIP-368); call only if :meth:`is_login_due`, :meth:`can_send`, and a request waits.
 
         As in Java, a connection without requests does not log in again: brokers close a connection because of its
         session's end only when they receive a request, and they accept a login even then.
@@ -273,30 +274,33 @@ class Connection:
         except KafkaError as error:
             self.close(self._login_error(error))
 
-    def step(self, now: float, horizon: float) -> None:
+    def step(self, now: float) -> None:
         """Close the connection if a request or the setup has timed out, or if the connection is idle for too long.
 
-        The client reads received bytes when it polls I/O, last at ``horizon``. So a timeout counts only up to
-        ``horizon``: later, the response may have arrived without having been read. The idle limit counts up to ``now``.
+        Timeouts count up to the last poll of I/O, see :class:`IoPolls`; the idle limit counts up to ``now``.
         """
-        if self.state not in _SET_UP:
-            if horizon >= self._setup_deadline and not self.has_ended:
-                self._time_out_setup()
+        horizon = self._polls.horizon
+        if self.has_ended:
             return
-        if self._in_flight:
-            if horizon >= self._answer_due():
+        if self.state not in _SET_UP:
+            self.deadline.set(self.deadline.at)  # for one that has come before I/O was polled
+            if self.deadline.is_over(horizon):
+                self._time_out_setup()
+        elif self._in_flight:
+            due = min(item.deadline for item in self._in_flight)
+            if self._frames.partial:  # later, while a response is arriving
+                head = self._in_flight[0]
+                latest = head.sent_at + ARRIVING_FACTOR * (head.deadline - head.sent_at)
+                due = max(due, min(latest, self.received_at + ARRIVING_GAP))
+            # The idle limit begins with an answer, which causes no step.
+            self.deadline.set(min(due, now + self._settings.max_idle))
+            if due <= horizon:
                 self._time_out(horizon)
-        elif now >= self._used_at + self._settings.max_idle:
+        elif now < self._used_at + self._settings.max_idle:
+            self.deadline.set(self._used_at + self._settings.max_idle)
+        else:
             log.debug("%s: closed, not used for %.0f s", self.where, now - self._used_at)
             self.close(None)
-
-    def schedule(self, now: float) -> None:
-        """Move the route's alarm forward to the time at which :meth:`step` is due even if nothing is received."""
-        if self.state in _SET_UP:
-            due = self._answer_due() if self._in_flight else self._used_at + self._settings.max_idle
-            self._alarm.set_earlier(min(due, now + self._settings.max_idle))  # an answer begins it, but causes no step
-        elif not self.has_ended:
-            self._alarm.set_earlier(self._setup_deadline)
 
     def close(self, error: KafkaError | None) -> None:
         """Close the connection, and answer the requests in flight with ``error``; None: it is closed on purpose."""
@@ -306,21 +310,13 @@ class Connection:
         if self._move(ConnectionEvent.CLOSE):
             self._end(error)
 
-    def hung_up(self) -> None:
-        """Note that the driver has received this connection's Hangup, and will not call the connection again."""
-        self._move(ConnectionEvent.HUNG_UP)
-
     def connection_made(self, now: float) -> None:
         """Begin the setup: send ApiVersions, now that TCP (and TLS) is connected."""
         if self._move(ConnectionEvent.CONNECTION_MADE):
             self._used_at = now
             self._begin_setup_step(now)
             self._send_api_versions(now)
-            self._alarm.touch()
-
-    def get_buffer(self) -> memoryview:
-        """Return the buffer to receive into."""
-        return self._frames.buffer()
+            self.deadline.touch()
 
     def buffer_updated(self, size: int, now: float) -> bool:
         """Handle the frames that ``size`` more bytes complete; return True if the bytes complete none."""
@@ -328,10 +324,8 @@ class Connection:
         if self.state is not ConnectionState.READY and not self._move(ConnectionEvent.RECEIVED):
             return False
         self.received_at = now
-        # In a program that pauses, the bytes may have arrived long ago, right after the last poll of I/O. Load
-        # balancers count the idle time from then. If the time counted from now, the next request would be lost.
-        if self._polls.at > self._used_at:
-            self._used_at = self._polls.at
+        if self._polls.after > self._used_at:
+            self._used_at = self._polls.after
         only_a_part = True
         try:
             for frame in self._frames.received(size):
@@ -351,7 +345,7 @@ class Connection:
     def connection_lost(self, error: KafkaConnectionError | None, now: float) -> None:
         """End the connection after its transport has failed, or was closed by the peer (``error`` is None)."""
         before = self.state
-        if not self._move(ConnectionEvent.CONNECTION_LOST) or before is ConnectionState.CLOSING:
+        if not self._move(ConnectionEvent.CONNECTION_LOST):
             return
         if error is not None and error.is_certificate_rejected and not self.was_ready:
             self._end(self._tls_error(str(error), error))
@@ -362,7 +356,7 @@ class Connection:
             explained = KafkaConnectionError(
                 f"{text}{cause}".rstrip(","),
                 host=self.host,
-                port=self.port,
+                port=self.address.sockaddr[1],
                 node_id=self.node_id,
                 is_handshake_cut=error is not None and error.is_handshake_cut,
             )
@@ -398,7 +392,10 @@ class Connection:
     def _end(self, error: KafkaError | None) -> None:
         """Answer all requests in flight with an error, and free the buffers."""
         self.error = error
-        self._alarm.touch()
+        for alarm in self.deadline, self.throttle, self.relogin, self.login_pause:
+            if alarm is not None:
+                alarm.clear()
+        self.deadline.touch()
         lost = error if isinstance(error, KafkaConnectionError) else self._connection_error(error)
         for item in self._in_flight:
             if item.request is not None:
@@ -407,11 +404,12 @@ class Connection:
         self._out.clear()
         self._unsent.discard(self)
         self._frames = Frames(self._settings.max_frame_bytes)
+        self.get_buffer = self._frames.buffer
 
     def _connection_error(self, cause: KafkaError | None) -> KafkaConnectionError:
         text = "closed by this client" if cause is None else str(cause)
         text = text if text.startswith(self.where) else f"{self.where}: {text}"
-        error = KafkaConnectionError(text, host=self.host, port=self.port, node_id=self.node_id)
+        error = KafkaConnectionError(text, host=self.host, port=self.address.sockaddr[1], node_id=self.node_id)
         error.__cause__ = cause
         return error
 
@@ -456,17 +454,6 @@ class Connection:
             self._in_flight.popleft()
         self.close(error)
 
-    def _answer_due(self) -> float:
-        """Return when the first request in flight times out; later than its deadline while a response is arriving."""
-        due = NEVER
-        for item in self._in_flight:
-            due = item.deadline if item.deadline < due else due
-        if not self._frames.partial:
-            return due
-        head = self._in_flight[0]
-        latest = head.sent_at + ARRIVING_FACTOR * (head.deadline - head.sent_at)
-        return max(due, min(latest, self.received_at + ARRIVING_GAP))
-
     def _time_out(self, now: float) -> None:
         """Close the connection after a timeout: brokers answer in order, so later requests would wait, too."""
         late = [item for item in self._in_flight if item.deadline <= now]
@@ -485,10 +472,10 @@ class Connection:
         # Each step of the setup has a timeout of its own. With one timeout for all, every setup would fail in a program
         # that polls once a minute, as each step needs a poll.
         self.setup_began_at = now
-        self._setup_deadline = now + self._setup_timeout
+        self.deadline.set(now + self._setup_timeout)
 
     def _time_out_setup(self) -> None:
-        seconds = self._setup_deadline - self.setup_began_at
+        seconds = self.deadline.at - self.setup_began_at
         text = negotiate.setup_timeout(self.state, seconds, self._settings.security_protocol)
         self.close(KafkaConnectionError(f"{self.where}: {text}", node_id=self.node_id))
 
@@ -502,14 +489,19 @@ class Connection:
         if throttle_ms <= 0:
             return
         until = now + min(throttle_ms / 1000, THROTTLE_MAX)
-        longer = until - max(now, self.throttled_until)
+        if self.throttle is None:
+            self.throttle = self._new_alarm()
+            self.throttle.set(now)
+        longer = until - max(now, self.throttle.at)
         if longer <= 0:
             return
         log.debug("%s: throttled for %s ms", self.where, throttle_ms)
-        self.throttled_until = until
-        self._alarm.touch()
+        self.throttle.set(until)
+        self.throttle.touch()
         for item in self._in_flight:
             item.deadline += longer
+        for waiting in self._queued:
+            waiting.deadline += longer
 
     def _write(
         self, message: Message, version: int, now: float, deadline: float, request: Request | None = None
@@ -521,7 +513,6 @@ class Connection:
         self._in_flight.append(_InFlight(type(message), version, correlation_id, now, deadline, request, len(body)))
         self._out.append(len(body).to_bytes(SIZE_BYTES, "big") + body)
         self._unsent.add(self)
-        self._alarm.set_earlier(min(deadline, now + self._settings.max_idle))
 
     def _take_frame(self, frame: Frame, now: float) -> None:
         if not self._in_flight:
@@ -541,11 +532,11 @@ class Connection:
         if getattr(response, "throttle_time_ms", 0) > 0:
             self._throttle(response, now)
         if len(self._in_flight) >= self._settings.max_in_flight:
-            self._alarm.touch()  # there is room for a request that waits
+            self.deadline.touch()  # there is room for a request that waits
         is_refused = self._settings.new_login is not None and is_logged_out(response, item.version)
         if not self.has_answered and not is_refused:
             self.has_answered = True
-            self._alarm.touch()
+            self.deadline.touch()
         # Remove the request from those in flight only after its answer is stored, or a Ctrl-C could lose the answer.
         size, sent_at = len(frame), item.sent_at
         self._answer(Answer(item.request, self.node_id, item.version, response, None, size, sent_at, item.size))
@@ -555,8 +546,9 @@ class Connection:
             self.close(KafkaConnectionError(text, node_id=self.node_id))
 
     def _take_setup_response(self, item: _InFlight, frame: Frame, body: int, now: float) -> None:
-        self._begin_setup_step(now)
-        self._alarm.touch()
+        if self.state is not ConnectionState.REAUTHENTICATING:
+            self._begin_setup_step(now)
+        self.deadline.touch()
         if self.state is ConnectionState.NEGOTIATING:
             self._in_flight.popleft()
             response, ranges = self._negotiation.take(frame, body)
@@ -575,7 +567,7 @@ class Connection:
             self._log_in(answer, now, item.sent_at)
 
     def _send_api_versions(self, now: float) -> None:
-        self._write(self._negotiation.request(), self._negotiation.version, now, NEVER)
+        self._write(self._negotiation.request(), self._negotiation.version, now, now + self._setup_timeout)
 
     def _log_in(self, answer: Message | None, now: float, began: float) -> None:
         """Continue the login after ``answer``, the response to a request that was written at ``began``."""
@@ -584,8 +576,15 @@ class Connection:
             after = None if self._login is None else self._login.reauthenticate_after
             # The broker counts from a moment between the login's last request and its response. An application that
             # polls rarely reads the response late.
-            self.reauthenticate_at = NEVER if after is None else began + after
-            self.login_not_before = -NEVER if after is None else now + LOGIN_INTERVAL
+            if after is not None:
+                self.relogin, self.login_pause = (
+                    self.relogin or self._new_alarm(),
+                    self.login_pause or self._new_alarm(),
+                )
+                self.relogin.set(began + after)
+                self.login_pause.set(now + LOGIN_INTERVAL)
+            elif self.relogin is not None:
+                self.relogin.clear()
             self._login = None
             self.was_ready = self._move(ConnectionEvent.AUTHENTICATED)
             log.debug("%s: connection ready", self.where)
@@ -593,8 +592,7 @@ class Connection:
         # After SaslHandshake 0, brokers expect raw SASL tokens, without a header and without an error in the response.
         least = 1 if isinstance(message, SaslHandshakeRequest) else 0
         version = choose_version(type(message), self.ranges, self.node_id, least)
-        deadline = NEVER  # during the setup, ``_setup_deadline`` counts
-        if self.state is ConnectionState.REAUTHENTICATING:
-            # Brokers answer in order, so the login's response comes after those to the requests in flight.
-            deadline = max([now, *(item.deadline for item in self._in_flight)]) + self._setup_timeout
+        # Brokers answer in order, so the response to a later login comes after those to the requests in flight.
+        deadline = max([now, *(item.deadline for item in self._in_flight)]) + self._setup_timeout
         self._write(message, version, now, deadline)
+        self.deadline.set_earlier(deadline)

@@ -56,6 +56,15 @@ class Request:
 
 
 @dataclass(slots=True, eq=False)
+class QueuedRequest:
+    """A request that is not written yet."""
+
+    request: Request
+    queued_at: float
+    deadline: float
+
+
+@dataclass(slots=True, eq=False)
 class Answer:
     """The result of a request: a ``response`` or an ``error``, never both."""
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Sequence
+from functools import partial
 
 from ..driver import Address, Command, Dial, Hangup, host_and_port
 from ..errors import AuthorizationError, KafkaConnectionError, KafkaError, KafkaTimeoutError
@@ -26,7 +27,7 @@ from .addresses import AddressBook, NameLookup
 from .authenticate import Logins, NoLogins
 from .connection import Connection, ConnectionSettings, IoPolls
 from .negotiate import ApiVersionsCache, api_name
-from .request import Answer, Request
+from .request import Answer, QueuedRequest, Request
 from .states import ROUTE_IGNORED, ROUTE_TRANSITIONS, RouteEvent, RouteState
 
 log = logging.getLogger(__name__)
@@ -43,15 +44,6 @@ NO_BROKER = "no broker"
 
 
 @dataclass(slots=True)
-class QueuedRequest:
-    """A request that is not written yet."""
-
-    request: Request
-    queued_at: float
-    deadline: float
-
-
-@dataclass(slots=True)
 class RouteContext:
     """The settings and queues that all routes of one client share."""
 
@@ -59,12 +51,11 @@ class RouteContext:
     backoff: Backoff
     setup: Backoff
     random: Random
+    commands: deque[Command]  #: For the driver.
+    book: AddressBook
     logins: Logins = field(default_factory=NoLogins)
     outages: OutageLog = field(default_factory=lambda: OutageLog(log))
-    book: AddressBook = field(default_factory=AddressBook)
-    #: For :meth:`.NetworkClient.take_answers`. This list is never replaced, since connections append to it.
-    answers: list[Answer] = field(default_factory=list)
-    commands: list[Command] = field(default_factory=list)  #: For the driver. This list is never replaced, either.
+    answers: list[Answer] = field(default_factory=list)  #: For the engine.
     unsent: set[Connection] = field(default_factory=set)  #: Connections with bytes that the driver has not got yet.
     polls: IoPolls = field(default_factory=IoPolls)
     agenda: Agenda = field(default_factory=Agenda)  #: When which route is due; the keys are the routes.
@@ -83,9 +74,9 @@ class BrokerRoute:
     """The route to one node, for one of its channels."""
 
     __slots__ = (
-        "_alarm", "_connected_at", "_looked_up", "_lookup", "_race", "_shared", "_stepped_at", "_success_noted",
-        "_throttled_until", "_tried", "broken_at", "cause", "channel", "connection", "failures", "host", "login_error",
-        "node_id", "not_before", "port", "queue", "started_at", "state", "unreachable",
+        "_alarm", "_backoff", "_connected_at", "_looked_up", "_lookup", "_race", "_shared", "_success_noted", "_tried",
+        "broken_at", "cause", "channel", "connection", "failures", "host", "login_error", "node_id", "port", "queue",
+        "started_at", "state", "unreachable",
     )  # fmt: skip
 
     def __init__(self, shared: RouteContext, host: str, port: int, node_id: int = -1, channel: str = "") -> None:
@@ -102,18 +93,15 @@ class BrokerRoute:
         self.started_at = -NEVER  #: When the last attempt to connect began.
         #: The error of the last login or TLS handshake, if it was rejected; the network client takes and clears it.
         self.login_error: AuthorizationError | None = None
-        self.not_before = -NEVER  #: The next attempt to connect waits until this time (reconnect.backoff.ms).
         self.broken_at = -NEVER  #: When an attempt last failed, or a connection was last lost.
         self.queue: deque[QueuedRequest] = deque()
         self._shared = shared
-        self._alarm = shared.agenda.alarm(self)
+        self._alarm = shared.agenda.alarm(self)  #: See :meth:`_set_alarm`.
+        self._backoff = shared.agenda.alarm(self)  #: When the next attempt to connect may begin.
         self._lookup: NameLookup | None = None
         self._race: AddressRace | None = None
         self._tried: set[Address] = set()
         self._looked_up = False
-        #: Up to this time, throttling has already been added to the deadlines of queued requests.
-        self._throttled_until = -NEVER
-        self._stepped_at = -NEVER
         self._connected_at = -NEVER
         #: Whether this connection has answered a request, and :attr:`failures` was reset for that.
         self._success_noted = False
@@ -143,7 +131,7 @@ class BrokerRoute:
         A connection whose session has ended is still open, and still ready, but may send nothing before it has logged
         in again.
         """
-        if self.connection is not None and now < self.connection.reauthenticate_at:
+        if self.connection is not None and not self.connection.is_login_due(now):
             return False
         return not self._shared.logins.may_dial()
 
@@ -170,14 +158,14 @@ class BrokerRoute:
         connection = self.connection
         queued = f"{len(self.queue)} queued"
         if connection is not None:
-            throttled = connection.throttled_until - now
+            throttled = 0.0 if connection.throttle is None else connection.throttle.at - now
             end = f", throttled for {throttled:.1f} s" if throttled > 0 else ""
             if self.lacks_credentials(now):
                 end += f", waits to log in again: {self._shared.logins.waits_for()}"
             return f"{connection.state.value}, {connection.in_flight} in flight, {queued}{end}"
         words = self._shared.logins.waits_for() or self.state.value
         if self.state is RouteState.BACKING_OFF:
-            words = f"{words} for {max(0.0, self.not_before - now):.2f} s"
+            words = f"{words} for {max(0.0, self._backoff.at - now):.2f} s"
         elif self.is_connecting:
             words = f"{words} for {now - self.started_at:.1f} s"
         failed = f", failed {self.failures} times: {self.cause}" if self.failures else ""
@@ -206,70 +194,57 @@ class BrokerRoute:
         connection = self.connection
         if connection is None or self.queue or not connection.can_send(now):
             return False
-        if now >= connection.reauthenticate_at or now >= self._alarm.at or request.deadline <= now:
+        if now >= connection.deadline.at or request.deadline <= now:
             return False  # a step that is due may close the connection, as idle for too long
+        if connection.relogin is not None and connection.is_login_due(now):
+            return False
         connection.send(request, now, request.deadline, now)
         return True
 
     def send(self, request: Request, now: float) -> None:
         """Queue a request. The next :meth:`step` writes the request, or begins to connect to the node."""
-        if self.connection is not None and self.connection.throttled_until > now:
-            self._note_throttle(self.connection, now)
         deadline = request.deadline
-        if self._throttled_until > now:
-            deadline += self._throttled_until - now
+        throttle = None if self.connection is None else self.connection.throttle
+        if throttle is not None and throttle.is_ahead(now):
+            deadline += throttle.at - now
         self.queue.append(QueuedRequest(request, now, deadline))
         self._shared.waiting[self] = None
         self._alarm.touch()
 
-    def step(self, now: float, horizon: float, wanted: bool = False) -> None:
-        """Connect, write queued requests, and apply timeouts.
+    def step(self, now: float, wanted: bool = False) -> None:
+        """Connect, write queued requests, and apply timeouts; see :class:`.IoPolls` for when a deadline counts.
 
-        A deadline counts as passed only if it is not after ``horizon``, the time of the last poll of I/O: a response
-        that arrived in time may not have been read yet. With ``wanted``, the route connects even without a queued
-        request.
+        With ``wanted``, the route connects even without a queued request.
         """
-        self._stepped_at = now
         if self._race is not None:
-            self._step_race(self._race, now, horizon)
+            self._step_race(self._race, now)
         connection = self.connection
         if connection is not None:
-            if connection.throttled_until > now:
-                self._note_throttle(connection, now)
-            connection.step(now, horizon)
+            connection.step(now)
             self._check_connection(connection, now)
         if self.queue:
-            self._expire(horizon)
-        if self.state is RouteState.BACKING_OFF and now >= self.not_before:
+            self._expire(now)
+        if self.state is RouteState.BACKING_OFF and self._backoff.is_over(now):
             self._move(RouteEvent.WAITED)
         if self.state is RouteState.DISCONNECTED and (wanted or self.queue) and self._shared.logins.may_dial():
-            self._begin_attempt(now, horizon)
+            self._begin_attempt(now)
         if self.state is RouteState.RESOLVING:
-            self._check_lookup(now, horizon)
+            self._check_lookup(now)
         if self.queue and self.connection is not None:
             self._flush(self.connection, now)
-        self._schedule(now)
+        self._set_alarm(now)
 
-    def _schedule(self, now: float) -> None:
-        """Set the alarm to the time at which :meth:`step` is due even if nothing is received.
+    def _set_alarm(self, now: float) -> None:
+        """Set the alarm to the time at which :meth:`step` has something to do even if nothing is received.
 
         That time is in the past if a deadline has passed since the last poll of I/O: the request times out only after
         the next poll, which may bring its response.
         """
-        alarm, connection = self._alarm, self.connection
+        alarm = self._alarm
         alarm.clear()
-        if connection is not None:
-            connection.schedule(now)
-            if now < self._connected_at + STABLE_AFTER and self._shared.outages.has(self._outage):
-                alarm.set_earlier(self._connected_at + STABLE_AFTER)
-            if self.queue and connection.login_not_before > now:
-                alarm.set_earlier(connection.login_not_before)
-            if self.queue and connection.throttled_until > now:
-                alarm.set_earlier(connection.throttled_until)
-        elif self._race is not None:
-            self._race.schedule(alarm, now)
-        if self.state is RouteState.BACKING_OFF:
-            alarm.set_earlier(self.not_before)
+        is_new = self.connection is not None and now < self._connected_at + STABLE_AFTER
+        if is_new and self._shared.outages.has(self._outage):
+            alarm.set(self._connected_at + STABLE_AFTER)
         for waiting in self.queue:
             alarm.set_earlier(waiting.deadline)
         if not self.queue:
@@ -328,18 +303,19 @@ class BrokerRoute:
             self._race.close()
             self._race = None
         self._lookup = None
+        self._backoff.clear()
 
     def _move(self, event: RouteEvent) -> None:
         if (self.state, event) not in ROUTE_IGNORED:
             self.state = next_state(ROUTE_TRANSITIONS, self.state, event, f"route to {self.name}")
 
-    def _begin_attempt(self, now: float, horizon: float) -> None:
+    def _begin_attempt(self, now: float) -> None:
         self.started_at = now
         self._tried.clear()
         self._looked_up = False
         known = self._shared.book.known(self.host, self.port)
         if known:
-            self._connect(known, now, horizon)
+            self._connect(known, now)
         else:
             self._look_up()
 
@@ -348,7 +324,7 @@ class BrokerRoute:
         self._lookup = self._shared.book.look_up(self.host, self.port)
         self._move(RouteEvent.LOOK_UP)
 
-    def _check_lookup(self, now: float, horizon: float) -> None:
+    def _check_lookup(self, now: float) -> None:
         lookup = self._lookup
         if lookup is None or not lookup.done:
             return
@@ -358,18 +334,19 @@ class BrokerRoute:
             return
         addresses = [address for address in lookup.addresses if address not in self._tried]
         if addresses:
-            self._connect(addresses, now, horizon)
+            self._connect(addresses, now)
         else:
             self._fail(self.cause, now)  # the new lookup has found only addresses that this attempt has tried
 
-    def _connect(self, addresses: Sequence[Address], now: float, horizon: float) -> None:
+    def _connect(self, addresses: Sequence[Address], now: float) -> None:
         self._tried.update(addresses)
         shared = self._shared
         timeout = shared.setup.delay(self.failures + 1, shared.random)
         deadline = now + timeout
+        new_alarm = partial(shared.agenda.alarm, self)
 
         def dial(
-            address: Address, settings: ConnectionSettings = shared.settings, purpose: str = "broker"
+            address: Address, now: float, settings: ConnectionSettings = shared.settings, purpose: str = "broker"
         ) -> Connection:
             connection = Connection(
                 settings,
@@ -377,18 +354,19 @@ class BrokerRoute:
                 address,
                 self.node_id,
                 timeout,
-                self._stepped_at,
+                now,
                 shared.answers.append,
                 shared.hang_up,
                 deadline,
                 shared.unsent,
                 shared.polls,
-                self._alarm,
+                new_alarm,
+                self.queue,
             )
             shared.commands.append(Dial(connection, self.host, address, purpose))
             return connection
 
-        def probe(address: Address) -> Connection:
+        def probe(address: Address, now: float) -> Connection:
             # Sends only ApiVersions, without a client id: nothing that TLS would have to protect.
             replace = import_uninterrupted("dataclasses").replace  # on demand, since it imports inspect
             settings = replace(
@@ -398,14 +376,14 @@ class BrokerRoute:
                 new_login=None,
                 api_versions_cache=ApiVersionsCache(),
             )
-            return dial(address, settings, "http")
+            return dial(address, now, settings, "http")
 
-        self._race = AddressRace(addresses, dial, probe, deadline)
+        self._race = AddressRace(addresses, dial, probe, deadline, new_alarm(), shared.polls)
         self._move(RouteEvent.DIAL)
-        self._race.step(now, horizon)
+        self._race.step(now)
 
-    def _step_race(self, race: AddressRace, now: float, horizon: float) -> None:
-        race.step(now, horizon)
+    def _step_race(self, race: AddressRace, now: float) -> None:
+        race.step(now)
         if race.winner is not None:
             self._keep(race.winner, now)
         elif race.has_failed:
@@ -423,7 +401,6 @@ class BrokerRoute:
     def _keep(self, connection: Connection, now: float) -> None:
         self.connection = connection
         self._race = None
-        self._throttled_until = -NEVER
         self._connected_at = now
         self._success_noted = False
         self._shared.opened += 1
@@ -478,7 +455,7 @@ class BrokerRoute:
         self.cause = cause
         self.broken_at = now
         self.failures += 1
-        self.not_before = now + self._shared.backoff.delay(self.failures, self._shared.random)
+        self._backoff.set(now + self._shared.backoff.delay(self.failures, self._shared.random))
 
     def _without_name(self, error: KafkaError) -> str:
         """Return the text of the error without the host name, as the caller puts the name in front of all texts."""
@@ -490,20 +467,14 @@ class BrokerRoute:
             return f"{cause} ({address})"
         return text
 
-    def _expire(self, horizon: float) -> None:
-        for waiting in self.queue:
-            if waiting.deadline <= horizon:
-                break
-        else:
-            return
-        late = [waiting for waiting in self.queue if waiting.deadline <= horizon]
-        self.queue = deque(waiting for waiting in self.queue if waiting.deadline > horizon)
-        for waiting in late:
-            self._too_late(waiting)
+    def _expire(self, now: float) -> None:
+        for waiting in [item for item in self.queue if item.deadline <= self._shared.polls.horizon]:
+            self._too_late(waiting, now)
+            self.queue.remove(waiting)
 
-    def _too_late(self, waiting: QueuedRequest) -> None:
+    def _too_late(self, waiting: QueuedRequest, now: float) -> None:
         state = self.connection.state.value if self.connection else self.state.value
-        state = self._shared.logins.waits_for() if self.lacks_credentials(self._stepped_at) else state
+        state = self._shared.logins.waits_for() if self.lacks_credentials(now) else state
         cause = f", {self.cause}" if self.cause else ""
         text = (
             f"{self.name}: {api_name(waiting.request.api)} could not be sent within "
@@ -511,19 +482,12 @@ class BrokerRoute:
         )
         self._shared.answers.append(Answer(waiting.request, self.node_id, error=KafkaTimeoutError(text)))
 
-    def _note_throttle(self, connection: Connection, now: float) -> None:
-        """Extend the deadlines of queued requests by the time for which the broker throttles the route (KIP-219)."""
-        longer = connection.throttled_until - max(now, self._throttled_until)
-        if longer > 0:
-            for waiting in self.queue:
-                waiting.deadline += longer
-            self._throttled_until = connection.throttled_until
-
     def _flush(self, connection: Connection, now: float) -> None:
-        if now >= connection.reauthenticate_at and connection.is_login_due(now):
+        if connection.is_login_due(now) and connection.can_send(now):
             # Without valid credentials, or too soon after the last login, the broker would reject the login and close
             # the connection: the requests wait.
-            if not self._shared.logins.may_dial() or now < connection.login_not_before:
+            is_paused = connection.login_pause is not None and connection.login_pause.is_ahead(now)
+            if is_paused or not self._shared.logins.may_dial():
                 return
             connection.reauthenticate(now)
         while self.queue and connection.can_send(now):
@@ -531,7 +495,7 @@ class BrokerRoute:
             try:
                 if waiting.deadline <= now:
                     # Not written: after its deadline it would time out at once, which closes the connection for all.
-                    self._too_late(waiting)
+                    self._too_late(waiting, now)
                 else:
                     connection.send(waiting.request, waiting.queued_at, waiting.deadline, now)
             finally:

@@ -21,7 +21,6 @@ class ConnectionState(enum.Enum):
     AUTHENTICATING = "authenticating"  #: The login runs. Without a login, the connection becomes READY at once.
     READY = "ready"  #: Requests can be sent.
     REAUTHENTICATING = "re-authenticating"  #: The login runs again (KIP-368); new requests wait for its end.
-    CLOSING = "closing"  #: Closed by this client; the driver may still call methods until it receives the Hangup.
     DISCONNECTED = "disconnected"  #: The connection has ended.
 
 
@@ -35,7 +34,6 @@ class ConnectionEvent(enum.Enum):
     AUTHENTICATED = "logged in"
     REAUTHENTICATE = "next login begun"
     CLOSE = "closed on this side"
-    HUNG_UP = "driver told to hang up"
     CONNECTION_LOST = "connection lost"
 
 
@@ -64,7 +62,7 @@ class RouteEvent(enum.Enum):
 _C = ConnectionState
 _E = ConnectionEvent
 
-_ENDS = {_E.CLOSE: _C.CLOSING, _E.CONNECTION_LOST: _C.DISCONNECTED}
+_ENDS = {_E.CLOSE: _C.DISCONNECTED, _E.CONNECTION_LOST: _C.DISCONNECTED}
 
 CONNECTION_TRANSITIONS: Mapping[ConnectionState, Mapping[ConnectionEvent, ConnectionState]] = {
     _C.CONNECTING: {_E.CONNECTION_MADE: _C.NEGOTIATING, **_ENDS},
@@ -82,7 +80,6 @@ CONNECTION_TRANSITIONS: Mapping[ConnectionState, Mapping[ConnectionEvent, Connec
         _E.AUTHENTICATED: _C.READY,
         **_ENDS,
     },
-    _C.CLOSING: {_E.HUNG_UP: _C.DISCONNECTED, _E.CONNECTION_LOST: _C.DISCONNECTED},
     _C.DISCONNECTED: {},
 }
 
@@ -90,13 +87,8 @@ _BATCH = "the driver may be in the middle of a batch of events when the connecti
 _CROSSED = "the close on this side and the one of the peer have crossed"
 
 CONNECTION_IGNORED: Mapping[tuple[ConnectionState, ConnectionEvent], str] = {
-    **{
-        (state, event): _BATCH
-        for state in (_C.CLOSING, _C.DISCONNECTED)
-        for event in (_E.CONNECTION_MADE, _E.RECEIVED, _E.SENT)
-    },
-    (_C.CLOSING, _E.CLOSE): "the first reason to close is the one that counts",
-    **{(_C.DISCONNECTED, event): _CROSSED for event in (_E.CLOSE, _E.HUNG_UP, _E.CONNECTION_LOST)},
+    **{(_C.DISCONNECTED, event): _BATCH for event in (_E.CONNECTION_MADE, _E.RECEIVED, _E.SENT)},
+    **{(_C.DISCONNECTED, event): _CROSSED for event in (_E.CLOSE, _E.CONNECTION_LOST)},
 }
 
 _R = RouteState

@@ -36,7 +36,7 @@ class Producer(BaseClient):
         engine = Engine(settings, random, self._metadata, (self._sender,), driver.wall_time, agenda)
         self._sender.obstacle = engine.obstacle
         self._shell = Shell(
-            "producer", engine, driver, attend=lambda now: self._sender.note_call(now, engine.wake_at())
+            "producer", engine, driver, attend=lambda now: self._sender.note_call(now, engine.agenda.next())
         )
         self._record_max = min(settings.max_request_size, settings.buffer_memory)
 

@@ -8,6 +8,7 @@ providers and botocore block, so the shell calls them between two steps (:meth:`
 from __future__ import annotations
 
 import logging
+from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, cast
@@ -60,7 +61,14 @@ class LoginManager:
 
     asker = "logins"
 
-    def __init__(self, options: ClientOptions, random: Random, wall_time: Callable[[], float], agenda: Agenda) -> None:
+    def __init__(
+        self,
+        options: ClientOptions,
+        random: Random,
+        wall_time: Callable[[], float],
+        agenda: Agenda,
+        commands: deque[Command],
+    ) -> None:
         #: Makes the login of a connection to a host; None if ``security_protocol`` has no SASL.
         self.new_login: NewLogin | None = None
         self._options = options
@@ -74,7 +82,7 @@ class LoginManager:
         self._credentials: Token | LoadedCredentials | None = None
         self._oidc: ClientCredentials | None = None
         self._fetch: TokenFetch | None = None
-        self._commands: list[Command] = []
+        self._commands = commands
         #: The error of the last failed attempt, once it is to be raised if no valid credentials are left.
         self._error: KafkaError | None = None
         self._taken: KafkaError | None = None  #: The error that :meth:`take_error` has returned last.
@@ -145,20 +153,8 @@ class LoginManager:
     def restart(self, now: float) -> None:
         """Begin the fetch under way anew: its connection is closed."""
         self._fetch = None
-        self._commands.clear()
 
     # -- for the driver
-
-    @property
-    def has_commands(self) -> bool:
-        """Whether :meth:`take_commands` would return a command."""
-        return bool(self._commands)
-
-    def take_commands(self) -> list[Command]:
-        """Return the commands of fetches since the last call."""
-        commands = self._commands[:]
-        self._commands.clear()
-        return commands
 
     def resolved(self, host: str, port: int, addresses: Sequence[Address], error: str, now: float) -> None:
         """Take the result of a name lookup; a lookup of another host is ignored."""

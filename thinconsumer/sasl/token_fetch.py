@@ -114,7 +114,7 @@ class TokenFetch:
         options: ClientOptions,
         wall_time: Callable[[], float],
         agenda: Agenda,
-        commands: list[Command],
+        commands: deque[Command],
         now: float,
     ) -> None:
         self.token: Token | None = None

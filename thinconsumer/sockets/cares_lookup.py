@@ -16,7 +16,7 @@ from selectors import EVENT_READ, EVENT_WRITE
 from typing import Any
 
 from ..driver import Address
-from ..support.timers import NEVER
+from ..support.agenda import Alarm
 from .error_text import describe
 from .socket_selector import Sockets
 
@@ -38,11 +38,18 @@ class CaresLookup:
         port: Becomes the port of each address.
         selector: Watches the sockets of the lookup.
         clock: Returns monotonic seconds.
+        timeout: The alarm for c-ares' next timeout.
         servers: Name servers as ``address:port``; None for those of /etc/resolv.conf.
     """
 
     def __init__(
-        self, host: str, port: int, selector: Sockets, clock: Callable[[], float], servers: Sequence[str] | None = None
+        self,
+        host: str,
+        port: int,
+        selector: Sockets,
+        clock: Callable[[], float],
+        timeout: Alarm,
+        servers: Sequence[str] | None = None,
     ) -> None:
         self.host = host
         self.port = port
@@ -51,7 +58,7 @@ class CaresLookup:
         self.is_done = False
         self._selector = selector
         self._clock = clock
-        self._wake_at = NEVER
+        self._timeout = timeout
         self._socket_changes: list[tuple[int, bool, bool]] = []
         self._watched: set[int] = set()
         self._channel: Any = None
@@ -74,12 +81,8 @@ class CaresLookup:
 
     def step(self) -> None:
         """If a timeout has passed, let c-ares repeat its query or give up."""
-        if self._clock() >= self._wake_at:
+        if self._timeout.is_over(self._clock()):
             self._process(-1, 0)
-
-    def wake_at(self) -> float:
-        """Return when c-ares' next timeout passes, in monotonic seconds."""
-        return self._wake_at
 
     def close(self) -> None:
         """Cancel the lookup and close its sockets."""
@@ -121,7 +124,7 @@ class CaresLookup:
         if self.is_done:
             self._release()
         else:
-            self._wake_at = self._clock() + self._channel.timeout()
+            self._timeout.set(self._clock() + self._channel.timeout())
 
     def _watch(self, fd: int, mask: int) -> None:
         if mask:
@@ -132,7 +135,7 @@ class CaresLookup:
             self._selector.forget(fd)
 
     def _release(self) -> None:
-        self._wake_at = NEVER
+        self._timeout.clear()
         for fd in self._watched:
             self._selector.forget(fd)
         self._watched.clear()

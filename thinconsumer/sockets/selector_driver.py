@@ -1,8 +1,8 @@
 """The driver for real connections: sockets over ``selectors``, the system's clocks, name lookups.
 
 One step has this order: carry out the endpoint's commands, send, wait, pass received bytes to streams. Commands are
-also taken after each call of a stream. The constructor opens nothing; the first step opens the selector and the wake-up
-sockets, so that a consumer made before a fork works after it.
+also carried out after each call of a stream. The constructor opens nothing; the first step opens the selector and the
+wake-up sockets, so that a consumer made before a fork works after it.
 
 After an exception in a step, such as Ctrl-C, call :meth:`SelectorDriver.hang_up_all`: a stream's buffer may have
 received bytes without the stream having been told. This is not needed if the exception interrupted only the wait.
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-#: Maximum number of commands in one step. Without a maximum, a step would never end if each command led to another one.
+#: Maximum number of commands carried out at once. Without one, a step would never end if each led to another one.
 COMMANDS_PER_STEP = 1000
 
 NO_DELAY: Sequence[SocketOption] = ((socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),)
@@ -87,20 +87,19 @@ class SelectorDriver:
         self._pid: int | None = None
         self._is_closed = False
         self._connections: dict[int, SocketConnection] = {}
+        self.endpoint: Endpoint  #: Of the step under way, or of the last one.
         #: Connections that expect a large response, so that their low-water mark is raised between two steps.
         self.expecting_large: set[SocketConnection] = set()
-        self._endpoint: Endpoint | None = None
-        self._commands: deque[Command] = deque()
         self._blocking_lookups: deque[Resolve] = deque()
         self._lookup: CaresLookup | None = None
         #: Lookups that wait for the end of the one under way: of a broker, and of a token endpoint.
         self._waiting_lookups: deque[Resolve] = deque()
-        self._commands_left = 0
         self._is_obeying = False
         #: Whether this step has called the endpoint or a stream, so that the engine must step.
-        self._has_called = False
-        self._has_partial = False
+        self.has_called = False
+        self.has_partial = False  #: Whether bytes were received that complete no message.
         self._has_rung = False  #: Whether :meth:`wakeup` has ended the last wait.
+        self.woken = False  #: See :class:`thinconsumer.driver.Driver`.
         #: Whether the program has asked for :meth:`fileno`, and so may wait for I/O itself between two steps.
         self._is_polled_outside = False
         self.waiting = False  #: Whether the step is waiting for I/O.
@@ -116,23 +115,22 @@ class SelectorDriver:
             ConcurrentAccessError: in a forked child, when the parent has connected.
             KafkaConnectionError: the system refuses to open the selector or the wake-up sockets.
         """
-        sockets = self._begin(endpoint)
+        self.waiting = self.has_called = False
+        self.send(endpoint)
         if self.expecting_large:
             self._reset_low_water()
-        self._commands.extend(endpoint.take_commands())
-        if self._commands:
-            self._obey()
+        if self._lookup is not None:
+            self._check_lookup()
         if self._blocking_lookups:
             self._look_up_one()
-        if endpoint.unsent:
-            self._flush(endpoint)
         until = -inf
-        if not (self._has_called or self._commands or self._blocking_lookups or deadline <= self.now()):
-            until = min(deadline, endpoint.wake_at(), inf if self._lookup is None else self._lookup.wake_at())
-        while self._receive(sockets, until):
+        if not (self.has_called or self._blocking_lookups or endpoint.commands or deadline <= self.now()):
+            until = min(deadline, endpoint.agenda.next())
+        while self._receive(until):
             pass
-        self._end()
-        return self._has_called
+        if self._blocking_lookups or self.expecting_large or endpoint.commands:
+            self._finish()
+        return self.has_called
 
     def send(self, endpoint: Endpoint) -> None:
         """Implement :meth:`.Driver.send`.
@@ -141,28 +139,23 @@ class SelectorDriver:
             ConcurrentAccessError: in a forked child, when the parent has connected.
             KafkaConnectionError: the system refuses to open the selector or the wake-up sockets.
         """
-        self._begin(endpoint)
-        if endpoint.has_commands or self._commands:
-            self._obey()
-        self._flush(endpoint)
-        self._end()
+        if self._pid != getpid() or self._sockets is None:
+            self._open()
+        self.endpoint = endpoint
+        if endpoint.commands:
+            self.obey()
+        # A connection with bytes that the system did not accept waits for its socket to become writable.
+        for stream in tuple(endpoint.unsent):
+            connection = self._connections.get(id(stream))
+            if connection is not None:
+                connection.flush()
+        if self._blocking_lookups or self.expecting_large or endpoint.commands:
+            self._finish()
 
-    def _begin(self, endpoint: Endpoint) -> Sockets:
-        self.waiting = False
-        if self._pid != getpid():
-            self.check_process()
-        sockets = self._sockets or self._open()
-        self._endpoint = endpoint
-        self._is_obeying = False
-        self._has_called = False
-        self._commands_left = COMMANDS_PER_STEP
-        return sockets
-
-    def _end(self) -> None:
-        if self._commands or self._blocking_lookups:
+    def _finish(self) -> None:
+        if self._blocking_lookups or self.endpoint.commands:
             self._waker.ring()  # makes fileno() readable, so that an event loop steps again
-        self._endpoint = None
-        if self.expecting_large and not self._is_polled_outside:
+        if not self._is_polled_outside:
             for connection in self.expecting_large:
                 connection.raise_low_water()
 
@@ -170,56 +163,44 @@ class SelectorDriver:
         for connection in self.expecting_large:
             connection.reset_low_water()
 
-    def wake_at(self) -> float:
-        return inf if self._lookup is None else self._lookup.wake_at()
-
-    def _receive(self, sockets: Sockets, until: float) -> bool:
+    def _receive(self, until: float) -> bool:
         """Wait once and pass received bytes to streams; return whether to wait again.
 
         The caller must wait again if the bytes complete no message and nothing else has happened.
 
         A large response arrives in many pieces, and an engine step for each would take longer than receiving them.
         """
-        self._has_partial = False
+        self.has_partial = self._has_rung = False
         self.waiting = True
-        ready = sockets.wait(until - self.now())
+        assert self._sockets is not None
+        ready = self._sockets.wait(until - self.now())
         self.waiting = False
-        self._has_rung = False
         for handle, events in ready:
             handle(events)
         if self._lookup is not None or self._waiting_lookups:
             self._check_lookup()
-        if not self._has_partial:
+        if not self.has_partial or self._has_rung or self.has_called or self._blocking_lookups:
             return False
-        nothing_else = not (self._has_rung or self._has_called or self._commands or self._blocking_lookups)
-        return nothing_else and self.now() < until
+        return not self.endpoint.commands and self.now() < until
 
     def _rung(self, events: int) -> None:
         self._has_rung = True
         self._waker.drain()
 
-    def _flush(self, endpoint: Endpoint) -> None:
-        # A connection with bytes that the system did not accept waits for its socket to become writable.
-        for stream in tuple(endpoint.unsent):
-            connection = self._connections.get(id(stream))
-            if connection is not None:
-                connection.flush()
+    def obey(self) -> None:
+        """Carry out the endpoint's commands in order, and the commands that the endpoint issues because of them.
 
-    def _obey(self) -> None:
-        """Carry out the endpoint's commands in order, and the commands that the endpoint issues because of them."""
-        assert self._endpoint is not None
-        commands = self._endpoint.take_commands()
-        if commands:
-            self._commands.extend(commands)
+        Called at once after each call of a stream, since a stream must not be called after its Hangup.
+        """
         # A command can call a stream, and with it this method, while it is carried out: a dial that fails at once, for
         # example. The inner call returns here, and the loop of the outer one carries out the new commands.
-        if self._is_obeying or not self._commands:
+        if self._is_obeying:
             return
         self._is_obeying = True
-        while self._commands and self._commands_left > 0:
-            self._commands_left -= 1
-            self._carry_out(self._commands.popleft())
-            self._commands.extend(self._endpoint.take_commands())
+        for _ in range(COMMANDS_PER_STEP):
+            if not self.endpoint.commands:
+                break
+            self._carry_out(self.endpoint.commands.popleft())
         self._is_obeying = False
 
     def _carry_out(self, command: Command) -> None:
@@ -244,7 +225,7 @@ class SelectorDriver:
         if addresses:
             self._answer(command, addresses, "")
         elif not self._has_cares():
-            self._blocking_lookups.append(command)  # blocks, so each step makes only one such lookup
+            self._blocking_lookups.append(command)  # it blocks, so each step makes only one such lookup
         else:
             self._waiting_lookups.append(command)
             self._check_lookup()
@@ -264,7 +245,9 @@ class SelectorDriver:
                 from .cares_lookup import CaresLookup
 
                 command = self._waiting_lookups.popleft()
-                self._lookup = CaresLookup(command.host, command.port, self.sockets, self.now, self._name_servers)
+                self._lookup = CaresLookup(
+                    command.host, command.port, self.sockets, self.now, self.endpoint.agenda.alarm(), self._name_servers
+                )
             lookup = self._lookup
             lookup.step()
             if not lookup.is_done:
@@ -273,8 +256,6 @@ class SelectorDriver:
             self._answer(Resolve(lookup.host, lookup.port), lookup.addresses, lookup.error)
 
     def _look_up_one(self) -> None:
-        if not self._blocking_lookups:
-            return
         # The command is removed only after the lookup. If Ctrl-C interrupts the lookup, a later step makes it;
         # otherwise the endpoint would wait for its result for ever.
         command = self._blocking_lookups[0]
@@ -283,10 +264,9 @@ class SelectorDriver:
         self._answer(command, *found)
 
     def _answer(self, command: Resolve, addresses: Sequence[Address], error: str) -> None:
-        assert self._endpoint is not None
-        self._has_called = True
-        self._endpoint.resolved(command.host, command.port, addresses, error, self.now())
-        self._obey()
+        self.has_called = True
+        self.endpoint.resolved(command.host, command.port, addresses, error, self.now())
+        self.obey()
 
     @property
     def sockets(self) -> Sockets:
@@ -294,33 +274,19 @@ class SelectorDriver:
         assert self._sockets is not None
         return self._sockets
 
-    def stream_called(self, *, has_news: bool, is_part: bool = False) -> None:
-        """Take note that a stream was called, and carry out new commands at once.
-
-        A Hangup must not wait, since a stream must not be called after its Hangup. ``has_news`` says whether the engine
-        must step because of the call, ``is_part`` whether bytes were received that complete no message.
-        """
-        self._has_called = self._has_called or has_news
-        self._has_partial = self._has_partial or is_part
-        assert self._endpoint is not None
-        if self._endpoint.has_commands or self._commands:
-            self._obey()
-
     def connection_closed(self, stream: Stream) -> None:
         """Forget the connection of a stream, which is now closed."""
         self.expecting_large.discard(self._connections.pop(id(stream)))
 
     def wakeup(self) -> None:
-        self._waker.wake()
-
-    def take_wakeup(self) -> bool:
-        return self._waker.asked and self._waker.take()  # each poll asks: the first test saves a call
+        self.woken = True
+        self._waker.ring()
 
     def fileno(self) -> int:
-        self.check_process()
+        self._open()
         self._is_polled_outside = True
         self._reset_low_water()
-        return self._open().fileno()
+        return self.sockets.fileno()
 
     def check_process(self) -> None:
         if self._pid != getpid() and self._pid is not None:
@@ -329,9 +295,10 @@ class SelectorDriver:
                 "sockets; make a new consumer in the fork, or fork before the first use"
             )
 
-    def _open(self) -> Sockets:
+    def _open(self) -> None:
+        self.check_process()
         if self._sockets is not None:
-            return self._sockets
+            return
         if self._is_closed:
             raise IllegalStateError("the driver is closed: make a new client")
         self._pid = getpid()
@@ -339,6 +306,8 @@ class SelectorDriver:
         try:
             sockets = open_sockets(self._selector)
             sockets.set(self._waker.open(), EVENT_READ, self._rung)
+            if self.woken:
+                self._waker.ring()
         except OSError as error:
             self._waker.close()
             if sockets is not None:
@@ -347,10 +316,9 @@ class SelectorDriver:
             raise KafkaConnectionError(f"cannot open a selector and wake-up sockets: {describe(error)}") from error
         # Assigned only now that both are open: if Ctrl-C interrupts earlier, the next step opens both again.
         self._sockets = sockets
-        return sockets
 
     def hang_up_all(self) -> None:
-        self._commands.clear()
+        self._is_obeying = False
         self._blocking_lookups.clear()
         self._cancel_lookup()
         for connection in list(self._connections.values()):

@@ -151,7 +151,8 @@ class SocketConnection:
             return
         self._move(SocketState.OPEN)
         self.stream.connection_made(self._driver.now())
-        self._driver.stream_called(has_news=True)
+        self._driver.has_called = True
+        self._driver.obey()
         # Receive at once: bytes that arrived with the last handshake message wait inside the TLS object, and no
         # selector reports them.
         self.ready(transport.read_needs)
@@ -182,63 +183,61 @@ class SocketConnection:
         Stops after ``receives`` calls or ``limit`` bytes. But bytes that wait inside a TLS object are received in any
         case, since no selector would report them.
         """
-        stream, called = self.stream, self._driver.stream_called
+        stream, driver = self.stream, self._driver
         while self.state is SocketState.OPEN and (receives > 0 < limit or transport.pending()):
             buffer = stream.get_buffer()
             try:
                 size = transport.recv_into(buffer)
+            except BlockingIOError:
+                return False, None
             except OSError as error:
                 return True, error
-            if size is None:
-                return False, None
             if size == 0:
                 return True, None
             receives -= 1
             limit -= size
             self._received_bytes += size
             room = len(buffer) - size
-            part = stream.buffer_updated(size, self._driver.now())
-            called(has_news=not part, is_part=part)
+            if stream.buffer_updated(size, driver.now()):
+                driver.has_partial = True
+            else:
+                driver.has_called = True
+            if driver.endpoint.commands:
+                driver.obey()
             if room and transport.short_read_ends:
                 return False, None
         return False, None
 
     def flush(self) -> None:
         """Send the stream's waiting bytes; let the selector report writability only while some remain."""
-        transport = self._transport
+        transport, stream, driver = self._transport, self.stream, self._driver
         if transport is None or self.state is not SocketState.OPEN:
             return
-        chunks = self.stream.data_to_send()
-        if chunks:
-            self._send(transport, chunks)
-        elif self._watched_events != transport.read_needs:
-            self._set_interest(transport, sending=False)
-
-    def _send(self, transport: Transport, chunks: Sequence[bytes | memoryview]) -> None:
-        sends = SENDS_PER_STEP
-        while chunks and sends > 0:
-            sends -= 1
+        chunks = stream.data_to_send()
+        for _ in range(SENDS_PER_STEP if chunks else 0):
             try:
                 size = transport.send(chunks)
+            except BlockingIOError:
+                break
             except OSError as error:
                 self._send_failed(transport, error)
                 return
-            if size is None:
+            received, self._received_bytes = self._received_bytes, 0
+            if received and max(received, self._expected_bytes) >= LARGE_BYTES:
+                self._expect(received)
+            stream.data_sent(size, driver.now())
+            if driver.endpoint.commands:
+                driver.obey()
+                if self.state is not SocketState.OPEN:
+                    return
+            if not (chunks := stream.data_to_send()):
                 break
-            if self._received_bytes:
-                if max(self._received_bytes, self._expected_bytes) >= LARGE_BYTES:
-                    self._expect(self._received_bytes)
-                self._received_bytes = 0
-            self.stream.data_sent(size, self._driver.now())
-            self._driver.stream_called(has_news=False)
-            if self.state is not SocketState.OPEN:
-                return
-            chunks = self.stream.data_to_send()
-        if chunks or self._watched_events != transport.read_needs:
-            self._set_interest(transport, sending=bool(chunks))
+        needs = transport.read_needs | transport.write_needs if chunks else transport.read_needs
+        if self._watched_events != needs:
+            self._set_interest(needs)
 
     def _expect(self, size: int) -> None:
-        """Note the expected size of the next response."""
+        """Note the expected size of the next response, that of the last one."""
         self._expected_bytes = size
         if size >= LARGE_BYTES:
             self._driver.expecting_large.add(self)
@@ -265,10 +264,7 @@ class SocketConnection:
             self._transport.set_low_water(1)
             self._low_water = 1  # last: if Ctrl-C interrupts the line above, the next call tries again
 
-    def _set_interest(self, transport: Transport, *, sending: bool) -> None:
-        mask = transport.read_needs | transport.write_needs if sending else transport.read_needs
-        if mask == self._watched_events:
-            return
+    def _set_interest(self, mask: int) -> None:
         try:
             self._watch(mask)
         except OSError as error:
@@ -292,7 +288,8 @@ class SocketConnection:
     def _end(self, error: KafkaConnectionError | None) -> None:
         self._close(is_orderly=error is None)
         self.stream.connection_lost(error, self._driver.now())
-        self._driver.stream_called(has_news=True)
+        self._driver.has_called = True
+        self._driver.obey()
 
     def hang_up(self) -> None:
         """Close the connection without calling the stream."""

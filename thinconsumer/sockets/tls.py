@@ -139,7 +139,7 @@ class TlsTransport:
         self._sessions.drop(self._server)
         return True
 
-    def recv_into(self, buffer: memoryview) -> int | None:
+    def recv_into(self, buffer: memoryview) -> int:
         """Receive decrypted bytes, as :meth:`.Transport.recv_into`.
 
         A peer that closes without close_notify counts as an orderly close, as on plain TCP: a truncated frame is always
@@ -155,14 +155,12 @@ class TlsTransport:
                 got = self._tls.recv_into(buffer[size:])
             except ssl.SSLWantReadError:
                 self.read_needs = EVENT_READ
-                self.short_read_ends = True
-                return size or None
+                return self._would_block(size)
             except ssl.SSLWantWriteError:
                 # OpenSSL must send bytes before it can receive, and the peer waits for these bytes. If the driver
                 # waited for readability, neither side would continue.
                 self.read_needs = EVENT_WRITE
-                self.short_read_ends = True
-                return size or None
+                return self._would_block(size)
             except (ssl.SSLZeroReturnError, ssl.SSLEOFError):
                 got = 0
             except OSError as error:
@@ -180,6 +178,13 @@ class TlsTransport:
             self._keep_session(self._sessions)
         return size or self._end()
 
+    def _would_block(self, size: int) -> int:
+        """Return the size of what was received before OpenSSL would have blocked; raise if there is nothing."""
+        self.short_read_ends = True
+        if not size:
+            raise BlockingIOError
+        return size
+
     def _end(self) -> int:
         """Report what followed the last received bytes: raise the error, or return 0 for an orderly close."""
         assert self._ending is not None
@@ -194,8 +199,8 @@ class TlsTransport:
         with suppress(ValueError):  # the socket is closed
             sessions.keep(self._server, self._tls)
 
-    def send(self, chunks: Chunks) -> int | None:
-        """Send at most one TLS record; return the number of bytes sent, or None if nothing could be sent yet."""
+    def send(self, chunks: Chunks) -> int:
+        """Send at most one TLS record; return the number of bytes sent."""
         data = join(chunks, RECORD_BYTES) if self._repeat is None else self._repeat
         try:
             size = self._tls.send(data)
@@ -210,7 +215,7 @@ class TlsTransport:
             self._repeat = None
             return size
         self._repeat = data
-        return None
+        raise BlockingIOError
 
     def pending(self) -> bool:
         return self._ending is not None or self._tls.pending() > 0

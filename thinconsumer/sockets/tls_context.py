@@ -10,6 +10,7 @@ import re
 import ssl
 import time
 from collections.abc import Callable
+from math import inf
 
 from ..config.security import SecurityOptions
 from ..errors import KafkaConfigurationError
@@ -49,7 +50,7 @@ class TlsContexts:
             # The frames of the traceback have keys and passwords as local variables, which some error reporters show.
             raise error.with_traceback(None) from None
         self._failed_stamp: _Stamp | None = None
-        self._retry_at = 0.0
+        self._failed_at = -inf
 
     def _stamps(self) -> _Stamp:
         return tuple(map(_stamp, self._files))
@@ -57,14 +58,14 @@ class TlsContexts:
     def current(self) -> ssl.SSLContext:
         """Return the context to use for a new connection."""
         stamp = self._stamps()  # before reading: a file that changes meanwhile is read again for the next connection
-        if stamp == self._stamp or (stamp == self._failed_stamp and time.monotonic() < self._retry_at):
+        if stamp == self._stamp or (stamp == self._failed_stamp and time.monotonic() < self._failed_at + RETRY_S):
             return self._context
         try:
             context = self._make(self._options)
         except KafkaConfigurationError as error:
             if stamp != self._failed_stamp:
                 log.warning("changed certificate files cannot be used, the previous ones stay in use: %s", error)
-            self._failed_stamp, self._retry_at = stamp, time.monotonic() + RETRY_S
+            self._failed_stamp, self._failed_at = stamp, time.monotonic()
             return self._context
         log.info("certificate files have changed: new connections use them")
         self._context, self._stamp, self._failed_stamp = context, stamp, None

@@ -38,13 +38,21 @@ class Transport(Protocol):
     def handshake(self) -> bool:
         """Continue the handshake; return whether it is complete."""
 
-    def recv_into(self, buffer: memoryview) -> int | None:
-        """Receive into ``buffer``; return the number of bytes, 0 if the peer has closed, None if none has arrived."""
+    @property
+    def recv_into(self) -> Callable[[memoryview], int]:
+        """Receive into a buffer; return the number of bytes, 0 if the peer has closed.
 
-    def send(self, chunks: Chunks) -> int | None:
-        """Send bytes from the front of ``chunks``; return their number, or None while the socket's buffer is full.
+        Raises:
+            BlockingIOError: no byte has arrived.
+        """
+
+    def send(self, chunks: Chunks) -> int:
+        """Send bytes from the front of ``chunks``; return their number.
 
         The next call's ``chunks`` must begin with the first byte that was not sent.
+
+        Raises:
+            BlockingIOError: the socket's buffer is full.
         """
 
     def pending(self) -> bool:
@@ -96,7 +104,7 @@ def join(chunks: Chunks, limit: int) -> bytes | memoryview:
 class PlainTransport:
     """A :class:`Transport` over plain TCP."""
 
-    __slots__ = ("_sendmsg", "_sock")
+    __slots__ = ("_sendmsg", "_sock", "recv_into")
 
     read_needs = EVENT_READ
     write_needs = EVENT_WRITE
@@ -104,26 +112,18 @@ class PlainTransport:
 
     def __init__(self, sock: socket.socket, host: str = "") -> None:
         self._sock = sock
+        self.recv_into: Callable[[memoryview], int] = sock.recv_into
         self._sendmsg: Callable[[Chunks], int] | None = getattr(sock, "sendmsg", None)
 
     def handshake(self) -> bool:
         return True
 
-    def recv_into(self, buffer: memoryview) -> int | None:
-        try:
-            return self._sock.recv_into(buffer)
-        except BlockingIOError:
-            return None
-
-    def send(self, chunks: Chunks) -> int | None:
-        try:
-            if len(chunks) == 1:
-                return self._sock.send(chunks[0])
-            if self._sendmsg is not None:
-                return self._sendmsg(chunks[:MAX_BUFFERS])
-            return self._sock.send(join(chunks, MAX_JOINED_BYTES))
-        except BlockingIOError:
-            return None
+    def send(self, chunks: Chunks) -> int:
+        if len(chunks) == 1:
+            return self._sock.send(chunks[0])
+        if self._sendmsg is not None:
+            return self._sendmsg(chunks[:MAX_BUFFERS])
+        return self._sock.send(join(chunks, MAX_JOINED_BYTES))
 
     def pending(self) -> bool:
         return False

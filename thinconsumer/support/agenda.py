@@ -90,7 +90,9 @@ class Agenda:
         #: The keys of the owners that are due at once. A dict, which keeps the order in which they were touched.
         self.touched: dict[Hashable, None] = {}
         self.joining: dict[Hashable, None] = {}  #: Those of the owners that are due with the next step.
-        self.due_at = NEVER  #: The first time in the agenda before the last :meth:`take`, which may not have come up.
+        #: The first time that was in the agenda before the last :meth:`take`. It may not have come up, or
+        #: its alarm may have been moved meanwhile.
+        self.due_at = NEVER
         self._entries: list[tuple[float, int, Alarm]] = []  #: A heap.
         self._serial = count()  #: Makes entries of the same time comparable, without a comparison of alarms.
 
@@ -130,8 +132,9 @@ class Agenda:
     def take(self, now: float) -> dict[Hashable, None]:
         """Return the keys of all that is due, which is not due any more after this."""
         taken, self.touched = self.touched, {}
-        self.due_at = at = self.next()
         entries = self._entries
+        self.due_at = entries[0][0] if entries else NEVER
+        at = self.next()
         while at <= now:
             alarm = entries[0][2]
             taken[alarm.key] = None

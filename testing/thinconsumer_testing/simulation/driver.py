@@ -89,7 +89,7 @@ class SimDriver(MemoryDriver):
         self._obey()
         self._flush()
         if not self._was_called and not self.has_mail and deadline > self.clock.now():
-            until = min(deadline, endpoint.wake_at())
+            until = min(deadline, endpoint.agenda.next())
             if until > self.clock.now():
                 self._raise_if_overlooked(endpoint)
             self._world.wait(self, until)

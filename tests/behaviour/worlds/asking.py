@@ -1,5 +1,6 @@
 """Asking brokers, one request at a time, over the client's own connections, on whatever driver a world has."""
 
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
@@ -23,27 +24,18 @@ class Asker:
     def __init__(self, driver: Driver, bootstrap: Any) -> None:
         self.driver = driver
         config = ConsumerConfig.from_options(bootstrap_servers=bootstrap, metadata_recovery_strategy="none")
-        self._agenda = Agenda()
-        self._links = NetworkClient(config, driver.random, agenda=self._agenda)
+        self.agenda = Agenda()
+        self.commands: deque[Any] = deque()
+        self._links = NetworkClient(config, driver.random, agenda=self.agenda, commands=self.commands)
 
     # -- the endpoint that the driver sees
-
-    @property
-    def has_commands(self) -> bool:
-        return self._links.has_commands
 
     @property
     def unsent(self) -> Any:
         return self._links.unsent
 
-    def take_commands(self) -> Any:
-        return self._links.take_commands()
-
     def resolved(self, *answer: Any) -> None:
         self._links.resolved(*answer)
-
-    def wake_at(self) -> float:
-        return self.driver.now() if self._links.wants_driver() else self._agenda.next()
 
     # -- asking
 
@@ -61,7 +53,8 @@ class Asker:
         self._links.send(request, now)
         while True:
             self._step()
-            for answer in self._links.take_answers():
+            while self._links.answers:
+                answer = self._links.answers.pop(0)
                 if answer.error is not None:
                     raise answer.error
                 return answer.response
@@ -84,7 +77,8 @@ class Asker:
 
     def _step(self) -> None:
         now = self.driver.now()
-        self._links.step(now, list(self._agenda.take(now)))
+        self._links.polls.horizon = self._links.polls.after
+        self._links.step(now, list(self.agenda.take(now)))
 
     def metadata(self, topic: str | None = None) -> Any:
         """Return what any broker knows; nodes become known by it."""

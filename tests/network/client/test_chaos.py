@@ -40,10 +40,12 @@ ACTIONS = [
 def state_of(route, now):
     """Return everything about a route that a step may change, except the time of the step."""
     connection = route.connection
-    inside = None if connection is None else (connection.state, connection.in_flight, connection.has_unsent)
+    inside = (
+        None if connection is None else (connection.state, connection.in_flight, connection in route._shared.unsent)
+    )
     shared = route._shared
     kept = (route.state, connection, inside, list(route.queue), route.failures, route.unreachable, route.cause)
-    times = (route.not_before, route.broken_at, route._success_noted, route.is_working)
+    times = (route._backoff.at, route.broken_at, route._success_noted, route.is_working)
     return *kept, *times, len(shared.commands), len(shared.answers), len(shared.lost), len(shared.outages.under_way)
 
 
@@ -55,7 +57,7 @@ def step_checked(client, now, due):
         if route in stepped or route in client._agenda.touched:
             continue
         before, at = state_of(route, now), route._alarm.at
-        step_route(route, now, client._horizon)
+        step_route(route, now)
         assert state_of(route, now) == before
         assert route._alarm.at >= at
         assert route not in client._agenda.touched
@@ -117,15 +119,14 @@ class Chaos:
         self.reply = 0
 
     def take_commands(self):
-        for command in self.client.take_commands():
+        while self.client.commands:
+            command = self.client.commands.popleft()
             if isinstance(command, Dial):
                 self.lines.append(ChaosConnection(command.stream))
             elif isinstance(command, Hangup):
                 self.lines = [line for line in self.lines if line.stream is not command.stream]
             else:
-                # A question that stays without an answer is put again, and no other before it is answered.
-                assert self.resolves in ([], [command]), "the resolver blocks: one lookup at a time"
-                self.resolves = [command]
+                self.resolves.append(command)
 
     def line(self, number):
         return self.lines[number % len(self.lines)] if self.lines else None
@@ -261,8 +262,8 @@ class Chaos:
             for line in self.lines:
                 line.stream.data_to_send()  # a driver looks, even where the line takes nothing
             self.answers += self.client.take_answers()
-        assert not self.client.wants_driver()
-        assert self.client.wake_at() > self.now
+        assert not self.client.commands and not self.client.unsent
+        assert self.client.agenda.next() > self.now
 
     def finish(self):
         self.client.close(self.now)

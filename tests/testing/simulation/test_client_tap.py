@@ -1,10 +1,12 @@
 """Requests and responses are reported at the client's sockets once the client has read them, in any pieces."""
 
 import struct
+from collections import deque
 
 import pytest
 
 from thinconsumer.driver import Address, Dial, Hangup
+from thinconsumer.support.agenda import Agenda
 from thinconsumer.wire.groups import DescribeGroupsRequest
 from thinconsumer.wire.header import encode_request
 from thinconsumer.wire.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -100,17 +102,11 @@ class FakeEndpoint:
     """Returns commands."""
 
     def __init__(self, *orders):
-        self.orders = list(orders)
-
-    def take_commands(self):
-        orders, self.orders = self.orders, []
-        return orders
+        self.agenda = Agenda()
+        self.commands = deque(orders)
 
     def resolved(self, host, port, addresses, error, now):
         raise AssertionError
-
-    def wake_at(self):
-        return float("inf")
 
 
 @pytest.fixture

@@ -29,7 +29,7 @@ def test_waiting_step_ends_on_input_at_the_deadline_or_at_wake_at(town):
     began = town.world.now()
     assert not ann.driver.step(ann.orders, began + 10)
     assert town.world.now() == began + 10
-    ann.orders.wakes_at = began + 13
+    ann.orders.agenda.alarm().set(began + 13)
     assert not ann.driver.step(ann.orders, began + 20)
     assert town.world.now() == began + 13
 
@@ -55,7 +55,7 @@ def test_wakeup_during_a_wait_ends_that_step_only(town):
     town.world.call_later(2.0, lambda: None)
     ann.driver.step(ann.orders, began + 9)
     assert town.world.now() == began + 9
-    assert ann.driver.take_wakeup() and not ann.driver.take_wakeup()
+    assert ann.driver.woken
 
 
 @pytest.mark.parametrize("silently", [False, True])
