@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from itertools import accumulate
 from typing import NamedTuple
 
 from ..errors import KafkaError
@@ -347,9 +348,8 @@ class _Tail:
 
     def finish(self) -> None:
         """Give the first batch the earliest deadline: the queue expires with it."""
-        deadline = NEVER
-        for batch in reversed(self.batches):
-            deadline = min(deadline, batch.deadline)
+        earliest = list(accumulate((batch.deadline for batch in reversed(self.batches)), min))
+        for batch, deadline in zip(reversed(self.batches), earliest):
             if not batch.is_pinned:
                 batch.deadline = deadline
 

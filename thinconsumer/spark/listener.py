@@ -71,7 +71,7 @@ class KafkaListener(StreamingQueryListener):
         )
         self._cluster = ClusterClient(self._options) if cluster is None and self._options is not None else cluster
         self._clock = clock
-        self._due: dict[str, Offsets] = {}  #: Offsets that are not committed yet, by query id.
+        self._uncommitted: dict[str, Offsets] = {}  #: Offsets that are not committed yet, by query id.
         self._committed_at: dict[str, float] = {}  #: When the last commit for a query was sent.
 
     def onQueryStarted(self, event: Any) -> None:
@@ -90,8 +90,8 @@ class KafkaListener(StreamingQueryListener):
         query = str(event.id)
         self._commit(query, now=True, last=True)
         self._committed_at.pop(query, None)
-        self._due.pop(query, None)
-        if self._cluster is not None and not self._due:
+        self._uncommitted.pop(query, None)
+        if self._cluster is not None and not self._uncommitted:
             self._cluster.close()
 
     def handle_progress(self, progress: Mapping[str, Any]) -> None:
@@ -103,17 +103,17 @@ class KafkaListener(StreamingQueryListener):
         behind = {tp: max(0, offset - ends.get(tp, 0)) for tp, offset in latest.items()}
         self._report(Lag(progress.get("name") or progress["id"], progress["batchId"], behind))
         if self._options is not None and self._options.commit_group is not None:
-            self._due.setdefault(progress["id"], {}).update(ends)
+            self._uncommitted.setdefault(progress["id"], {}).update(ends)
             self._commit(progress["id"], now=False)
 
     def _commit(self, query: str, *, now: bool, last: bool = False) -> None:
-        offsets, group = self._due.get(query), None if self._options is None else self._options.commit_group
+        offsets, group = self._uncommitted.get(query), None if self._options is None else self._options.commit_group
         if not offsets or group is None or self._cluster is None:
             return
         if now or self._clock() >= self._committed_at.get(query, float("-inf")) + COMMIT_EVERY_S:
             self._committed_at[query] = self._clock()
             if self._cluster.commit(group, offsets, last=last):
-                del self._due[query]
+                del self._uncommitted[query]
 
 
 def offsets_in(progress: Mapping[str, Any], selection: Selection | None = None) -> tuple[Offsets, Offsets]:
