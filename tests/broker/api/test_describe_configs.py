@@ -62,10 +62,6 @@ def test_broker_configs(client):
 @pytest.mark.parametrize(
     ("resource", "code"),
     [
-        ((TOPIC, "none", None), Code.UNKNOWN_TOPIC_OR_PARTITION),
-        ((TOPIC, "a/b", None), Code.INVALID_TOPIC_EXCEPTION),
-        ((BROKER, "2", None), Code.INVALID_REQUEST),
-        ((BROKER, "x", None), Code.INVALID_REQUEST),
         ((LOGGER, "", None), Code.INVALID_REQUEST),
         ((LOGGER, "2", None), Code.INVALID_REQUEST),
         ((METRICS, "", None), Code.INVALID_REQUEST),

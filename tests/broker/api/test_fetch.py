@@ -125,14 +125,7 @@ def failure(answer):
 @pytest.mark.parametrize(
     ("wanted", "version", "code"),
     [
-        ("missing", NAMES, Code.UNKNOWN_TOPIC_OR_PARTITION),
-        ("missing", IDS, Code.UNKNOWN_TOPIC_ID),
-        (("t", 3, 0), NAMES, Code.UNKNOWN_TOPIC_OR_PARTITION),
-        (("t", 3, 0), IDS, Code.UNKNOWN_TOPIC_OR_PARTITION),
-        (("t", -1, 0), IDS, Code.UNKNOWN_TOPIC_OR_PARTITION),
-        (("t", 0, 3), IDS, Code.OFFSET_OUT_OF_RANGE),
         (("t", 0, -1), IDS, Code.OFFSET_OUT_OF_RANGE),
-        (("t", 0, 0, {"current_leader_epoch": 1}), IDS, Code.UNKNOWN_LEADER_EPOCH),
         (("t", 0, 0, {"partition_max_bytes": -1}), IDS, Code.UNKNOWN_SERVER_ERROR),
     ],
 )

@@ -6,7 +6,6 @@ from thinconsumer.types import TopicPartition
 from thinconsumer.wire.error_codes import Code
 from thinconsumer.wire.init_producer_id import InitProducerIdRequest
 from thinconsumer_testing.broker.apis import APIS
-from thinconsumer_testing.broker.group.hashing import partition_for
 from thinconsumer_testing.broker.wire.transactions import (
     AddOffsetsToTxnRequest,
     AddPartitionsToTxnRequest,
@@ -17,7 +16,6 @@ from thinconsumer_testing.broker.wire.transactions import (
 OF_CLIENTS = range(4)
 A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
 TOPICS = [AddPartitionsToTxnTopic(name="a", partitions=[1, 0]), AddPartitionsToTxnTopic(name="b", partitions=[0])]
-OF_GROUP = TopicPartition("__consumer_offsets", partition_for("billing", 5))
 
 
 def versions_of(request):
@@ -83,14 +81,6 @@ def test_producer_fenced_is_invalid_producer_epoch_in_old_versions(client, reque
             answer = client.ask(request_of(producer), version)
             found = set(codes(answer, version).values()) if request_of is of_client else {answer.error_code}
             assert found == {Code.INVALID_PRODUCER_EPOCH if code == Code.PRODUCER_FENCED and version < 2 else code}
-
-
-@pytest.mark.parametrize("version", versions_of(AddOffsetsToTxnRequest))
-def test_partition_of_the_group_is_added(client, version):
-    producer = init(client)
-    assert client.ask(add_offsets(producer), version).error_code == 0
-    assert client.ask(end(producer), 4).error_code == 0
-    assert commits(client, OF_GROUP) == [True]
 
 
 @pytest.mark.parametrize("version", versions_of(EndTxnRequest))
