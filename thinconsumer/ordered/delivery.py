@@ -116,7 +116,6 @@ class OrderedDelivery(KeyGatekeeper[GatedTopic]):
         tps = [TopicPartition(names[topic_id], number) for topic_id, number in reports if topic_id in names]
         call_key_listener(self._listener, "maybe_revoked", tps)
         self.positions.report(reports)
-        self._agenda.touch()
         return True
 
     def _awaited_progress(self, topic: GatedTopic, hold: Hold) -> Iterator[str]:

@@ -63,7 +63,6 @@ class GateQueries:
         if self._names:
             self._call = call
             self.version += 1
-            self._agenda.touch()
         else:
             call.succeed({})
         return call

@@ -100,7 +100,6 @@ class KeyGatekeeper(Generic[T]):
         for topic, hold in self._waiting:
             if hold.partition.tp in tps and hold.state is HoldState.AWAITING_CALLBACK:
                 self._open(topic, hold)
-        self._agenda.touch()
         return True
 
     def held(self) -> Iterator[HeldPartition]:
