@@ -302,7 +302,6 @@ class Group:
     def subscribed(self) -> None:
         """Join the group after a subscription, unless the consumer is in it."""
         self._mark_unsubscribed()
-        self._agenda.touch()  # a member sends its new subscription
         if self.member.is_outside:
             self.revocation.has_assigned = False
             self.member.subscribe("the consumer subscribed")
