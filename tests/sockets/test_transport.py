@@ -22,6 +22,7 @@ class WithoutSendmsg:
     def __init__(self, sock):
         self._sock = sock
         self.send = sock.send
+        self.recv_into = sock.recv_into
 
 
 def test_it_implements_the_transport_protocol(pair):

@@ -222,9 +222,9 @@ class SocketConnection:
             except OSError as error:
                 self._send_failed(transport, error)
                 return
-            received, self._received_bytes = self._received_bytes, 0
-            if received and max(received, self._expected_bytes) >= LARGE_BYTES:
-                self._expect(received)
+            if self._received_bytes and max(self._received_bytes, self._expected_bytes) >= LARGE_BYTES:
+                self._expect(self._received_bytes)
+            self._received_bytes = 0
             stream.data_sent(size, driver.now())
             if driver.endpoint.commands:
                 driver.obey()
@@ -232,9 +232,8 @@ class SocketConnection:
                     return
             if not (chunks := stream.data_to_send()):
                 break
-        needs = transport.read_needs | transport.write_needs if chunks else transport.read_needs
-        if self._watched_events != needs:
-            self._set_interest(needs)
+        if chunks or self._watched_events != transport.read_needs:
+            self._set_interest(transport.read_needs | (transport.write_needs if chunks else 0))
 
     def _expect(self, size: int) -> None:
         """Note the expected size of the next response, that of the last one."""
