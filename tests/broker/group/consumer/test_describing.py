@@ -21,6 +21,7 @@ def test_uncommitted_changes_are_not_shown(new_member: Any, world: Any) -> None:
     world.replica.replicate()
     (found,) = world.coordinator.describe_consumer_groups([GROUP])
     assert len(found.members) == 2
+    assert repr(world.group) == "<ConsumerGroup billing Reconciling epoch 3, 2 members>"
 
 
 def test_deleted_topics_are_left_out_and_classic_members_are_marked(world: Any) -> None:
