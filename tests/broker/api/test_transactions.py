@@ -92,3 +92,7 @@ def test_transaction_version_follows_the_version_of_end_txn(client, version, com
     assert answer.error_code == 0
     assert (answer.producer_id, answer.producer_epoch) == ((producer_id, epoch + 1) if version >= 5 else (-1, -1))
     assert [commits(client, tp) for tp in (A0, A1, B0)] == [[committed]] * 3
+
+
+def test_broker_request_without_transactions_is_answered(client):
+    assert client.ask(AddPartitionsToTxnRequest(), 5).results_by_transaction == []

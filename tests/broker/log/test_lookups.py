@@ -31,6 +31,7 @@ def test_lookups_respect_start_and_end_offset(log, write):
     assert log.offset_for_timestamp(31, 3) is None
     log.delete_before(2)
     assert log.offset_for_timestamp(10, 6) == (2, 20, 0)
+    assert log.offset_for_timestamp(30, 6) == (4, 40, 0)
     log.delete_before(5)
     assert log.offset_for_timestamp(10, 6) == (5, 40, 2)
 
