@@ -80,7 +80,10 @@ class IllegalStateError(KafkaError):
 
 
 class ConcurrentAccessError(IllegalStateError):
-    """The consumer is in use by another thread, or was connected before this process was forked."""
+    """The client is in use: by another thread, or by a call that this one interrupts, as in a signal handler.
+
+    Also if it was connected before this process was forked.
+    """
 
 
 class IllegalArgumentError(KafkaError, ValueError):

@@ -32,7 +32,7 @@ MetricValues = dict[str, dict[str, float]]
 
 
 class Window(NamedTuple):
-    """The recorded values of the last two samples; ``max`` is -inf and ``min`` inf if there are none."""
+    """What is recorded of the values in the last two samples; ``max`` is -inf and ``min`` inf without any."""
 
     seconds: float
     events: int

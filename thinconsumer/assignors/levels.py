@@ -1,7 +1,7 @@
 """Find how many partitions each member gets when they are spread as evenly as the subscriptions allow.
 
-A *pool* is a set of partitions with the same subscribers, its members; only their number matters. A member's *load* is
-its number of partitions.
+A *pool* is a set of partitions with the same subscribers, its members; of its partitions only the number matters. A
+member's *load* is its number of partitions.
 
 The most even distribution has the lowest maximum, the highest minimum, and the smallest differences and sum of squares.
 It divides pools and members into *blocks*: members of a block get partitions of its pools only, and their loads differ

@@ -135,7 +135,7 @@ class CooperativeStickyAssignor(PartitionAssignor):
         self._generation = NO_GENERATION
 
     def subscription_user_data(self, topics: Collection[str]) -> bytes | None:
-        """Return, encoded, the generation in which the owned partitions were assigned."""
+        """Return the encoded generation in which the owned partitions were assigned."""
         return _GENERATION.pack(self._generation)
 
     def assign(self, cluster: ClusterView, subscriptions: Mapping[str, Subscription]) -> dict[str, Assignment]:

@@ -248,8 +248,8 @@ class HealthMonitor:
         excused, self._excused = self._excused, {}
         has_ready = managers.buffer.has_ready()
         for partition in self._suspects(managers, has_ready, now):
-            # If the buffer is full, a partition may not be fetched before the next poll empties the buffer, so that no
-            # progress is expected of the partition.
+            # While records wait to be polled, Fetch requests may leave out a partition for want of room: no progress is
+            # expected of it.
             full = has_ready and partition.has_position and not managers.planner.is_asking(partition, now)
             idle = full or partition.paused or partition.callback_pending
             idle = idle or partition.pending_revocation or partition.unsubscribed  # the member's state tells more

@@ -134,7 +134,7 @@ class Engine:
         if self.logins is not None:
             # Before the network client: a token that has just arrived lets it dial.
             self.logins.step(now)
-            network.log_in_waiting()
+            network.touch_waiting()
         due = self._step_network(now, self.agenda.take(now))
         for _ in range(ROUNDS_MAX):
             is_large = False

@@ -168,7 +168,7 @@ class Shell:
         self.step_interrupted = False
 
     def run_due(self, deadline: float, *, may_wake: bool = True, everything: bool = False, later: str = "") -> float:
-        """Do the same as :meth:`run_once`, but step only managers that are due or touched (:meth:`Engine.touch`).
+        """Do the same as :meth:`run_once`, but step only managers that are due or touched, and look up no credentials.
 
         With ``everything``, all managers step after the wait. ``later`` is passed to :meth:`Engine.step`.
         """
@@ -217,7 +217,7 @@ class Shell:
             else:
                 logins.provided(returned, self.driver.now())
             self.engine.touch()
-            self.engine.network.log_in_waiting()
+            self.engine.network.touch_waiting()
 
     def wait_until(
         self,

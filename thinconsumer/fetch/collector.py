@@ -359,7 +359,7 @@ class Collector:
         return Span(fetched, begin, chunk, error, reached)
 
     def _hand_over(self, spans: list[Span], decoded: Decoded, poll_result: PollResult) -> None:
-        """Add the decoded columns to the poll result; raise the first error if no batch precedes it."""
+        """Add the decoded columns to the poll result; raise the first error if no batch precedes it, else keep it."""
         broken: Partition | None = None
         begins: dict[Partition, int] = {}
         places: dict[Partition, tuple[int, int]] = {}  # the position of each partition after the spans so far

@@ -307,7 +307,7 @@ def _place(groups: list[Group], query: PartitionQuery) -> None:
     groups.append({query.tp: query})
 
 
-#: First version that consumers with READ on the topic may send (KIP-320); older ones require ClusterAction.
+#: First version for which DESCRIBE on the topic suffices (KIP-320); older ones require ClusterAction.
 CONSUMERS_SINCE = 3
 
 

@@ -32,7 +32,7 @@ class FetchTargets:
         self.clear()
 
     def clear(self) -> None:
-        """Look at all partitions again."""
+        """Forget everything: the next :meth:`update` looks at all partitions again."""
         #: The partitions to fetch by node; no node has an empty list.
         self.by_node: dict[int, dict[Partition, None]] = {}
         #: Partitions that are not fetched since they have their share of the buffer filled, or a broken batch.

@@ -37,7 +37,7 @@ class JoinFailurePolicy:
         self._outages = OutageLog(log)
         self._lines = 0
         self._recovers_at = 0.0  #: When :data:`BURST` heartbeats may follow each other at once again.
-        self._pace = agenda.alarm()  #: When the next heartbeat may follow.
+        self._pace = agenda.alarm()  #: After a burst of ConsumerGroupHeartbeats: when the next one may follow.
 
     def may_send(self, now: float) -> bool:
         """Return whether a JoinGroup, SyncGroup or ConsumerGroupHeartbeat may be sent now."""

@@ -130,8 +130,8 @@ class NetworkClient:
         if route.connection is None and not route.is_connecting:
             route.step(now, wanted=True)
 
-    def log_in_waiting(self) -> None:
-        """Step what requests wait for, since there may be credentials now."""
+    def touch_waiting(self) -> None:
+        """Make the routes with waiting requests due, and the requests for any node: there may be credentials now."""
         for route in self._shared.waiting:
             self._agenda.touch(route)
         if self._any:
@@ -280,7 +280,7 @@ class NetworkClient:
         return self._shared.opened, sum(route.is_ready for route in self._all_routes())
 
     def in_flight(self, target: Target) -> int:
-        """Return how many requests for the target have no answer, queued or in flight."""
+        """Return how many requests for the target have no answer; for any node, those that no broker has got."""
         if target == ANY_NODE:
             return len(self._any)
         route = self._routes.get(target)

@@ -91,7 +91,9 @@ class Negotiation:
 def choose_version(
     api: type[Message], ranges: Ranges, node_id: int, min_version: int = 0, max_version: int | None = None
 ) -> int:
-    """Return the highest version that the broker and this client share, from ``lowest`` to ``highest``.
+    """Return the highest version that the broker and this client share.
+
+    ``min_version`` and ``max_version`` narrow the range of the client.
 
     Raises:
         UnsupportedVersionError: no such version is shared. The message names the API and the versions of both sides.

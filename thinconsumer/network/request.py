@@ -17,8 +17,9 @@ from ..wire import Message
 class Target(NamedTuple):
     """The destination of a request: a node, and the channel that selects one of the connections to it.
 
-    Fetch has a connection of its own (channel ``"fetch"``), and so have JoinGroup and SyncGroup: a broker answers the
-    requests of one connection in order, so a heartbeat or Metadata request would wait for the end of a long poll.
+    A broker answers the requests of one connection in order. Those that it may hold back have connections of their own,
+    so that others do not wait behind them: Fetch (``"fetch"``, ``"fetch-2"``), JoinGroup, SyncGroup and heartbeats
+    (``"group"``), LeaveGroup behind a JoinGroup (``"leave"``), and Produce (``"produce"``).
     """
 
     node_id: int

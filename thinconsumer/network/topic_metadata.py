@@ -131,10 +131,10 @@ class TopicMetadata:
     def refused(
         self, number: int, node_id: int, now: float, next_refresh: int, *, is_epoch_unknown: bool = True
     ) -> bool:
-        """Count a rejection of the newest leader epoch by a node; return whether its lower epoch is taken now.
+        """Count a rejection of the newest leader epoch by a node; return whether the lower one of Metadata counts now.
 
         With ``is_epoch_unknown=False``, the node answered that it does not lead the partition, which proves no epoch.
-        But a node that a wrong Metadata response has named may give no other answer for ever.
+        It begins a doubt nevertheless: a node that a wrong Metadata response has named may never answer otherwise.
         """
         doubt = self.doubts.get(number)
         if doubt is None or (is_epoch_unknown and not doubt.is_rejected):

@@ -66,7 +66,7 @@ TRANSITIONS: Mapping[HoldState, Mapping[HoldEvent, HoldState]] = {
         _E.PASSED: _S.AWAITING_CALLBACK,
         # A new leader of an awaited partition may have a shorter log: its epochs may end at lower offsets.
         _E.THRESHOLDS_OUTDATED: _S.AWAITING_THRESHOLDS,
-        # A seek behind the log start chooses a later start: the gate before the first record is decided anew.
+        # A seek beyond the log start chooses a later start: the gate before the first record is decided anew.
         _E.POSITION_CHANGED: _S.AWAITING_START,
         **_ALWAYS,
     },
@@ -119,7 +119,7 @@ class Hold:
 
     @property
     def awaits_log_start(self) -> bool:
-        """Whether the log start decides if the gate before the first record still counts."""
+        """Whether the log start is needed: it tells if the position is past the gate before the first record."""
         partition = self.partition
         is_first = self.state is HoldState.AWAITING_START and bool(self.gates) and self.gate.after == START
         return is_first and partition.has_position and not starts_anew(partition) and partition.cursor.offset > 0
@@ -154,7 +154,7 @@ class Hold:
     def decide_start(self, log_start: int | None) -> bool:
         """Drop the gate before the first record if the group has passed it; return whether that can be decided yet.
 
-        The group has passed it if it continues behind the log start: records were returned, or the application has
+        The group has passed it if it continues beyond the log start: records were returned, or the application has
         chosen a later start (KIP-253). ``log_start`` is None if it is not known.
         """
         partition = self.partition

@@ -47,7 +47,7 @@ class KnownPositions:
         if group is not None:
             self._exchange = PositionExchange(ASKER, config, group, random, lambda: self.interval)
         self._awaits_poll = False  #: Whether a request is due that waits for a poll to add this member's positions.
-        self._has_polled = False  #: Whether a poll has added them.
+        self._has_polled = False  #: Whether a poll has added this member's positions since the last request.
         #: Whether the last request was sent without them, because no poll came in time. The next poll adds them at
         #: once: an application that polls rarely, and calls ``drive`` meanwhile, may never poll while a request waits.
         self._owes_positions = False

@@ -125,8 +125,9 @@ class GatedTopic(EpochEnds, HeldTopic):
         return wanted - self._answered
 
     def take_epochs(self, rows: Iterable[PartitionLeaderEpochs]) -> bool:
-        """Take the leader epochs of partitions; return whether there are any. Each list is cut at the partition's own
-        number, since only partitions below it have held its keys.
+        """Take the leader epochs of partitions; return whether these answer for any more partitions.
+
+        Each list is cut at the partition's own number, since only partitions below it have held its keys.
         """
         before = len(self._answered)
         for row in rows:

@@ -120,7 +120,7 @@ def _open_end(
 
     start = begin.get(tp, earliest.get(tp, 0))
     for gate in gates:
-        # An offset behind the log start was reached by reading through this gate, or the user has chosen it.
+        # An offset beyond the log start was reached by reading through this gate, or the user has chosen it.
         is_passed = gate.offset == START and start > earliest.get(tp, 0)
         if not is_passed and not all(is_read(*one) for one in gate.requires.items()):
             return start if gate.offset == START else max(start, gate.offset)

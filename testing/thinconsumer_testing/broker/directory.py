@@ -345,7 +345,7 @@ class PartitionFile:
 
 
 def valid_prefix(data: bytes) -> tuple[int, str]:
-    """Return the size of the prefix of complete, valid batches in ascending order, and what is wrong after it."""
+    """Return the size of the first, complete batches in ascending order, and what is wrong behind them, or ""."""
     view = memoryview(data)
     pos, next_offset = 0, 0
     while pos < len(view):

@@ -66,7 +66,7 @@ class OrderAudit:
         self.written_cents += order.cents
 
     def add(self, record: Record, now: float) -> None:
-        """Count a record that was read at ``now``."""
+        """Count a record that was read at ``now``, and whether it comes late or twice."""
         seen = self.partitions.setdefault(record.partition, PartitionAudit())
         if seen.last_at is not None:
             seen.longest_pause = max(seen.longest_pause, now - seen.last_at)

@@ -166,7 +166,7 @@ class TokenVerifier:
 
 def _decoded(text: str) -> bytes:
     try:
-        # Padding is not allowed in tokens. Without this check, several texts would be the same signature.
+        # Padding is not allowed in tokens. Without this check, several texts would decode to the same signature.
         if "=" in text:
             raise TokenError("a part of the token is padded")
         return base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
