@@ -320,7 +320,7 @@ class ConsumerMetrics:
         self.returned.flush()
         for name, value in {"lag": lag, "lead": lead, "bytes": size, "records": records}.items():
             if value is not None:
-                self._record(name, value, now)
+                self._sensors[name].record(value, now)
         self.returned.add_to_topic(topic, size, records, now)
 
     def keep_topics(self, topics: Iterable[str]) -> None:
@@ -331,7 +331,7 @@ class ConsumerMetrics:
 
     def record_commit(self, seconds: float, now: float) -> None:
         """Record an OffsetCommit response and its latency."""
-        self._record("commit", seconds * 1000, now)
+        self._sensors["commit"].record(seconds * 1000, now)
 
     def update_count(self, name: str, count: int, last_seconds: float, now: float) -> None:
         """Record the events since the last call, given their total ``count`` and the duration of the last one.
@@ -345,7 +345,7 @@ class ConsumerMetrics:
 
     def record_callback(self, name: str, seconds: float, now: float) -> None:
         """Record the duration of a listener's callback; ``name`` is "revoked", "assigned" or "lost"."""
-        self._record(name, seconds * 1000, now)
+        self._sensors[name].record(seconds * 1000, now)
 
     def record_poll_start(self, now: float) -> None:
         """Record that ``poll`` is called."""
@@ -356,7 +356,7 @@ class ConsumerMetrics:
             self._polls_kept = 0
             self.bound()
         if began is None:
-            self._record("poll", 0.0, now)
+            self._sensors["poll"].record(0.0, now)
             return
         gap = now - began
         self._polls.record((now, 0.0, gap * 1000))
@@ -365,7 +365,7 @@ class ConsumerMetrics:
 
     def record_call_time(self, name: str, seconds: float, now: float) -> None:
         """Record the duration of a call; ``name`` is "commit_sync" or "committed"."""
-        self._record(name, seconds * 1e9, now)
+        self._sensors[name].record(seconds * 1e9, now)
 
     def bound(self) -> None:
         """Add events to their sensors if many are kept. Called twice a second, and by each 200th poll."""
@@ -394,6 +394,3 @@ class ConsumerMetrics:
 
     def _events(self, *names: str) -> EventSensors:
         return EventSensors(*(self._sensors[name] for name in names))
-
-    def _record(self, name: str, value: float, now: float) -> None:
-        self._sensors[name].record(value, now)

@@ -93,7 +93,7 @@ class World:
         self.metadata = Metadata(config, self.random, self._metadata_agenda)
         self.buffer = Buffer()
         self.lookups = OffsetLookups(config, self.metadata, self.random, self.agenda)
-        self.resets = Resets(config, self.partitions, self.metadata, self.lookups)
+        self.resets = Resets(config, self.partitions, self.metadata, self.lookups, lambda: self.wall_time)
         self.validation = Validation(config, self.partitions, self.metadata, self.random, self.agenda)
         self.planner = Planner(config, self.partitions, self.metadata, self.buffer, self.random, self.agenda)
         self.answers = Answers(config, self.partitions, self.metadata, self.buffer, self.planner, self.random)
@@ -187,7 +187,7 @@ class World:
 
     def look_ups(self, version: int = 9) -> list[Sent]:
         self.take_due()
-        self.resets.step(self.now, self.wall_time)
+        self.resets.step(self.now)
         sent = [Sent(self, request, version) for request in self.lookups.step(self.now)]
         self.agenda.touched.clear()  # in another round of the step, nothing is left to do
         return sent

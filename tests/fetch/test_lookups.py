@@ -12,7 +12,7 @@ def test_versions_and_isolation(make, kit, version, level, asker):
     world.cluster({kit.tp(0): (1, 5)})
     caller = asker(world, kit.tp(0))
     if level == "read_committed" and version < 2:
-        world.resets.step(world.now, world.wall_time)
+        world.resets.step(world.now)
         [request] = world.lookups.step(world.now)
         assert request.min_version == 2, "older versions return the high watermark, which includes uncommitted records"
         return

@@ -344,7 +344,8 @@ class ConsumerCore:
         If a call with this key has timed out shortly before, its request is still pending: wait for that call instead.
         """
         now = self.shell.driver.now()
-        return self.open_calls.wait(key, ask, lambda call: self.wait(call, timeout_ms), now, is_valid)
+        wait: Callable[[Call[T]], T] = partial(self.wait, timeout_ms=timeout_ms)
+        return self.open_calls.wait(key, ask, wait, now, is_valid)
 
     def default_timeout(self, timeout_ms: float | None) -> float:
         """Return a call's timeout in seconds; ``default_api_timeout_ms`` for None."""

@@ -53,7 +53,7 @@ class ConsumerManagers:
         self.metadata = Metadata(config, random, self.agenda)
         self.buffer = Buffer()
         self.lookups = OffsetLookups(config, self.metadata, random, self.agenda)
-        self.resets = Resets(config, self.partitions, self.metadata, self.lookups)
+        self.resets = Resets(config, self.partitions, self.metadata, self.lookups, wall_time)
         self.validation = Validation(config, self.partitions, self.metadata, random, self.agenda)
         self.planner = Planner(config, self.partitions, self.metadata, self.buffer, random, self.agenda)
         about = self.partitions, self.metadata, self.buffer, self.planner, random
@@ -77,7 +77,6 @@ class ConsumerManagers:
         self.gates: GateQueries | None = None  #: None until :meth:`gate_queries` is called.
         self._counts_seen = -1  #: The metadata version in which no topic with ordered delivery had changed.
         self._random = random
-        self._wall_time = wall_time
         self._wanted: tuple[object, ...] = ()
         self._generation = (-1, -1)
         #: Version of metadata, generation of the assignment, and the assigned partitions missing in existing topics.
@@ -94,7 +93,6 @@ class ConsumerManagers:
         """Return the managers in the order in which they step."""
         # ``topics`` and ``resets`` come first: they determine the topics and offsets that later managers request.
         topics = ManagerParts("topics", self._follow_assignment, restart=self._restart)
-        resets = ManagerParts("resets", self._step_resets, restart=self.resets.restart)
         group = () if self.group is None else self.group.managers()
         fetching = ManagerParts(FETCH, self.planner.step, self.answers.handle, restart=self.planner.restart)
         # Gatekeepers step before the planner, since a change of a topic holds records before the next Fetch, and after
@@ -103,7 +101,7 @@ class ConsumerManagers:
         ordered = (ManagerParts("ordered", self._watch_counts),) if keeps_order else ()
         errors = ManagerParts("errors", self._forget_errors)
         waiting = self.lookups, self.validation
-        return [topics, resets, self.metadata, *group, *waiting, *ordered, *self.gatekeepers, fetching, errors]
+        return [topics, self.resets, self.metadata, *group, *waiting, *ordered, *self.gatekeepers, fetching, errors]
 
     def outage_logs(self) -> Iterator[OutageLog]:
         """Yield the logs of the outages of requests."""
@@ -143,10 +141,6 @@ class ConsumerManagers:
         self.collector.restart()
         for partition in self.partitions:
             partition.rewind()
-
-    def _step_resets(self, now: float) -> list[Request]:
-        self.resets.step(now, self._wall_time())
-        return []
 
     def _forget_errors(self, now: float) -> list[Request]:
         self._errors = None

@@ -326,7 +326,7 @@ class Planner:
         else:
             partitions, changed = targets.wanted(node_id), {}
         wanted: dict[TopicPartition, WantedPartition] = {}
-        for partition in _rotated(partitions, session.turn):
+        for partition in _rotated(partitions, session.turn) if len(partitions) > 1 else partitions:
             if changed.get(partition):
                 wanted[partition.tp] = WantedPartition(partition.cursor.fetch_offset, *listed[partition.tp][1:])
             else:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from ..config import ConsumerConfig, OffsetResetPolicy, OffsetResetStrategy
 from ..errors import KafkaError, NoOffsetForPartitionError, OffsetOutOfRangeError
 from ..network.metadata import Metadata
+from ..network.request import Answer, Request
 from ..positions.partitions import Cursor, Partition, Partitions, Reset
 from ..positions.states import PositionEvent, PositionState
 from ..wire.error_codes import Code
@@ -39,9 +40,17 @@ def timestamp_of(policy: OffsetResetPolicy, wall_time: float) -> int | None:
 class Resets:
     """Finds a position for every partition in state AWAITING_RESET."""
 
+    asker = "resets"
+
     def __init__(
-        self, settings: ConsumerConfig, partitions: Partitions, metadata: Metadata, lookups: OffsetLookups
+        self,
+        settings: ConsumerConfig,
+        partitions: Partitions,
+        metadata: Metadata,
+        lookups: OffsetLookups,
+        wall_time: Callable[[], float],
     ) -> None:
+        self._wall_time = wall_time
         self._policy = settings.auto_offset_reset
         self._new_partition_policy = settings.new_partition_offset_reset
         self._partitions = partitions
@@ -55,22 +64,26 @@ class Resets:
         #: the offsets of their lookups.
         self._changes_seen = -1
 
-    def step(self, now: float, wall_time: float) -> None:
-        """Start a lookup for each partition in AWAITING_RESET that has none."""
+    def step(self, now: float) -> list[Request]:
+        """Start a lookup for each partition in AWAITING_RESET that has none; :class:`.OffsetLookups` requests it."""
         changes = self._partitions.changes()
         if self._changes_seen == changes:
-            return
+            return []
         self._changes_seen = changes
         waiting = self._partitions.in_state(PositionState.AWAITING_RESET, now)
         if not waiting:
             self._asked.clear()
-            return
+            return []
         state = PositionState.AWAITING_RESET
         self._asked = {p: cursor for p, cursor in self._asked.items() if p.cursor is cursor and p.state is state}
         for partition in waiting:
             if partition not in self._asked:
                 self._asked[partition] = partition.cursor
-                self._start(partition, wall_time)
+                self._start(partition, self._wall_time())
+        return []
+
+    def handle(self, answer: Answer, now: float) -> None:
+        """Nothing is answered: the lookups send the requests."""
 
     def restart(self, now: float) -> None:
         """Start the lookup of every partition in AWAITING_RESET again in the next step."""

@@ -106,7 +106,7 @@ class Metadata:
 
     def has_topic_ids(self, names: Iterable[str]) -> bool:
         """Return whether the ids of all these topics are known, so that requests can carry ids in place of names."""
-        return all(self.topic_id(name) != ZERO_UUID for name in names)
+        return ZERO_UUID not in map(self.topic_id, names)
 
     def is_new_partition(self, tp: TopicPartition) -> bool:
         """Return whether the partition was absent when its topic id was first seen by this process."""

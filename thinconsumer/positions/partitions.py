@@ -72,6 +72,8 @@ class Confirmation:
         return Confirmation(self.at, self.excused_at, is_current=False)
 
 
+#: The states in which the position of a partition is known.
+HAS_POSITION = (PositionState.FETCHING, PositionState.VALIDATING)
 #: ``Partition.delivery_end`` of a partition of which no record may be returned.
 NOTHING = -1
 
@@ -259,7 +261,7 @@ class Partition(ReportingKey):
     @property
     def has_position(self) -> bool:
         """Whether the position is known."""
-        return self.state in (PositionState.FETCHING, PositionState.VALIDATING)
+        return self.state in HAS_POSITION
 
     @property
     def may_hand_out(self) -> bool:
@@ -301,7 +303,7 @@ class Partition(ReportingKey):
         partition.
         """
         is_unread = self.placed_by is PositionEvent.RESET_FOUND or self.committed is None
-        return self.has_position and not (self._delivery_end == NOTHING and is_unread)
+        return self.state in HAS_POSITION and not (self._delivery_end == NOTHING and is_unread)
 
     def place(self, event: PositionEvent, offset: int, epoch: int = -1) -> None:
         """Set the position to ``offset`` with a new cursor: responses to requests with the old cursor are dropped."""
@@ -492,20 +494,20 @@ class Partitions:
         """Return the partitions in ``state`` that are not backing off."""
         if self.changed:
             self._follow_changes()
-        return _in_order(p for p in self._by_state[state] if not p.is_backing_off(now))
+        return sorted([p for p in self._by_state[state] if not p.is_backing_off(now)], key=_by_number)
 
     def without_position(self) -> list[Partition]:
         """Return the partitions without a known position."""
         if self.changed:
             self._follow_changes()
         states = (PositionState.AWAITING_CALLBACK, PositionState.AWAITING_COMMITTED, PositionState.AWAITING_RESET)
-        return _in_order(p for state in states for p in self._by_state[state])
+        return sorted([p for state in states for p in self._by_state[state]], key=_by_number)
 
     def with_error(self) -> list[Partition]:
         """Return the partitions with an error that polls raise (``Partition.error``)."""
         if self.changed:
             self._follow_changes()
-        return _in_order(self._with_error)
+        return sorted(self._with_error, key=_by_number)
 
     def unconfirmed(self) -> list[Partition]:
         """Return the partitions with a log end that the next response of a fetch session cannot confirm.
@@ -568,9 +570,4 @@ class Partitions:
             self._unconfirmed.pop(partition, None)
 
 
-_by_number = attrgetter("number")
-
-
-def _in_order(partitions: Iterable[Partition]) -> list[Partition]:
-    """Return the partitions in the order of assignment."""
-    return sorted(partitions, key=_by_number)
+_by_number = attrgetter("number")  #: The order of assignment.
