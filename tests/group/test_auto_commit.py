@@ -84,7 +84,7 @@ def test_one_auto_commit_is_in_flight_at_a_time(world, auto):
         world.now += 5
         world.partitions.get(A).cursor.offset += 1
         auto.poll(world.now)
-    assert len(world.commits.queue) == 1
+    assert len(world.commits.queue.calls) == 1
     world.answer(sent)
     auto.poll(world.now)
     assert world.one().offsets == {A: 110}

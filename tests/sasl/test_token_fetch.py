@@ -53,7 +53,7 @@ class Driven(TokenFetch):
         return self._commands
 
     def take_commands(self):
-        commands = self._commands[:]
+        commands = [*self._commands]
         self._commands.clear()
         return commands
 

@@ -137,7 +137,8 @@ class Shell:
     def wake_at(self) -> float:
         """Return when to call the client again at the latest, in the driver's monotonic seconds."""
         now, engine = self.driver.now(), self.engine
-        if self.step_interrupted or engine.commands or engine.unsent or self._next_callback(now, True) is not None:
+        has_work = engine.network.answers or engine.commands or engine.unsent
+        if self.step_interrupted or has_work or self._next_callback(now, True) is not None:
             return now
         return max(now, engine.agenda.next())
 

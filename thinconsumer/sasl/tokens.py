@@ -118,8 +118,9 @@ def checked_extensions(extensions: object) -> Mapping[str, str]:
     """
     try:
         return MappingProxyType(Extensions().parse(extensions or {}))
-    except ValueError as error:
-        raise IllegalArgumentError(f"SASL extensions: {error}") from None
+    except ValueError as found:
+        error = IllegalArgumentError(f"SASL extensions: {found}")
+    raise error  # here, so that no traceback leads to values, which may be secrets
 
 
 def refuse_coroutine(returned: object) -> None:
