@@ -199,6 +199,15 @@ def test_authorization_errors_name_the_topic_or_group(world):
     assert found.group_id == "g"
 
 
+def test_a_topic_does_not_get_the_error_of_a_group_with_its_name(world):
+    w = world(topics={"t": 1})
+    w.cluster.on("FindCoordinator", Reply(Code.GROUP_AUTHORIZATION_FAILED))
+    assert isinstance(w.admin.describe_groups(["orders"])["orders"], GroupAuthorizationFailedError)
+    w.elect_controller(2)
+    w.cluster.on("CreateTopics", Reply(Code.NOT_CONTROLLER), times=3)
+    assert w.admin.create_topics({"orders": NewTopic(1)})["orders"].partitions == 1
+
+
 def test_list_groups_does_not_wait_for_a_removed_broker(world):
     w = world()
     w.add_group("g1")

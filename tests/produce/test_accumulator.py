@@ -75,13 +75,30 @@ def test_records_without_metadata_keep_their_order_and_their_explicit_partitions
     futures = [m.append("t", partition, 30) for partition in (1, None, 1, 0, 0, 0, 0, None)]
     assert all(queue.tp.partition == -1 for queue in m.accumulator.active)
     m.know(leaders=(1, -1))  # records without a partition go to the one with a leader
-    assert m.queues() == {TopicPartition("t", 1): [2], TopicPartition("t", 0): [1, 3, 1, 1]}
+    assert m.queues() == {TopicPartition("t", 1): [2], TopicPartition("t", 0): [3, 3]}
     for queue in m.accumulator.active:
         for number, batch in enumerate(queue.batches):
             batch.acknowledge(10 * number, -1)
     assert [(one.result().partition, one.result().offset) for one in futures] == [
-        (1, 0), (0, 0), (1, 1), (0, 10), (0, 11), (0, 12), (0, 20), (0, 30),
+        (1, 0), (0, 0), (1, 1), (0, 1), (0, 2), (0, 10), (0, 11), (0, 12),
     ]  # fmt: skip
+
+
+def test_explicit_and_chosen_partitions_of_an_uncounted_topic_share_batches():
+    m = AccumulatorSetup()
+    m.know(leaders=(1,))
+    for number in range(20):
+        m.append("t", 0 if number % 2 else None, 30, 1.0)
+    assert m.queues() == {TopicPartition("t", 0): [20]}
+
+
+def test_a_record_without_metadata_does_not_fail_long_before_its_own_deadline():
+    m = AccumulatorSetup()
+    for now in (0.0, 0.5, 29.0):
+        m.append("t", None, 30, now)
+    (queue,) = m.accumulator.active
+    first, second = (batch.deadline for batch in queue.batches)
+    assert second == first + 29.0
 
 
 def test_records_without_a_key_go_to_partitions_with_a_leader():

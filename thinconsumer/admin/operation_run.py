@@ -127,9 +127,10 @@ class OperationRun(Generic[K, V]):
         requests: list[Request] = []
         if self._retry.may_send(now):
             requests += self._requests(now)
-        for coordinator in map(self._cluster.coordinators.get, map(str, self._unsent)):
-            if coordinator is not None and coordinator.node_id is None:
-                requests += coordinator.step(now)
+        if self._operation.routing is Routing.COORDINATOR:  # a topic may have the name of a group
+            for coordinator in map(self._cluster.coordinators.get, map(str, self._unsent)):
+                if coordinator is not None and coordinator.node_id is None:
+                    requests += coordinator.step(now)
         return requests
 
     def handle(self, answer: Answer, now: float) -> None:
@@ -233,7 +234,7 @@ class OperationRun(Generic[K, V]):
         """Apply a FindCoordinator response to its group, if that waits for it."""
         group: Any = coordinator.group_id
         error = coordinator.last_error
-        if group in self._unsent and error is not None:
+        if self._operation.routing is Routing.COORDINATOR and group in self._unsent and error is not None:
             self._last_errors[group] = error
             if error is coordinator.error:
                 self._settle(group, error)

@@ -133,16 +133,10 @@ class _Module:
     options: Mapping[str, str]
     without_effect: tuple[str, ...] = ()
     needs: tuple[str, ...] = ()
+    #: A pattern for the beginning of a ``NAME=VALUE`` that must not be ignored, and why it is refused.
+    refused: tuple[str, str] | None = None
 
 
-#: What is refused, by the beginning of ``NAME=VALUE``.
-_REFUSED = {
-    "tokenauth=(?i:true)$": "tokenauth=true is refused: delegation tokens are not supported",
-    "unsecuredLogin": "unsecured tokens are not made here: pass sasl_oauth_token_provider, which returns them",
-    "ticketCache=": "ticketCache is refused: set the environment variable KRB5CCNAME to its path instead",
-    "awsRole(Secret)?AccessKey(Id)?=": "access keys for the role are refused: put them into a profile, and name it as "
-    "awsProfileName",
-}
 _PASSWORD = {"username": "sasl_plain_username", "password": "sasl_plain_password"}
 _EXTENSION = "extension_"
 _KAFKA = "org.apache.kafka.common.security."
@@ -154,6 +148,9 @@ MODULES: dict[str, _Module] = {
         _PASSWORD,
         without_effect=("tokenauth",),
         needs=("username", "password"),
+        refused=(
+            "tokenauth=(?i:true)$", "tokenauth=true is refused: delegation tokens are not supported"
+        ),
     ),
     f"{_KAFKA}oauthbearer.OAuthBearerLoginModule": _Module(
         ("OAUTHBEARER",),
@@ -162,6 +159,10 @@ MODULES: dict[str, _Module] = {
             "clientSecret": "sasl_oauthbearer_client_credentials_client_secret",
             "scope": "sasl_oauthbearer_scope",
         },
+        refused=(
+            "unsecuredLogin",
+            "unsecured tokens are not made here: pass sasl_oauth_token_provider, which returns them",
+        ),
     ),
     "com.sun.security.auth.module.Krb5LoginModule": _Module(
         ("GSSAPI",),
@@ -174,6 +175,9 @@ MODULES: dict[str, _Module] = {
             "useKeyTab", "useTicketCache", "storeKey", "doNotPrompt", "refreshKrb5Config", "renewTGT", "isInitiator",
             "useFirstPass", "tryFirstPass", "storePass", "clearPass", "debug", "client",
         ),
+        refused=(
+            "ticketCache=", "ticketCache is refused: set the environment variable KRB5CCNAME to its path instead"
+        ),
     ),
     "software.amazon.msk.auth.iam.IAMLoginModule": _Module(
         ("AWS_MSK_IAM",),
@@ -185,6 +189,10 @@ MODULES: dict[str, _Module] = {
             "awsStsRegion": "sasl_aws_msk_iam_sts_region",
         },
         without_effect=("awsDebugCreds", "awsMaxRetries", "awsMaxBackOffTimeMs"),
+        refused=(
+            "awsRole(Secret)?AccessKey(Id)?=",
+            "access keys for the role are refused: put them into a profile, and name it as awsProfileName",
+        ),
     ),
 }  # fmt: skip
 
@@ -200,7 +208,8 @@ def login_of(entry: JaasEntry) -> JaasLogin:
     missing = [needed for needed in module.needs if not entry.options.get(needed)]
     if missing:
         raise ValueError(f"{short} needs {' and '.join(missing)}")
-    for pattern, reason in _REFUSED.items():
+    if module.refused is not None:
+        pattern, reason = module.refused
         if any(re.match(pattern, f"{option}={value}") for option, value in entry.options.items()):
             raise ValueError(reason)
     given = dict(entry.options)

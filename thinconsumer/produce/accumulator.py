@@ -69,6 +69,8 @@ class TopicBuffer:
 
 #: The name of the sender, which steps when there is a record to send.
 ASKER = "produce"
+#: How much earlier than its own deadline a record may fail with its batch, while its topic has no metadata.
+EARLY_MAX_S = 1.0
 
 
 class Accumulator:
@@ -94,7 +96,7 @@ class Accumulator:
     def append(self, topic: str, partition: int | None, record: NewRecord, size: int, now: float) -> SendFuture:
         """Add a record of at most ``size`` bytes. The caller has checked that it fits ``buffer_memory``."""
         buffer = self._buffer_of(topic, now)
-        is_pinned = partition is not None
+        is_pinned = partition is not None and (buffer.counts is not None or not buffer.is_known)
         if partition is None:
             is_known = buffer.is_known
             partition = self._choose_partition(buffer, buffer.counts, record.key, size) if is_known else UNKNOWN
@@ -106,6 +108,7 @@ class Accumulator:
             or batch.size + size > self._batch_size
             or batch.is_pinned is not is_pinned
             or batch.tp.partition != partition
+            or (queue is buffer.waiting and now + self._timeout > batch.deadline + EARLY_MAX_S)
         ):
             count = UNCOUNTED if is_pinned or buffer.counts is None else buffer.counts.undeleted
             batch = ProducerBatch(
@@ -325,10 +328,10 @@ class _Tail:
 
     def add(self, record: NewRecord, size: int, source: ProducerBatch, count: int, batch_size: int) -> Place:
         """Append a record of the batch ``source``; return its new batch and index."""
-        batch = self._open
-        if batch is None or batch.size + size > batch_size or batch.is_pinned is not source.is_pinned:
-            count = source.partition_count if source.is_pinned else count
-            batch = ProducerBatch(self.queue.tp, source.deadline, is_pinned=source.is_pinned, partition_count=count)
+        batch, is_pinned = self._open, source.is_pinned and count != UNCOUNTED
+        if batch is None or batch.size + size > batch_size or batch.is_pinned is not is_pinned:
+            count = source.partition_count if is_pinned else count
+            batch = ProducerBatch(self.queue.tp, source.deadline, is_pinned=is_pinned, partition_count=count)
             self.keep(batch)
             self._open = batch
         batch.deadline = min(batch.deadline, source.deadline)
@@ -395,7 +398,7 @@ def plan(
         for batch in queue.batches:
             tail = tail_of(batch.tp.partition) if batch.is_pinned else None
             if tail is not None and (tail.queue is queue or isinstance(batch.records, RecordSection)):
-                if batch not in tail.batches:
+                if tail.queue is not queue or batch is not queue.batches[0]:
                     tail.keep(batch)
                 continue
             if batch.base_sequence != NO_SEQUENCE:
