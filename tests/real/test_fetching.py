@@ -48,15 +48,15 @@ class Requests:
 
     def __init__(self, consumer: Consumer[Any, Any], monkeypatch: pytest.MonkeyPatch) -> None:
         self.seen: list[tuple[int, FetchRequest]] = []
-        build: Callable[..., FetchRequest] = Planner._build
+        build: Callable[..., FetchRequest] = Planner._compose
 
-        def noting(planner: Planner, asked: Any, version: int) -> FetchRequest:
-            message = build(planner, asked, version)
+        def noting(planner: Planner, session: Any, version: int) -> FetchRequest:
+            message = build(planner, session, version)
             if planner is consumer._reader.managers.planner:
                 self.seen.append((version, message))
             return message
 
-        monkeypatch.setattr(Planner, "_build", noting)
+        monkeypatch.setattr(Planner, "_compose", noting)
 
     def sizes(self) -> list[int]:
         return [len(message.encode(version)) for version, message in self.seen]

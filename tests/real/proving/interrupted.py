@@ -20,7 +20,7 @@ class Blow:
     def __call__(self, number: int, frame: FrameType | None) -> None:
         if not self.is_due or frame is None or frame.f_globals is globals():
             return
-        if frame.f_globals["__name__"] == "_weakrefset":
+        if frame.f_globals.get("__name__") == "_weakrefset":
             return  # the interpreter prints and ignores what is raised when it drops a weak reference
         self.is_due = False
         raise KeyboardInterrupt
