@@ -118,8 +118,9 @@ class ConsumerCore:
             return
         if poll_result.taken is not None:
             poll_result = self._taken(poll_result)
-        elif poll_result.count:
-            # These records were returned by poll(), so that no record of an iteration is being processed.
+        elif poll_result.records or poll_result.columns or poll_result.raw:
+            # These records were returned by poll(), so that no record of an iteration is being processed. What is
+            # left of an interrupted iteration has none.
             self.partitions.in_hand = None
         self.shell.step_interrupted = True
         self.managers.collector.settle(poll_result)
@@ -150,7 +151,7 @@ class ConsumerCore:
         if poll_result is not None:
             if poll_result.taken is not None:
                 poll_result = self._taken(poll_result)
-            elif poll_result.count:
+            elif poll_result.records or poll_result.columns or poll_result.raw:
                 self.partitions.in_hand = None
             self.managers.collector.settle(poll_result)
             self.poll_result = None

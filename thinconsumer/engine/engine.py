@@ -219,6 +219,8 @@ class Engine:
         if self.logins is not None:
             self.logins.resolved(host, port, addresses, error, now)
         self.network.resolved(host, port, addresses, error, now)
+        if self.network.answers:  # to requests of a route that cannot be dialled: they would wait for the next alarm
+            self.agenda.touch()
 
     def drop(self, target: Target) -> None:
         """Close the connection to a target, because the broker holds back a response that is no longer needed.
@@ -291,6 +293,8 @@ class Engine:
 
     def closing(self, now: float) -> bool:
         """Step only the connections; return whether a request that :meth:`close` has sent is still unanswered."""
+        # Without it, a deadline that has passed while the program paused would be set again and again.
+        self.network.polls.horizon = self.network.polls.after
         self._step_network(now, self.agenda.take(now))
         self._unanswered.difference_update(answer.request for answer in self.network.answers)
         self.network.answers.clear()

@@ -1,0 +1,57 @@
+"""What is left when a call is interrupted, or the program has paused, and the consumer is closed."""
+
+import pytest
+
+from thinconsumer import Consumer, TopicPartition
+from thinconsumer.testing import MemoryCluster
+
+T0 = TopicPartition("t", 0)
+
+
+def test_close_ends_after_a_pause_beyond_the_deadline_of_a_fetch():
+    cluster = MemoryCluster(1, topics={"t": 1})
+    driver = cluster.driver()
+    consumer = Consumer(bootstrap_servers=cluster.bootstrap_servers, driver=driver, request_timeout_ms=2000)
+    consumer.assign([T0])
+    consumer.poll(1000)
+    consumer.poll(100)  # a Fetch is in flight
+    cluster.network.pause("kafka1", 9092)
+    cluster.clock.advance(5.0)
+    steps = driver.steps
+    consumer.close()
+    assert driver.steps - steps < 100
+
+
+@pytest.mark.parametrize("is_settled", [False, True])
+def test_an_interrupted_call_does_not_commit_the_record_in_hand(monkeypatch, is_settled):
+    cluster = MemoryCluster(1, topics={"t": 1})
+    cluster.produce("t", [b"value"] * 10)
+
+    def consumer():
+        return Consumer(
+            bootstrap_servers=cluster.bootstrap_servers,
+            driver=cluster.driver(),
+            group_id="g",
+            auto_offset_reset="earliest",
+        )
+
+    reader = consumer()
+    reader.assign([T0])
+    records = iter(reader)
+    assert [next(records).offset for _ in range(10)] == [*range(10)]
+    collector = reader._reader.managers.collector
+    settle = collector.settle
+
+    def interrupted(poll_result):
+        if is_settled:
+            settle(poll_result)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(collector, "settle", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            reader.position(T0)
+    reader.position(T0)
+    reader.close()
+    with consumer() as other:
+        assert other.committed(T0) == 9
