@@ -126,7 +126,7 @@ class Endpoint(Protocol):
 class Driver(Protocol):
     """Does the I/O of one endpoint and provides its clocks. Only ``wakeup`` may be called from other threads."""
 
-    woken: bool  #: Whether :meth:`wakeup` was called; whoever acts on it sets it to False.
+    woken: bool  #: Whether :meth:`wakeup` was called. The client sets it to False once it acts on that.
 
     @property
     def random(self) -> Random:

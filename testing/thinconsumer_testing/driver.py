@@ -38,7 +38,7 @@ class MemoryDriver:
         self._endpoint: Endpoint | None = None
         self._obeying = False
         self._was_called = False  #: Whether the step in progress has called the endpoint or a stream; it returns this.
-        self.woken = False  #: Whether :meth:`wakeup` was called; reset by whoever acts on it.
+        self.woken = False  #: See :class:`thinconsumer.driver.Driver`.
         self._skips_wait = False  #: Whether the next step must not advance the clock, since :meth:`wakeup` was called.
 
     def now(self) -> float:

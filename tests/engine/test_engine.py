@@ -101,12 +101,7 @@ def test_it_wants_to_be_called_when_a_manager_does(made):
 
 
 def test_nodes_that_metadata_names_can_be_asked(made):
-    _, driver, engine, one, _ = made
-    engine.metadata.want(["t"])
-    run(driver, engine)
-    one.ask(Target(2), now=driver.now())
-    run(driver, engine)
-    (answer,) = one.answers
+    answer = reach_node(made)
     assert (answer.node_id, answer.error) == (2, None)
 
 
@@ -290,7 +285,10 @@ def reach_node(made):
     run(driver, engine)
     one.ask(Target(2), now=driver.now())
     run(driver, engine)
-    assert one.answers.pop().response
+    (answer,) = one.answers
+    one.answers.clear()
+    assert answer.response
+    return answer
 
 
 def test_a_request_that_waits_for_one_broker_makes_no_step_due(made):

@@ -41,7 +41,7 @@ class Admin(BaseClient):
         self.settings = settings
         random, agenda = driver.random, Agenda()
         metadata = Metadata(settings, random, agenda)
-        self._cluster = AdminParts(settings, metadata, random, agenda, {})
+        self._cluster = AdminParts(settings, metadata, random, agenda)
         self._shell = Shell("admin", Engine(settings, random, metadata, (), driver.wall_time, agenda), driver)
 
     def close(self) -> None:

@@ -39,13 +39,12 @@ REROUTED = frozenset({Action.REFRESH_METADATA, Action.FIND_CONTROLLER, Action.FI
 
 
 class AdminParts(NamedTuple):
-    """What all operations of one admin share."""
+    """The parts that all operations of one admin share."""
 
     settings: ClientOptions
     metadata: Metadata
     random: Random
     agenda: Agenda
-    coordinators: dict[str, Coordinator]  #: By group.
 
     def new_retry(self) -> Retry:
         """Return a retry without failures so far."""
@@ -87,6 +86,7 @@ class OperationRun(Generic[K, V]):
         self._deadline = deadline
         self._cluster = cluster
         self._metadata = cluster.metadata
+        self._coordinators: dict[Any, Coordinator] = {}  #: By group, if the requests go to coordinators.
         self._retry = cluster.new_retry()
         self._lookups = cluster.new_retry()  #: The backoff between metadata requests for brokers and controller.
         self._cluster_call: Call[Any] | None = None  #: The latest of these requests.
@@ -127,20 +127,21 @@ class OperationRun(Generic[K, V]):
         requests: list[Request] = []
         if self._retry.may_send(now):
             requests += self._requests(now)
-        if self._operation.routing is Routing.COORDINATOR:  # a topic may have the name of a group
-            for coordinator in map(self._cluster.coordinators.get, map(str, self._unsent)):
-                if coordinator is not None and coordinator.node_id is None:
-                    requests += coordinator.step(now)
+        for group, coordinator in self._coordinators.items():
+            if group in self._unsent and coordinator.node_id is None:
+                requests += coordinator.step(now)
         return requests
 
     def handle(self, answer: Answer, now: float) -> None:
         """Apply the response or failure of a request."""
         self._now = now
         sent = answer.request.context
+        # Answers to an operation that has timed out are dropped.
         if isinstance(sent, Coordinator):
-            sent.handle(answer, now)
-            self._apply_lookup(sent)
-        elif sent.run is self:  # and no operation that has timed out
+            if self._coordinators.get(sent.group_id) is sent:
+                sent.handle(answer, now)
+                self._apply_lookup(sent)
+        elif sent.run is self:
             asked = list(sent.keys)
             self._apply_answer(sent, answer)
             if any(key in self._unsent and self._operation_of(key) is sent.operation for key in asked):
@@ -149,7 +150,7 @@ class OperationRun(Generic[K, V]):
     def restart(self, now: float) -> None:
         """Forget all requests in flight."""
         self._cluster_call = None
-        for coordinator in self._cluster.coordinators.values():
+        for coordinator in self._coordinators.values():
             coordinator.restart(now)
 
     def _apply_answer(self, sent: SentKeys, answer: Answer) -> None:
@@ -211,12 +212,12 @@ class OperationRun(Generic[K, V]):
 
     def _node_for(self, key: Any) -> int | None:
         """Return the node for ``key``; -1: any broker; None: not known yet, or ``key`` was settled with an error."""
-        routing, coordinators = self._operation.routing, self._cluster.coordinators
+        routing, coordinators = self._operation.routing, self._coordinators
         if routing is Routing.ANY:
             return -1
         if routing is Routing.COORDINATOR:
             if key not in coordinators:
-                settings, metadata, random, agenda, _ = self._cluster
+                settings, metadata, random, agenda = self._cluster
                 coordinators[key] = Coordinator(settings, key, metadata, random, agenda, asker=self.asker)
                 coordinators[key].want()
             return coordinators[key].node_id
@@ -234,7 +235,7 @@ class OperationRun(Generic[K, V]):
         """Apply a FindCoordinator response to its group, if that waits for it."""
         group: Any = coordinator.group_id
         error = coordinator.last_error
-        if self._operation.routing is Routing.COORDINATOR and group in self._unsent and error is not None:
+        if group in self._unsent and error is not None:
             self._last_errors[group] = error
             if error is coordinator.error:
                 self._settle(group, error)
@@ -254,7 +255,7 @@ class OperationRun(Generic[K, V]):
             del sent.keys[key]
             self._settle(key, found.value)
             if self._operation.routing is Routing.COORDINATOR:
-                self._cluster.coordinators[key].answered(node_id)
+                self._coordinators[key].answered(node_id)
             return
         api, scope = sent.operation.policy
         action = rule(api, found.code, scope).action
@@ -293,7 +294,7 @@ class OperationRun(Generic[K, V]):
 
     def _invalidate_route(self, sent: SentKeys, error: KafkaError, key: Any = None) -> None:
         """Forget the route of a key (None: of all keys of the request) and look it up again."""
-        routing, coordinators = self._operation.routing, self._cluster.coordinators
+        routing, coordinators = self._operation.routing, self._coordinators
         if routing is Routing.COORDINATOR:
             for group in coordinators if key is None else (key,):
                 coordinators[group].lost(sent.node_id, str(error), self._now)

@@ -17,7 +17,7 @@ from ..config import ConsumerConfig
 from ..config.rules import RESPONSES_IN_BUFFER
 from ..network.metadata import Metadata
 from ..network.request import Request, Target
-from ..positions.partitions import Partition, Partitions
+from ..positions.partitions import Partition, Partitions, by_number
 from ..support.agenda import Agenda, Alarm
 from ..support.timers import LEAST_PAUSE, Backoff, Random, Retry
 from ..types import TopicPartition
@@ -27,7 +27,7 @@ from .buffer import Buffer
 from .second_fetch import CHANNEL as CHANNEL_2
 from .second_fetch import LOOK_AFTER_S, SecondFetch, long_poll_since
 from .sessions import FINAL_EPOCH, NO_SESSION, FetchSession, Plan, SessionPartitions, WantedPartition
-from .targets import FetchTargets, by_number
+from .targets import FetchTargets
 
 T = TypeVar("T")
 

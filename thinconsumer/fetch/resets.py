@@ -76,10 +76,11 @@ class Resets:
             return []
         state = PositionState.AWAITING_RESET
         self._asked = {p: cursor for p, cursor in self._asked.items() if p.cursor is cursor and p.state is state}
+        wall_time = self._wall_time()  # one for all: resets of the same target share an object
         for partition in waiting:
             if partition not in self._asked:
                 self._asked[partition] = partition.cursor
-                self._start(partition, self._wall_time())
+                self._start(partition, wall_time)
         return []
 
     def handle(self, answer: Answer, now: float) -> None:

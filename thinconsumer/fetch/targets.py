@@ -7,15 +7,11 @@ the limit of all shares has changed), and with all others when metadata changes.
 
 from __future__ import annotations
 
-from operator import attrgetter
-
 from ..config import ConsumerConfig
 from ..network.metadata import Metadata
-from ..positions.partitions import Partition, Partitions
+from ..positions.partitions import Partition, Partitions, by_number
 from ..support.agenda import Alarm
 from .buffer import Buffer
-
-by_number = attrgetter("number")
 
 
 class FetchTargets:

@@ -103,6 +103,9 @@ def _watched(slot: str) -> Any:
     return property(attrgetter(slot), assign)
 
 
+by_number = attrgetter("number")  #: The key that sorts partitions in the order of assignment.
+
+
 class Partition(ReportingKey):
     """One assigned partition.
 
@@ -494,20 +497,20 @@ class Partitions:
         """Return the partitions in ``state`` that are not backing off."""
         if self.changed:
             self._follow_changes()
-        return sorted([p for p in self._by_state[state] if not p.is_backing_off(now)], key=_by_number)
+        return sorted([p for p in self._by_state[state] if not p.is_backing_off(now)], key=by_number)
 
     def without_position(self) -> list[Partition]:
         """Return the partitions without a known position."""
         if self.changed:
             self._follow_changes()
         states = (PositionState.AWAITING_CALLBACK, PositionState.AWAITING_COMMITTED, PositionState.AWAITING_RESET)
-        return sorted([p for state in states for p in self._by_state[state]], key=_by_number)
+        return sorted([p for state in states for p in self._by_state[state]], key=by_number)
 
     def with_error(self) -> list[Partition]:
         """Return the partitions with an error that polls raise (``Partition.error``)."""
         if self.changed:
             self._follow_changes()
-        return sorted(self._with_error, key=_by_number)
+        return sorted(self._with_error, key=by_number)
 
     def unconfirmed(self) -> list[Partition]:
         """Return the partitions with a log end that the next response of a fetch session cannot confirm.
@@ -568,6 +571,3 @@ class Partitions:
             self._unconfirmed[partition] = None
         else:
             self._unconfirmed.pop(partition, None)
-
-
-_by_number = attrgetter("number")  #: The order of assignment.
