@@ -7,8 +7,12 @@ SHORT = {"request_timeout_ms": 1000, "connections_max_idle_ms": 2000, "fetch_max
 
 
 @pytest.mark.parametrize("late", [0.0, 0.4])
-def test_an_answer_that_is_read_after_a_pause_does_not_count_as_use_at_that_time(reading, read, late):
-    """The records of the answer are returned, and the next Fetch is sent over a new connection."""
+@pytest.mark.parametrize("calls", [(), ("pause", "resume")], ids=["nothing", "pause and resume"])
+def test_an_answer_that_is_read_after_a_pause_does_not_count_as_use_at_that_time(reading, read, late, calls):
+    """The records of the answer are returned, and the next Fetch is sent over a new connection.
+
+    Calls before that poll make a manager step, but read no response.
+    """
     w, consumer = reading(1, **SHORT)
     read(consumer, 1)
     consumer.poll(100)  # the next Fetch waits at the broker
@@ -16,6 +20,8 @@ def test_an_answer_that_is_read_after_a_pause_does_not_count_as_use_at_that_time
     w.append(1)
     dials = len(w.network.dials)
     w.clock.advance(5.0)
+    for call in calls:
+        getattr(consumer, call)()
     assert read(consumer, 1) == {0: [1]}
     w.append(1)
     elapsed, found = w.elapsed(lambda: read(consumer, 1))

@@ -59,7 +59,7 @@ class ConnectionBench:
 
     def receive(self, data, size=None, polled_at=None):
         """Hand bytes over, at most ``size`` at a time; I/O was last polled now, or at ``polled_at``."""
-        self.polls.after = self.now if polled_at is None else polled_at
+        self.polls.read_at = self.polls.after = self.now if polled_at is None else polled_at
         left = memoryview(data)
         while left:
             buffer = self.connection.get_buffer()

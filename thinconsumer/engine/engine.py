@@ -120,7 +120,7 @@ class Engine:
 
     def skip(self, now: float) -> None:
         """Record the time of a wait for I/O; called instead of :meth:`step` if nothing is due after the wait."""
-        self.network.polls.after = now
+        self.network.polls.after = self.network.polls.read_at = now
 
     def step(self, now: float, later: str = "") -> bool:
         """Handle responses and send all requests that are due. Returns whether the driver has to step again at once.
@@ -129,7 +129,7 @@ class Engine:
         it is left to :meth:`step_touched`, before the next wait for I/O.
         """
         network = self.network
-        network.polls.horizon = network.polls.after
+        network.polls.horizon, network.polls.read_at = network.polls.after, now
         self.steps += 1
         if self.logins is not None:
             # Before the network client: a token that has just arrived lets it dial.

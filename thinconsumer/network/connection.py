@@ -77,10 +77,11 @@ class IoPolls:
     """Between which steps of one client its driver has polled I/O; shared by the client's connections."""
 
     def __init__(self) -> None:
-        #: When the client was last stepped. Bytes that are received now have arrived after this time, from which load
+        self.after = -NEVER  #: When the client was last stepped.
+        #: When I/O was last polled. Bytes that are received now have arrived after this time, from which load
         #: balancers count idle time. If the time at which a program that pauses reads them counted, the next request
         #: could be written to a connection that was dropped meanwhile.
-        self.after = -NEVER
+        self.read_at = -NEVER
         #: The time before the last poll of I/O: deadlines pass up to here. A response to a request with a later one may
         #: have arrived without having been read.
         self.horizon = -NEVER
@@ -324,8 +325,8 @@ class Connection:
         if self.state is not ConnectionState.READY and not self._move(ConnectionEvent.RECEIVED):
             return False
         self.received_at = now
-        if self._polls.after > self._used_at:
-            self._used_at = self._polls.after
+        if self._polls.read_at > self._used_at:
+            self._used_at = self._polls.read_at
         only_a_part = True
         try:
             for frame in self._frames.received(size):
