@@ -14,17 +14,10 @@ import pytest
 
 from thinconsumer.records.builder import NewRecord, build_batch
 from thinconsumer.wire.api_versions import ApiVersionsRequest
-from thinconsumer.wire.consumer_group_positions import (
-    ConsumerGroupPositionsRequest,
-    PartitionPosition,
-    TopicPositions,
-    WantedTopic,
-)
+from thinconsumer.wire.consumer_group_heartbeat import TopicPartitions
+from thinconsumer.wire.consumer_group_positions import ConsumerGroupPositionsRequest, PartitionPosition, TopicPositions
 from thinconsumer.wire.header import encode_request
-from thinconsumer.wire.partition_leader_epochs import (
-    PartitionLeaderEpochsForPartitionsRequest,
-    PartitionLeaderEpochsTopic,
-)
+from thinconsumer.wire.partition_leader_epochs import PartitionLeaderEpochsForPartitionsRequest
 from thinconsumer.wire.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 from thinconsumer_testing.broker.cluster import Cluster
 from thinconsumer_testing.broker.security import ListenerSecurity
@@ -64,15 +57,13 @@ class DiscardingTransport:
 
 #: Requests of the project's own APIs, which real brokers do not have and which were not recorded therefore.
 OWN_REQUESTS = (
-    PartitionLeaderEpochsForPartitionsRequest(
-        topics=[PartitionLeaderEpochsTopic(topic_id=b"i" * 16, partitions=[0, 5])]
-    ),
+    PartitionLeaderEpochsForPartitionsRequest(topics=[TopicPartitions(topic_id=b"i" * 16, partitions=[0, 5])]),
     ConsumerGroupPositionsRequest(
         group_id="g-offsets-0",
         member_id="golden",
         generation_id_or_member_epoch=1,
         positions=[TopicPositions(topic_id=b"i" * 16, partitions=[PartitionPosition(partition_index=0, position=7)])],
-        wanted=[WantedTopic(topic_id=b"i" * 16, partitions=[0, 1])],
+        wanted=[TopicPartitions(topic_id=b"i" * 16, partitions=[0, 1])],
     ),
 )
 

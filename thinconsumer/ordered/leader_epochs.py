@@ -13,11 +13,11 @@ from ..network.metadata import Metadata
 from ..network.request import ANY_NODE, Answer, Request
 from ..support.agenda import Agenda
 from ..support.timers import Backoff, Random, Retry
+from ..wire.consumer_group_heartbeat import TopicPartitions
 from ..wire.error_codes import to_error
 from ..wire.partition_leader_epochs import (
     PartitionLeaderEpochsForPartitionsRequest,
     PartitionLeaderEpochsForPartitionsResponse,
-    PartitionLeaderEpochsTopic,
     PartitionLeaderEpochsTopicResult,
 )
 from .topics import GatedTopic
@@ -49,8 +49,7 @@ class LeaderEpochRequests:
         if not self._retry.may_send(now):
             return []
         topics = [
-            PartitionLeaderEpochsTopic(topic_id=topic_id, partitions=sorted(numbers))
-            for topic_id, numbers in wanted.items()
+            TopicPartitions(topic_id=topic_id, partitions=sorted(numbers)) for topic_id, numbers in wanted.items()
         ]
         request = Request(
             self._asker,

@@ -19,12 +19,12 @@ from ..group.identity import Identity
 from ..network.request import Answer, Request
 from ..support.timers import Random
 from ..wire import Message
+from ..wire.consumer_group_heartbeat import TopicPartitions
 from ..wire.consumer_group_positions import (
     ConsumerGroupPositionsRequest,
     ConsumerGroupPositionsResponse,
     PartitionPosition,
     TopicPositions,
-    WantedTopic,
 )
 
 if TYPE_CHECKING:
@@ -200,9 +200,9 @@ def _message(identity: Identity, positions: Mapping[Place, int], wanted: Iterabl
     for (topic_id, number), offset in positions.items():
         topic = topics.setdefault(topic_id, TopicPositions(topic_id=topic_id))
         topic.partitions.append(PartitionPosition(partition_index=number, position=offset))
-    others: dict[bytes, WantedTopic] = {}
+    others: dict[bytes, TopicPartitions] = {}
     for topic_id, number in wanted:
-        others.setdefault(topic_id, WantedTopic(topic_id=topic_id)).partitions.append(number)
+        others.setdefault(topic_id, TopicPartitions(topic_id=topic_id)).partitions.append(number)
     return ConsumerGroupPositionsRequest(
         group_id=identity.group_id,
         member_id=identity.member_id,

@@ -12,7 +12,7 @@ from ..errors import IllegalArgumentError, KafkaError, KafkaTimeoutError
 from ..network.metadata import Metadata
 from ..records.batch import HEADER_SIZE
 from ..records.builder import NewRecord
-from ..records.columns import Header
+from ..records.headers import Header
 from ..records.section import RecordSection
 from ..support.agenda import Agenda
 from .accumulator import Accumulator, BufferFullError

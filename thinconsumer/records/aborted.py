@@ -9,8 +9,6 @@ from collections.abc import Iterable
 
 from .batch import ControlType, RecordBatch
 
-__all__ = ["AbortedTransactions"]
-
 
 class AbortedTransactions:
     """Tells which batches of one partition in one Fetch response are aborted. Pass it all batches in offset order."""

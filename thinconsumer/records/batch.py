@@ -12,9 +12,8 @@ from struct import Struct
 from ..errors import CorruptRecordError, UnsupportedCodecError
 from ..types import ConsumerRecord, TopicPartition
 from . import checksum, columns, compression, legacy, rows
-from .columns import Columns, Malformed
-
-__all__ = ["HEADER_SIZE", "ControlType", "RecordBatch", "info"]
+from .columns import Columns
+from .varints import Malformed
 
 #: The fields of a batch header in format 2: base offset, length, leader epoch, magic, CRC, attributes, last offset
 #: delta, base and max timestamp, producer id and epoch, base sequence, record count.

@@ -18,8 +18,6 @@ from ..errors import CorruptRecordError
 from ..types import TopicPartition
 from .batch import HEADER_SIZE, LEGACY_HEADER, LENGTH_MIN, LOG_OVERHEAD, MAGIC_AT, OFFSET_MAX, RecordBatch
 
-__all__ = ["Batches", "claimed_end", "split"]
-
 #: The fields of a header of format 2 that tell where the batch ends, and which offsets and how many records it has:
 #: base offset, length, leader epoch, magic, last offset delta, record count.
 EXTENT = Struct(">qiib6xi30xi")

@@ -13,9 +13,7 @@ from typing import NamedTuple
 from ..wire.primitives import uvarint
 from . import checksum, compression
 from .batch import CONTROL, DELETE_HORIZON, HEADER_SIZE, LOG_APPEND_TIME, LOG_OVERHEAD, TRANSACTIONAL, ControlType
-from .columns import Header
-
-__all__ = ["NewRecord", "build_batch", "build_marker", "frame_records"]
+from .headers import Header
 
 _MARKER_KEY = Struct(">hh")
 _MARKER_VALUE = Struct(">hi")

@@ -18,8 +18,6 @@ from .varints import NO_VARINT, Malformed, varint, varlong
 if TYPE_CHECKING:
     from .batch import RecordBatch
 
-__all__ = ["Columns", "Header", "Malformed"]
-
 #: The smallest record: one byte each for length, attributes, timestamp, offset, key and value length, header count.
 RECORD_SIZE_MIN = 7
 LOG_APPEND_TIME = 0x08

@@ -21,8 +21,6 @@ from typing import Any, NamedTuple
 from ..errors import KafkaError
 from ..support.imports import import_uninterrupted
 
-__all__ = ["DECOMPRESSED_BYTES_MAX", "Codec", "CodecError", "MissingCodecError", "available", "compress", "decompress"]
-
 #: The maximum decompressed size of a batch. Brokers limit only the compressed size (``max.message.bytes``, 1 MB by
 #: default). Java's consumer has no limit, because it decompresses piece by piece; this decoder decompresses a batch at
 #: once. librdkafka rejects zstd data above ``receive.message.max.bytes``, 100 MB by default. Producers limit the

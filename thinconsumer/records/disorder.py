@@ -12,8 +12,6 @@ from typing import NamedTuple
 from .batch import RecordBatch
 from .batches import Batches, split
 
-__all__ = ["Fault", "usable"]
-
 
 class Fault(NamedTuple):
     """Why a batch cannot be returned."""

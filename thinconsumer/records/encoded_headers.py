@@ -14,8 +14,6 @@ from typing import Any, TypeVar
 from ..types import ConsumerRecord, RecordType, stored
 from .headers import Header, read_headers
 
-__all__ = ["USE", "HeaderUse", "RecordWithEncodedHeaders", "new_record_with_encoded_headers"]
-
 K = TypeVar("K")
 V = TypeVar("V")
 

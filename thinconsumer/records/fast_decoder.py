@@ -21,8 +21,6 @@ from typing import Any
 from .headers import Header, HeaderReader
 from .varints import LENGTH_TABLES, NO_VARINT, NUMBER_TABLES, WIDTH_LIMITS, Malformed, raw_offsets, varint
 
-__all__ = ["ColumnsBuilder", "read_run"]
-
 _LENGTH_1, _LENGTH_2 = LENGTH_TABLES[1], LENGTH_TABLES[2]
 _FORMAT = {1: "B", 2: "H"}
 _OFFSETS = raw_offsets()

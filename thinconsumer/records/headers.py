@@ -13,8 +13,6 @@ from struct import Struct
 
 from .varints import LENGTH_TABLES, NO_VARINT, Malformed, varint
 
-__all__ = ["NAMES", "Header", "HeaderReader", "read_headers"]
-
 Header = tuple[str, "bytes | None"]
 
 _LENGTH_1 = LENGTH_TABLES[1]

@@ -13,12 +13,11 @@ from struct import error as StructError
 from typing import TYPE_CHECKING
 
 from . import compression
-from .columns import LOG_APPEND_TIME, Columns, Malformed
+from .columns import LOG_APPEND_TIME, Columns
+from .varints import Malformed
 
 if TYPE_CHECKING:
     from .batch import RecordBatch
-
-__all__ = ["decode"]
 
 ENTRY = Struct(">qi")
 #: The first fields of a message: CRC, magic and attributes. Timestamp (in format 1 only), key and value follow.

@@ -16,8 +16,6 @@ from .headers import Header, read_headers
 if TYPE_CHECKING:
     from .columnar.lazy_rows import LazyRows
 
-__all__ = ["build", "deserialize", "new_record"]
-
 Raw = ConsumerRecord["bytes | None", "bytes | None"]
 
 #: Makes a record from the tuple of its fields: the fastest way to instantiate a tuple subclass.

@@ -16,8 +16,6 @@ from .batch import HEADER_SIZE, RecordBatch
 from .builder import NewRecord, build_batch, frame_records
 from .raw_batch import RawBatch
 
-__all__ = ["RecordSection", "Reencoded"]
-
 
 class Reencoded(enum.Enum):
     """Why a batch is encoded again: a leader would reject its section, or consumers would read other records."""

@@ -5,17 +5,6 @@ Follows Kafka's ``ByteUtils``: up to 5 bytes for 32 bits, up to 10 for 64; overl
 
 from itertools import chain
 
-__all__ = [
-    "LENGTH_TABLES",
-    "NO_VARINT",
-    "NUMBER_TABLES",
-    "WIDTH_LIMITS",
-    "Malformed",
-    "raw_offsets",
-    "varint",
-    "varlong",
-]
-
 #: Entry of the tables below for bytes that are not exactly one varint of the table's width. It is larger than all valid
 #: entries, so that a position computed with it is beyond the data.
 NO_VARINT = 1 << 62

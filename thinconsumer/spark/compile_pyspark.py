@@ -16,8 +16,6 @@ from importlib.util import find_spec
 from pathlib import Path
 from zipfile import ZIP_DEFLATED, ZipFile
 
-__all__ = ["archive_path", "compile_archive"]
-
 
 def archive_path() -> Path:
     """Return the path of the archive that Spark's Python processes import PySpark from.

@@ -23,8 +23,6 @@ from functools import cache
 from typing import Generic, TypeVar
 from zipimport import zipimporter
 
-__all__ = ["ClientCache", "prepare"]
-
 #: The module that runs as the main one in processes which collect garbage after each task.
 DAEMON = "pyspark.daemon"
 

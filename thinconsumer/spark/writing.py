@@ -26,7 +26,7 @@ from ..config import dotted
 from ..config.kinds import did_you_mean
 from ..errors import IllegalArgumentError, KafkaConfigurationError
 from ..produce import BufferFullError, Producer, ProducerSettings, SendFuture
-from ..records.columns import Header
+from ..records.headers import Header
 from ..sockets.secured import open_driver
 from .options import (
     KAFKA,

@@ -8,6 +8,7 @@ and of consumer groups, with their member epoch (KIP-848).
 
 from __future__ import annotations
 
+from .consumer_group_heartbeat import TopicPartitions
 from .message import Message
 from .schema import Struct, array, int16, int32, int64, string, uuid
 
@@ -43,13 +44,6 @@ class ConsumerGroupPositionsResponse(Message, key=25_301, versions=(0, 0), flexi
     requested: list[TopicPositions] = array(TopicPositions, "0+")
 
 
-class WantedTopic(Struct):
-    """The partitions of one topic of which the member wants the position."""
-
-    topic_id: bytes = uuid("0+")
-    partitions: list[int] = array(int32, "0+")
-
-
 class ConsumerGroupPositionsRequest(Message, response=ConsumerGroupPositionsResponse):
     """Send positions of own partitions, and replace the list of partitions of which this member wants the position."""
 
@@ -58,4 +52,4 @@ class ConsumerGroupPositionsRequest(Message, response=ConsumerGroupPositionsResp
     generation_id_or_member_epoch: int = int32("0+")
     group_instance_id: str | None = string("0+", nullable="0+", default=None)
     positions: list[TopicPositions] = array(TopicPositions, "0+")
-    wanted: list[WantedTopic] = array(WantedTopic, "0+")
+    wanted: list[TopicPartitions] = array(TopicPartitions, "0+")

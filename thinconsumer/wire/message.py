@@ -76,11 +76,9 @@ class Message(Struct):
         data = memoryview(buffer) if has_records else buffer if isinstance(buffer, bytes) else bytes(buffer)
         try:
             message: M = decode(data, start)
-        except TrailingBytesError as error:
-            if ignore_trailing:
-                return cls.decode(data[: error.end], version, start)
-            raise KafkaProtocolError(f"cannot decode {cls.__name__} version {version}: {error}") from None
         except KafkaProtocolError as error:
+            if ignore_trailing and isinstance(error, TrailingBytesError):
+                return cls.decode(data[: error.end], version, start)
             raise KafkaProtocolError(f"cannot decode {cls.__name__} version {version}: {error}") from None
         except (struct.error, IndexError):
             raise KafkaProtocolError(f"{cls.__name__} version {version} is truncated at byte {len(buffer)}") from None

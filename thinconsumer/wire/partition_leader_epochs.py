@@ -7,6 +7,7 @@ which they end in a partition's log.
 
 from __future__ import annotations
 
+from .consumer_group_heartbeat import TopicPartitions
 from .message import Message
 from .schema import Struct, array, int16, int32, uuid
 
@@ -46,14 +47,7 @@ class PartitionLeaderEpochsForPartitionsResponse(Message, key=25_300, versions=(
     topics: list[PartitionLeaderEpochsTopicResult] = array(PartitionLeaderEpochsTopicResult, "0+")
 
 
-class PartitionLeaderEpochsTopic(Struct):
-    """The requested partitions of one topic."""
-
-    topic_id: bytes = uuid("0+")
-    partitions: list[int] = array(int32, "0+")
-
-
 class PartitionLeaderEpochsForPartitionsRequest(Message, response=PartitionLeaderEpochsForPartitionsResponse):
     """Request the leader epochs of partitions."""
 
-    topics: list[PartitionLeaderEpochsTopic] = array(PartitionLeaderEpochsTopic, "0+")
+    topics: list[TopicPartitions] = array(TopicPartitions, "0+")

@@ -8,6 +8,7 @@ from differential.acls import trimmed
 
 from thinconsumer.records.builder import NewRecord, build_batch
 from thinconsumer.wire import Message
+from thinconsumer.wire.consumer_group_heartbeat import TopicPartitions
 from thinconsumer.wire.consumer_group_positions import ConsumerGroupPositionsRequest
 from thinconsumer.wire.error_codes import Code
 from thinconsumer.wire.find_coordinator import FindCoordinatorRequest
@@ -16,10 +17,7 @@ from thinconsumer.wire.offset_for_leader_epoch import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
 )
-from thinconsumer.wire.partition_leader_epochs import (
-    PartitionLeaderEpochsForPartitionsRequest,
-    PartitionLeaderEpochsTopic,
-)
+from thinconsumer.wire.partition_leader_epochs import PartitionLeaderEpochsForPartitionsRequest
 from thinconsumer.wire.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from thinconsumer.wire.topics import DeleteTopicsRequest, DeleteTopicState
 from thinconsumer_testing.broker.wire.administration import DescribeConfigsRequest, DescribeConfigsResource
@@ -75,7 +73,7 @@ CASES: dict[str, Case] = {
     ),
     "PartitionLeaderEpochsForPartitions": Case(
         lambda i: PartitionLeaderEpochsForPartitionsRequest(
-            topics=[PartitionLeaderEpochsTopic(topic_id=i, partitions=[0])]
+            topics=[TopicPartitions(topic_id=i, partitions=[0])]
         ),
         (0,), TOPIC, on("DESCRIBE", **ORDERS),
     ),

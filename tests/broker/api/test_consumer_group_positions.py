@@ -3,12 +3,7 @@
 import pytest
 
 from thinconsumer.wire.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions
-from thinconsumer.wire.consumer_group_positions import (
-    ConsumerGroupPositionsRequest,
-    PartitionPosition,
-    TopicPositions,
-    WantedTopic,
-)
+from thinconsumer.wire.consumer_group_positions import ConsumerGroupPositionsRequest, PartitionPosition, TopicPositions
 from thinconsumer.wire.error_codes import Code
 from thinconsumer.wire.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from thinconsumer.wire.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
@@ -69,7 +64,7 @@ def exchange(cluster, member, positions=(), wanted=(), **more):
         "member_id": member[0],
         "generation_id_or_member_epoch": member[1],
         "positions": [TopicPositions(topic_id=topic_id, partitions=rows)],
-        "wanted": [WantedTopic(topic_id=topic_id, partitions=list(wanted))],
+        "wanted": [TopicPartitions(topic_id=topic_id, partitions=list(wanted))],
         **more,
     }
     return ConsumerGroupPositionsRequest(**fields)
@@ -95,7 +90,7 @@ def test_unknown_topics_and_partitions_are_left_out(cluster, client):
     client.ask(exchange(cluster, member))
     request = exchange(cluster, member)
     row = PartitionPosition(partition_index=0, position=1)
-    request.wanted = [WantedTopic(topic_id=b"?" * 16, partitions=[0])]
+    request.wanted = [TopicPartitions(topic_id=b"?" * 16, partitions=[0])]
     request.positions = [TopicPositions(topic_id=b"?" * 16, partitions=[row])]
     answer = client.ask(request)
     assert (answer.error_code, answer.positions, answer.requested) == (0, [], [])

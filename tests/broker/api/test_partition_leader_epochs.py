@@ -3,16 +3,14 @@
 import pytest
 
 from thinconsumer.types import TopicPartition
+from thinconsumer.wire.consumer_group_heartbeat import TopicPartitions
 from thinconsumer.wire.error_codes import Code
 from thinconsumer.wire.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
 )
-from thinconsumer.wire.partition_leader_epochs import (
-    PartitionLeaderEpochsForPartitionsRequest,
-    PartitionLeaderEpochsTopic,
-)
+from thinconsumer.wire.partition_leader_epochs import PartitionLeaderEpochsForPartitionsRequest
 from thinconsumer_testing.broker.api import partition_leader_epochs
 
 CONFIGS = {"enable.ordered.delivery": "true"}
@@ -26,7 +24,7 @@ def cluster(new_cluster):
 
 
 def asking(*topics):
-    rows = [PartitionLeaderEpochsTopic(topic_id=topic_id, partitions=list(numbers)) for topic_id, numbers in topics]
+    rows = [TopicPartitions(topic_id=topic_id, partitions=list(numbers)) for topic_id, numbers in topics]
     return PartitionLeaderEpochsForPartitionsRequest(topics=rows)
 
 

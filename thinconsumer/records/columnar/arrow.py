@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from ..headers import NAMES
+from .pieces import Int64s
 
 try:
     import pyarrow as pa
@@ -17,10 +18,6 @@ except ImportError as exc:
 if TYPE_CHECKING:
     from .fields import HeaderPlaces
     from .record_columns import RecordColumns
-
-__all__ = ["SCHEMA", "SCHEMA_WITH_HEADERS", "to_arrow"]
-
-Int64s: TypeAlias = npt.NDArray[np.int64]
 
 HEADER = pa.struct([("key", pa.string()), ("value", pa.binary())])
 SCHEMA = pa.schema(

@@ -22,18 +22,17 @@ from ...types import ConsumerRecord, TopicPartition
 from .. import checksum, compression
 from ..batch import CODEC_MASK, CONTROL, CRC_COVERS_FROM, HEADER_SIZE, LOG_APPEND_TIME, MAGIC_AT, RecordBatch
 from ..batches import Batches
-from ..columns import RECORD_SIZE_MIN, Columns, Malformed
+from ..columns import RECORD_SIZE_MIN, Columns
 from ..columns import decode as decode_rows
 from ..encoded_headers import USE
 from ..rows import build
+from ..varints import Malformed
 from .fields import HeaderPlaces, read
 from .lazy_rows import LazyRows, RowBuilder
+from .pieces import Int64s
 from .record_columns import RecordColumns, part_of
 from .walk import walk
 
-__all__ = ["Decoded", "DecodedRows", "Decoder"]
-
-Int64s: TypeAlias = npt.NDArray[np.int64]
 Rows: TypeAlias = list[ConsumerRecord["bytes | None", "bytes | None"]]
 NO_ROWS = Columns([], [], [], [], [])
 #: The checksum and the attributes of a batch of format 2.

@@ -11,9 +11,8 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Fields", "HeaderPlaces", "read"]
+from .pieces import Int64s
 
-Int64s: TypeAlias = npt.NDArray[np.int64]
 Bytes: TypeAlias = npt.NDArray[np.uint8]
 #: Of some records: their indexes, and of one header each the start and the length of its name and of its value.
 HeaderRound: TypeAlias = tuple[Int64s, Int64s, Int64s, Int64s, Int64s]

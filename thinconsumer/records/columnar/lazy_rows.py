@@ -18,15 +18,12 @@ from ...types import ConsumerRecord, TopicPartition
 from ..encoded_headers import new_record_with_encoded_headers
 from ..headers import NAMES, Header
 from ..rows import new_record
-from .pieces import Pieces
+from .pieces import Int64s, Pieces
 
 if TYPE_CHECKING:
     from .fields import HeaderPlaces
     from .record_columns import RecordColumns
 
-__all__ = ["LazyRows", "RowBuilder"]
-
-Int64s: TypeAlias = npt.NDArray[np.int64]
 Row: TypeAlias = ConsumerRecord["bytes | None", "bytes | None"]
 #: At least so many records are built at once, for this call and the next ones.
 BLOCK = 256

@@ -15,8 +15,6 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Pieces"]
-
 Int64s: TypeAlias = npt.NDArray[np.int64]
 
 #: Numbers have four digits in a format. ``struct`` ignores leading zeros.

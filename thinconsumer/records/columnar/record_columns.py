@@ -7,7 +7,7 @@ nullability or time zone.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -16,13 +16,10 @@ from ...types import ConsumerRecord, TopicPartition
 from ..headers import NAMES, Header
 from .fields import HeaderPlaces
 from .lazy_rows import RowBuilder
+from .pieces import Int64s
 
 if TYPE_CHECKING:
     import pyarrow
-
-__all__ = ["RecordColumns", "part_of"]
-
-Int64s: TypeAlias = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

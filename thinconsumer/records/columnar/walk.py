@@ -16,18 +16,14 @@ Parts are verified, too: a walker must end exactly at the end of its batch, or a
 the expected number of records. If not, its batch is walked alone, and if that fails too, the walk fails.
 """
 
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from ..varints import LENGTH_TABLES, NO_VARINT, Malformed, varint
-from .fields import varints
-
-__all__ = ["walk"]
-
-Bytes: TypeAlias = npt.NDArray[np.uint8]
-Int64s: TypeAlias = npt.NDArray[np.int64]
+from .fields import Bytes, varints
+from .pieces import Int64s
 
 #: Estimated costs, in units of the time to read one record's length in plain Python: of one numpy step for all walkers,
 #: of one length of three bytes or more between two steps, and of beginning to walk one batch alone.

@@ -3,12 +3,12 @@ before they were marked for deletion (KIP-253), from this broker's copy of the c
 """
 
 from thinconsumer.wire import Message
+from thinconsumer.wire.consumer_group_heartbeat import TopicPartitions
 from thinconsumer.wire.error_codes import Code
 from thinconsumer.wire.partition_leader_epochs import (
     PartitionLeaderEpochs,
     PartitionLeaderEpochsForPartitionsRequest,
     PartitionLeaderEpochsForPartitionsResponse,
-    PartitionLeaderEpochsTopic,
     PartitionLeaderEpochsTopicResult,
 )
 
@@ -55,11 +55,11 @@ def _refuse(
 API = Api(PartitionLeaderEpochsForPartitionsRequest, 0, 0, _handle, _refuse)
 
 
-def _failed(topic: PartitionLeaderEpochsTopic, code: int) -> PartitionLeaderEpochsTopicResult:
+def _failed(topic: TopicPartitions, code: int) -> PartitionLeaderEpochsTopicResult:
     return PartitionLeaderEpochsTopicResult(topic_id=topic.topic_id, error_code=int(code))
 
 
-def _describe(requested: PartitionLeaderEpochsTopic, topic: TopicImage, limit: int) -> PartitionLeaderEpochsTopicResult:
+def _describe(requested: TopicPartitions, topic: TopicImage, limit: int) -> PartitionLeaderEpochsTopicResult:
     result = PartitionLeaderEpochsTopicResult(topic_id=topic.topic_id, error_code=0)
     if topic.ordered is not None:
         result.initial_partition_count = topic.ordered.initial_partition_count
