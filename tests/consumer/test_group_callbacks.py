@@ -380,3 +380,29 @@ def test_deserializers_and_connections_are_closed_when_a_listener_raises_in_clos
         found.close()
     assert len(closed) == 2
     assert not found._shell.engine.network.any_open()
+
+
+def test_a_member_joins_in_a_poll_that_finds_nothing_else_to_do(sim, member):
+    """The calls before it have found the coordinator: the poll would wait for its whole time, as would the next."""
+    found = member("consumer")
+    for _ in range(100):
+        found.drive()
+        sim.run_for(0.1)
+    began = sim.now()
+    while not found.assignment():
+        assert sim.now() < began + 1, "no poll has joined"
+        found.poll(100)
+
+
+@pytest.mark.parametrize("style", ["range", "cooperative-sticky", "consumer"])
+def test_a_revocation_with_nothing_to_commit_goes_on_at_once(sim, member, style):
+    """It lets a step send commits of the listener, and without any no response would end the wait of this poll."""
+    first = member(style, enable_auto_commit=False, fetch_max_wait_ms=20_000)
+    settle(first)
+    second = member(style)
+    for _ in range(20):
+        second.poll(10)
+    times = []
+    first.listener.does = dict.fromkeys(["revoked", "assigned"], lambda: times.append(sim.now()))
+    first.poll(5000)
+    assert times[1] - times[0] < 0.1

@@ -5,7 +5,7 @@ import itertools
 import pytest
 
 from thinconsumer import Consumer, HealthState, TopicPartition
-from thinconsumer.broker import Edit, EntryError, FaultRule, Reply
+from thinconsumer.broker import Edit, EntryError, FaultRule, Reply, Silence
 from thinconsumer.errors import KafkaTimeoutError
 from thinconsumer.testing import Simulation
 from thinconsumer.wire.error_codes import Code
@@ -200,3 +200,14 @@ def test_refusals_are_named_although_every_second_request_succeeds(api, action, 
     sim.cluster.rules.remove(rule)
     assert run(found, 11).reason == ""
     found.close(timeout_ms=0)
+
+
+def test_a_broker_that_stops_after_the_end_of_a_fetch_session_is_named(reading):
+    """No session of the consumer has confirmed the partition since, so that none of them names it."""
+    w, found = reading(3)
+    assert len(found.poll(1000)[TP]) == 3 and found.poll(2000) == {}
+    actions = iter([Reply(Code.FETCH_SESSION_ID_NOT_FOUND)])
+    w.cluster.rules.add(FaultRule("Fetch", lambda call: next(actions, Silence())))
+    for _ in range(20):
+        assert found.poll(500) == {}
+    assert "t-0: broker 1 (" in found.health().reason

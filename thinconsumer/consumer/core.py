@@ -158,8 +158,8 @@ class ConsumerCore:
 
     def attend(self, now: float) -> None:
         """Record that the application calls the consumer. A poll does so by itself, see :meth:`.Group.polled`."""
-        if self.managers.group is not None and self.managers.group.member.called(now):
-            self.managers.engine.touch()
+        if self.managers.group is not None:
+            self.managers.group.member.called(now)
 
     def _stepped(self, now: float) -> None:
         self._stepped_at, self._skipped_steps = now, 0
@@ -209,8 +209,8 @@ class ConsumerCore:
 
     def _poll(self, now: float, deadline: float, limit: int, ends: Ends | None, form: Form) -> PollResult:
         shell, group = self.shell, self.managers.group
-        if group is not None and group.poll_begins(now):
-            shell.engine.touch()
+        if group is not None:
+            group.poll_begins(now)
         if self._is_prompt and now >= self.watch.checked_at + self.watch.check_every_s:
             self._check(now)
         skips_step = bool(self.managers.buffer.queues) and self._may_skip_step(now)

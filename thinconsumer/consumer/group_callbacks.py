@@ -52,8 +52,7 @@ class GroupCallbacks:
         # ``polled`` restarts the timer of max_poll_interval_ms in each step of a waiting poll. Otherwise a poll on an
         # idle topic that waits longer than the interval would make the member leave the group. ``polled`` also queues
         # the automatic commit if it is due.
-        if self._group.polled(now):
-            self._shell.engine.touch()
+        self._group.polled(now)
         self._last_commit = self._group.commits.queue.last_number
         try:
             now = self._shell.run_callbacks(now)

@@ -225,27 +225,23 @@ class Group:
         """Whether the subscription is a pattern, which needs metadata of all topics."""
         return self.subscription.mode is Mode.PATTERN
 
-    def poll_begins(self, now: float) -> bool:
+    def poll_begins(self, now: float) -> None:
         """Call :meth:`polled`; until :meth:`poll_ends`, commit errors give the time between the last two polls."""
         self._away = None if self._polled_at is None else now - self._polled_at
-        return self.polled(now)
+        self.polled(now)
 
     def poll_ends(self) -> None:
         self._away = None
 
-    def polled(self, now: float) -> bool:
-        """Note that the user polls: records of earlier polls count as processed, and may be auto-committed.
-
-        Returns whether a manager has to step because of it.
-        """
+    def polled(self, now: float) -> None:
+        """Note that the user polls: records of earlier polls count as processed, and may be auto-committed."""
         self._polled_at = now
         if self._marked_version != self.subscription.version:  # Ctrl-C has struck in subscribe()
             self._mark_unsubscribed()
-        is_back = self.member.called(now)  # first: after a long gap it sets ``unconfirmed``, which stops auto-commits
-        is_back = self.member.polled(now) or is_back
+        self.member.called(now)  # first: after a long gap it sets ``unconfirmed``, which stops auto-commits
+        self.member.polled(now)
         if self.auto_commit is not None and not self.member.withholds(may_wait=False):
             self.auto_commit.poll(now)
-        return is_back
 
     def has_work(self, now: float) -> bool:
         """Return whether a role method, which may call the listener or an assignor, is due."""

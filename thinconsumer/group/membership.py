@@ -170,26 +170,31 @@ class Membership(ABC):
         The caller of :meth:`leave` may have it opened while commits still wait for their responses.
         """
 
-    def polled(self, now: float) -> bool:
-        """Note a ``poll``. Return whether the member waited for this poll to join again after a poll timeout."""
-        self._overdue.set(now + self._poll_interval)
-        waited, self._awaits_poll = self._awaits_poll, False
-        return waited
+    def polled(self, now: float) -> None:
+        """Note a ``poll``, for which the member may have waited to join.
 
-    def called(self, now: float) -> bool:
-        """Note a call of the application. Return whether the gap since the previous call makes a step due.
+        No step is due because of this: the member waits since a public call, after which all managers step, or since
+        the end of its membership, for which this poll calls the listener and then steps.
+        """
+        self._overdue.set(now + self._poll_interval)
+        self._awaits_poll = False
+
+    def called(self, now: float) -> None:
+        """Note a call of the application.
 
         There is no heartbeat thread: the client sends heartbeats only while the application calls it. After a gap that
         the membership may not have survived, polls return no records until a heartbeat succeeds.
         """
         before, self._called_at = self._called_at, now
-        if before is None or now - before <= self.heartbeat_interval:
-            return False
-        return self._came_back(now - before, now)
+        if before is not None and now - before > self.heartbeat_interval:
+            self._came_back(now - before, now)
 
     @abstractmethod
-    def _came_back(self, gap: float, now: float) -> bool:
-        """React to a gap between two calls that is longer than the heartbeat interval; see :meth:`called`."""
+    def _came_back(self, gap: float, now: float) -> None:
+        """React to a gap between two calls that is longer than the heartbeat interval; see :meth:`called`.
+
+        The next heartbeat is due without this, since the last one is as old as the call before.
+        """
 
     def withholds(self, *, may_wait: bool) -> bool:
         """Return whether polls return no records now, see :attr:`unconfirmed`.

@@ -498,7 +498,6 @@ class Connection:
             return
         log.debug("%s: throttled for %s ms", self.where, throttle_ms)
         self.throttle.set(until)
-        self.throttle.touch()
         for item in self._in_flight:
             item.deadline += longer
         for waiting in self._queued:

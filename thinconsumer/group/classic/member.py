@@ -135,7 +135,7 @@ class ClassicMember(Membership):
         lowest = requests.lowest_version(LeaveGroupRequest, self.identity)
         self._start_leave_attempt(LeaveGroupRequest, message, now, self._leave_channel, lowest)
 
-    def _came_back(self, gap: float, now: float) -> bool:
+    def _came_back(self, gap: float, now: float) -> None:
         """Give a leader more time for metadata; after the session timeout, let a heartbeat come before records."""
         self._readiness.set(self._readiness.at + gap)
         if gap > self._session and self.identity.is_member:
@@ -145,7 +145,6 @@ class ClassicMember(Membership):
                 f"group {self.identity.group_id}: {self.unconfirmed}: polls get no records until a heartbeat succeeds"
             )
             self._failures.gap(text, now)
-        return True
 
     def expelled(self, error: KafkaError, identity: Identity, now: float) -> None:
         """Act on a membership error that a commit under ``identity`` returned, unless the identity has changed.

@@ -165,19 +165,14 @@ class ConsumerMember(Membership):
         self.assignment.forget()
         self._failures.recovered(now)
 
-    def polled(self, now: float) -> bool:
-        """Note a ``poll``. Return whether the member waited for this poll to join, also again after a poll timeout."""
-        return super().polled(now) or self.state is _S.STALE
-
-    def _came_back(self, gap: float, now: float) -> bool:
+    def _came_back(self, gap: float, now: float) -> None:
         if not self.identity.is_member:
-            return False
+            return
         self._gaps = self._gaps.away(gap, is_unconfirmed=self.unconfirmed is not None)
         interval = f"the broker's heartbeat interval is {self.heartbeat_interval:g} s"
         self.unconfirmed = f"{gap:.1f} s between calls, {interval}: a heartbeat has to confirm the membership first"
         self._unconfirmed_since = now
         log.debug("group %s: polls get no records: %s", self.identity.group_id, self.unconfirmed)
-        return True
 
     def withholds(self, *, may_wait: bool) -> bool:
         """Return whether polls return no records now; ``may_wait`` tells whether this poll can wait for a response.
