@@ -192,7 +192,7 @@ def test_an_unexpected_correlation_id_ends_the_connection(ready, metadata):
     ready.reply(metadata, correlation_id=ready.written[1].correlation_id)
     assert isinstance(ready.answer_to(first).error, KafkaProtocolError)
     assert isinstance(ready.answer_to(second).error, KafkaConnectionError)
-    assert set(ready.hangups) == {ready.connection}
+    assert ready.hangups == [ready.connection]
 
 
 def test_a_response_without_a_request_ends_the_connection(ready, make_frame):
@@ -280,7 +280,7 @@ def test_a_timeout_of_a_request_ends_the_connection(ready):
     assert isinstance(ready.answer_to(slow).error, KafkaTimeoutError)
     assert "no answer to Metadata within 5.0 s" in str(ready.answer_to(slow).error)
     assert isinstance(ready.answer_to(other).error, KafkaConnectionError)
-    assert set(ready.hangups) == {ready.connection}
+    assert ready.hangups == [ready.connection]
 
 
 def test_deadlines_pass_only_up_to_the_last_poll_of_io(ready, metadata):
