@@ -20,7 +20,7 @@ from ..network.request import Answer, Request, Target
 from ..support.agenda import ALL, Agenda, ReportingKey
 from ..support.calls import Call
 from ..support.garbage_collection import garbage_collection_paused
-from ..support.timers import NEVER, Random
+from ..support.timers import Random
 
 if TYPE_CHECKING:
     from ..sasl.login_manager import LoginManager
@@ -157,7 +157,7 @@ class Engine:
             touched = self.agenda.touched
             if ALL not in touched and not (has_sent and (ALL in due or touched or network.answers)):
                 break  # no manager has anything to do in another round
-            due.update(self._step_network(now, self.agenda.take(-NEVER)))
+            due.update(self._step_network(now, self.agenda.take()))
         if network.answers:
             self.agenda.touch()
         return bool(self.unsent or self.commands)
@@ -168,7 +168,7 @@ class Engine:
         Nothing else is done: what has become due since the last step is due in the next one.
         """
         self.steps += 1
-        due = self._step_network(now, self.agenda.take(-NEVER))
+        due = self._step_network(now, self.agenda.take())
         if due:  # ALL, if a call has changed something since the last step
             (self._step_many if ALL in due else self._step_managers)(now, due)
         if self.network.answers:
@@ -198,7 +198,7 @@ class Engine:
         for request in requests:
             self.network.send(request, now)
         if self.agenda.touched:  # a request could not be written at once
-            names = self._step_network(now, self.agenda.take(-NEVER))
+            names = self._step_network(now, self.agenda.take())
             self.agenda.touched.update(names)  # the agenda has another dict than before
         return bool(requests)
 

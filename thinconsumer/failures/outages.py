@@ -10,7 +10,6 @@ import logging
 from collections.abc import Callable, Container, Hashable
 
 from ..support.lazy_dataclass import dataclass, field
-from ..support.timers import NEVER
 from ..types import TopicPartition
 
 #: Seconds from the first to the second log line about the same outage. Each further pause is twice the last one.
@@ -37,12 +36,12 @@ class _Outage:
     """
 
     began_at: float
+    failed_at: float  #: When an attempt last failed.
     logged_at: float | None = None
     lines: int = 0
     attempts: int = 0
     subjects: set[Hashable] = field(default_factory=set)
     text: str | Callable[[], str] = ""  #: Of the last failed attempt.
-    failed_at: float = -NEVER
     returns: int = 0  #: How often it has begun again within ``RECURS_S``. The first time is logged at once.
     recurs_since: float = 0.0  #: When the first of the last outages began that have followed each other soon.
     recurrences: int = 1  #: How many have.
@@ -160,7 +159,7 @@ class OutageLog:
     def _begun(self, kind: Hashable, now: float) -> _Outage:
         before = self._ended.pop(kind, None)
         if before is None or now - before.failed_at > RECURS_S:
-            return _Outage(now, recurs_since=now)
+            return _Outage(now, now, recurs_since=now)
         before.resume(now)
         return before
 

@@ -70,7 +70,7 @@ class Membership(ABC):
         self._failures = JoinFailurePolicy(settings, identity.group_id, random, coordinator.agenda)
         self._heartbeats = CoordinatorRequests(self.asker, settings, coordinator, random, MEMBERSHIP)
         self._next = coordinator.agenda.alarm()  #: When the next heartbeat is due, if nothing has changed.
-        self._next.set(-NEVER)
+        self._next.expire()
         #: The requests of other APIs than the heartbeat's.
         self._requests: dict[type[Message], CoordinatorRequests] = {}
         self._called_at: float | None = None  #: The last call of any method by the application.
@@ -239,7 +239,7 @@ class Membership(ABC):
         """Send the requests in flight again: the engine restart closed all connections, so no response can arrive."""
         self._is_working = False
         self._heartbeats.restart()
-        self._next.set(-NEVER)
+        self._next.expire()
         if self._leave_attempt is not None:
             self._leave_attempt.restart()
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 from ..driver import Address
 from ..errors import AuthorizationError, KafkaConnectionError, KafkaError
-from ..support.agenda import NEVER, Alarm
+from ..support.agenda import Alarm
 from .connection import Connection, IoPolls
 from .states import ConnectionState
 
@@ -132,7 +132,7 @@ class AddressRace:
             self._next_dial.clear()
             return
         newest = self.connections[-1]
-        at = -NEVER  # the connection dialled last has failed: dial the next at once
+        at = self._polls.horizon  # the connection dialled last has failed: dial the next at once
         if newest is self._newest:
             is_connecting = newest.state is ConnectionState.CONNECTING
             at = newest.setup_began_at + (CONNECT_DELAY if is_connecting else ANSWER_DELAY)

@@ -397,10 +397,10 @@ class NetworkClient:
 
     def _dial_one_more(self, candidates: list[BrokerRoute], now: float) -> None:
         """Connect to one more candidate, unless an attempt to connect is younger than ``SLOW_ATTEMPT`` seconds."""
-        begun = max((route.started_at for route in candidates if route.is_connecting), default=-NEVER)
-        if now < begun + SLOW_ATTEMPT:
-            if any(not route.is_connecting for route in candidates):
-                self._alarm.set_earlier(begun + SLOW_ATTEMPT)
+        begun = [route.started_at for route in candidates if route.is_connecting]
+        if begun and now < max(begun) + SLOW_ATTEMPT:
+            if len(begun) < len(candidates):
+                self._alarm.set_earlier(max(begun) + SLOW_ATTEMPT)
             return
         free = [route for route in candidates if route.state is RouteState.DISCONNECTED]
         if not free:

@@ -14,7 +14,7 @@ from ..config import ClientOptions
 from ..errors import BrokerResponseError, KafkaError, TopicAuthorizationFailedError, UnknownTopicOrPartitionError
 from ..failures import GRACE, Action, OutageLog, Scope, rule
 from ..linear_hashing import PartitionCounts
-from ..support.agenda import NEVER, Agenda
+from ..support.agenda import Agenda
 from ..support.calls import Call
 from ..support.lazy_dataclass import dataclass
 from ..support.timers import Backoff, Random, Retry
@@ -62,7 +62,7 @@ class Metadata:
         self.refresh_reason: str | None = None  #: Why a refresh is requested; None if it is not.
         self._demanded = False  #: Whether the refresh in flight was requested, and not just due by metadata_max_age_ms.
         self._expiry = agenda.alarm(ASKER)  #: ``metadata_max_age_ms`` after the last refresh.
-        self._expiry.set(-NEVER)
+        self._expiry.expire()
         self._failing_since: float | None = None
         #: The error of the last refresh, if it failed with an error that is not retriable; else None.
         self.refresh_error: KafkaError | None = None
@@ -269,7 +269,7 @@ class Metadata:
         self._wanted = frozenset()
         self._everything = False
         self.refresh_reason = None
-        self._expiry.set(-NEVER)
+        self._expiry.expire()
         self.version += 1
 
     def step(self, now: float) -> list[Request]:

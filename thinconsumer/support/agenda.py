@@ -74,6 +74,10 @@ class Alarm:
         if at < self.at:
             self.set(at)
 
+    def expire(self) -> None:
+        """Make the owner due, as if the time had come long ago."""
+        self.set(-NEVER)
+
     def clear(self) -> None:
         """Make the owner due at no time."""
         self.at = NEVER
@@ -129,8 +133,8 @@ class Agenda:
         entries = self._entries
         return bool(self.touched or self.joining) or (bool(entries) and entries[0][0] <= now and self.next() <= now)
 
-    def take(self, now: float) -> dict[Hashable, None]:
-        """Return the keys of all that is due, which is not due any more after this."""
+    def take(self, now: float = -NEVER) -> dict[Hashable, None]:
+        """Return the keys of all that is due, which is not due any more after this; by default, what is due at once."""
         taken, self.touched = self.touched, {}
         entries = self._entries
         self.due_at = entries[0][0] if entries else NEVER
