@@ -13,7 +13,7 @@ OPERATIONS = {
     "create partitions": (operations.CREATE_PARTITIONS, {"a": 3}),
     "describe topics": (operations.DESCRIBE_TOPICS, {"a": None}),
     "list topics": (operations.LIST_TOPICS, {operations.ALL: None}),
-    "list groups": (operations.LIST_GROUPS, {1: None}),
+    "list groups": (operations.list_groups(), {1: None}),
     "list consumer groups": (operations.list_groups(["consumer"]), {1: None}),
     "describe groups": (operations.DESCRIBE_GROUPS, {"g": None, "h": None}),
     "describe classic groups": (operations.DESCRIBE_CLASSIC_GROUPS, {"g": None, "h": None}),

@@ -296,9 +296,6 @@ def list_groups(types: Collection[str] = ()) -> Operation[int, list[GroupListing
     return Operation(ListGroupsRequest, ("ListGroups", Scope.CONSUMER), Routing.NODE, build, read)
 
 
-LIST_GROUPS = list_groups()
-
-
 def _read_classic_groups(response: DescribeGroupsResponse, version: int) -> Iterator[KeyResult]:
     for raw in response.groups:
         members = tuple(_classic_member(member, raw.protocol_type) for member in raw.members)

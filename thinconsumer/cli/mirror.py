@@ -325,14 +325,10 @@ class Mirror(RebalanceListener):
             if not sent:
                 del self._sent[tp]
         if failed is not None:
-            raise self._not_written(*failed)
-
-    def _not_written(self, tp: TopicPartition, batch: _Sent, error: KafkaError) -> CommandError:
-        source, target = f"{tp.topic}-{tp.partition}", f"{self._targets[tp.topic]}-{tp.partition}"
-        words = f"the batch before offset {batch.position.offset} of {source} could not be written: {error}"
-        found = CommandError(f"{target}: {words}")
-        found.__cause__ = error
-        return found
+            tp, batch, error = failed
+            what = f"the batch before offset {batch.position.offset} of {tp.topic}-{tp.partition}"
+            target = f"{self._targets[tp.topic]}-{tp.partition}"
+            raise CommandError(f"{target}: {what} could not be written: {error}") from error
 
     def _note_positions(self) -> None:
         """Move acknowledged positions to the consumer's, which may be behind control batches and aborted ones.

@@ -13,9 +13,20 @@ from .._version import __version__
 from ..support.lazy_dataclass import dataclass
 from .build import from_dotted_names, from_options
 from .declare import section
-from .kinds import Boolean, Choice, Integer, MillisecondsOrNever, Servers, Text
+from .kinds import (
+    INT32,
+    INT64,
+    POSITIVE_INT32,
+    POSITIVE_INT64,
+    Boolean,
+    Choice,
+    Integer,
+    MillisecondsOrNever,
+    Servers,
+    Text,
+)
 from .security import SecurityOptions
-from .values import INT64_MAX, HostPort
+from .values import HostPort
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -27,10 +38,6 @@ C = TypeVar("C", bound="ClientOptions")
 
 _cluster = section("Reaching the cluster")
 _link = section("Connections")
-
-_INT64 = Integer(at_least=0, at_most=INT64_MAX)
-_INT32 = Integer(at_least=0)
-_POSITIVE_INT32 = Integer(at_least=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False, init=False, eq=False)
@@ -48,10 +55,10 @@ class ClientOptions(SecurityOptions):
         "The client id in every request, for the broker's logs, metrics and quotas.",
     )
     default_api_timeout_ms: int = _cluster(
-        _INT32, 60000, "The timeout of calls that wait for a broker, unless they are given their own."
+        INT32, 60000, "The timeout of calls that wait for a broker, unless they are given their own."
     )
     metadata_max_age_ms: int = _cluster(
-        _INT64, 300000, "Metadata is refreshed after this time, so that new partitions and brokers are noticed."
+        INT64, 300000, "Metadata is refreshed after this time, so that new partitions and brokers are noticed."
     )
     metadata_recovery_strategy: str = _cluster(
         Choice(("rebootstrap", "none")),
@@ -59,41 +66,41 @@ class ClientOptions(SecurityOptions):
         "What to do when no known broker answers: go back to `bootstrap_servers`, or keep trying (KIP-899).",
     )
     metadata_recovery_rebootstrap_trigger_ms: int = _cluster(
-        _INT64, 300000, "Go back to `bootstrap_servers` when metadata could not be refreshed for this long (KIP-1102)."
+        INT64, 300000, "Go back to `bootstrap_servers` when metadata could not be refreshed for this long (KIP-1102)."
     )
     allow_auto_create_topics: bool = _cluster(
         Boolean(), False, "Whether a metadata request may create a missing topic, if the broker allows it."
     )
 
     request_timeout_ms: int = _link(
-        _POSITIVE_INT32, 30000, "How long a request may take, including the wait for its connection, before it fails."
+        POSITIVE_INT32, 30000, "How long a request may take, including the wait for its connection, before it fails."
     )
     retry_backoff_ms: int = _link(
-        _INT64,
+        INT64,
         100,
         "Backoff after the first failure of a request, never less than 10; doubles with each consecutive failure. When "
         "not given, at most `retry_backoff_max_ms`.",
     )
     retry_backoff_max_ms: int = _link(
-        _INT64, 1000, "Longest backoff of requests. When not given, at least `retry_backoff_ms`."
+        INT64, 1000, "Longest backoff of requests. When not given, at least `retry_backoff_ms`."
     )
     reconnect_backoff_ms: int = _link(
-        _INT64,
+        INT64,
         50,
         "Backoff after the first failure to connect to a broker; doubles with each consecutive failure. When not "
         "given, at most `reconnect_backoff_max_ms`.",
     )
     reconnect_backoff_max_ms: int = _link(
-        _INT64, 1000, "Longest backoff of connections. When not given, at least `reconnect_backoff_ms`."
+        INT64, 1000, "Longest backoff of connections. When not given, at least `reconnect_backoff_ms`."
     )
     socket_connection_setup_timeout_ms: int = _link(
-        Integer(at_least=1, at_most=INT64_MAX),
+        POSITIVE_INT64,
         10000,
         "How long connecting to one address may take at first; doubles with each consecutive failure (KIP-601). When "
         "not given, at most `socket_connection_setup_timeout_max_ms`.",
     )
     socket_connection_setup_timeout_max_ms: int = _link(
-        Integer(at_least=1, at_most=INT64_MAX),
+        POSITIVE_INT64,
         30000,
         "How long connecting may take at most. When not given, at least `socket_connection_setup_timeout_ms`.",
     )
@@ -105,7 +112,7 @@ class ClientOptions(SecurityOptions):
         "their limit; a response that a program reads late counts as use at the call before it.",
     )
     max_in_flight_requests_per_connection: int = _link(
-        Integer(at_least=1), 5, "How many requests may be in flight on one connection."
+        POSITIVE_INT32, 5, "How many requests may be in flight on one connection."
     )
     receive_message_max_bytes: int = _link(
         Integer(at_least=1024),

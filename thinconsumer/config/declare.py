@@ -21,14 +21,13 @@ class Option:
     needs_group: bool = False  #: Whether the option has no effect without ``group_id``.
 
 
-def section(title: str) -> Callable[..., Any]:
+def section(title: str, *, needs_group: bool = False) -> Callable[[Kind, Any, str], Any]:
     """Return a function that declares options of one section of docs/options.md. The function takes ``(kind, default,
     doc)`` and returns a dataclass field.
     """
 
-    def option(kind: Kind, default: Any, doc: str, **about: Any) -> Any:
-        declared = Option(kind, default, doc, title, **about)
-        return field(default=default, metadata={"option": declared})
+    def option(kind: Kind, default: Any, doc: str) -> Any:
+        return field(default=default, metadata={"option": Option(kind, default, doc, title, needs_group)})
 
     return option
 

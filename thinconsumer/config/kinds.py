@@ -205,6 +205,12 @@ class Text(Kind):
         return "str" if self.may_be_empty else "str, not empty"
 
 
+INT32, POSITIVE_INT32 = Integer(), Integer(at_least=1)
+INT64, POSITIVE_INT64 = Integer(at_most=INT64_MAX), Integer(at_least=1, at_most=INT64_MAX)
+#: A text that is not empty.
+WORD = Text(may_be_empty=False)
+
+
 @dataclass(frozen=True, slots=True)
 class Choice(Kind):
     """One of a few words, not case-sensitive. ``refused`` maps words of Kafka that are unsupported to the reason."""

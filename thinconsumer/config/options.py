@@ -15,6 +15,9 @@ from ..support.lazy_dataclass import dataclass, field
 from .client_options import ClientOptions
 from .declare import Option, as_passed, section
 from .kinds import (
+    INT32,
+    POSITIVE_INT32,
+    WORD,
     Assignors,
     Boolean,
     Choice,
@@ -34,10 +37,8 @@ _link = section("Connections")
 _read = section("Reading")
 _position = section("Where to start")
 _group = section("Groups")
+_member = section("Groups", needs_group=True)
 
-_INT64 = Integer(at_least=0, at_most=INT64_MAX)
-_INT32 = Integer(at_least=0)
-_POSITIVE_INT32 = Integer(at_least=1)
 _TOPIC_LIKE = r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}"
 
 #: Takes (host, port) and returns the addresses to try, each a ``thinconsumer.driver.Address``.
@@ -49,7 +50,7 @@ class ConsumerConfig(ClientOptions):
     """The options of one consumer. Build it with :meth:`from_options`: the constructor checks nothing."""
 
     bootstrap_timeout_ms: int = _cluster(
-        _INT32,
+        INT32,
         30000,
         "While no broker answers, or only bootstrap servers do, `poll` returns nothing for this long and then raises "
         "`NoBrokersAvailable` with the cause for each address.",
@@ -103,29 +104,29 @@ class ConsumerConfig(ClientOptions):
         "Converts a record's value from bytes; a tombstone's stays None. None: raw bytes. It runs inside `poll` and "
         "may not call the consumer.",
     )
-    max_poll_records: int = _read(Integer(at_least=1), 500, "How many records one `poll` returns at most.")
+    max_poll_records: int = _read(POSITIVE_INT32, 500, "How many records one `poll` returns at most.")
     consumer_timeout_ms: float = _read(
         MillisecondsOrNever(),
         float("inf"),
         "Iteration ends when no record came for this long, counted from the first completed fetch.",
     )
     fetch_min_bytes: int = _read(
-        _INT32, 1, "The broker answers a Fetch once it has this many bytes, or after `fetch_max_wait_ms`."
+        INT32, 1, "The broker answers a Fetch once it has this many bytes, or after `fetch_max_wait_ms`."
     )
     fetch_max_wait_ms: int = _read(
-        _INT32, 500, "How long the broker may delay a Fetch response while it has fewer than `fetch_min_bytes`."
+        INT32, 500, "How long the broker may delay a Fetch response while it has fewer than `fetch_min_bytes`."
     )
     fetch_max_bytes: int = _read(
-        _POSITIVE_INT32, 52428800, "Limit of a Fetch response in bytes. A larger batch is still delivered."
+        POSITIVE_INT32, 52428800, "Limit of a Fetch response in bytes. A larger batch is still delivered."
     )
     max_partition_fetch_bytes: int = _read(
-        _POSITIVE_INT32,
+        POSITIVE_INT32,
         1048576,
         "Limit of one partition's part of a Fetch response, in bytes. A larger batch is still delivered. If it is not "
         "given, `poll` requests 2 MiB for a single partition if numpy is installed.",
     )
     batches_fetch_bytes: int = _read(
-        _POSITIVE_INT32,
+        POSITIVE_INT32,
         4_000_000,
         "How many bytes `poll_batches` requests, divided among the assigned partitions, with at least "
         "`max_partition_fetch_bytes` for each. When only `max_partition_fetch_bytes` is given, it is used instead.",
@@ -165,10 +166,8 @@ class ConsumerConfig(ClientOptions):
         "while this consumer ran, so that records written before it was noticed are not skipped.",
     )
 
-    group_id: str | None = _group(
-        Text(may_be_empty=False), None, "The consumer group. None: no group, no coordinator, no commits."
-    )
-    group_instance_id: str | None = _group(
+    group_id: str | None = _group(WORD, None, "The consumer group. None: no group, no coordinator, no commits.")
+    group_instance_id: str | None = _member(
         Text(
             may_be_empty=False,
             pattern=_TOPIC_LIKE,
@@ -176,7 +175,6 @@ class ConsumerConfig(ClientOptions):
         ),
         None,
         "Name of a static member: it may restart within its session without a rebalance (KIP-345).",
-        needs_group=True,
     )
     group_protocol: str = _group(
         Choice(("classic", "consumer", "auto")),
@@ -185,41 +183,36 @@ class ConsumerConfig(ClientOptions):
         "rebalance stops no member. `'auto'` is that one where the coordinator supports it, and `'classic'` elsewhere, "
         "or if an option that only the classic protocol has is given.",
     )
-    group_remote_assignor: str | None = _group(
-        Text(may_be_empty=False),
+    group_remote_assignor: str | None = _member(
+        WORD,
         None,
         "With `group_protocol='consumer'`: the broker's assignor, `'uniform'`, `'range'` or one of your own "
         "(`group.consumer.assignors`). None: the first one of the broker.",
-        needs_group=True,
     )
-    partition_assignment_strategy: tuple[Any, ...] = _group(
+    partition_assignment_strategy: tuple[Any, ...] = _member(
         Assignors(),
         ("range", "cooperative-sticky"),
         "Assignors that this member supports, the preferred one first. Rebalances are cooperative "
         "only if all of them are. Classic protocol only.",
-        needs_group=True,
     )
-    session_timeout_ms: int = _group(
-        _POSITIVE_INT32,
+    session_timeout_ms: int = _member(
+        POSITIVE_INT32,
         45000,
         "The coordinator removes a member after this long without a heartbeat. Heartbeats are sent only inside calls, "
         "so this also limits the time between calls of `poll` and `drive`. Classic protocol only: otherwise the "
         "broker's `group.consumer.session.timeout.ms` applies.",
-        needs_group=True,
     )
-    heartbeat_interval_ms: int = _group(
-        _POSITIVE_INT32,
+    heartbeat_interval_ms: int = _member(
+        POSITIVE_INT32,
         3000,
         "Interval of heartbeats; at most a third of `session_timeout_ms` is advisable. Classic protocol only: "
         "otherwise the broker's `group.consumer.heartbeat.interval.ms` applies.",
-        needs_group=True,
     )
-    max_poll_interval_ms: int = _group(
-        _POSITIVE_INT32,
+    max_poll_interval_ms: int = _member(
+        POSITIVE_INT32,
         300000,
         "How long the group waits for this member to rejoin in a rebalance, or to revoke partitions. It does not "
         "prolong the session.",
-        needs_group=True,
     )
     ordered_delivery: str = _group(
         Choice(("topic", "barrier", "off")),
@@ -229,31 +222,28 @@ class ConsumerConfig(ClientOptions):
         "[ordered delivery](ordered-delivery.md#on-real-kafka); `'off'` never holds a partition.",
     )
     ordered_delivery_grace_ms: int = _group(
-        _INT32,
+        INT32,
         300000,
         "With `ordered_delivery='barrier'`: how long producers may go on with the old partition count. The order of "
         "every producer needs the sum of its `metadata.max.age.ms`, `delivery.timeout.ms` and `request.timeout.ms`: "
         "[more than the default](ordered-delivery.md#what-that-promises).",
     )
-    enable_auto_commit: bool = _group(
+    enable_auto_commit: bool = _member(
         Boolean(),
         True,
         "Whether `poll` commits the offsets of records that earlier polls returned, every `auto_commit_interval_ms`.",
-        needs_group=True,
     )
-    auto_commit_interval_ms: int = _group(_INT32, 5000, "Shortest time between automatic commits.", needs_group=True)
-    allow_foreign_commits: bool = _group(
+    auto_commit_interval_ms: int = _member(INT32, 5000, "Shortest time between automatic commits.")
+    allow_foreign_commits: bool = _member(
         Boolean(),
         False,
         "Whether a subscribed consumer commits offsets of partitions that it does not own, as Java's does. They "
         "replace those of the partitions' owners. If not, such a commit raises `PartitionNotOwnedError`.",
-        needs_group=True,
     )
-    default_offset_commit_callback: Callable[..., Any] | None = _group(
+    default_offset_commit_callback: Callable[..., Any] | None = _member(
         Function("(offsets, response_or_error)"),
         None,
         "Called after a commit without a callback of its own. None: no call.",
-        needs_group=True,
     )
 
     #: How many bytes ``poll`` requests with numpy, divided among the assigned partitions, if that is more than

@@ -12,7 +12,7 @@ from typing import Any
 
 from ..support.lazy_dataclass import dataclass, declared_fields
 from .declare import Option, as_passed, is_changed, section
-from .kinds import Boolean, Choice, Integer, Text
+from .kinds import INT64, POSITIVE_INT32, WORD, Boolean, Choice, Integer, Text
 from .security_kinds import (
     STORE_TYPES,
     STORE_TYPES_REFUSED,
@@ -31,17 +31,14 @@ from .security_kinds import (
     TlsProtocols,
     TokenProvider,
 )
-from .values import INT64_MAX, SECURITY_PROTOCOLS
+from .values import SECURITY_PROTOCOLS
 
 _security = section("Security")
 _tls = section("TLS")
 _login = section("Logins")
 
-_WORD = Text(may_be_empty=False)
 _FILE = ExistingFile()
 _PASSWORD = SecretText()
-_INT64 = Integer(at_least=0, at_most=INT64_MAX)
-_TIMEOUT = Integer(at_least=1)
 _CLAIM = Text(may_be_empty=False, pattern=r"[!-~]{1,100}", pattern_says="at most 100 printable ASCII characters")
 _STORE_TYPE = Choice(STORE_TYPES, STORE_TYPES_REFUSED)
 
@@ -92,7 +89,7 @@ class SecurityOptions:
     ssl_crlfile: str | None = _tls(
         _FILE, None, "PEM file with a certificate revocation list; the broker's certificate must not be on it."
     )
-    ssl_ciphers: str | None = _tls(_WORD, None, "Cipher suites of TLS 1.2, as an OpenSSL cipher list.")
+    ssl_ciphers: str | None = _tls(WORD, None, "Cipher suites of TLS 1.2, as an OpenSSL cipher list.")
     ssl_cipher_suites: tuple[str, ...] | None = _tls(
         CipherSuites(), None, "Cipher suites to allow, by their IANA or OpenSSL names. None: OpenSSL's default."
     )
@@ -150,12 +147,12 @@ class SecurityOptions:
         "OAUTHBEARER: where to request tokens with the client credentials below (OIDC, KIP-768; extra `oidc`).",
     )
     sasl_oauthbearer_client_credentials_client_id: str | None = _login(
-        _WORD, None, "OAUTHBEARER: the client id at the token endpoint."
+        WORD, None, "OAUTHBEARER: the client id at the token endpoint."
     )
     sasl_oauthbearer_client_credentials_client_secret: str | None = _login(
         SecretText(what="client secret"), None, "OAUTHBEARER: the client secret at the token endpoint."
     )
-    sasl_oauthbearer_scope: str | None = _login(_WORD, None, "OAUTHBEARER: the scope to request.")
+    sasl_oauthbearer_scope: str | None = _login(WORD, None, "OAUTHBEARER: the scope to request.")
     sasl_oauthbearer_scope_claim_name: str = _login(_CLAIM, "scope", "OAUTHBEARER: the token's claim with the scope.")
     sasl_oauthbearer_sub_claim_name: str = _login(_CLAIM, "sub", "OAUTHBEARER: the token's claim with the user.")
     sasl_oauthbearer_header_urlencode: bool = _login(
@@ -166,49 +163,49 @@ class SecurityOptions:
     sasl_oauthbearer_extensions: Mapping[str, str] | None = _login(
         Extensions(), None, "OAUTHBEARER: extensions to send with each token (KIP-342)."
     )
-    sasl_kerberos_service_name: str = _login(_WORD, "kafka", "GSSAPI: the first part of the brokers' principals.")
+    sasl_kerberos_service_name: str = _login(WORD, "kafka", "GSSAPI: the first part of the brokers' principals.")
     sasl_kerberos_domain_name: str | None = _login(
-        _WORD, None, "GSSAPI: the second part of the brokers' principals. None: the host name of each broker."
+        WORD, None, "GSSAPI: the second part of the brokers' principals. None: the host name of each broker."
     )
     sasl_kerberos_name: Any = _login(
         KerberosName(), None, "GSSAPI: the brokers' whole principal, instead of the two options above."
     )
     sasl_kerberos_principal: str | None = _login(
-        _WORD, None, "GSSAPI: the client's principal. None: the one of the ticket cache or key table."
+        WORD, None, "GSSAPI: the client's principal. None: the one of the ticket cache or key table."
     )
     sasl_kerberos_keytab: str | None = _login(
         _FILE, None, "GSSAPI: key table of the client. None: the ticket cache is used."
     )
     sasl_aws_msk_iam_region: str | None = _login(
-        _WORD, None, "AWS_MSK_IAM: the region. None: as the broker's host name or the AWS settings say."
+        WORD, None, "AWS_MSK_IAM: the region. None: as the broker's host name or the AWS settings say."
     )
-    sasl_aws_msk_iam_profile: str | None = _login(_WORD, None, "AWS_MSK_IAM: the profile of the AWS settings to use.")
-    sasl_aws_msk_iam_role_arn: str | None = _login(_WORD, None, "AWS_MSK_IAM: a role to assume.")
+    sasl_aws_msk_iam_profile: str | None = _login(WORD, None, "AWS_MSK_IAM: the profile of the AWS settings to use.")
+    sasl_aws_msk_iam_role_arn: str | None = _login(WORD, None, "AWS_MSK_IAM: a role to assume.")
     sasl_aws_msk_iam_role_session_name: str | None = _login(
-        _WORD, None, "AWS_MSK_IAM: name of the session of the assumed role."
+        WORD, None, "AWS_MSK_IAM: name of the session of the assumed role."
     )
     sasl_aws_msk_iam_role_external_id: str | None = _login(
         SecretText(what="external id"), None, "AWS_MSK_IAM: the external id that the role demands."
     )
     sasl_aws_msk_iam_sts_region: str | None = _login(
-        _WORD, None, "AWS_MSK_IAM: the region of the service that issues the role's credentials."
+        WORD, None, "AWS_MSK_IAM: the region of the service that issues the role's credentials."
     )
     sasl_login_connect_timeout_ms: int | None = _login(
-        _TIMEOUT,
+        POSITIVE_INT32,
         None,
         "How long connecting to the token endpoint may take. None: `socket_connection_setup_timeout_ms`.",
     )
     sasl_login_read_timeout_ms: int | None = _login(
-        _TIMEOUT, None, "How long the token endpoint's answer may take. None: `request_timeout_ms`."
+        POSITIVE_INT32, None, "How long the token endpoint's answer may take. None: `request_timeout_ms`."
     )
     sasl_login_retry_backoff_ms: int = _login(
-        _INT64,
+        INT64,
         100,
         "Backoff after the first failure to get a token; doubles with each consecutive failure. When not given, at "
         "most `sasl_login_retry_backoff_max_ms`.",
     )
     sasl_login_retry_backoff_max_ms: int = _login(
-        _INT64,
+        INT64,
         10000,
         "Longest backoff after failures to get a token. When not given, at least `sasl_login_retry_backoff_ms`.",
     )

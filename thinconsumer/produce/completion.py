@@ -64,10 +64,6 @@ class BatchCompleter:
                 if queue.producer_id == NO_ID:
                     self.fail_unsent(queue, error)
 
-    def has_id(self, queue: PartitionQueue) -> bool:
-        """Return whether there is a producer id for the batches of a queue."""
-        return queue.producer_id != NO_ID or self.producer_id != NO_ID
-
     def complete(
         self,
         queue: PartitionQueue,
@@ -137,12 +133,6 @@ class BatchCompleter:
         """Fail all batches of a queue, unless the first one is in flight."""
         while queue.batches and not queue.in_flight:
             self.fail(queue, error)
-
-    def fail_topic(self, name: str, error: KafkaError) -> None:
-        """Fail a topic's unsent records after a metadata error that is not retriable."""
-        for queue in list(self._accumulator.active):
-            if queue.tp.topic == name:
-                self.fail_unsent(queue, error)
 
     def fail_all(self, error: KafkaError) -> None:
         """Fail all records, in flight or not, because the producer closes."""

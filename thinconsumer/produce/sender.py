@@ -169,7 +169,8 @@ class Sender:
         for name in topics:
             topic = metadata.topics.get(name)
             if topic is not None and topic.error is not None and not topic.error.retriable:
-                self.completer.fail_topic(name, topic.error)
+                for queue in [queue for queue in accumulator.active if queue.tp.topic == name]:
+                    self.completer.fail_unsent(queue, topic.error)
 
     def _ready_leader(self, queue: PartitionQueue) -> int | None:
         """Return the leader to which the queue's first batch can be sent now; None if it cannot be sent."""
@@ -180,7 +181,8 @@ class Sender:
             self._metadata.request_update(f"no leader known for {queue.tp.topic}-{queue.tp.partition}")
             return None
         is_due = queue.batches and not queue.in_flight and queue.retry.may_send(self._stepped_at)
-        return info.leader if is_due and self.completer.has_id(queue) else None
+        has_id = queue.producer_id != NO_ID or self.completer.producer_id != NO_ID
+        return info.leader if is_due and has_id else None
 
     def _new_retry(self) -> Retry:
         return Retry(Backoff.from_settings(self._settings), self._random, self._agenda)

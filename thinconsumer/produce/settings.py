@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeVar
 
 from ..config import ClientOptions
-from ..config.build import from_options
 from ..config.declare import section
-from ..config.kinds import Choice, Integer
-from ..config.values import INT32_MAX, INT64_MAX
+from ..config.kinds import INT64, POSITIVE_INT32, POSITIVE_INT64, Choice, Integer
+from ..config.values import INT32_MAX
 from ..errors import KafkaConfigurationError
 from ..records import compression
 from ..records.compression import Codec, CodecError
@@ -33,22 +32,22 @@ class ProducerSettings(ClientOptions):
     """
 
     delivery_timeout_ms: int = _write(
-        Integer(at_least=1, at_most=INT64_MAX),
+        POSITIVE_INT64,
         120000,
         "A record is acknowledged or fails at most this long after its batch was created, retries included.",
     )
     max_block_ms: int = _write(
-        Integer(at_least=0, at_most=INT64_MAX),
+        INT64,
         60000,
         "How long `send` may wait for room in the buffer. With 0 it never waits, and raises `BufferFullError` at once.",
     )
     buffer_memory: int = _write(
-        Integer(at_least=1, at_most=INT64_MAX),
+        POSITIVE_INT64,
         33554432,
         "How many bytes of unacknowledged records to hold. Encoded batches in flight take as much again.",
     )
     batch_size: int = _write(
-        Integer(at_least=1, at_most=INT32_MAX),
+        POSITIVE_INT32,
         131072,
         "The largest uncompressed size of a batch, in bytes; a larger record gets its own batch. Larger than Java's "
         "default, since one batch per partition is in flight at a time. No batch waits to be filled.",
@@ -60,10 +59,10 @@ class ProducerSettings(ClientOptions):
     )
     compression_type: str = _write(Choice(tuple(_CODECS)), "none", "The compression of batches.")
 
-    @classmethod
-    def from_options(cls: type[S], /, **options: Unpack[ProducerKeywords]) -> S:
-        """Return settings from options by their Python names; raise ``KafkaConfigurationError`` with all problems."""
-        return cls(**from_options(cls.options(), options))
+    if TYPE_CHECKING:
+
+        @classmethod
+        def from_options(cls: type[S], /, **options: Unpack[ProducerKeywords]) -> S: ...
 
     @property
     def codec(self) -> Codec:

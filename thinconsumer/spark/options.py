@@ -50,13 +50,6 @@ _PROVIDER = (
 )
 #: Options that take a Python object, and the advice to give.
 OBJECTS = {"ssl.context": _CONTEXT, "sasl.oauth.token.provider": _PROVIDER, "oauth_cb": _PROVIDER}
-#: Words in an error that advise to set an option of ``OBJECTS``, and the advice to add.
-_ADVICE = {
-    "ssl_context": _CONTEXT,
-    "ssl.context": _CONTEXT,
-    "sasl_oauth_token_provider": _PROVIDER,
-    "sasl.oauth.token.provider": _PROVIDER,
-}
 
 
 class TopicNames(NamedTuple):
@@ -242,15 +235,13 @@ def parse(options: Mapping[str, str]) -> SourceOptions:
     _try(problems, values, "ending", lambda: _bound(given, ENDING))
     problems += _contradictions(values)
     configs: list[ConsumerConfig] = []
-    problems += kafka_problems(kafka, REFUSED, lambda rest: configs.append(_consumer_config(rest)))
+    problems += kafka_problems(
+        kafka, REFUSED, lambda rest: configs.append(ConsumerConfig.from_config(_effective(rest)))
+    )
     if problems:
         raise KafkaConfigurationError(join_problems(problems))
     (config,) = configs
     return SourceOptions(kafka=kafka, given=frozenset(given), order=OrderOptions.of(config), **values)
-
-
-def _consumer_config(kafka: Mapping[str, str]) -> ConsumerConfig:
-    return ConsumerConfig.from_config({name: value for name, value in kafka.items() if _has_effect(name)})
 
 
 def split_options(options: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
@@ -273,7 +264,7 @@ def hidden(kafka: Mapping[str, str]) -> dict[str, str]:
 
 def without_objects(problem: str) -> str:
     """Return the problem; if it advises to pass an object, add what to do in Spark instead."""
-    advice = {text for word, text in _ADVICE.items() if word in problem}
+    advice = {text for name, text in OBJECTS.items() if name in problem or name.replace(".", "_") in problem}
     return "; ".join([problem, *sorted(advice)])
 
 
@@ -298,8 +289,11 @@ def consumer_config(kafka: Mapping[str, str], **own: str) -> dict[str, str]:
 
     The consumers hold no partition: the driver plans which records are read when, and tasks read what is planned.
     """
-    taken = {name: value for name, value in kafka.items() if _has_effect(name)}
-    return {**without_order(taken), **own}
+    return {**without_order(_effective(kafka)), **own}
+
+
+def _effective(kafka: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in kafka.items() if _has_effect(name)}
 
 
 def _has_effect(name: str) -> bool:

@@ -28,16 +28,7 @@ from ..errors import IllegalArgumentError, KafkaConfigurationError
 from ..produce import BufferFullError, Producer, ProducerSettings, SendFuture
 from ..records.headers import Header
 from ..sockets.secured import open_driver
-from .options import (
-    KAFKA,
-    NAMES,
-    OBJECTS,
-    SECURITY_NAMES,
-    errors_name_host,
-    join_problems,
-    kafka_problems,
-    split_options,
-)
+from .options import KAFKA, NAMES, OBJECTS, SECURITY_NAMES, join_problems, kafka_problems, split_options
 from .worker_process import ClientCache
 
 if TYPE_CHECKING:
@@ -52,8 +43,8 @@ TYPES: dict[str, tuple[str, ...]] = {
     "headers": ("array<struct<key:string,value:binary>>",),
     "partition": ("int",),
 }
-#: Options of Spark itself, which it passes to a stream writer.
-_SPARK_OPTIONS = frozenset({"checkpointlocation", "queryname"})
+#: The options of the writer, those of the source, and Spark's own, which it passes to a stream writer.
+_KNOWN = frozenset({TOPIC, *NAMES, "checkpointlocation", "queryname"})
 
 _CLASS = "Java classes cannot be loaded"
 _BYTES = "columns are written as bytes: convert them with DataFrame operations"
@@ -98,7 +89,7 @@ def parse_write(options: Mapping[str, str], schema: Sequence[tuple[str, str]]) -
     """
     lower, kafka = split_options(options)
     topic = lower.get(TOPIC)
-    problems = [_unknown(name) for name in lower if not _is_known(name)]
+    problems = [_unknown(name) for name in lower if name not in _KNOWN]
     if topic is not None and not topic.strip():
         problems.append("topic: it is empty; write a name, or leave the option out to use the column 'topic'")
     for name, (values, why) in _FIXED.items():
@@ -143,10 +134,6 @@ def exclusive_names() -> tuple[frozenset[str], frozenset[str]]:
     """Return two sets: names of Kafka's options that only producers have, and that only consumers have."""
     consumers, producers = (frozenset(map(dotted, names)) for names in (CONSUMER_OPTIONS, ProducerSettings.options()))
     return (producers | _NOT_PASSED_ON) - consumers, consumers - producers
-
-
-def _is_known(name: str) -> bool:
-    return name == TOPIC or name in NAMES or name in _SPARK_OPTIONS
 
 
 def _unknown(name: str) -> str:
@@ -296,18 +283,13 @@ def write(
     Raises:
         KafkaError: a record could not be written. Records before and after it may have been written.
     """
-
-    def new_producer() -> Producer:
-        with errors_name_host(settings.kafka):
-            return connect(settings.producer())
-
     cache = PRODUCERS if cache is None else cache
     filled = (batch for batch in batches if batch.num_rows)
     first = next(filled, None)
     if first is None:
         return Written()
     sending = _Sending()
-    with cache.borrow(settings.kafka, new_producer, fresh=attempt > 0) as producer:
+    with cache.borrow(settings.kafka, lambda: connect(settings.producer()), fresh=attempt > 0) as producer:
         for batch in chain([first], filled):
             for part in parts(batch):
                 sending.send(producer, rows(part, settings.columns, settings.topic))
