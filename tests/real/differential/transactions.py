@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from thinconsumer.wire import Message
 from thinconsumer.wire.init_producer_id import InitProducerIdRequest
 from thinconsumer.wire.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from thinconsumer.wire.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
@@ -44,12 +45,9 @@ class Producer:
 
     def init(self, about: str = "", **options: Any) -> Any:
         """Get a producer id and epoch; note the last answer, when no earlier transaction is in the way any more."""
-        request = InitProducerIdRequest(transactional_id=self.transactional_id, transaction_timeout_ms=self.timeout_ms)
-        for name, value in options.items():
-            setattr(request, name, value)
+        fields = {"transactional_id": self.transactional_id, "transaction_timeout_ms": self.timeout_ms, **options}
         version = self.world.version(InitProducerIdRequest, 3 if options.get("producer_id", -1) >= 0 else 0)
-        answer = self._settled(lambda: self.line.send(request, version, about=about).quiet_answer())
-        self.world.note(f"InitProducerId {version} {about}", self.world.normal.of(answer))
+        answer = self._noted(InitProducerIdRequest(**fields), version, about)
         if not answer.error_code:
             self.producer_id, self.epoch = answer.producer_id, answer.producer_epoch
             self.sequences.clear()
@@ -57,18 +55,10 @@ class Producer:
 
     def add(self, topic: str, *partitions: int, about: str = "", **options: Any) -> Any:
         """Add partitions to the transaction, as producers of the old kind do."""
-        request = AddPartitionsToTxnRequest(
-            v3_and_below_transactional_id=self.transactional_id,
-            v3_and_below_producer_id=self.producer_id,
-            v3_and_below_producer_epoch=self.epoch,
-            v3_and_below_topics=[AddPartitionsToTxnTopic(name=topic, partitions=list(partitions))],
-        )
-        for name, value in options.items():
-            setattr(request, f"v3_and_below_{name}", value)
-        version = self.world.version(AddPartitionsToTxnRequest, at_most=FOR_BROKERS - 1)
-        answer = self._settled(lambda: self.line.send(request, version).quiet_answer())
-        self.world.note(f"AddPartitionsToTxn {version} {about}", self.world.normal.of(answer))
-        return answer
+        topics = [AddPartitionsToTxnTopic(name=topic, partitions=list(partitions))]
+        fields = {**self._fields(), "topics": topics, **options}
+        request = AddPartitionsToTxnRequest(**{f"v3_and_below_{name}": value for name, value in fields.items()})
+        return self._noted(request, self.world.version(AddPartitionsToTxnRequest, at_most=FOR_BROKERS - 1), about)
 
     def write(self, topic: str, *values: bytes, partition: int = 0, about: str = "", **options: Any) -> Any:
         """Produce; those of the old kind have added the partition before."""
@@ -93,26 +83,14 @@ class Producer:
 
     def end(self, committed: bool, about: str = "", **options: Any) -> Any:
         """Commit or abort, and note the answer."""
-        request = EndTxnRequest(
-            transactional_id=self.transactional_id,
-            producer_id=self.producer_id,
-            producer_epoch=self.epoch,
-            committed=committed,
-        )
-        for name, value in options.items():
-            setattr(request, name, value)
+        request = EndTxnRequest(**{**self._fields(), "committed": committed, **options})
         version = BUMPING if self.is_new_kind else self.world.version(EndTxnRequest, at_most=BUMPING - 1)
-
-        def ask() -> Any:
-            return self.line.send(request, version).quiet_answer()
-
-        answer = self._settled(ask)
-        self.world.note(f"EndTxn {version} {about} {committed}", self.world.normal.of(answer))
+        answer = self._noted(request, version, f"{about} {committed}")
         if answer is None or answer.error_code:
             return answer
         # The answer says that the transaction will end. Asked again, the coordinator says so for a second time only
         # after it has written the markers, which `seen` is to find in the log.
-        self._settled(ask)
+        self._settled(request, version)
         if version >= BUMPING:
             if (answer.producer_id, answer.producer_epoch) != (self.producer_id, self.epoch):
                 self.sequences.clear()
@@ -121,41 +99,37 @@ class Producer:
 
     def add_offsets(self, group: str, about: str = "", **options: Any) -> Any:
         """Add a group to the transaction, as producers of the old kind do."""
-        request = AddOffsetsToTxnRequest(
-            transactional_id=self.transactional_id,
-            producer_id=self.producer_id,
-            producer_epoch=self.epoch,
-            group_id=group,
-        )
-        for name, value in options.items():
-            setattr(request, name, value)
-        version = self.world.version(AddOffsetsToTxnRequest)
-        answer = self._settled(lambda: self.line.send(request, version).quiet_answer())
-        self.world.note(f"AddOffsetsToTxn {version} {about}", self.world.normal.of(answer))
-        return answer
+        request = AddOffsetsToTxnRequest(**{**self._fields(), "group_id": group, **options})
+        return self._noted(request, self.world.version(AddOffsetsToTxnRequest), about)
 
     def commit_offsets(self, group: str, topic: str, offset: int, about: str = "", **options: Any) -> Any:
         row = TxnOffsetCommitRequestPartition(
             partition_index=options.pop("partition", 0), committed_offset=offset, committed_metadata="m"
         )
-        request = TxnOffsetCommitRequest(
-            transactional_id=self.transactional_id,
-            group_id=group,
-            producer_id=self.producer_id,
-            producer_epoch=self.epoch,
-            topics=[TxnOffsetCommitRequestTopic(name=topic, partitions=[row])],
-        )
-        for name, value in options.items():
-            setattr(request, name, value)
+        topics = [TxnOffsetCommitRequestTopic(name=topic, partitions=[row])]
+        request = TxnOffsetCommitRequest(**{**self._fields(), "group_id": group, "topics": topics, **options})
         low = 3 if "member_id" in options else 0
         high = BUMPING if self.is_new_kind else BUMPING - 1
         version = self.world.version(TxnOffsetCommitRequest, at_least=low, at_most=high)
         return self.line.ask(request, version, about=about)
 
-    def _settled(self, ask: Any) -> Any:
+    def _fields(self) -> dict[str, Any]:
+        return {
+            "transactional_id": self.transactional_id,
+            "producer_id": self.producer_id,
+            "producer_epoch": self.epoch,
+        }
+
+    def _noted(self, request: Message, version: int, about: str) -> Any:
+        answer = self._settled(request, version)
+        name = type(request).__name__.removesuffix("Request")
+        self.world.note(f"{name} {version} {about}", self.world.normal.of(answer))
+        return answer
+
+    def _settled(self, request: Message, version: int) -> Any:
         """Ask again while an earlier transaction is being completed: how long that takes is not compared."""
         for _ in range(200):
-            answer = ask()
+            answer = self.line.send(request, version).quiet_answer()
             if CONCURRENT_TRANSACTIONS not in _codes(answer):
                 break
             self.world.wait(0.02)
