@@ -73,16 +73,8 @@ class World:
 
 
 @pytest.fixture(params=["classic", "consumer"])
-def world(request):
-    made = []
-
-    def make(**options):
-        made.append(World(request.param, **options))
-        return made[-1]
-
-    yield make
-    for one in made:
-        one.close()
+def world(request, closed_at_end):
+    return lambda **options: closed_at_end(World(request.param, **options))
 
 
 def reads_and_commits_the_new_topic(w):

@@ -196,28 +196,12 @@ class PlainWorld(World):
 
 
 @pytest.fixture
-def plain_world():
+def plain_world(closed_at_end):
     """Return a function that makes worlds for the barrier; their consumers are closed at the end."""
-    made = []
-
-    def make(*args, **about):
-        made.append(PlainWorld(*args, **about))
-        return made[-1]
-
-    yield make
-    for one in made:
-        one.close()
+    return lambda *args, **about: closed_at_end(PlainWorld(*args, **about))
 
 
 @pytest.fixture
-def world():
+def world(closed_at_end):
     """Return a function that makes worlds; their consumers are closed at the end."""
-    made = []
-
-    def make(*args, **about):
-        made.append(World(*args, **about))
-        return made[-1]
-
-    yield make
-    for one in made:
-        one.close()
+    return lambda *args, **about: closed_at_end(World(*args, **about))

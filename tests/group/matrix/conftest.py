@@ -305,13 +305,5 @@ def busiest_second():
 
 
 @pytest.fixture
-def make_world(caplog):
-    made = []
-
-    def make(**options):
-        made.append(World(caplog, **options))
-        return made[-1]
-
-    yield make
-    for world in made:
-        world.close()
+def make_world(caplog, closed_at_end):
+    return lambda **options: closed_at_end(World(caplog, **options))
