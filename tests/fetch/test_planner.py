@@ -210,6 +210,16 @@ def test_the_preferred_replica_is_used_until_it_expires(make, kit, replica):
     assert sent.node_id == 1 and sent.forgotten() == set()
 
 
+def test_only_the_leader_names_the_nearest_replica(world):
+    """Followers that name each other would be asked in turn, as fast as they respond."""
+    [a] = world.simple(0, leader=1)
+    world.receive({a.tp: {"preferred_read_replica": 2}})
+    sent = world.fetch()
+    assert sent.node_id == 2
+    sent.answer({a.tp: {"preferred_read_replica": 1}})
+    assert a.preferred_replica == 2
+
+
 def test_a_preferred_replica_does_not_expire_during_a_fetch_to_it(make, kit):
     """A partition left out of the Fetch in flight would alternate between leader and follower, and never be fetched."""
     world = make(metadata_max_age_ms=700, fetch_max_wait_ms=5000, request_timeout_ms=30_000)

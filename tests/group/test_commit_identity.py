@@ -17,6 +17,11 @@ def member(identity: Identity, *, is_rebalancing: bool = False, before: Identity
 MANUAL = CommitIdentity(BY_HAND)
 
 
+def test_generation_0_is_one():
+    """Kafka counts from 1, but only NO_GENERATION stands for none."""
+    assert Identity("g", 0, "me").is_member and not BY_HAND.is_member
+
+
 @pytest.mark.parametrize(
     ("before", "now", "reason"),
     [

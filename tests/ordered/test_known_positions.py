@@ -43,10 +43,11 @@ class Group:
         self.member = self
         self.heartbeat_interval = 1.0
         self.is_subscribed = True
+        self.generation = 4
         self.calls = []
 
     def commit_identity(self):
-        return CommitIdentity(Identity("g", 4, "m"), is_subscribed=self.is_subscribed)
+        return CommitIdentity(Identity("g", self.generation, "m"), is_subscribed=self.is_subscribed)
 
     def ask(self, tps):
         self.calls.append((list(tps), Call("committed")))
@@ -192,7 +193,8 @@ def test_nothing_is_sent_for_topics_that_have_not_changed(world):
     assert world.step() is None
 
 
-def test_requests_become_rare_while_no_member_waits_and_frequent_after_a_change(world):
+@pytest.mark.parametrize("change", ["topic", "generation"])
+def test_requests_become_rare_while_no_member_waits_and_frequent_after_a_change(world, change):
     for _ in range(QUIET_RESPONSES):
         assert world.step() is not None
         world.answer()
@@ -201,7 +203,10 @@ def test_requests_become_rare_while_no_member_waits_and_frequent_after_a_change(
         world.now += 1
     assert world.step() is not None
     world.answer()
-    world.positions.topic_changed()
+    if change == "topic":
+        world.positions.topic_changed()
+    else:
+        world.group.generation += 1
     assert world.step() is not None
 
 

@@ -85,7 +85,6 @@ class Membership(ABC):
         self._unconfirmed_since = -NEVER
         self._is_working = False  #: Whether a task is running.
         self._listener_may_have_run = False  #: Whether a rebalance listener may have run since the last step.
-        self._moves = 0  #: Number of transitions: :meth:`work` detects one made while a task ran.
         self._pause = coordinator.agenda.alarm()  #: When to call a task again that was not done.
 
     # -- state
@@ -257,7 +256,7 @@ class Membership(ABC):
         task = None if self._is_working or self._pause.is_ahead(now) else self._task(now, every=every)
         if task is None:
             return False
-        before, is_done, failure = self._moves, False, None
+        is_done, failure = False, None
         self._is_working, self._listener_may_have_run = True, every
         try:
             is_done = task(now)
@@ -269,7 +268,7 @@ class Membership(ABC):
             self._is_working = False
             self._coordinator.agenda.touch()
         if not self._settle() and (is_done or failure is not None):
-            self._worked(failure, now, has_moved=self._moves != before)
+            self._worked(failure, now)
         if failure is not None:
             raise failure
         return is_done
@@ -279,8 +278,8 @@ class Membership(ABC):
         """Return the task that is due, or None; without ``every``, only one that calls no listener."""
 
     @abstractmethod
-    def _worked(self, failure: Exception | None, now: float, *, has_moved: bool) -> None:
-        """Go on after a task that is done or has failed. ``has_moved``: a call inside of it has changed the state."""
+    def _worked(self, failure: Exception | None, now: float) -> None:
+        """Go on after a task that is done or has failed, unless a call inside of it, such as ``leave``, has left it."""
 
     @abstractmethod
     def _settle(self) -> bool:
@@ -292,7 +291,6 @@ class Membership(ABC):
         after = next_state(self._TRANSITIONS, self.state, event, self)
         states = self.state.value, after.value, event.value
         log.debug("group %s: member state %s -> %s (%s)", self.identity.group_id, *states)
-        self._moves += 1
         self.state = after
         self._coordinator.agenda.touch()
 

@@ -339,6 +339,12 @@ def test_one_log_line_per_rebalance_with_its_reason_and_duration(world, caplog):
     assert line == "group g: rebalanced in 0.010 s, generation 2, because the user wants it: something moved"
 
 
+def test_each_join_that_fails_is_counted(world):
+    world.script.lines[JoinGroupRequest] += [Code.COORDINATOR_LOAD_IN_PROGRESS] * 3
+    world.join().run(7.0)
+    assert (world.member.stats.failed, world.member.stats.rebalances.count) == (3, 1)
+
+
 def test_requests_and_rebalances_are_counted(world):
     world.script.leads = True
     world.join().run(7.0)
