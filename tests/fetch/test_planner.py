@@ -193,6 +193,16 @@ def test_topic_names_are_sent_while_any_topic_id_is_unknown(world, kit):
     assert set(sent.asked()) == {kit.tp(0), other}
 
 
+def test_a_node_that_takes_the_place_of_another_has_no_session_yet(world, kit):
+    parts = {kit.tp(n): (n + 1, 5) for n in range(2)}
+    world.cluster(parts, nodes=(1, 2))
+    world.assign(dict.fromkeys(parts, 0), epoch=5)
+    assert set(world.fetches()) == {1, 2}
+    world.cluster(parts, nodes=(3, 2))
+    for _ in range(3):
+        assert world.fetches() == {}
+
+
 # -- the nearest replica (KIP-392)
 
 

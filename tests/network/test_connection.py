@@ -387,6 +387,17 @@ def test_bytes_count_as_use_at_the_last_poll_of_io_before_they_were_received(ben
     assert made.connection.has_ended and made.connection.error is None
 
 
+def test_a_request_counts_as_use_if_it_is_written_after_the_last_poll_of_io(bench, metadata):
+    """As after a call that makes managers step before a poll: its response may have arrived at once."""
+    made = bench(max_idle=10.0).reach(READY)
+    made.now = 5.0
+    made.send(allowance=60.0)
+    made.reply(metadata, polled_at=1.0)
+    made.now = 14.9
+    made.step(horizon=5.0)
+    assert not made.connection.has_ended
+
+
 def test_the_idle_limit_may_be_infinite(bench):
     assert bench(max_idle=NEVER).reach(READY).due() == NEVER
 
