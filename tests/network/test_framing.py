@@ -79,6 +79,16 @@ def test_a_large_body_is_received_into_its_own_buffer():
     assert frame.obj is buffer.obj
 
 
+def test_a_body_is_allocated_at_once_up_to_the_size_of_the_largest_frame_so_far():
+    """Doubled buffers would be copied again and again, for each large response."""
+    frames, size = Frames(LIMIT), 4 * FIRST_BYTES
+    for least in (FIRST_BYTES, size):
+        kept = put(frames, size.to_bytes(4, "big"))
+        assert len(frames.buffer()) == least
+        kept += put(frames, b"b" * size)
+        assert len(kept[0]) == size
+
+
 def test_a_body_without_slices_is_used_for_the_next_large_frame():
     """Fresh memory costs as much as receiving does."""
     frames = Frames(LIMIT)

@@ -188,10 +188,7 @@ class OrderedDelivery(KeyGatekeeper[GatedTopic]):
                 self._look_up_log_start(partition)
                 return
             log_start = known[1]
-        if hold.decide_start(log_start):
-            # It is looked up again for the next decision: the position moves on, and the partition may be removed and
-            # added again with another log start.
-            self._log_starts.pop(partition, None)
+        hold.decide_start(log_start)
 
     def _look_up_log_start(self, partition: Partition) -> None:
         cursor = partition.cursor

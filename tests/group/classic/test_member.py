@@ -197,6 +197,17 @@ def test_blocking_calls_compute_the_assignment_but_call_no_listener(world):
     assert world.member.state is S.REVOKING_AFTER_SYNC
 
 
+def test_a_heartbeat_that_succeeds_ends_the_backoff(world):
+    """Else the next error would delay the heartbeat after it by the longest backoff, towards the session timeout."""
+    world.join()
+    failing = [Code.COORDINATOR_LOAD_IN_PROGRESS] * 5
+    world.script.lines[HeartbeatRequest] += [*failing, 0, failing[0]]
+    world.run(15.0)
+    times = world.times(HeartbeatRequest)
+    assert times[5] - times[4] > 0.5
+    assert times[7] - times[6] < 0.2
+
+
 # -- a rebalance
 
 
