@@ -216,6 +216,7 @@ def test_the_preferred_replica_is_used_until_it_expires(make, kit, replica):
     sent.answer({a.tp: kit.batch(0, 1)})
     assert a.preferred_replica == replica, "a follower's response with -1 keeps the preference"
     world.cluster({a.tp: (1, 5)}, nodes=(0, 1, 2))
+    world.validation.step(world.now)
     world.fetch().answer({})
     assert a.preferred_replica == replica, "so does a Metadata response with the same leader and epoch"
     world.now += 50
