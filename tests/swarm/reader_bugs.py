@@ -189,7 +189,6 @@ STALE = (
     reading(
         "stale reset accepted",
         "The answer to an earlier lookup sets the position that a later reset determines; the last reset counts.",
-        Plant(Resets, "is_waiting", lambda waits, self, partition, cursor: waits(self, partition, partition.cursor)),
         Plant(_ResetQuery, "wanted", wants_any),
         needs=oddities,
     ),

@@ -32,7 +32,7 @@ from ..wire.offset_for_leader_epoch import (
 log = logging.getLogger(__name__)
 
 
-class PartitionQuery(ABC):
+class PartitionQuery:
     """A query about one partition, repeated until it has a result or is no longer wanted.
 
     Args:
@@ -41,6 +41,10 @@ class PartitionQuery(ABC):
             ``outdated``, not before that is over.
         least_refresh: the number of the metadata refresh that must have succeeded before the query is sent.
     """
+
+    wanted: Callable[[], bool]  #: Returns whether the caller still needs the result.
+    found: Callable[[Any, float], None]  #: Receives the partition's part of the response, and the time.
+    failed: Callable[[KafkaError, bool], None]  #: Receives an error, and whether it is final.
 
     __slots__ = (
         "argument", "attempts", "leaderless_in", "least_epoch", "least_refresh", "outdated", "pause", "tp",
@@ -58,23 +62,11 @@ class PartitionQuery(ABC):
         #: The metadata version in which ``tp`` had no leader, else -1. A newer version ends the backoff.
         self.leaderless_in = -1
 
-    @abstractmethod
-    def wanted(self) -> bool:
-        """Return whether the caller still needs the result."""
-
-    @abstractmethod
-    def found(self, data: Any, now: float) -> None:
-        """Receive the partition's part of the response."""
-
-    @abstractmethod
-    def failed(self, error: KafkaError, final: bool) -> None:
-        """Receive an error, and whether it is final."""
-
 
 class LeaderQuery(PartitionQuery):
     """A :class:`PartitionQuery` composed of functions."""
 
-    __slots__ = ("_failed", "_found", "_wanted")
+    __slots__ = ("failed", "found", "wanted")
 
     def __init__(
         self,
@@ -87,18 +79,9 @@ class LeaderQuery(PartitionQuery):
         outdated: Alarm | None = None,
     ) -> None:
         super().__init__(tp, argument, least_epoch, outdated)
-        self._wanted = wanted
-        self._found = found
-        self._failed = failed
-
-    def wanted(self) -> bool:
-        return self._wanted()
-
-    def found(self, data: Any, now: float) -> None:
-        self._found(data, now)
-
-    def failed(self, error: KafkaError, final: bool) -> None:
-        self._failed(error, final)
+        self.wanted = wanted
+        self.found = found
+        self.failed = failed
 
 
 Group = dict[TopicPartition, PartitionQuery]
@@ -110,6 +93,7 @@ class LeaderQueries(ABC):
     asker: str
     api: type[Message]
     purpose: str  #: Completes "cannot ..." in log lines.
+    min_version = 0
 
     def __init__(self, settings: ConsumerConfig, metadata: Metadata, random: Random, agenda: Agenda) -> None:
         self._settings = settings
@@ -119,7 +103,6 @@ class LeaderQueries(ABC):
         self._shared_jitter = SharedJitter(random)
         self._backoff = Backoff.from_settings(settings)
         self._api = self.api.__name__.removesuffix("Request")
-        self._min_version = 0
         # Dicts, from which a query is removed at once. Only queries without a request are looked at in each step.
         self._waiting: dict[PartitionQuery, None] = {}  #: Queries to send, some of them after a backoff.
         self._in_flight: dict[PartitionQuery, None] = {}  #: Queries whose request has no response yet.
@@ -229,7 +212,7 @@ class LeaderQueries(ABC):
 
     def _request(self, node: int, group: Group, deadline: float) -> Request:
         return Request(
-            self.asker, self.api, Target(node), lambda version: self._message(group), deadline, group, self._min_version
+            self.asker, self.api, Target(node), lambda version: self._message(group), deadline, group, self.min_version
         )
 
     def _current_epoch(self, tp: TopicPartition) -> int:
@@ -307,10 +290,6 @@ def _place(groups: list[Group], query: PartitionQuery) -> None:
     groups.append({query.tp: query})
 
 
-#: First version for which DESCRIBE on the topic suffices (KIP-320); older ones require ClusterAction.
-CONSUMERS_SINCE = 3
-
-
 class EpochEndQueries(LeaderQueries):
     """Sends queries for the end offset of a leader epoch; their results are :class:`EpochEndOffset`.
 
@@ -318,10 +297,7 @@ class EpochEndQueries(LeaderQueries):
     """
 
     api = OffsetForLeaderEpochRequest
-
-    def __init__(self, settings: ConsumerConfig, metadata: Metadata, random: Random, agenda: Agenda) -> None:
-        super().__init__(settings, metadata, random, agenda)
-        self._min_version = CONSUMERS_SINCE
+    min_version = 3  # the first one for which DESCRIBE on the topic suffices (KIP-320); others require ClusterAction
 
     def _message(self, group: Group) -> Message:
         topics: dict[str, OffsetForLeaderTopic] = {}

@@ -41,7 +41,7 @@ class OffsetLookups(LeaderQueries):
         super().__init__(settings, metadata, random, agenda)
         self._isolation = 1 if settings.isolation_level == "read_committed" else 0
         # Version 0 returns lists of segment start offsets instead; version 2 is the first with an isolation level.
-        self._min_version = 1 + self._isolation
+        self.min_version = 1 + self._isolation
 
     def ask(self, timestamps: Mapping[TopicPartition, int], what: str) -> Call[dict[TopicPartition, ListedOffset]]:
         """Look up one offset per partition (timestamp in ms; -1: log end, -2: log start).
@@ -71,13 +71,10 @@ class OffsetLookups(LeaderQueries):
     def _message(self, group: Group) -> Message:
         topics: dict[str, ListOffsetsTopic] = {}
         for tp, query in group.items():
-            topic = topics.get(tp.topic)
-            if topic is None:
-                topic = topics[tp.topic] = ListOffsetsTopic(name=tp.topic)
-            epoch, timestamp = self._current_epoch(tp), query.argument
-            topic.partitions.append(
-                ListOffsetsPartition(partition_index=tp.partition, current_leader_epoch=epoch, timestamp=timestamp)
+            part = ListOffsetsPartition(
+                partition_index=tp.partition, current_leader_epoch=self._current_epoch(tp), timestamp=query.argument
             )
+            topics.setdefault(tp.topic, ListOffsetsTopic(name=tp.topic)).partitions.append(part)
         # replica_id -1 means a consumer. With the generated default 0, the broker would answer as to a follower
         # replica, with offsets beyond the high watermark.
         return ListOffsetsRequest(replica_id=-1, isolation_level=self._isolation, topics=list(topics.values()))

@@ -15,12 +15,14 @@ from ..network.request import Answer, Request
 from ..positions.partitions import Cursor, Partition, Partitions, Reset
 from ..positions.states import PositionEvent, PositionState
 from ..wire.error_codes import Code
-from .leader_queries import LeaderQuery, PartitionQuery
+from .leader_queries import PartitionQuery
 from .lookups import ListedOffset, OffsetLookups
 
 log = logging.getLogger(__name__)
 
 NO_POSITION = "no position"
+#: What is looked up after an out-of-range error.
+LOG_ENDS = Reset(Reset.EARLIEST, "log start"), Reset(Reset.LATEST, "log end")
 MARKS = {
     OffsetResetStrategy.EARLIEST: Reset.EARLIEST,
     OffsetResetStrategy.LATEST: Reset.LATEST,
@@ -93,7 +95,9 @@ class Resets:
 
     def _start(self, partition: Partition, wall_time: float) -> None:
         if partition.out_of_range is not None:
-            self._look_up_ends(partition, partition.out_of_range, wall_time)
+            ends: dict[int, int] = {}
+            for reset in LOG_ENDS:
+                self._look_up(partition, reset, ends)
         elif partition.reset is not None:
             self._look_up(partition, partition.reset)
         else:
@@ -116,39 +120,24 @@ class Resets:
         latest = self._policy.strategy is OffsetResetStrategy.LATEST
         return latest and why == NO_POSITION and (partition.is_new or self._metadata.is_new_partition(partition.tp))
 
-    def _look_up(self, partition: Partition, reset: Reset) -> None:
-        self._lookups.add(_ResetQuery(self, partition, reset))
+    def _look_up(self, partition: Partition, reset: Reset, ends: dict[int, int] | None = None) -> None:
+        """Look up the offset of a reset or, with ``ends``, one of the log's ends, which is added there."""
+        query = _ResetQuery(self, partition, reset, ends)
+        if ends is not None:
+            query.least_refresh = partition.least_refresh
+        self._lookups.add(query)
 
-    def found(self, partition: Partition, reset: Reset, answer: ListedOffset) -> None:
-        """Set the position to the offset that was looked up."""
-        if answer.offset < 0 and reset.timestamp >= 0:
+    def found(self, partition: Partition, reset: Reset, ends: dict[int, int] | None, answer: ListedOffset) -> None:
+        """Set the position to the offset that was looked up, or decide about it once both ends of the log are known."""
+        if ends is not None:
+            ends[reset.timestamp] = answer.offset
+            if len(ends) == len(LOG_ENDS):
+                self._decide(partition, partition.cursor.offset, ends[Reset.EARLIEST], ends[Reset.LATEST])
+        elif answer.offset < 0 and reset.timestamp >= 0:
             # No record is at or after the timestamp. Future records will be, so the position is the log end.
             self._look_up(partition, Reset(Reset.LATEST, f"{reset.reason}, no record is at or after that time"))
-            return
-        self._place(partition, answer.offset, answer.leader_epoch, reset.reason)
-
-    def is_waiting(self, partition: Partition, cursor: Cursor) -> bool:
-        """Return whether the partition still awaits the reset that it awaited with this cursor."""
-        awaits = partition.cursor is cursor and partition.state is PositionState.AWAITING_RESET
-        return awaits and self._partitions.get(partition.tp) is partition
-
-    def _add(self, partition: Partition, timestamp: int, found: Callable[[ListedOffset, float], None]) -> None:
-        cursor = partition.cursor
-
-        def wanted() -> bool:
-            return self.is_waiting(partition, cursor)
-
-        def failed(error: KafkaError, final: bool) -> None:
-            if wanted():
-                partition.failed(error, is_raised=final)
-
-        def found_and_cured(answer: ListedOffset, now: float) -> None:
-            partition.error = None
-            found(answer, now)
-
-        query = LeaderQuery(partition.tp, timestamp, wanted, found_and_cured, failed)
-        query.least_refresh = partition.least_refresh
-        self._lookups.add(query)
+        else:
+            self._place(partition, answer.offset, answer.leader_epoch, reset.reason)
 
     def _place(self, partition: Partition, offset: int, epoch: int, reason: str) -> None:
         # If a broker rejects every offset as out of range, this line would fill the log; ``OutageLog`` logs that error.
@@ -158,18 +147,7 @@ class Resets:
         partition.place(PositionEvent.RESET_FOUND, offset, epoch)
         self._asked.pop(partition, None)
 
-    def _look_up_ends(self, partition: Partition, position: int, wall_time: float) -> None:
-        ends: dict[int, int] = {}
-        for mark in (Reset.EARLIEST, Reset.LATEST):
-
-            def found(answer: ListedOffset, now: float, mark: int = mark) -> None:
-                ends[mark] = answer.offset
-                if len(ends) == 2:
-                    self._decide(partition, position, ends[Reset.EARLIEST], ends[Reset.LATEST], wall_time)
-
-            self._add(partition, mark, found)
-
-    def _decide(self, partition: Partition, position: int, start: int, end: int, wall_time: float) -> None:
+    def _decide(self, partition: Partition, position: int, start: int, end: int) -> None:
         epoch = partition.cursor.epoch
         if start <= position <= end:
             # The position is valid: a lagging broker rejected it, or the log has grown since the rejection.
@@ -179,30 +157,30 @@ class Resets:
             log.info("%s-%s: position %s is past the log end %s: validating it", *partition.tp, position, end)
             partition.out_of_range = None
             partition.move(PositionEvent.LEADER_CHANGED)
-        elif timestamp_of(self._policy, wall_time) is None:
+        elif self._policy.strategy is OffsetResetStrategy.NONE:
             # Not LogTruncationError: without a leader epoch, a position past the log end proves no truncation.
             partition.error = out_of_range_error(partition, position, start, end)
         else:
             what = "the log starts at" if position < start else "the log ends at"
             edge = start if position < start else end
             partition.out_of_range = None
-            self._by_policy(partition, wall_time, f"position {position} is out of range, {what} {edge}")
+            self._by_policy(partition, self._wall_time(), f"position {position} is out of range, {what} {edge}")
 
 
 class _ResetQuery(PartitionQuery):
     """The lookup for one partition's reset: methods in place of three closures, as thousands may be needed at once."""
 
-    __slots__ = ("_cursor", "_partition", "_reset", "_resets")
+    __slots__ = ("_cursor", "_ends", "_partition", "_reset", "_resets")
 
-    def __init__(self, resets: Resets, partition: Partition, reset: Reset) -> None:
+    def __init__(self, resets: Resets, partition: Partition, reset: Reset, ends: dict[int, int] | None) -> None:
         super().__init__(partition.tp, reset.timestamp)
         self._resets = resets
         self._partition = partition
         self._cursor = partition.cursor
         self._reset = reset
+        self._ends = ends
 
     def wanted(self) -> bool:
-        # as is_waiting(), which is not called: this is asked several times of each of thousands of partitions
         partition = self._partition
         awaits = partition.cursor is self._cursor and partition.state is PositionState.AWAITING_RESET
         return awaits and self._resets.assigned(partition.tp) is partition
@@ -210,7 +188,7 @@ class _ResetQuery(PartitionQuery):
     def found(self, data: ListedOffset, now: float) -> None:
         if self._partition.error is not None:
             self._partition.error = None
-        self._resets.found(self._partition, self._reset, data)
+        self._resets.found(self._partition, self._reset, self._ends, data)
 
     def failed(self, error: KafkaError, final: bool) -> None:
         if self.wanted():

@@ -7,7 +7,7 @@ the offset where the logs diverge. The position moves back there; under reset po
 
 import logging
 
-from ..config import ConsumerConfig
+from ..config import ConsumerConfig, OffsetResetStrategy
 from ..errors import KafkaError, LogTruncationError, UnsupportedVersionError
 from ..network.metadata import Metadata, TopicMetadata
 from ..network.request import Request
@@ -18,7 +18,6 @@ from ..support.timers import Random
 from ..wire import ZERO_UUID
 from ..wire.offset_for_leader_epoch import EpochEndOffset
 from .leader_queries import EpochEndQueries, LeaderQuery, PartitionQuery
-from .resets import timestamp_of
 
 log = logging.getLogger(__name__)
 
@@ -179,7 +178,7 @@ class Validation(EpochEndQueries):
 
     def _truncated(self, partition: Partition, data: EpochEndOffset | None) -> None:
         position = partition.cursor.offset
-        if timestamp_of(self._settings.auto_offset_reset, 0.0) is None:
+        if self._settings.auto_offset_reset.strategy is OffsetResetStrategy.NONE:
             partition.error = LogTruncationError(partition.tp, position, data.end_offset if data else None)
         elif data is None:
             text = "%s-%s: the leader has no leader epoch %s: position %s is kept if it is inside the log"
