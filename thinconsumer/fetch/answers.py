@@ -232,13 +232,12 @@ class Answers:
             self._metadata.request_update(f"fetching {tp.topic}-{tp.partition}: {error}")
         if partition.state is not PositionState.FETCHING:
             return  # a late response: the partition is being reset or validated, with a backoff of its own
-        self._pause(partition, now)
         if isinstance(error, TopicAuthorizationFailedError):
             # all partitions of the topic share one error object, so that polls raise it once
             error = self._refused.setdefault(tp.topic, error)
         elif data.error_code == Code.CORRUPT_MESSAGE:
             error = _corrupt(tp, partition.cursor.fetch_offset, f"{error}")
-        self._note(partition, data.error_code, error, now, is_raised=action is Action.RAISE)
+        self._failed(partition, data.error_code, error, now, is_raised=action is Action.RAISE)
 
     def _note(self, partition: Partition, code: int, error: KafkaError, now: float, *, is_raised: bool) -> None:
         """Record the partition's error, and log a warning if it persists."""
@@ -249,6 +248,10 @@ class Answers:
         # outage does not end, and the first rejected Fetch at the next change would be logged as one that lasts.
         kind = code, tp.topic, self._partitions.counts.get(tp.topic)
         self.outages.failed(kind, now, text, subject=tp, grace=grace)
+
+    def _failed(self, partition: Partition, code: int, error: KafkaError, now: float, *, is_raised: bool) -> None:
+        self._note(partition, code, error, now, is_raised=is_raised)
+        self._pause(partition, now)
 
     def _pause(self, partition: Partition, now: float) -> None:
         partition.failures += 1
@@ -337,9 +340,8 @@ class Answers:
             partition.prefer(node_id, now + max(self._settings.metadata_max_age_ms, least) / 1000)
         else:
             # Until metadata contains the replica, the leader answers at once and without records: back off.
-            self._pause(partition, now)
             words = f"node {node_id} is the preferred replica, but not in metadata"
-            self._note(partition, Code.REPLICA_NOT_AVAILABLE, KafkaError(words), now, is_raised=False)
+            self._failed(partition, Code.REPLICA_NOT_AVAILABLE, KafkaError(words), now, is_raised=False)
             self._metadata.request_update(f"{partition.tp}: {words}")
 
     def _take_records(
@@ -354,8 +356,7 @@ class Answers:
             behind = min(claimed_end(records, cursor.fetch_offset), end)
             words = f"its {len(records)} bytes hold no complete batch"
             error = _corrupt(partition.tp, cursor.fetch_offset, words, behind)
-            self._note(partition, Code.CORRUPT_MESSAGE, error, now, is_raised=True)
-            self._pause(partition, now)
+            self._failed(partition, Code.CORRUPT_MESSAGE, error, now, is_raised=True)
             return
         if batches.counts and (batches.first_end <= cursor.fetch_offset or not batches.is_ascending):
             batches, fault = usable(batches, cursor.fetch_offset, self._settings.check_crcs)
@@ -366,23 +367,11 @@ class Answers:
         if batches.counts or broken is not None:
             self._keep(fetch, partition, cursor, data, batches, broken, frame)
         else:
-            self._got_useless_batches(partition, cursor, now)
-
-    def _got_useless_batches(self, partition: Partition, cursor: Cursor, now: float) -> None:
-        """Fetch again after a backoff: all batches of the response are below the fetch offset.
-
-        A broker may err once. But if a base offset was changed on the way to its disk, the same batches come for ever.
-        """
-        words = "the broker returns only batches that end below this offset"
-        is_raised = partition.failures >= USELESS_MAX
-        self._note(
-            partition,
-            Code.CORRUPT_MESSAGE,
-            _corrupt(partition.tp, cursor.fetch_offset, words),
-            now,
-            is_raised=is_raised,
-        )
-        self._pause(partition, now)
+            # A broker may err once. But if a base offset was changed on the way to its disk, the same batches come for
+            # ever.
+            words = "the broker returns only batches that end below this offset"
+            error = _corrupt(partition.tp, cursor.fetch_offset, words)
+            self._failed(partition, Code.CORRUPT_MESSAGE, error, now, is_raised=partition.failures >= USELESS_MAX)
 
     def _keep(
         self,

@@ -171,7 +171,7 @@ class Collector:
                 if (
                     not fetched.fresh
                     or size >= max_bytes
-                    or (end is not None and _has_reached(end, fetched, poll_result))
+                    or (end is not None and _place(fetched, poll_result)[0] >= end)
                 ):
                     break
                 taken, error = self._take_raw(fetched, max_bytes - size, end, poll_result)
@@ -461,11 +461,6 @@ def _place(fetched: Fetched, poll_result: PollResult) -> tuple[int, int]:
     if last is not None and last.fetched.partition is fetched.partition:
         return last.offset, last.epoch
     return fetched.cursor.offset, fetched.cursor.epoch
-
-
-def _has_reached(end: int, fetched: Fetched, poll_result: PollResult) -> bool:
-    """Return whether that position is at an end offset."""
-    return _place(fetched, poll_result)[0] >= end
 
 
 def _first_end(one: int | None, other: int | None) -> int | None:

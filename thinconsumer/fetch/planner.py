@@ -176,18 +176,14 @@ class Planner:
         ``is_ready`` says whether there is a connection to a node for a channel. Behind a Fetch in flight, which the
         broker may hold, the closing one would wait: it is sent over the general channel.
         """
-
-        def build(session_id: int, version: int) -> Message:
-            return FetchRequest(session_id=session_id, session_epoch=FINAL_EPOCH, max_wait_ms=0)
-
         requests = []
         for node_id, session in self._sessions.items():
             if session.session_id:
                 is_behind = session.retry.in_flight and is_ready(node_id, "")
                 target = Target(node_id, "") if is_behind else session.target
-                message = partial(build, session.session_id)
-                about = message, now + self._timeout, session, VERSION_MIN, self._highest
-                requests.append(Request(ASKER, FetchRequest, target, *about))
+                message = FetchRequest(session_id=session.session_id, session_epoch=FINAL_EPOCH, max_wait_ms=0)
+                about = now + self._timeout, session, VERSION_MIN, self._highest
+                requests.append(Request(ASKER, FetchRequest, target, partial(_built, message), *about))
         return requests
 
     def wanted(self, node_id: int, now: float) -> list[Partition]:
@@ -199,12 +195,12 @@ class Planner:
         """Return whether a Fetch to the partition's node is in flight or waits for a backoff after a failure."""
         node_id = self.targets.node_for(partition, now)
         session = None if node_id is None else self._sessions.get(node_id)
-        return session is not None and _is_asking(session)
+        return session is not None and session.is_asking
 
     def sessions(self) -> Iterator[tuple[bool, SessionPartitions]]:
         """Yield each fetch session: whether it is asking (:meth:`is_asking`), and its partitions."""
         for session in self._sessions.values():
-            yield _is_asking(session), session.listed
+            yield session.is_asking, session.listed
 
     def paced_nodes(self, now: float) -> list[int]:
         """Return the nodes that answer Fetches at once and without records, so that fewer are sent."""
@@ -410,8 +406,8 @@ class Planner:
         )
 
 
-def _is_asking(session: FetchSession) -> bool:
-    return session.retry.in_flight or session.retry.attempts > 0
+def _built(message: Message, version: int) -> Message:
+    return message
 
 
 def _rotated(some: list[T], turn: int) -> list[T]:

@@ -46,12 +46,9 @@ class Validation(EpochEndQueries):
         seen = self._metadata.version, self._partitions.generation
         if self._seen != seen:
             self._seen = seen
-            known = {
-                name: self._metadata.topics[name] for name in self._partitions.topics() & self._metadata.topics.keys()
-            }
-            for partition in self._partitions if known else ():
-                if partition.tp.topic in known:
-                    self._compare(partition, known[partition.tp.topic])
+            for partition in self._partitions:
+                if (topic := self._metadata.topics.get(partition.tp.topic)) is not None:
+                    self._compare(partition, topic)
         self._asked = {partition: query for partition, query in self._asked.items() if query.wanted()}
         for partition in self._partitions.in_state(PositionState.VALIDATING, now):
             # After LogTruncationError no query is sent until a seek.

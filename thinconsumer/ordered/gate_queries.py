@@ -6,7 +6,7 @@ assigns ranges of offsets to several consumers, such as Spark's driver, needs th
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from ..config import ConsumerConfig
@@ -78,7 +78,7 @@ class GateQueries:
             return []
         if not call.over:
             self._follow()
-            wanted = {topic.shape.topic_id: missing for topic, missing in self._missing_epochs()}
+            wanted = self._missing_epochs()
             requests = self._epochs.step(now, wanted)
             if self._epochs.error is not None:
                 call.fail(self._epochs.error)
@@ -118,23 +118,20 @@ class GateQueries:
     def _follow(self) -> None:
         """Begin anew with the topics that have other counts in metadata than before."""
         changed = self._changed(self._names)
-        for name in [name for name in self._topics if name not in changed]:
-            self._topics.pop(name).clear()
+        for topic in list(self._topics.values()):
+            if changed.get(topic.name) != topic.shape:
+                self._topics.pop(topic.name).clear()
         for name, shape in sorted(changed.items()):
-            topic = self._topics.get(name)
-            if topic is None or topic.shape != shape:
-                if topic is not None:
-                    topic.clear()
+            if name not in self._topics:
                 self._topics[name] = GatedTopic(name, shape)
 
     def _changed(self, names: Collection[str]) -> dict[str, Shape]:
         return {n: shape for n, shape in shapes(self._metadata).items() if n in names and shape.has_changed}
 
-    def _missing_epochs(self) -> Iterator[tuple[GatedTopic, frozenset[int]]]:
-        for topic in self._topics.values():
-            missing = frozenset[int]().union(*map(topic.missing_epochs, topic.shape.existing))
-            if missing:
-                yield topic, missing
+    def _missing_epochs(self) -> dict[bytes, frozenset[int]]:
+        shapes_of = [(topic, topic.shape) for topic in self._topics.values()]
+        found = {s.topic_id: frozenset[int]().union(*map(t.missing_epochs, s.existing)) for t, s in shapes_of}
+        return {topic_id: missing for topic_id, missing in found.items() if missing}
 
     def _has_thresholds(self) -> bool:
         """Return whether all thresholds are known; ask for the others."""

@@ -122,7 +122,9 @@ class Hold:
         """Whether the log start is needed: it tells if the position is past the gate before the first record."""
         partition = self.partition
         is_first = self.state is HoldState.AWAITING_START and bool(self.gates) and self.gate.after == START
-        return is_first and partition.has_position and not starts_anew(partition) and partition.cursor.offset > 0
+        # After a reset, the group has no position in the partition.
+        starts_anew = partition.placed_by is PositionEvent.RESET_FOUND
+        return is_first and partition.has_position and not starts_anew and partition.cursor.offset > 0
 
     @property
     def awaits_thresholds(self) -> bool:
@@ -211,8 +213,3 @@ class Hold:
     def move(self, event: HoldEvent) -> None:
         """Take the step that an event causes."""
         self.state = next_state(TRANSITIONS, self.state, event, self)
-
-
-def starts_anew(partition: Partition) -> bool:
-    """Return whether the position was set by a reset: the group has no position in this partition."""
-    return partition.placed_by is PositionEvent.RESET_FOUND

@@ -206,11 +206,6 @@ class Partition(ReportingKey):
         if self._owner is not None:
             self._owner.agenda.touch()
 
-    def belongs_to(self, owner: Partitions) -> None:
-        """Report this and all later changes to the partitions of which this is one."""
-        self._owner = owner
-        owner.changed[self] = None
-
     def back_off(self, until: float) -> None:
         """Send no request for this partition before ``until``, in monotonic seconds."""
         self.backoff = self._alarm(until)
@@ -443,7 +438,8 @@ class Partitions:
                     partition.delivery_end = NOTHING
                 if not self.has_topic(partition.tp.topic):
                     partition.unsubscribed = True
-                partition.belongs_to(self)
+                partition._owner = self
+                partition.report_change()
         for tp, partition in kept.items():
             if tp not in assigned:
                 partition.report_change()
