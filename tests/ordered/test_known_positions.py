@@ -11,7 +11,7 @@ from thinconsumer.group.offsets.commit_identity import CommitIdentity
 from thinconsumer.linear_hashing import PartitionCounts
 from thinconsumer.network.metadata import Metadata
 from thinconsumer.network.request import Answer
-from thinconsumer.ordered.holds import NOTHING, Hold
+from thinconsumer.ordered.holds import NOTHING, Hold, HoldState
 from thinconsumer.ordered.known_positions import QUIET_PACE, QUIET_RESPONSES, SILENT_RESPONSES, KnownPositions
 from thinconsumer.ordered.topics import GatedTopic, Shape
 from thinconsumer.positions.partitions import Partitions
@@ -68,7 +68,7 @@ class World:
         self.own.place(PositionEvent.SEEK, 7)
         self.positions = KnownPositions(config, self.partitions, source, self.group)
         self.topic = GatedTopic("t", Shape(ID, PartitionCounts(1, 2), frozenset(range(2))))
-        self.topic.holds[self.own] = Hold.free(self.own, agenda)
+        self.topic.holds[self.own] = Hold(self.own, agenda, HoldState.FREE)
         self.topics = {"t": self.topic}
         self.now = 100.0
 

@@ -36,7 +36,7 @@ class Group:
         self.coordinator = Coordinator(config, "g", Metadata(config, source, self.agenda), source, self.agenda)
         self.coordinator._found(Node(1, "b1", 9092), 0.0)
         self.member = CommitIdentity(Identity("g", 4, "m"), is_subscribed=True)
-        self.exchange = PositionExchange("ordered", config, self, source, lambda: 3.0)
+        self.exchange = PositionExchange(config, self, source, lambda: 3.0)
         self.exchange.is_active = True
         self.now = 100.0
 

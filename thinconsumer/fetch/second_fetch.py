@@ -11,7 +11,6 @@ Here is when it is due. The planner chooses the partitions and builds the reques
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeAlias
 
 from ..network.request import Target
 from ..positions.partitions import Cursor, Partition
@@ -19,8 +18,6 @@ from ..support.agenda import Alarm
 from ..support.lazy_dataclass import dataclass, field
 from ..support.timers import Retry
 from .sessions import FetchSession, SessionPartitions
-
-__all__ = ["CHANNEL", "LOOK_AFTER_S", "SecondFetch", "long_poll_since"]
 
 CHANNEL = "fetch-2"
 #: A Fetch of partitions with unknown log ends counts as a long poll if it was not answered for so long.
@@ -30,9 +27,6 @@ LOOK_AT_MAX = 200
 #: After so long, a Fetch counts as a long poll although a partition has records: the broker may wait for
 #: ``fetch_min_bytes``, or be a follower that does not have them yet.
 AWAITED_S = 0.1
-
-#: Whether the broker has records of a partition that were not fetched yet; None if its log end is unknown.
-HasMore: TypeAlias = Callable[[Partition], "bool | None"]
 
 
 @dataclass(slots=True)
@@ -76,8 +70,13 @@ class SecondFetch:
                 self.tried[partition] = cursor, cursor.fetch_offset
 
 
-def long_poll_since(listed: SessionPartitions, written_at: float, has_more: HasMore) -> float:
-    """Return when the Fetch of these partitions, written at that time, counts as a long poll."""
+def long_poll_since(
+    listed: SessionPartitions, written_at: float, has_more: Callable[[Partition], bool | None]
+) -> float:
+    """Return when the Fetch of these partitions, written at that time, counts as a long poll.
+
+    ``has_more`` tells whether the broker has records that were not fetched yet; None if the log end is unknown.
+    """
     if len(listed.cursors) > LOOK_AT_MAX:
         return written_at + LOOK_AFTER_S
     since = written_at

@@ -33,7 +33,6 @@ from .topics import EpochEnds, HeldTopic
 if TYPE_CHECKING:
     from ..group.group import Group
 
-ASKER = "barrier"
 GRACE_ENDS = "ordered_delivery_grace_ms has passed and the ends of old partitions are known"
 
 
@@ -88,6 +87,7 @@ class BarrierTopic(HeldTopic):
 class Barrier(KeyGatekeeper[BarrierTopic]):
     """Holds partitions of expanded topics without ordered delivery."""
 
+    asker = "barrier"
     REASONS: ClassVar = {
         HoldState.AWAITING_EPOCHS: "the group's committed offsets are known",
         HoldState.AWAITING_START: GRACE_ENDS,
@@ -99,7 +99,7 @@ class Barrier(KeyGatekeeper[BarrierTopic]):
     def __init__(
         self, config: ConsumerConfig, partitions: Partitions, metadata: Metadata, random: Random, group: Group
     ) -> None:
-        super().__init__(ASKER, config, partitions, metadata, random, group)
+        super().__init__(config, partitions, metadata, random, group)
         self._group = group
         self._grace = config.ordered_delivery_grace_ms / 1000
         self._interval = config.heartbeat_interval_ms / 1000
@@ -195,14 +195,12 @@ class Barrier(KeyGatekeeper[BarrierTopic]):
 
     # --- committed offsets ---
 
-    def _wants_committed(self) -> bool:
-        if any(not topic.is_known for topic in self._topics.values()):
-            return True
-        return any(hold.state is HoldState.AWAITING_POSITIONS for _, hold in self._waiting)
-
     def _read_committed(self, now: float) -> None:
         """Ask for the committed offsets of all partitions of these topics, once in a heartbeat interval at most."""
-        if self._call is not None or self._pause.is_ahead(now) or not self._wants_committed():
+        if self._call is not None or self._pause.is_ahead(now):
+            return
+        is_waiting = any(hold.state is HoldState.AWAITING_POSITIONS for _, hold in self._waiting)
+        if not is_waiting and all(topic.is_known for topic in self._topics.values()):
             return
         self._pause.set(now + self._interval)
         self._asked_about = [topic for topic in self._topics.values() if topic.existing]

@@ -30,7 +30,7 @@ from .holds import Hold, HoldEvent, HoldState
 from .key_gatekeeper import KeyGatekeeper
 from .known_positions import KnownPositions
 from .leader_epochs import LeaderEpochRequests
-from .position_exchange import Place, Report
+from .position_exchange import ASKER, Place, Report
 from .topics import GatedTopic, Shape, shapes
 
 if TYPE_CHECKING:
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-ASKER = "ordered"
 #: Thresholds that the group has not reached after this many heartbeat intervals are determined anew: the log of an
 #: awaited partition may have lost its end in a way that no leader epoch shows.
 STALLED_INTERVALS = 10
@@ -47,6 +46,7 @@ STALLED_INTERVALS = 10
 class OrderedDelivery(KeyGatekeeper[GatedTopic]):
     """Holds the assigned partitions of changed topics, and opens their gates."""
 
+    asker = ASKER
     REASONS: ClassVar = {
         HoldState.AWAITING_EPOCHS: "the leader epochs at the changes of its topic are known",
         HoldState.AWAITING_START: "its log start is known",
@@ -64,7 +64,7 @@ class OrderedDelivery(KeyGatekeeper[GatedTopic]):
         random: Random,
         group: Group | None,
     ) -> None:
-        super().__init__(ASKER, config, partitions, metadata, random, group)
+        super().__init__(config, partitions, metadata, random, group)
         self._lookups = lookups
         self._epochs = LeaderEpochRequests(ASKER, config, metadata, random, self._agenda)
         self.positions = KnownPositions(config, partitions, random, group)
@@ -144,7 +144,7 @@ class OrderedDelivery(KeyGatekeeper[GatedTopic]):
             is_read = topic is None and name in self._read_before
             topic = self._topics[name] = GatedTopic(name, shape)
             if is_read:
-                topic.holds = {p: Hold.free(p, self._agenda) for p in self._partitions if p.tp.topic == name}
+                topic.holds = {p: Hold(p, self._agenda, HoldState.FREE) for p in self._partitions if p.tp.topic == name}
                 topic.changed(shape)
             self._adopt(topic)
         elif topic.shape != shape:

@@ -83,9 +83,10 @@ TRANSITIONS: Mapping[HoldState, Mapping[HoldEvent, HoldState]] = {
 class Hold:
     """The gates of one assigned partition of a changed topic, and the next one's state."""
 
-    def __init__(self, partition: Partition, agenda: Agenda) -> None:
+    def __init__(self, partition: Partition, agenda: Agenda, state: HoldState = HoldState.AWAITING_EPOCHS) -> None:
+        """``state`` is FREE for a partition that was read before its topic changed for the first time."""
         self.partition = partition
-        self.state = HoldState.AWAITING_EPOCHS
+        self.state = state
         self.gates: list[Gate] = []  #: The gates that are not open, the first one first.
         #: The epochs of gates that have opened (``Gate.after``). A gate stays open while the partition is assigned.
         self.opened: set[int] = set()
@@ -93,19 +94,11 @@ class Hold:
         self._creation: Epochs = ()
         self._is_closed = False  #: Whether the partition has waited at a gate that has not opened since.
         self._decided_for: Cursor | None = None  #: The cursor for which :meth:`decide_start` has decided.
-        partition.delivery_end = NOTHING
+        if state is not HoldState.FREE:
+            partition.delivery_end = NOTHING
 
     def __repr__(self) -> str:
         return f"<Hold of {self.partition.tp.topic}-{self.partition.tp.partition} {self.state.value} {self.gates[:1]}>"
-
-    @classmethod
-    def free(cls, partition: Partition, agenda: Agenda) -> Hold:
-        """Return the hold of a partition that was read before its topic changed for the first time."""
-        end = partition.delivery_end
-        hold = cls(partition, agenda)
-        hold.state = HoldState.FREE
-        partition.delivery_end = end
-        return hold
 
     @property
     def gate(self) -> Gate:

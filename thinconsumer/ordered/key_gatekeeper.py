@@ -44,21 +44,16 @@ class KeyGatekeeper(Generic[T]):
     #: The states in which a partition only waits for the progress of other partitions.
     PROGRESS: frozenset[HoldState]
 
+    asker: str
+
     def __init__(
-        self,
-        asker: str,
-        config: ConsumerConfig,
-        partitions: Partitions,
-        metadata: Metadata,
-        random: Random,
-        group: Group | None,
+        self, config: ConsumerConfig, partitions: Partitions, metadata: Metadata, random: Random, group: Group | None
     ) -> None:
-        self.asker = asker
         self._partitions = partitions
         self._metadata = metadata
         self._agenda = partitions.agenda
         self._subscription = None if group is None else group.subscription
-        self._thresholds = Thresholds(config, metadata, random, self._agenda, asker)
+        self._thresholds = Thresholds(config, metadata, random, self._agenda, self.asker)
         self._topics: dict[str, T] = {}
         self._seen = (-1, -1)
         #: Each hold that is at a closed gate, or has not got its gates yet, with its topic.
@@ -134,15 +129,12 @@ class KeyGatekeeper(Generic[T]):
     def _advance_all(self, now: float) -> None:
         """Move each hold as far as it goes without another response."""
         for topic, hold in self._waiting:
-            self._advance(topic, hold, now)
+            hold.follow_position()
+            before = None
+            while hold.state is not before and hold.state in self._steps:
+                before = hold.state
+                self._steps[before](topic, hold, now)
         self._waiting = [one for one in self._waiting if one[1].state is not HoldState.FREE]
-
-    def _advance(self, topic: T, hold: Hold, now: float) -> None:
-        hold.follow_position()
-        before = None
-        while hold.state is not before and hold.state in self._steps:
-            before = hold.state
-            self._steps[before](topic, hold, now)
 
     def _await_callback(self, topic: T, hold: Hold, now: float) -> None:
         """Open the gate at once without a listener; otherwise :meth:`next_callback` returns the call."""

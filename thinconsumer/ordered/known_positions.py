@@ -23,7 +23,6 @@ from .topics import GatedTopic
 if TYPE_CHECKING:
     from ..group.group import Group
 
-ASKER = "ordered"
 #: An owner is silent after this many responses without a position of it: a member of another client, for example.
 SILENT_RESPONSES = 3
 #: After this many responses without a partition that members wait for, requests are sent more rarely.
@@ -45,7 +44,7 @@ class KnownPositions:
         self._reads_committed = config.isolation_level == "read_committed"
         self._exchange: PositionExchange | None = None
         if group is not None:
-            self._exchange = PositionExchange(ASKER, config, group, random, lambda: self.interval)
+            self._exchange = PositionExchange(config, group, random, lambda: self.interval)
         self._awaits_poll = False  #: Whether a request is due that waits for a poll to add this member's positions.
         self._has_polled = False  #: Whether a poll has added this member's positions since the last request.
         #: Whether the last request was sent without them, because no poll came in time. The next poll adds them at
@@ -111,7 +110,10 @@ class KnownPositions:
         self._awaits_poll = self._waits_for_poll(now, exchange, topics)
         if self._awaits_poll:
             return []
-        self._withdraw_outdated(exchange, topics)
+        if exchange.ready:
+            # A seek may have moved positions back since a poll has added them: they are withdrawn.
+            own = {place: one.cursor.offset for place, one in self._own_requested(exchange, topics).items()}
+            exchange.ready = {place: one for place, one in exchange.ready.items() if own.get(place, -1) >= one.offset}
         requests = exchange.step(now, awaited)
         if requests:
             self._owes_positions = self._patience.is_over(now) and not self._has_polled
@@ -123,16 +125,10 @@ class KnownPositions:
         """Return whether the request that is due waits for a poll: not for ever, as an application may only call
         ``drive``.
         """
-        if self._has_polled or not exchange.is_due(now) or not self._own_requested(topics):
+        if self._has_polled or not exchange.is_due(now) or not self._own_requested(exchange, topics):
             return False
         self._patience.set_earlier(now + self.interval / 2)
         return self._patience.is_ahead(now)
-
-    def _withdraw_outdated(self, exchange: PositionExchange, topics: Mapping[str, GatedTopic]) -> None:
-        """Withdraw positions that a poll has added and that have moved back since, by a seek."""
-        if exchange.ready:
-            own = {place: one.cursor.offset for place, one in self._own_requested(topics).items()}
-            exchange.ready = {place: one for place, one in exchange.ready.items() if own.get(place, -1) >= one.offset}
 
     def handle(self, answer: Answer, now: float) -> None:
         """Take the response to a request of :meth:`step`."""
@@ -152,11 +148,12 @@ class KnownPositions:
 
     def due_reports(self, now: float, topics: Mapping[str, GatedTopic]) -> dict[Place, Report] | None:
         """Return the positions that the next request has to contain; None if it does not wait for those of a poll."""
-        if self._exchange is None or not (self._awaits_poll or self._owes_positions):
+        exchange = self._exchange
+        if exchange is None or not (self._awaits_poll or self._owes_positions):
             return None
-        reports = {place: self._report(place, partition) for place, partition in self._own_requested(topics).items()}
+        reports = {place: self._report(place, one) for place, one in self._own_requested(exchange, topics).items()}
         self._seen = {place: report.offset for place, report in reports.items()}
-        return self._exchange.due_reports(reports)
+        return exchange.due_reports(reports)
 
     def report(self, reports: Mapping[Place, Report]) -> None:
         """Send these positions with the next request."""
@@ -181,12 +178,11 @@ class KnownPositions:
             return None
         return partition.cursor.offset
 
-    def _own_requested(self, topics: Mapping[str, GatedTopic]) -> dict[Place, Partition]:
+    def _own_requested(self, exchange: PositionExchange, topics: Mapping[str, GatedTopic]) -> dict[Place, Partition]:
         """Return this member's partitions that members wait for, if they have a position."""
         found: dict[Place, Partition] = {}
-        requested = self._exchange.requested if self._exchange is not None else {}
-        names = {topic.shape.topic_id: topic.name for topic in topics.values()} if requested else {}
-        for place in requested:
+        names = {topic.shape.topic_id: topic.name for topic in topics.values()} if exchange.requested else {}
+        for place in exchange.requested:
             own = self._partitions.get(TopicPartition(names.get(place[0], ""), place[1]))
             if own is not None and self._own(own) is not None:
                 found[place] = own

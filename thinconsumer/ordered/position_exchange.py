@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+ASKER = "ordered"
 #: A partition by topic id and number.
 Place = tuple[bytes, int]
 
@@ -63,14 +64,13 @@ class PositionExchange:
     """Sends this member's positions and receives those of other members, one request at a time."""
 
     def __init__(
-        self, asker: str, settings: GroupSettings, group: Group, random: Random, read_interval: Callable[[], float]
+        self, settings: GroupSettings, group: Group, random: Random, read_interval: Callable[[], float]
     ) -> None:
-        self._asker = asker
         self._settings = settings
         self._group = group
         self._coordinator = group.coordinator
         self._read_interval = read_interval  #: Returns the seconds between two requests.
-        self._requests = CoordinatorRequests(asker, settings, group.coordinator, random)
+        self._requests = CoordinatorRequests(ASKER, settings, group.coordinator, random)
         self._identity: Identity | None = None  #: The generation that all positions belong to.
         self._sent: dict[Place, Report] = {}  #: The positions that the coordinator has, or will have.
         self.ready: dict[Place, Report] = {}  #: The positions for the next request.
@@ -134,9 +134,9 @@ class PositionExchange:
     def step(self, now: float, wanted: Collection[Place]) -> list[Request]:
         """Return the request that is due, if any. ``wanted`` are the awaited partitions."""
         if not self.is_active:
-            self._coordinator.unwant(self._asker)
+            self._coordinator.unwant(ASKER)
             return []
-        self._coordinator.want(self._asker)
+        self._coordinator.want(ASKER)
         self._requests.abandon_if_moved()
         identity = self.follow_generation()
         if identity is None or not self._requests.is_open or not self.is_due(now):
