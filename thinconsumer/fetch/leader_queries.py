@@ -160,13 +160,7 @@ class LeaderQueries(ABC):
             else:
                 del self._waiting[query]
                 self._in_flight[query] = None
-                many = groups.setdefault(info.leader, [])
-                for group in many:  # a request may name each partition only once
-                    if query.tp not in group:
-                        group[query.tp] = query
-                        break
-                else:
-                    many.append({query.tp: query})
+                _place(groups.setdefault(info.leader, []), query)
         deadline = now + self._settings.request_timeout_ms / 1000
         return [self._request(node, group, deadline) for node, many in groups.items() for group in many]
 
@@ -285,6 +279,15 @@ class LeaderQueries(ABC):
         """Let the queries that fail from now on share another pause, so that they are sent together again."""
         self._shared_jitter.redraw()
         self._pauses.clear()
+
+
+def _place(groups: list[Group], query: PartitionQuery) -> None:
+    """Put the query into the first group without its partition: a request may name each partition only once."""
+    for group in groups:
+        if query.tp not in group:
+            group[query.tp] = query
+            return
+    groups.append({query.tp: query})
 
 
 class EpochEndQueries(LeaderQueries):

@@ -164,13 +164,7 @@ class FetchSession:
         may name the partitions to forget as ``unwanted``; then ``wanted`` needs only those that may have changed.
         """
         if unwanted is None and not self.is_incremental(sessions=sessions, uses_ids=uses_ids):
-            self._drop_held()
-            for tp, new in wanted.items():
-                self.listed.set(tp, new)
-            # A session uses topic names or topic ids. Epoch 0 with the old session id closes it and opens another.
-            self.epoch, self.uses_ids = INITIAL_EPOCH, uses_ids
-            begins = sessions and self.incremental
-            return Plan(self.session_id if begins else NO_SESSION, INITIAL_EPOCH if begins else FINAL_EPOCH, wanted, {})
+            return self._full(wanted, sessions=sessions, uses_ids=uses_ids)
         listed = self.listed.wanted
         if unwanted is None:
             unwanted = [tp for tp in listed if tp not in wanted]
@@ -192,6 +186,17 @@ class FetchSession:
                 forget[tp] = old
             self.listed.set(tp, new)
         return Plan(self.session_id, self.epoch, send, forget)
+
+    def _full(self, wanted: Mapping[TopicPartition, WantedPartition], *, sessions: bool, uses_ids: bool) -> Plan:
+        self._drop_held()
+        for tp, new in wanted.items():
+            self.listed.set(tp, new)
+        # A session uses either topic names or topic ids. Epoch 0 with the old session id closes it and opens another.
+        self.epoch = INITIAL_EPOCH
+        self.uses_ids = uses_ids
+        if not (sessions and self.incremental):
+            return Plan(NO_SESSION, FINAL_EPOCH, wanted, {})
+        return Plan(self.session_id, INITIAL_EPOCH, wanted, {})
 
     def answered(self, session_id: int) -> None:
         """Note a successful response, so that the next Fetch may be sent at once.
