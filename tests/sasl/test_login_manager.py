@@ -130,24 +130,15 @@ def with_provider(bench, provider, **options):
 # -- without anything to fetch
 
 
-@pytest.mark.parametrize("protocol", ["PLAINTEXT", "SSL"])
-def test_without_sasl_there_is_nothing_to_do(bench, protocol):
-    one = bench(security_protocol=protocol, sasl_mechanism="OAUTHBEARER")
-    manager = one.manager
-    assert manager.new_login is None
-    assert manager.may_dial() and manager.waits_for() == "" and manager.take_error() is None
-    assert one.agenda.next() == NEVER
-    assert manager.step(0.0) == [] and not one.commands and manager.handle(None, 0.0)
-    assert manager.provider_call(0.0) is None
-    manager.resolved("a", 1, [], "", 0.0)
-    manager.restart(0.0)
-
-
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"])
 def test_passwords_need_no_fetch(bench, mechanism):
     one = bench(sasl_mechanism=mechanism, sasl_plain_username="me", sasl_plain_password=SECRET)
-    assert one.manager.may_dial()
-    assert one.agenda.next() == NEVER
+    manager = one.manager
+    assert manager.may_dial() and manager.waits_for() == "" and manager.take_error() is None
+    assert one.agenda.next() == NEVER and manager.provider_call(0.0) is None
+    assert manager.step(0.0) == [] and not one.commands
+    manager.resolved("a", 1, [], "", 0.0)
+    manager.restart(0.0)
     first = one.message()
     if mechanism == "PLAIN":
         assert first == f"\0me\0{SECRET}".encode()

@@ -82,7 +82,11 @@ class Engine:
     ) -> None:
         self.commands: deque[Command] = deque()  #: For the driver: dial, hang up or resolve a name.
         #: Obtains the credentials of logins, and renews them; None if ``security_protocol`` has no SASL.
-        self.logins = _logins(options, random, wall_time, agenda, self.commands)
+        self.logins: LoginManager | None = None
+        if options.security_protocol.startswith("SASL"):
+            from ..sasl.login_manager import LoginManager  # here, since most of its imports are needed for logins only
+
+            self.logins = LoginManager(options, random, wall_time, agenda, self.commands)
         #: What is due: managers, by their names or :data:`ALL`, routes, and the network client.
         self.agenda = agenda
         self.network = NetworkClient(options, random, self.logins, agenda, self.commands)
@@ -229,10 +233,6 @@ class Engine:
         """
         self.network.drop(target, "it waits for the response to a request that is no longer needed")
 
-    def connect(self, target: Target, now: float) -> None:
-        """Begin to connect to a target for a request that follows."""
-        self.network.connect(target, now)
-
     def restart(self, now: float) -> None:
         """Continue with new connections after an exception interrupted a step.
 
@@ -299,13 +299,3 @@ class Engine:
         self._unanswered.difference_update(answer.request for answer in self.network.answers)
         self.network.answers.clear()
         return bool(self._unanswered)
-
-
-def _logins(
-    options: ClientOptions, random: Random, wall_time: Callable[[], float], agenda: Agenda, commands: deque[Command]
-) -> LoginManager | None:
-    if not options.security_protocol.startswith("SASL"):
-        return None
-    from ..sasl.login_manager import LoginManager  # here, since most of its imports are needed for logins only
-
-    return LoginManager(options, random, wall_time, agenda, commands)

@@ -138,16 +138,10 @@ def _calls_around(mine: RunningCall, calls: tuple[RunningCall, ...]) -> tuple[Ru
             "only wakeup() may be called from another thread"
         )
     running = tuple(call for call in calls if not call.is_over())
-    if running:
-        _check(running[-1])
-    return running
-
-
-def _check(call: RunningCall) -> None:
-    if call.may_call:
-        return
-    if call.doing:
-        raise IllegalStateError(f"the consumer cannot be used inside {call.doing}, except wakeup()")
+    if not running or running[-1].may_call:
+        return running
+    if running[-1].doing:
+        raise IllegalStateError(f"the consumer cannot be used inside {running[-1].doing}, except wakeup()")
     raise ConcurrentAccessError(
         "the consumer was called in the middle of another call on the same thread, by a signal handler for instance: "
         "only wakeup() may be called there"

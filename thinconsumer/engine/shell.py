@@ -165,7 +165,7 @@ class Shell:
     def connect(self, target: Target) -> None:
         """Begin to connect to a target for a request that follows, while other requests wait for their responses."""
         self.step_interrupted = True
-        self.engine.connect(target, self.driver.now())
+        self.engine.network.connect(target, self.driver.now())
         self.step_interrupted = False
 
     def run_due(self, deadline: float, *, may_wake: bool = True, everything: bool = False, later: str = "") -> float:

@@ -211,8 +211,6 @@ class NetworkClient:
         found = [route for route in self._leaving if (route.node_id, route.channel) == target]
         if target in self._routes:
             found.append(self._routes.pop(target))
-        if not found:
-            return
         for route in found:
             log.debug("%s: closing the connection: %s", route.name, why)
             route.abort(route.error(why))

@@ -577,10 +577,8 @@ class Connection:
             # The broker counts from a moment between the login's last request and its response. An application that
             # polls rarely reads the response late.
             if after is not None:
-                self.relogin, self.login_pause = (
-                    self.relogin or self._new_alarm(),
-                    self.login_pause or self._new_alarm(),
-                )
+                self.relogin = self.relogin or self._new_alarm()
+                self.login_pause = self.login_pause or self._new_alarm()
                 self.relogin.set(began + after)
                 self.login_pause.set(now + LOGIN_INTERVAL)
             elif self.relogin is not None:

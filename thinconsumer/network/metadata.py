@@ -191,22 +191,22 @@ class Metadata:
 
     def inquire(self, topics: Iterable[str] | None, what: str) -> Call[dict[str, TopicMetadata]]:
         """Request these topics (``None``: all) for a user's call; the result omits topics that do not exist."""
-        call: Call[dict[str, TopicMetadata]] = Call(what)
-        self._inquire(Inquiry(None if topics is None else tuple(topics), call, self._new_retry()))
-        return call
+        return self._inquire(None if topics is None else tuple(topics), what)
 
     def look_up_ids(self, ids: Iterable[bytes]) -> Call[dict[str, TopicMetadata]]:
         """Request the topics with these ids (KIP-516), which become known by name; those that do not exist are omitted.
 
         One request names topics either by id or by name: a broker ignores the names in a request that has ids.
         """
-        call: Call[dict[str, TopicMetadata]] = Call("looking up topic ids")
-        self._inquire(Inquiry((), call, self._new_retry(), tuple(sorted(ids))))
-        return call
+        return self._inquire((), "looking up topic ids", tuple(sorted(ids)))
 
-    def _inquire(self, inquiry: Inquiry) -> None:
-        self._inquiries.append(inquiry)
+    def _inquire(
+        self, topics: tuple[str, ...] | None, what: str, ids: tuple[bytes, ...] = ()
+    ) -> Call[dict[str, TopicMetadata]]:
+        call: Call[dict[str, TopicMetadata]] = Call(what)
+        self._inquiries.append(Inquiry(topics, call, self._new_retry(), ids))
         self._agenda.touch(ASKER)
+        return call
 
     def _new_retry(self) -> Retry:
         return Retry(self._backoff, self._random, self._agenda)
@@ -314,9 +314,9 @@ class Metadata:
         self.refresh_error = self.rejection = None
         self.outages.recovered(None, now, "brokers answer Metadata requests again")
         changed = self._take(response, answer.version, self._refreshes_sent if inquiry is None else -1)
-        if inquiry is None and self._listing:
-            self._take_listing({raw.name for raw in response.topics})
         if inquiry is None:
+            if self._listing:
+                self._take_listing({raw.name for raw in response.topics})
             self.refreshed = self._refreshes_sent
             self._after_refresh(changed, now)
         else:

@@ -10,7 +10,7 @@ import hashlib
 from typing import Any
 
 from ..config import SecurityOptions
-from ..errors import KafkaProtocolError, SaslAuthenticationFailedError
+from ..errors import KafkaProtocolError
 from .mechanism import Mechanism, authentication_failed, import_extra
 
 #: The server's offer: the bit mask of its security layers, and the size of its buffer in 3 bytes.
@@ -141,11 +141,7 @@ class Gssapi(Mechanism):
         except (self._gssapi.exceptions.GSSError, NotImplementedError, ValueError) as error:
             # NotImplementedError: the system's library cannot read a given keytab (Heimdal without credential stores).
             # ValueError: the principal is not UTF-8. Either would otherwise end the client's step.
-            raise _explain(error, self) from error
-
-
-def _explain(error: Exception, login: Gssapi) -> SaslAuthenticationFailedError:
-    return authentication_failed(
-        f"{login!r} failed: {login.shown(str(error))} (check the broker's name in its principal, the ticket of kinit "
-        "or the keytab, and the clocks of client, broker and KDC)"
-    )
+            raise authentication_failed(
+                f"{self!r} failed: {self.shown(str(error))} (check the broker's name in its principal, the ticket of "
+                "kinit or the keytab, and the clocks of client, broker and KDC)"
+            ) from error

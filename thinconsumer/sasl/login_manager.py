@@ -17,7 +17,7 @@ from ..config import ClientOptions
 from ..driver import Address, Command
 from ..errors import IllegalArgumentError, KafkaConnectionError, KafkaError, SaslAuthenticationFailedError
 from ..failures import OutageLog
-from ..network.authenticate import Login, NewLogin
+from ..network.authenticate import Login
 from ..network.request import Answer, Request
 from ..support.agenda import Agenda, Alarm
 from ..support.timers import Random
@@ -50,7 +50,7 @@ class FailedLogin:
 
 
 class LoginManager:
-    """Makes the logins of connections; see the module. Without SASL, it does nothing and takes no time.
+    """Makes the logins of connections; see the module.
 
     Args:
         wall_time: returns seconds since the epoch. Tokens and AWS credentials expire by this clock.
@@ -69,8 +69,6 @@ class LoginManager:
         agenda: Agenda,
         commands: deque[Command],
     ) -> None:
-        #: Makes the login of a connection to a host; None if ``security_protocol`` has no SASL.
-        self.new_login: NewLogin | None = None
         self._options = options
         self._random = random
         self._wall_time = wall_time
@@ -88,9 +86,7 @@ class LoginManager:
         self._taken: KafkaError | None = None  #: The error that :meth:`take_error` has returned last.
         self._last_failure = ""
         self._outages = OutageLog(log)
-        if options.security_protocol.startswith("SASL_"):
-            self.new_login = self._new_login
-            self._set_up()
+        self._set_up()
 
     def __repr__(self) -> str:
         return f"<LoginManager {self._options.security_protocol} {self._options.sasl_mechanism}>"
@@ -209,7 +205,7 @@ class LoginManager:
 
     def _first_attempt(self) -> Alarm:
         alarm = self._agenda.alarm()
-        alarm.set(0.0)
+        alarm.expire()
         return alarm
 
     # -- results
@@ -263,7 +259,8 @@ class LoginManager:
 
     # -- logins
 
-    def _new_login(self, host: str) -> Login:
+    def new_login(self, host: str) -> Login:
+        """Return the login of a connection to a host."""
         # Called within a step: an exception here would end the step in the middle.
         if not self.may_dial():
             return FailedLogin(KafkaConnectionError(f"cannot log in: {self.waits_for()}", host=host))

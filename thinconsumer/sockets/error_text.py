@@ -131,8 +131,8 @@ _SYSTEM_TEXTS = {
         "ECONNREFUSED": "connection refused (nothing listens there)",
         "ECONNRESET": "connection reset by the peer",
         "ECONNABORTED": "connection aborted",
-        "EPIPE": "the peer has closed the connection",
-        "ENOTCONN": "the peer has closed the connection",
+        "EPIPE": CLOSED,
+        "ENOTCONN": CLOSED,
         "ETIMEDOUT": "connection timed out",
         "EHOSTUNREACH": "host unreachable",
         "EHOSTDOWN": "host down",
@@ -157,7 +157,7 @@ CONNECTED = "while connected"
 
 #: The texts for a connection that the peer has closed. During a TLS handshake the likely cause is a PLAINTEXT listener,
 #: which reads the ClientHello as a request of 369 MB and closes the connection.
-_CLOSED_TEXTS = {_SYSTEM_TEXTS[errno.ECONNRESET], _SYSTEM_TEXTS[errno.EPIPE]}
+_CLOSED_TEXTS = {_SYSTEM_TEXTS[errno.ECONNRESET], CLOSED}
 
 
 def is_tls_error(error: BaseException) -> bool:
@@ -180,7 +180,7 @@ def describe(error: BaseException) -> str:
 def connection_error(host: str, address: Address, stage: str, error: BaseException) -> KafkaConnectionError:
     """Return a KafkaConnectionError with the host, the address, the error's text and the stage of the connection."""
     text = describe(error)
-    is_cut = stage == HANDSHAKING and (text in _CLOSED_TEXTS or text == CLOSED)
+    is_cut = stage == HANDSHAKING and text in _CLOSED_TEXTS
     if is_cut:
         text += f": {PERHAPS_NOT_TLS}"
     port = address.sockaddr[1]

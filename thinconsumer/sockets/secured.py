@@ -1,14 +1,14 @@
 """The driver of a client, with the transports that its ``security_protocol`` and its token endpoint need."""
 
-import socket
 from collections.abc import Sequence
+from functools import cache
 
 from ..config.client_options import ClientOptions
 from .resolver import Resolver
 from .selector_driver import NO_DELAY, SelectorDriver
 from .socket_connection import SocketOption
 from .socket_selector import SelectorLike
-from .transport import PlainTransport, Transport, TransportFactory
+from .transport import PlainTransport, TransportFactory
 
 
 def open_driver(
@@ -38,25 +38,18 @@ def open_driver(
 
 def broker_transport(options: ClientOptions) -> TransportFactory:
     """Return the transport of connections to brokers."""
-    if not options.security_protocol.endswith("SSL"):
-        return PlainTransport
-    # Imported only here, so that a program without TLS does not load OpenSSL, which takes 10 ms.
-    from .tls import tls_transport
-    from .tls_context import TlsContexts
-
-    return tls_transport(TlsContexts(options).current)
+    return _tls(options) if options.security_protocol.endswith("SSL") else PlainTransport
 
 
 def https_transport(options: ClientOptions) -> TransportFactory:
     """Return the transport of connections to an https token endpoint; it reads certificates when it is first used."""
-    made: list[TransportFactory] = []
+    made = cache(lambda: _tls(options, for_https=True))
+    return lambda sock, host: made()(sock, host)
 
-    def wrap(sock: socket.socket, host: str) -> Transport:
-        if not made:
-            from .tls import tls_transport
-            from .tls_context import TlsContexts
 
-            made.append(tls_transport(TlsContexts(options, for_https=True).current))
-        return made[0](sock, host)
+def _tls(options: ClientOptions, *, for_https: bool = False) -> TransportFactory:
+    # Imported only here, so that a program without TLS does not load OpenSSL, which takes 10 ms.
+    from .tls import tls_transport
+    from .tls_context import TlsContexts
 
-    return wrap
+    return tls_transport(TlsContexts(options, for_https=for_https).current)

@@ -320,7 +320,10 @@ class SelectorDriver:
     def hang_up_all(self) -> None:
         self._is_obeying = False
         self._blocking_lookups.clear()
-        self._cancel_lookup()
+        self._waiting_lookups.clear()
+        lookup, self._lookup = self._lookup, None
+        if lookup is not None:
+            lookup.close()
         for connection in list(self._connections.values()):
             connection.hang_up()
         self._connections.clear()
@@ -342,9 +345,3 @@ class SelectorDriver:
         sockets, self._sockets = self._sockets, None
         if sockets is not None:
             sockets.close()
-
-    def _cancel_lookup(self) -> None:
-        self._waiting_lookups.clear()
-        lookup, self._lookup = self._lookup, None
-        if lookup is not None:
-            lookup.close()

@@ -12,12 +12,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 __all__ = ["Field", "FromDataclasses", "dataclass", "declared_fields", "field", "generate_init"]
 
 
-class _Required:
-    """The type of :data:`_REQUIRED`."""
-
-
 #: The default of a field without a default.
-_REQUIRED = _Required()
+_REQUIRED: Any = object()
 
 
 class Field(NamedTuple):
