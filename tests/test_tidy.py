@@ -26,8 +26,8 @@ FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 #: Rooms in which each module with code has a test file of its own: formats, and pure functions over tables.
 MIRRORED = {"wire", "records", "assignors", "config"}
 
-#: Imports go one way: a room may import from the rungs above its own, and from itself. Errors name partitions, so
-#: ``types`` comes before them.
+#: Imports go one way: a room may import from the rungs before its own, which are the lower ones, and from itself.
+#: Errors name partitions, so ``types`` comes before them.
 LADDER = (
     {"types", "_version"},
     {"errors"},

@@ -354,9 +354,7 @@ class Answers:
             # A broker sends at least one whole batch whatever the size limits (KIP-74), so the data is corrupt. As in
             # Java, polls raise an error, and the Fetch is retried.
             behind = min(claimed_end(records, cursor.fetch_offset), end)
-            words = f"its {len(records)} bytes hold no complete batch"
-            error = _corrupt(partition.tp, cursor.fetch_offset, words, behind)
-            self._failed(partition, Code.CORRUPT_MESSAGE, error, now, is_raised=True)
+            self._no_batch(partition, cursor, f"its {len(records)} bytes hold no complete batch", now, behind)
             return
         if batches.counts and (batches.first_end <= cursor.fetch_offset or not batches.is_ascending):
             batches, fault = usable(batches, cursor.fetch_offset, self._settings.check_crcs)
@@ -367,11 +365,16 @@ class Answers:
         if batches.counts or broken is not None:
             self._keep(fetch, partition, cursor, data, batches, broken, frame)
         else:
-            # A broker may err once. But if a base offset was changed on the way to its disk, the same batches come for
-            # ever.
+            # A broker may err once. But if a base offset was changed on the way to its disk, this never ends.
             words = "the broker returns only batches that end below this offset"
-            error = _corrupt(partition.tp, cursor.fetch_offset, words)
-            self._failed(partition, Code.CORRUPT_MESSAGE, error, now, is_raised=partition.failures >= USELESS_MAX)
+            self._no_batch(partition, cursor, words, now, is_raised=partition.failures >= USELESS_MAX)
+
+    def _no_batch(
+        self, partition: Partition, cursor: Cursor, words: str, now: float, behind: int = -1, *, is_raised: bool = True
+    ) -> None:
+        """Note that a response has bytes of the partition, but no usable batch; ``behind`` is where to skip to."""
+        error = _corrupt(partition.tp, cursor.fetch_offset, words, behind)
+        self._failed(partition, Code.CORRUPT_MESSAGE, error, now, is_raised=is_raised)
 
     def _keep(
         self,

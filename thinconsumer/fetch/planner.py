@@ -1,7 +1,7 @@
 """Plan the Fetch requests: which partitions to fetch from which node, and how many bytes.
 
 The planner keeps one fetch session per node with at most one Fetch in flight, sends a second Fetch without a session if
-the broker holds that one (:mod:`.second`), and limits what all of them read ahead.
+the broker holds that one (:mod:`.second_fetch`), and limits what all of them read ahead.
 A request is built when it is written, not when it is queued, since connecting may take long.
 After Java's ``AbstractFetch``; KIP-74, KIP-227, KIP-392, KIP-516.
 """
