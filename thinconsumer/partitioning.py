@@ -79,7 +79,7 @@ class PartitionCountHistory:
         self._lower_since: dict[str, float] = {}
 
     def partition(self, topic: str, key: bytes, count: int) -> int:
-        """Return the partition of a key, if metadata have this partition count now."""
+        """Return the partition of a key; ``count`` is the topic's partition count in metadata now."""
         used = self._used(topic, count)
         initial = self._initial if isinstance(self._initial, int) else self._initial.get(topic, used)
         return partition(key, initial, used)

@@ -131,7 +131,7 @@ class Flow:
         return FAR if self.far[pool] >> member & 1 else 0
 
     def back_cost(self, member: int, pool: int) -> tuple[int, int]:
-        """Return the cost to move a partition from the member back to its pool, and how many can move at this cost."""
+        """Return the cost to take a partition of the pool from the member, and how many can be taken at this cost."""
         count = self.units[member][pool]
         owned = self.owned[pool].get(member, 0)
         cost = self.step_cost(pool, member)

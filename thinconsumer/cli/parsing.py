@@ -49,7 +49,7 @@ class Parser(argparse.ArgumentParser):
         self.add_argument("--debug", action="store_true", help="log debug messages, and show the traceback of an error")
 
     def parse(self, words: Sequence[str], options: argparse.Namespace | None = None) -> argparse.Namespace:
-        """Return the parsed options, as ``options`` if given; raise UsageError if one is unknown, missing or wrong."""
+        """Return the parsed options, in ``options`` if given; raise UsageError if one is unknown, missing or wrong."""
         if self.actions and not set(words[:1]) & {"-h", "--help"}:
             return self._parse_action(words, options)
         parsed, rest = self.parse_known_args(list(words), options or argparse.Namespace())

@@ -376,7 +376,7 @@ class Consumer(GroupCalls, Generic[K, V]):
             return {p.tp for p in self._partitions if p.paused}
 
     def topics(self, timeout_ms: float | None = None) -> set[str]:
-        """Return the names of all topics that this consumer is authorized to describe."""
+        """Return the topics that this consumer may describe, without internal ones if it excludes them."""
         with self._shell.enter():
             metadata = self._reader.managers.metadata
             found = self._reader.ask("topics", lambda: metadata.inquire(None, "topics()"), timeout_ms)

@@ -86,7 +86,7 @@ class Iteration:
                 yield record
 
     def _must_poll(self) -> bool:
-        """Return whether no record is left, or a poll is due before the next one; step if the engine must."""
+        """Return whether no record is left, or a poll is due before the next one. The engine steps if it is due."""
         poll_result = self.poll_result
         # If another call has settled this poll result, it may also have moved the positions. The remaining records are
         # then stale, and must not be returned.

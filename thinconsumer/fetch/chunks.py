@@ -102,7 +102,7 @@ class ChunkDecoder:
         self.poll_records = TOGETHER_RECORDS  #: The number of records that this poll may return.
         self.later_records = TOGETHER_RECORDS  #: The number that each of the next polls is expected to return.
         #: By partition: the offset of the record at which a deserializer has interrupted a poll, by a ``BaseException``
-        #: that is no ``Exception``. Entries are made by the owner of ``deserialize``.
+        #: that is no ``Exception``. ``ConsumerCore`` makes the entries.
         self.interrupted: dict[TopicPartition, int] = {}
         self._record_bytes = COLUMNS_BYTES  #: The average memory of the records that were decoded together last.
 

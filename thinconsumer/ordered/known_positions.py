@@ -64,8 +64,8 @@ class KnownPositions:
         return self._option if self._group is None else max(self._option, self._group.member.heartbeat_interval)
 
     def counts_commits(self, tp: TopicPartition) -> bool:
-        """Return whether the committed offset alone shows how far the group has read a partition: with ``assign()``, no
-        member owns it.
+        """Return whether only the committed offset shows how far the group has read a partition: this consumer is no
+        member, and has not assigned the partition to itself.
         """
         return self._exchange is not None and not self._is_member and tp not in self._partitions
 

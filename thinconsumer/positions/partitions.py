@@ -77,7 +77,7 @@ HAS_POSITION = (PositionState.FETCHING, PositionState.VALIDATING)
 #: ``Partition.delivery_end`` of a partition of which no record may be returned.
 NOTHING = -1
 
-#: The attributes of a partition that decide what managers have to do with it. Assigning them reports a change.
+#: The attributes of a partition on which the engine's managers act. Setting one of them reports a change.
 WATCHED = (
     "state",
     "cursor",

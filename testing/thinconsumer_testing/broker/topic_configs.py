@@ -174,7 +174,7 @@ def parse_list(value: str) -> list[str]:
 
 
 def describe_topic_configs(configs: Mapping[str, str], broker: BrokerConfig) -> list[ConfigEntry]:
-    """Return all configs of a topic with their sources, in alphabetical order."""
+    """Return a topic's configs with their sources, in alphabetical order: public ones, and others that are set."""
     return [
         _entry(setting, configs, broker) for setting in _CONFIG_KEYS if setting.is_public or setting.name in configs
     ]

@@ -301,7 +301,7 @@ class CommitQueue:
             self._settle(pending, error)
 
     def _settle(self, pending: Pending, error: KafkaError | None) -> None:
-        """Settle a call, and calls without offsets that have no unsettled call before them any more."""
+        """Settle a call, and calls that commit nothing and have no unsettled call before them now."""
         following: Pending | None = pending
         while following is not None:
             if following.callback is not None:

@@ -396,7 +396,7 @@ def _locate_bodies(runs: Sequence[_Run], may_share: bool) -> tuple[bytes | memor
         low, high = int(min(place[0] for place in places)), int(max(place[-1] for place in places))
         data, places = whole[low:high], [place - low for place in places]
     else:
-        # Headers are copied, too: one copy for each run is faster than one for each batch.
+        # Batch headers are copied, too: one copy for each run is faster than one for each batch.
         copied = [run.batches.source[run.batches.starts[run.begin] : run.batches.starts[run.end]] for run in runs]
         stops = accumulate(map(len, copied))
         data = b"".join(copied)
