@@ -290,6 +290,32 @@ def test_an_interrupted_callback_runs_again_or_has_run(sim, member):
     assert found.listener.heard == [("assigned", [0, 1])] * 2
 
 
+def test_a_loss_in_a_listener_that_goes_on_after_ctrl_c_is_reported(sim, member):
+    """Its next call of the client recovers and steps the member, which finds there that its session has ended."""
+    consumer = member(session_timeout_ms=6000)
+    heard, engine = consumer.listener, consumer._shell.engine
+
+    def go_on():
+        def struck(*args, **more):
+            del engine.step
+            raise KeyboardInterrupt
+
+        engine.step = struck
+        with pytest.raises(KeyboardInterrupt):
+            consumer.commit({TP: 0})
+        sim.run_for(20.0)
+        for _ in range(3):
+            with pytest.raises(CommitFailedError):
+                consumer.commit({TP: 0})
+            consumer.drive()
+
+    heard.does["assigned"] = go_on
+    settle(consumer)
+    for _ in range(200):
+        consumer.poll(20)
+    assert heard.heard == [("assigned", [0, 1]), ("lost", [0, 1]), ("assigned", [0, 1])]
+
+
 def test_one_line_is_logged_for_each_rebalance(sim, member, caplog):
     caplog.set_level(logging.INFO, "thinconsumer.group")
     first = member()

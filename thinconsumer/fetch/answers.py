@@ -250,8 +250,8 @@ class Answers:
         self.outages.failed(kind, now, text, subject=tp, grace=grace)
 
     def _failed(self, partition: Partition, code: int, error: KafkaError, now: float, *, is_raised: bool) -> None:
+        self._pause(partition, now)  # first: after a Ctrl-C between the two, the next Fetch would not be paced
         self._note(partition, code, error, now, is_raised=is_raised)
-        self._pause(partition, now)
 
     def _pause(self, partition: Partition, now: float) -> None:
         partition.failures += 1

@@ -84,6 +84,7 @@ class Membership(ABC):
         #: sent after this moment proves that the coordinator has kept the member in the group.
         self._unconfirmed_since = -NEVER
         self._is_working = False  #: Whether a task is running.
+        self._moves = 0  #: Number of transitions: :meth:`work` detects one made while a task ran.
         self._listener_may_have_run = False  #: Whether a rebalance listener may have run since the last step.
         self._pause = coordinator.agenda.alarm()  #: When to call a task again that was not done.
 
@@ -256,7 +257,7 @@ class Membership(ABC):
         task = None if self._is_working or self._pause.is_ahead(now) else self._task(now, every=every)
         if task is None:
             return False
-        is_done, failure = False, None
+        before, is_done, failure = self._moves, False, None
         self._is_working, self._listener_may_have_run = True, every
         try:
             is_done = task(now)
@@ -268,7 +269,7 @@ class Membership(ABC):
             self._is_working = False
             self._coordinator.agenda.touch()
         if not self._settle() and (is_done or failure is not None):
-            self._worked(failure, now)
+            self._worked(failure, now, has_moved=self._moves != before)
         if failure is not None:
             raise failure
         return is_done
@@ -278,8 +279,12 @@ class Membership(ABC):
         """Return the task that is due, or None; without ``every``, only one that calls no listener."""
 
     @abstractmethod
-    def _worked(self, failure: Exception | None, now: float) -> None:
-        """Go on after a task that is done or has failed, unless a call inside of it, such as ``leave``, has left it."""
+    def _worked(self, failure: Exception | None, now: float, *, has_moved: bool) -> None:
+        """Go on after a task that is done or has failed. ``has_moved``: a call inside of it has changed the state.
+
+        ``leave`` does so. So does a step after user code has caught Ctrl-C in a call of the client: the next call
+        begins with :meth:`restart`, after which no task counts as running.
+        """
 
     @abstractmethod
     def _settle(self) -> bool:
@@ -291,6 +296,7 @@ class Membership(ABC):
         after = next_state(self._TRANSITIONS, self.state, event, self)
         states = self.state.value, after.value, event.value
         log.debug("group %s: member state %s -> %s (%s)", self.identity.group_id, *states)
+        self._moves += 1
         self.state = after
         self._coordinator.agenda.touch()
 

@@ -212,10 +212,16 @@ def test_leaving_within_user_code_takes_effect_at_once(world, call):
     assert world.member.state is S.UNSUBSCRIBED and len(world.sent(LeaveGroupRequest)) == 1
 
 
-def test_leaving_and_subscribing_within_user_code_starts_a_new_rebalance(world):
-    """The state is the same again, but the callback that returns belongs to the former rebalance."""
+@pytest.mark.parametrize("interrupted", [False, True])
+def test_leaving_and_subscribing_within_user_code_starts_a_new_rebalance(world, interrupted):
+    """The state is the same again, but the callback that returns belongs to the former rebalance.
+
+    After an exception that user code has caught in a call of the client, its next call steps the member.
+    """
 
     def act():
+        if interrupted:
+            world.member.restart(world.now)
         world.member.leave("closing", world.now)
         world.member.subscribe("no, stay")
         for _ in range(3):

@@ -410,10 +410,10 @@ class ClassicMember(Membership):
             return role.install(self.identity, now)
         return role.lose(attempt.reason, now)
 
-    def _worked(self, failure: Exception | None, now: float) -> None:
-        if failure is not None and not self._goes_on(now):
-            return
-        event = DONE.get(self.state)  # none after a leave(): no rebalance begins while a task runs
+    def _worked(self, failure: Exception | None, now: float, *, has_moved: bool) -> None:
+        if has_moved or (failure is not None and not self._goes_on(now)):
+            return  # has_moved: the role method that is due now is another one, and has not run
+        event = DONE.get(self.state)
         if event is _E.LOST:
             self.unconfirmed = None
             if self._failures.is_final:

@@ -406,7 +406,7 @@ class ConsumerMember(Membership):
     def _reconcile(self, now: float) -> bool:
         return self.assignment.advance(self.identity.generation_id, now)
 
-    def _worked(self, failure: Exception | None, now: float) -> None:
+    def _worked(self, failure: Exception | None, now: float, *, has_moved: bool) -> None:
         # A call inside the listener, such as unsubscribe() or a commit, may have ended this membership.
         if failure is None and self.state is _S.RECONCILING:
             self._move(_E.RECONCILED)
