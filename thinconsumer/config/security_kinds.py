@@ -231,7 +231,6 @@ class TlsProtocols(Kind):
     """Versions of TLS in a list, or separated by commas; becomes a tuple."""
 
     words = ("TLSv1.2", "TLSv1.3")
-    description = "list of " + ", ".join(map("`{!r}`".format, words))
 
     def parse(self, value: object) -> tuple[str, ...]:
         names = _names(value, ",")
@@ -241,6 +240,10 @@ class TlsProtocols(Kind):
             if name not in self.words:
                 raise ValueError(f"has {safe_repr(name)}, which is none of {', '.join(self.words)}")
         return names
+
+    @property
+    def description(self) -> str:
+        return "list of " + ", ".join(f"`{word!r}`" for word in self.words)
 
 
 class CipherSuites(Kind):

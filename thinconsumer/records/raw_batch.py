@@ -5,19 +5,11 @@ Only the header is read, by :class:`.RecordBatch`. :mod:`.section` writes such b
 
 from __future__ import annotations
 
-from operator import attrgetter
-from typing import Any
-
 from ..types import ConsumerRecord, TopicPartition
 from .batch import DELETE_HORIZON, HEADER_SIZE, RecordBatch
 from .compression import Codec
 
 __all__ = ["RawBatch"]
-
-
-def _of_header(name: str, doc: str) -> Any:
-    """Return the property that has the value of the header's attribute ``name``."""
-    return property(attrgetter(f"_header.{name}"), doc=doc)
 
 
 class RawBatch:
@@ -48,14 +40,20 @@ class RawBatch:
         """The records section behind the header, compressed as ``codec`` says; the whole message in formats 0 and 1."""
         return self._header.view[HEADER_SIZE:] if self._header.magic == 2 else self._header.view
 
-    base_offset: int = _of_header(
-        "base_offset",
-        "The offset of the first record as written; of the last record, for a compressed batch of format 0 or 1.",
-    )
-    next_offset: int = _of_header(
-        "next_offset", "The offset after the batch's last one, which is the position after the batch."
-    )
-    count: int = _of_header("count", "The number of records according to the header; 1 in formats 0 and 1.")
+    @property
+    def base_offset(self) -> int:
+        """The offset of the first record as written; of the last record, for a compressed batch of format 0 or 1."""
+        return self._header.base_offset
+
+    @property
+    def next_offset(self) -> int:
+        """The offset after the batch's last one, which is the position after the batch."""
+        return self._header.next_offset
+
+    @property
+    def count(self) -> int:
+        """The number of records according to the header; 1 in formats 0 and 1."""
+        return self._header.count
 
     @property
     def codec(self) -> str:
@@ -63,8 +61,15 @@ class RawBatch:
         code = self._header.codec
         return Codec(code).name.lower() if code in Codec._value2member_map_ else f"codec {code}"
 
-    magic: int = _of_header("magic", "The message format: 0, 1 or 2.")
-    timestamp_type: int = _of_header("timestamp_type", "0 for CreateTime, 1 for LogAppendTime, -1 for none (format 0).")
+    @property
+    def magic(self) -> int:
+        """The message format: 0, 1 or 2."""
+        return self._header.magic
+
+    @property
+    def timestamp_type(self) -> int:
+        """0 for CreateTime, 1 for LogAppendTime, -1 for none (format 0)."""
+        return self._header.timestamp_type
 
     @property
     def first_timestamp(self) -> int | None:
@@ -76,16 +81,30 @@ class RawBatch:
             return self._header.max_timestamp
         return None if self.has_delete_horizon else self._header.base_timestamp
 
-    max_timestamp: int = _of_header(
-        "max_timestamp", "The largest timestamp of the records in ms since the epoch; -1 for none."
-    )
-    leader_epoch: int = _of_header("leader_epoch", "The epoch of the leader that appended the batch; -1 if unknown.")
-    producer_id: int = _of_header(
-        "producer_id", "The id of an idempotent or transactional producer; -1 for other producers."
-    )
-    producer_epoch: int = _of_header("producer_epoch", "The epoch of the producer; -1 without a ``producer_id``.")
-    size: int = _of_header("size", "The size of the batch in bytes, with its header.")
-    is_transactional: bool = _of_header("is_transactional", "Whether the records belong to a transaction.")
+    @property
+    def max_timestamp(self) -> int:
+        """The largest timestamp of the records in ms since the epoch; -1 for none."""
+        return self._header.max_timestamp
+
+    @property
+    def leader_epoch(self) -> int:
+        """The epoch of the leader that appended the batch; -1 if unknown."""
+        return self._header.leader_epoch
+
+    @property
+    def producer_id(self) -> int:
+        """The id of an idempotent or transactional producer; -1 for other producers."""
+        return self._header.producer_id
+
+    @property
+    def producer_epoch(self) -> int:
+        """The epoch of the producer; -1 without a ``producer_id``."""
+        return self._header.producer_epoch
+
+    @property
+    def is_transactional(self) -> bool:
+        """Whether the records belong to a transaction."""
+        return self._header.is_transactional
 
     @property
     def has_delete_horizon(self) -> bool:
@@ -108,6 +127,11 @@ class RawBatch:
             UnsupportedCodecError: the package for the codec is not installed, or the codec is unknown.
         """
         return self._header.decode(self.topic, self.partition, start=self.start)
+
+    @property
+    def size(self) -> int:
+        """The size of the batch in bytes, with its header."""
+        return self._header.size
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, RawBatch):

@@ -24,7 +24,7 @@ from ..errors import (
     RecordError,
 )
 from ..wire import ZERO_UUID
-from .options import SourceOptions, consumer_config
+from .options import SourceOptions, consumer_config, errors_name_host
 from .planner import DataLossError, Loss, OffsetRange, describe_losses
 from .worker_process import ClientCache
 
@@ -78,7 +78,8 @@ def read(
     """
 
     def connect() -> Consumer[Any, Any]:
-        return make({**_TASK_DEFAULTS, **consumer_config(options.kafka)})
+        with errors_name_host(options.kafka):
+            return make({**_TASK_DEFAULTS, **consumer_config(options.kafka)})
 
     cache = CONSUMERS if cache is None else cache
     with cache.borrow(options.kafka, connect, fresh=attempt > 0) as consumer:

@@ -23,10 +23,6 @@ from functools import cache
 from typing import Generic, TypeVar
 from zipimport import zipimporter
 
-from .options import errors_name_host
-
-T = TypeVar("T")
-
 #: The module that runs as the main one in processes which collect garbage after each task.
 DAEMON = "pyspark.daemon"
 
@@ -66,6 +62,8 @@ def keep_directories() -> None:
             sys.path_importer_cache.pop(path, None)
 
 
+T = TypeVar("T")
+
 #: Maximum of free clients that one process keeps. Beyond it, the client that was free for longest is closed, and the
 #: next task with the options of that client connects anew.
 CACHED_MAX = 4
@@ -81,8 +79,7 @@ class ClientCache(Generic[T]):
 
     @contextmanager
     def borrow(self, config: Mapping[str, str], connect: Callable[[], T], *, fresh: bool = False) -> Iterator[T]:
-        """Lend a client with these options to one task: a free one, else a new one from ``connect``,
-        whose errors name this host if the options name files.
+        """Lend a client with these options to one task: a free one, else a new one from ``connect``.
 
         ``fresh`` replaces a free client by a new one: a repeated task may have failed because of the old one.
         """
@@ -108,5 +105,4 @@ class ClientCache(Generic[T]):
                     return client
                 self._close_client(client)
                 break
-        with errors_name_host(config):
-            return connect()
+        return connect()

@@ -28,7 +28,16 @@ from ..errors import IllegalArgumentError, KafkaConfigurationError
 from ..produce import BufferFullError, Producer, ProducerSettings, SendFuture
 from ..records.headers import Header
 from ..sockets.secured import open_driver
-from .options import KAFKA, NAMES, OBJECTS, SECURITY_NAMES, join_problems, kafka_problems, split_options
+from .options import (
+    KAFKA,
+    NAMES,
+    OBJECTS,
+    SECURITY_NAMES,
+    errors_name_host,
+    join_problems,
+    kafka_problems,
+    split_options,
+)
 from .worker_process import ClientCache
 
 if TYPE_CHECKING:
@@ -283,13 +292,18 @@ def write(
     Raises:
         KafkaError: a record could not be written. Records before and after it may have been written.
     """
+
+    def new_producer() -> Producer:
+        with errors_name_host(settings.kafka):
+            return connect(settings.producer())
+
     cache = PRODUCERS if cache is None else cache
     filled = (batch for batch in batches if batch.num_rows)
     first = next(filled, None)
     if first is None:
         return Written()
     sending = _Sending()
-    with cache.borrow(settings.kafka, lambda: connect(settings.producer()), fresh=attempt > 0) as producer:
+    with cache.borrow(settings.kafka, new_producer, fresh=attempt > 0) as producer:
         for batch in chain([first], filled):
             for part in parts(batch):
                 sending.send(producer, rows(part, settings.columns, settings.topic))
