@@ -32,8 +32,8 @@ ROUNDS_MAX = 100
 class Manager(Protocol):
     """Sends the requests of one task, such as fetching, and handles responses. No method blocks or calls user code.
 
-    A manager sets alarms in the engine's agenda for when :meth:`step` is due without a response. Code
-    that changes what another manager acts on touches the agenda; a response makes all managers step anyway.
+    A manager sets alarms in the engine's agenda for when :meth:`step` is due without a response. Code that changes what
+    another manager acts on touches the agenda; a response makes all managers step anyway.
     """
 
     @property

@@ -21,7 +21,7 @@ from .lookups import ListedOffset, OffsetLookups
 log = logging.getLogger(__name__)
 
 NO_POSITION = "no position"
-#: What is looked up after an out-of-range error.
+#: The ends of the log: both are looked up after an out-of-range error.
 LOG_ENDS = Reset(Reset.EARLIEST, "log start"), Reset(Reset.LATEST, "log end")
 MARKS = {
     OffsetResetStrategy.EARLIEST: Reset.EARLIEST,

@@ -84,8 +84,8 @@ class Membership(ABC):
         #: sent after this moment proves that the coordinator has kept the member in the group.
         self._unconfirmed_since = -NEVER
         self._is_working = False  #: Whether a task is running.
-        self._moves = 0  #: Number of transitions: :meth:`work` detects one made while a task ran.
         self._listener_may_have_run = False  #: Whether a rebalance listener may have run since the last step.
+        self._moves = 0  #: Number of transitions: :meth:`work` detects one made while a task ran.
         self._pause = coordinator.agenda.alarm()  #: When to call a task again that was not done.
 
     # -- state
@@ -282,8 +282,8 @@ class Membership(ABC):
     def _worked(self, failure: Exception | None, now: float, *, has_moved: bool) -> None:
         """Go on after a task that is done or has failed. ``has_moved``: a call inside of it has changed the state.
 
-        ``leave`` does so. So does a step after user code has caught Ctrl-C in a call of the client: the next call
-        begins with :meth:`restart`, after which no task counts as running.
+        A call of :meth:`leave` changes it. A step can, too, if the task's user code has caught Ctrl-C in a call of the
+        client: its next call begins with :meth:`restart`, after which no task counts as running.
         """
 
     @abstractmethod

@@ -396,9 +396,10 @@ class NetworkClient:
     def _dial_one_more(self, candidates: list[BrokerRoute], now: float) -> None:
         """Connect to one more candidate, unless an attempt to connect is younger than ``SLOW_ATTEMPT`` seconds."""
         begun = [route.started_at for route in candidates if route.is_connecting]
-        if begun and now < max(begun) + SLOW_ATTEMPT:
+        slow_at = max(begun) + SLOW_ATTEMPT if begun else now
+        if now < slow_at:
             if len(begun) < len(candidates):
-                self._alarm.set_earlier(max(begun) + SLOW_ATTEMPT)
+                self._alarm.set_earlier(slow_at)
             return
         free = [route for route in candidates if route.state is RouteState.DISCONNECTED]
         if not free:

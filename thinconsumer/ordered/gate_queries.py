@@ -129,9 +129,12 @@ class GateQueries:
         return {n: shape for n, shape in shapes(self._metadata).items() if n in names and shape.has_changed}
 
     def _missing_epochs(self) -> dict[bytes, frozenset[int]]:
-        shapes_of = [(topic, topic.shape) for topic in self._topics.values()]
-        found = {s.topic_id: frozenset[int]().union(*map(t.missing_epochs, s.existing)) for t, s in shapes_of}
-        return {topic_id: missing for topic_id, missing in found.items() if missing}
+        found: dict[bytes, frozenset[int]] = {}
+        for topic in self._topics.values():
+            missing = frozenset[int]().union(*map(topic.missing_epochs, topic.shape.existing))
+            if missing:
+                found[topic.shape.topic_id] = missing
+        return found
 
     def _has_thresholds(self) -> bool:
         """Return whether all thresholds are known; ask for the others."""
