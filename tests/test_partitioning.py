@@ -9,10 +9,20 @@ import pytest
 
 from thinconsumer import IllegalArgumentError
 from thinconsumer.linear_hashing import PartitionCounts
-from thinconsumer.partitioning import LOWER_COUNT_AFTER_S, ConfluentPartitioner, kafka_python_partitioner, partition
-from thinconsumer.produce.accumulator import Accumulator, partition_for_key
+from thinconsumer.partitioning import (
+    LOWER_COUNT_AFTER_S,
+    ConfluentPartitioner,
+    kafka_python_partitioner,
+    murmur2,
+    partition,
+)
+from thinconsumer.produce.accumulator import Accumulator
 
 KEYS = [b"", *(b"key-%d" % number for number in range(500))]
+
+
+def java_default(key, count):
+    return (murmur2(key) & 0x7FFFFFFF) % count
 
 
 def moving_key(before, after, initial):
@@ -29,7 +39,7 @@ def test_it_places_keys_as_the_projects_own_producer_does():
 
 def test_it_begins_where_javas_default_partitioner_ends():
     for count in (1, 5, 6):
-        assert [partition(key, count, count) for key in KEYS] == [partition_for_key(key, count) for key in KEYS]
+        assert [partition(key, count, count) for key in KEYS] == [java_default(key, count) for key in KEYS]
 
 
 def test_keys_only_move_to_new_partitions():
@@ -72,7 +82,7 @@ def test_kafka_python_chooses_by_the_count_in_its_metadata():
     assert [choose(key) for key in KEYS] == [partition(key, 2, 2) for key in KEYS]
     metadata.count = 5
     assert [choose(key) for key in KEYS] == [partition(key, 2, 5) for key in KEYS]
-    assert [choose(key, "other") for key in KEYS] == [partition_for_key(key, 5) for key in KEYS]
+    assert [choose(key, "other") for key in KEYS] == [java_default(key, 5) for key in KEYS]
     assert choose(None) == 4
 
 

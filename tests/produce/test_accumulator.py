@@ -11,9 +11,9 @@ from kafka.partitioner.default import murmur2 as kafka_python_murmur2
 
 from thinconsumer import TopicPartition
 from thinconsumer.network.metadata import Metadata, TopicMetadata
-from thinconsumer.partitioning import murmur2
+from thinconsumer.partitioning import murmur2, partition
 from thinconsumer.produce import ProducerSettings
-from thinconsumer.produce.accumulator import Accumulator, StickyPartitioner, partition_for_key
+from thinconsumer.produce.accumulator import Accumulator, StickyPartitioner
 from thinconsumer.produce.batch import RECORD_OVERHEAD
 from thinconsumer.records.builder import NewRecord
 from thinconsumer.support.agenda import Agenda
@@ -176,9 +176,8 @@ def test_murmur2_equals_kafka_pythons(key):
 
 @given(st.binary(max_size=20), st.integers(1, 1000))
 def test_partitions_of_keys_equal_kafka_pythons(key, partitions):
-    assert partition_for_key(key, partitions) == DefaultPartitioner().partition(
-        "t", key, key, b"", b"", Cluster(partitions)
-    )
+    expected = DefaultPartitioner().partition("t", key, key, b"", b"", Cluster(partitions))
+    assert partition(key, partitions, partitions) == expected
 
 
 def test_a_partition_is_kept_for_stick_bytes():

@@ -6,8 +6,8 @@ import pytest
 
 from thinconsumer.broker import Silence
 from thinconsumer.errors import IllegalArgumentError, IllegalStateError, KafkaError, KafkaTimeoutError
+from thinconsumer.partitioning import partition
 from thinconsumer.produce import BufferFullError, RecordMetadata
-from thinconsumer.produce.accumulator import partition_for_key
 from thinconsumer_testing.clock import SOME_DAY
 
 
@@ -63,7 +63,7 @@ def test_keys_choose_partitions_before_and_after_the_topic_is_known(world):
     producer.flush()
     late = [producer.send("t", b"v", key=key) for key in keys]
     producer.flush()
-    wanted = [partition_for_key(key, 7) for key in keys]
+    wanted = [partition(key, 7, 7) for key in keys]
     assert [r.result().partition for r in early] == wanted
     assert [r.result().partition for r in late] == wanted
 

@@ -1,4 +1,4 @@
-"""A small idempotent producer for internal use: by the simulation, the command line and Spark's sink.
+"""A small idempotent producer for the simulation, the command line and Spark's sink.
 
 ::
 
@@ -8,8 +8,8 @@
         producer.flush()
         future.result().offset
 
-Sans-IO: the driver that is passed in provides I/O, clock and randomness. There is no thread: records are sent inside
-``poll``, ``flush`` and ``close``, and inside ``send`` only while it waits for room. An event loop uses ``fileno()``,
+The driver that is passed in provides I/O, clock and randomness. There is no thread: records are sent inside ``poll``,
+``flush`` and ``close``, and inside ``send`` only while it waits for room. An event loop uses ``fileno()``,
 ``wake_at()`` and ``poll(0)``, with ``max_block_ms=0``.
 
 Guarantees:
@@ -18,23 +18,22 @@ Guarantees:
   ``delivery_timeout_ms`` after its batch was created if the application polls at ``wake_at()`` (one second more if it
   polls late), and by ``close`` at the latest. After a timeout, a lost connection or ``close`` a record may have been
   written although its future has an error.
-* **In order.** A partition's log has the records in the order of ``send``, also those sent before the topic's metadata
-  was known. A batch is sent once the one before it is settled. After a failed batch a new epoch begins, so that the
-  broker rejects requests of the old epoch that arrive late. Records that failed may be missing; none change places.
+* **In order.** A partition's log has the records in the order of ``send``, without those that failed. A batch is sent
+  once the one before it is settled. After a failed batch a new epoch begins, so that the broker rejects requests of the
+  old epoch that arrive late.
 * **Once.** An acknowledged record is in the log once, however often it was sent: it keeps its sequence number, and the
   broker accepts each number once (KIP-98). Records are sent with ``acks=all`` and are lost only in an unclean leader
   election. If a broker rejects a batch with OUT_OF_ORDER_SEQUENCE_NUMBER or UNKNOWN_PRODUCER_ID, it has lost the
-  batches before the rejected one and has not written the rejected one, which is sent again under the next epoch. The
-  guarantee ends if the broker forgets the producer (``producer.id.expiration.ms``, a day) or removes the partition
-  while a batch awaits its response, and for the batch in flight when a new producer id follows a partition's 32,768th
-  epoch.
-* **In order by key** on counted topics, also while their partition count changes: a record goes
-  to another partition once each earlier one with its key is acknowledged, has failed, or goes there first. Records that
-  were sent to an explicit partition stay there.
+  batches before it and has not written it, so the batch is sent again under the next epoch. The guarantee ends if the
+  broker forgets the producer (``producer.id.expiration.ms``, a day) or removes the partition while a batch awaits its
+  response, and for the batch in flight when a new producer id follows a partition's 32,768th epoch.
+* **In order by key** on counted topics, also while their partition count changes: a record goes to another partition
+  once each earlier one with its key is acknowledged, has failed, or goes there first. Records that were sent to an
+  explicit partition stay there.
 * **Bounded.** At most ``buffer_memory`` bytes of records are held, plus one encoded batch per partition; every call
   returns within its timeout.
 * **Interruptible.** Ctrl-C inside a call loses no record that ``send`` has taken: the next call reconnects and sends
-  again every batch without a response; the broker drops duplicates.
+  every batch without a response again; the broker drops duplicates.
 
 Not supported: transactions, ``acks`` other than ``all``, ``linger.ms`` (a batch is sent as soon as the connection is
 free), interceptors. After Java's producer; KIP-91, KIP-98, KIP-360, KIP-467, KIP-480, KIP-516, KIP-794, KIP-951.

@@ -1,21 +1,22 @@
 """Holds the records that are neither acknowledged nor failed, by partition and in the order of ``send``.
 
-The size of all records is limited by ``buffer_memory``. The accumulator chooses each record's partition and batch;
-:mod:`.sender` decides when batches are sent. All records of a topic without metadata wait in one queue, even those with
-an explicit partition, to keep the order of ``send``. After Java's ``RecordAccumulator``.
+The accumulator chooses each record's partition and batch; :mod:`.sender` decides when batches are sent. All records of
+a topic without metadata wait in one queue, even those with an explicit partition, to keep the order of ``send``. After
+Java's ``RecordAccumulator``.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import NamedTuple
 
 from ..errors import KafkaError
 from ..linear_hashing import PartitionCounts
 from ..network.metadata import Metadata
-from ..partitioning import murmur2, partition
+from ..partitioning import partition
 from ..records.builder import NewRecord
 from ..records.section import RecordSection
 from ..support.agenda import Agenda
@@ -45,21 +46,18 @@ class BufferFullError(KafkaError):
 UNCOUNTED = -1
 
 
+@dataclass(slots=True, eq=False)
 class TopicBuffer:
-    """One topic's partition queues, and its records that wait for metadata."""
-
-    def __init__(self, sticky: StickyPartitioner, waiting: PartitionQueue) -> None:
-        self.sticky = sticky
-        self.partitions = 0  #: Number of partitions; 0 while unknown.
-        self.available: list[int] = []  #: Partitions with a leader that are not marked for deletion.
-        #: The counts by which the partitions of all queued records were chosen; None if it is not counted.
-        self.counts: PartitionCounts | None = None
-        #: The counts in the latest metadata. While they differ, only batches that may be in the log already are sent.
-        self.next_counts: PartitionCounts | None = None
-        self.queues: dict[int, PartitionQueue] = {}
-        #: The records that wait for metadata, in the order of ``send``, also those with an explicit partition.
-        self.waiting = waiting
-        self.used_at = -NEVER
+    sticky: StickyPartitioner
+    waiting: PartitionQueue  #: The records that wait for metadata.
+    partitions: int = 0  #: Number of partitions; 0 while unknown.
+    available: list[int] = field(default_factory=list)  #: Partitions with a leader that are not marked for deletion.
+    #: The counts by which the partitions of all queued records were chosen; None if it is not counted.
+    counts: PartitionCounts | None = None
+    #: The counts in the latest metadata. While they differ, only batches that may be in the log already are sent.
+    next_counts: PartitionCounts | None = None
+    queues: dict[int, PartitionQueue] = field(default_factory=dict)
+    used_at: float = -NEVER
 
     @property
     def is_known(self) -> bool:
@@ -69,13 +67,11 @@ class TopicBuffer:
 
 #: The name of the sender, which steps when there is a record to send.
 ASKER = "produce"
-#: How much earlier than its own deadline a record may fail with its batch, while its topic has no metadata.
+#: Seconds by which a record may fail before its own deadline, with its batch, while its topic has no metadata.
 EARLY_MAX_S = 1.0
 
 
 class Accumulator:
-    """All records that are neither acknowledged nor failed. The producer appends records; the sender sends batches."""
-
     def __init__(self, settings: ProducerSettings, random: Random, agenda: Agenda) -> None:
         self._backoff = Backoff.from_settings(settings)
         self._random = random
@@ -122,7 +118,7 @@ class Accumulator:
         return SendFuture(batch, len(batch.records) - 1, record.timestamp)
 
     def append_section(self, topic: str, partition: int, section: RecordSection, size: int, now: float) -> BatchFuture:
-        """Add a batch with the records of a section. The caller has checked that it fits ``buffer_memory``."""
+        """Add a batch with the records of a section, as :meth:`append`."""
         queue = self._queue_for(self._buffer_of(topic, now), partition)
         tp = TopicPartition(topic, partition)
         batch = ProducerBatch(tp, now + self._timeout, records=section, size=size, is_pinned=True)
@@ -149,13 +145,11 @@ class Accumulator:
 
     @staticmethod
     def _choose_partition(buffer: TopicBuffer, counts: PartitionCounts | None, key: bytes | None, size: int) -> int:
-        if key is None:
-            partitions = buffer.partitions if counts is None else counts.undeleted
-            return buffer.sticky.choose(size, partitions, buffer.available)
-        return partition_for_key(key, buffer.partitions) if counts is None else partition(key, *counts)
+        # Without a change of the partition count, linear hashing is Java's default: murmur2(key) % n.
+        initial, count = counts or (buffer.partitions, buffer.partitions)
+        return buffer.sticky.choose(size, count, buffer.available) if key is None else partition(key, initial, count)
 
     def _queue_for(self, buffer: TopicBuffer, partition: int) -> PartitionQueue:
-        """Return the queue for the next record of a partition."""
         return self._queue_of(buffer, partition) if buffer.is_known else buffer.waiting
 
     def _queue_of(self, buffer: TopicBuffer, partition: int) -> PartitionQueue:
@@ -191,9 +185,7 @@ class Accumulator:
             buffer.counts = counts
 
     def may_send(self, queue: PartitionQueue) -> bool:
-        """Return whether a queue's first batch may be sent. While records wait to be moved to other partitions, only
-        batches may that cannot be moved before a leader has told whether it has written them.
-        """
+        """Return whether the first batch may be sent: before records are moved, only pinned and unresolved ones may."""
         if queue.tp.topic not in self._repartitioning:
             return queue.tp.partition != UNKNOWN
         return bool(queue.batches) and (queue.batches[0].is_pinned or is_unresolved(queue))
@@ -234,7 +226,7 @@ class Accumulator:
             self.active[queue] = None
 
     def repair(self) -> None:
-        """Recompute the counts and indexes: Ctrl-C may have interrupted a method after it had changed some of them."""
+        """Recompute the indexes: Ctrl-C may have interrupted a method after it had changed some of them."""
         if self._planned is not None:
             topic, counts, moves = self._planned
             topic.counts = counts
@@ -252,17 +244,12 @@ class Accumulator:
         self.buffered_bytes = sum(batch.size for queue in self.active for batch in queue.batches)
 
 
-def partition_for_key(key: bytes, partitions: int) -> int:
-    """Return the partition that Java's default partitioner chooses for this key. The key may be empty bytes."""
-    return (murmur2(key) & 0x7FFFFFFF) % partitions
-
-
 class StickyPartitioner:
     """Chooses a random partition for records without a key, and another after ``stick_bytes`` bytes.
 
     Round robin would produce batches of one record each (KIP-480). If the partition changed with each batch, a slow
-    broker would get larger batches than others, and so a larger share. After Java's ``BuiltInPartitioner`` (KIP-794),
-    without its adaptation to slow brokers.
+    broker would get larger batches, and so more records. After Java's ``BuiltInPartitioner`` (KIP-794), without its
+    adaptation to slow brokers.
     """
 
     def __init__(self, stick_bytes: int, random: Random) -> None:
@@ -274,10 +261,8 @@ class StickyPartitioner:
     def choose(self, size: int, partitions: int, available: Sequence[int]) -> int:
         """Return the partition for a record of ``size`` bytes: one with a leader (``available``), if any has one."""
         if self._left <= 0 or self._chosen >= partitions:
-            if available:
-                self._chosen = available[self._random.randrange(len(available))]
-            else:
-                self._chosen = self._random.randrange(partitions)
+            choices = available or range(partitions)
+            self._chosen = choices[self._random.randrange(len(choices))]
             self._left = self._stick_bytes
         self._left -= size
         return self._chosen
@@ -294,8 +279,6 @@ class StickyPartitioner:
 # first and then carried out by assignments that may be repeated: Ctrl-C can strike between any two of them, and a
 # record must neither be lost nor be in two batches.
 
-#: Returns the new partition of a record of ``size`` bytes that is in a partition now.
-ChoosePartition = Callable[[NewRecord, int, int], int]
 #: A batch, and the index of a record in it.
 Place = tuple[ProducerBatch, int]
 
@@ -304,8 +287,7 @@ class Repartition(NamedTuple):
     """A planned move of all records of a topic that were not sent to an explicit partition."""
 
     tails: list[_Tail]
-    #: The batches that end here, each with the new batch and index of each record.
-    moved: list[tuple[ProducerBatch, list[Place]]]
+    moved: list[tuple[ProducerBatch, list[Place]]]  #: The batches that are dissolved, with each record's new place.
 
     def carry_out(self) -> None:
         """Move the records; has no further effect when it is called again."""
@@ -343,14 +325,14 @@ class _Tail:
         return batch, len(batch.records) - 1
 
     def keep(self, batch: ProducerBatch) -> None:
-        """Append a batch as it is: one with records that were sent to this explicit partition, say."""
+        """Append a batch as it is."""
         if self.batches and self.batches[-1].state is BatchState.OPEN:
             self.batches[-1].move(BatchEvent.SEAL)
         self._open = None
         self.batches.append(batch)
 
     def finish(self) -> None:
-        """Give the first batch the earliest deadline: the queue expires with it."""
+        """Have no batch expire later than those behind it: only the first batch's deadline is checked."""
         earliest = list(accumulate((batch.deadline for batch in reversed(self.batches)), min))
         for batch, deadline in zip(reversed(self.batches), earliest):
             if not batch.is_pinned:
@@ -358,27 +340,23 @@ class _Tail:
 
 
 def is_unresolved(queue: PartitionQueue) -> bool:
-    """Return whether the queue's first batch may be in the log of its partition, or may still get there.
-
-    Its records cannot be moved until the leader has acknowledged or rejected it.
-    """
+    """Return whether the first batch may be in the log: its records cannot move before the leader has responded."""
     first = queue.batches[0] if queue.batches else None
-    if first is None or first.is_pinned:
-        return False
-    return first.state is BatchState.IN_FLIGHT or first.maybe_appended
+    return first is not None and not first.is_pinned and (queue.in_flight or first.maybe_appended)
 
 
 def plan(
     queues: Iterable[PartitionQueue],
     count: int,
-    choose: ChoosePartition,
+    choose: Callable[[NewRecord, int, int], int],
     queue_of: Callable[[int], PartitionQueue],
     batch_size: int,
 ) -> Repartition:
     """Return the move of all records in ``queues``, of one topic; none of them is unresolved.
 
-    ``count`` is the topic's new number of partitions, -1 if it is not counted. ``queue_of`` returns the queue of a
-    partition, which may be a new one. Records that are moved follow what other queues have already.
+    ``count`` is the topic's new number of partitions, -1 if it is not counted. ``choose`` returns the new partition of
+    a record, of its size, that is in a partition now. ``queue_of`` returns the queue of a partition, which may be new.
+    Records that are moved follow what other queues have already.
     """
     tails = {queue: _Tail(queue, ()) for queue in queues}
     moved = []

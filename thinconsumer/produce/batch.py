@@ -24,8 +24,6 @@ NO_SEQUENCE = -1
 
 
 class BatchState(enum.Enum):
-    """The state of a batch."""
-
     OPEN = "open"  #: accepts records
     SEALED = "sealed"  #: accepts no more records; waits to be sent, for the first time or again
     IN_FLIGHT = "in flight"  #: sent, without a response so far
@@ -33,8 +31,6 @@ class BatchState(enum.Enum):
 
 
 class BatchEvent(enum.Enum):
-    """An event that changes the state of a batch."""
-
     SEAL = "seal"
     SENT = "sent"
     TRY_AGAIN = "try again"
@@ -73,7 +69,7 @@ class ProducerBatch:
     records: list[NewRecord] | RecordSection = field(default_factory=list)
     size: int = 0  #: Upper bound of the uncompressed bytes.
     base_sequence: int = NO_SEQUENCE
-    encoded: bytes | None = None  #: The encoded batch; None until it has its base sequence.
+    encoded: bytes | None = None  #: None until the batch has its base sequence.
     attempts: int = 0
     maybe_appended: bool = False  #: Whether the broker may have written the batch in an earlier attempt.
     last_error: KafkaError | None = None  #: The last attempt's error, which the error of a timeout names as its cause.
@@ -87,8 +83,7 @@ class ProducerBatch:
     #: The new batch and index of each record, if they were moved after a change of the partition count.
     moved: list[tuple[ProducerBatch, int]] | None = None
     is_pinned: bool = False  #: Whether ``send`` got the partition of the records: they go to no other one.
-    #: The topic's partition count by which the partition was chosen; -1 if it is not counted.
-    partition_count: int = -1
+    partition_count: int = -1  #: The topic's, by which the partition was chosen; -1 if it is not counted.
 
     def __repr__(self) -> str:
         return f"<Batch {self.tp.topic}-{self.tp.partition} {self.state.value}, {len(self)} records>"
@@ -103,7 +98,7 @@ class ProducerBatch:
         self.state = next_state(BATCH_TRANSITIONS, self.state, event, self)
 
     def acknowledge(self, base_offset: int, append_time: int) -> None:
-        """Set the batch to acknowledged. ``append_time`` is -1 if the topic keeps the records' own timestamps."""
+        """Settle the batch as written. ``append_time`` is -1 if the topic keeps the records' own timestamps."""
         self.base_offset = base_offset
         self.append_time = append_time
         self.error = None  # Ctrl-C may have interrupted an earlier call of fail() after it had set an error
@@ -111,7 +106,7 @@ class ProducerBatch:
         self._settle()
 
     def fail(self, error: KafkaError, record_errors: Mapping[int, KafkaError] | None = None) -> None:
-        """Set the batch to failed: it was not written, or the outcome is unknown."""
+        """Settle the batch as failed: it was not written, or the outcome is unknown."""
         self.error = error
         self.record_errors = dict(record_errors or {})
         self._settle()
@@ -124,16 +119,13 @@ class ProducerBatch:
         self.encoded = None
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class SendFuture:
     """The outcome of one record: once :attr:`done`, it has a result or an error."""
 
-    __slots__ = ("_timestamp", "batch", "index")
-
-    def __init__(self, batch: ProducerBatch, index: int, timestamp: int) -> None:
-        #: The batch that got the record, which may have been split or moved since.
-        self.batch = batch
-        self.index = index
-        self._timestamp = timestamp
+    batch: ProducerBatch  #: The batch that got the record; it may have been split or moved since.
+    index: int
+    _timestamp: int
 
     def __repr__(self) -> str:
         words = "under way" if not self.done else str(self.error or self.result())
@@ -178,14 +170,11 @@ class SendFuture:
                 return batch, index
 
 
+@dataclass(slots=True, eq=False)
 class BatchFuture:
     """The outcome of a batch that was sent as a whole: once :attr:`done`, it has a result or an error."""
 
-    __slots__ = ("batch",)
-
-    def __init__(self, batch: ProducerBatch) -> None:
-        #: The batch that was sent, which may have been split or moved since.
-        self.batch = batch
+    batch: ProducerBatch  #: It may have been split since. As it is pinned, its records are never moved.
 
     @property
     def done(self) -> bool:
@@ -198,16 +187,10 @@ class BatchFuture:
         return next((part.error for part in self._parts() if part.error is not None), None)
 
     def _parts(self) -> Iterator[ProducerBatch]:
-        """Yield the batches that the records are in now."""
-        left = [self.batch]
-        while left:
-            batch = left.pop()
-            if batch.split_tail is not None:
-                left.append(batch.split_tail)
-            if batch.moved is not None:
-                left += {id(place): place for place, _ in batch.moved}.values()
-            else:
-                yield batch
+        part: ProducerBatch | None = self.batch
+        while part is not None:
+            yield part
+            part = part.split_tail
 
 
 #: Upper bound of a record's bytes besides key, value and headers: Java's MAX_RECORD_OVERHEAD.
@@ -236,8 +219,7 @@ UNKNOWN = -1
 class PartitionQueue:
     """One partition's batches, oldest first, and its producer id, epoch and next sequence number.
 
-    By sequence numbers the broker tells a retry from a gap; after a new epoch it rejects batches of the old one. Java's
-    producer has one epoch for all partitions. Here each partition has its own, which brokers accept: without
+    Java's producer has one epoch for all partitions. Here each partition has its own, which brokers accept: without
     transactions they keep producer state per partition.
     """
 
@@ -265,17 +247,6 @@ class PartitionQueue:
         """Give up the sequence numbers of the first batch, which is not in the log: its records may be moved."""
         self.next_sequence = batch.base_sequence
         batch.base_sequence, batch.encoded = NO_SEQUENCE, None
-
-    def start_new_epoch(self) -> None:
-        """Begin the next epoch at sequence 0, since the broker's last sequence number is not known.
-
-        From the first batch of the new epoch on, the broker rejects batches of the old one.
-        """
-        self.next_sequence = 0
-        if self.epoch >= EPOCH_MAX:
-            self.producer_id = NO_ID
-        else:
-            self.epoch += 1
 
     @property
     def in_flight(self) -> bool:

@@ -1,9 +1,8 @@
 """Applies Produce responses to batches: acknowledges, retries, renumbers, splits or fails them; and the responses to
 InitProducerId (KIP-98), by which the producer gets its id, and another one when the epochs of an id are used up.
 
-Owns the effect of a response on a batch and on its partition's sequence numbers. :mod:`thinconsumer.failures.policy`
-maps error codes to actions; the sender decides when to send. After Java's ``Sender.completeBatch`` and
-``TransactionManager``; KIP-360, KIP-467, KIP-951.
+:mod:`thinconsumer.failures.policy` maps error codes to actions; the sender decides when to send. After Java's
+``Sender.completeBatch`` and ``TransactionManager``; KIP-360, KIP-467, KIP-951.
 """
 
 import logging
@@ -21,7 +20,7 @@ from ..wire.error_codes import Code, to_error
 from ..wire.init_producer_id import InitProducerIdResponse
 from ..wire.produce import PartitionProduceResponse
 from .accumulator import Accumulator
-from .batch import NO_ID, NO_SEQUENCE, BatchEvent, PartitionQueue, ProducerBatch
+from .batch import EPOCH_MAX, NO_ID, NO_SEQUENCE, BatchEvent, PartitionQueue, ProducerBatch
 
 log = logging.getLogger(__name__)
 
@@ -29,17 +28,11 @@ _SEND_AGAIN = (Action.RETRY, Action.REFRESH_METADATA, Action.NEW_SEQUENCE)
 
 
 class BatchCompleter:
-    """Acknowledges or fails batches, or returns them to their queue for a retry. Keeps the producer id of new queues.
-
-    Args:
-        id_retry: the backoff of InitProducerId.
-    """
-
     def __init__(self, metadata: Metadata, accumulator: Accumulator, id_retry: Retry) -> None:
         self._metadata = metadata
         self._accumulator = accumulator
-        self.id_retry = id_retry
-        self.producer_id = NO_ID
+        self.id_retry = id_retry  #: The backoff of InitProducerId.
+        self.producer_id = NO_ID  #: That of partitions which have none yet.
         self.epoch = -1
         self.id_error: KafkaError | None = None  #: That of the last InitProducerId; None after a success.
 
@@ -109,8 +102,7 @@ class BatchCompleter:
                 self.fail(queue, undecodable)
         else:
             if action is Action.NEW_PRODUCER_ID:
-                self._replace(queue.producer_id)
-                queue.producer_id = NO_ID
+                self._give_up_id(queue)
             self.fail(queue, error, self._record_errors(batch, data, node_id))
 
     def retry(self, queue: PartitionQueue, batch: ProducerBatch, error: KafkaError, now: float) -> None:
@@ -154,24 +146,27 @@ class BatchCompleter:
         return errors
 
     def _start_new_epoch(self, queue: PartitionQueue) -> None:
-        producer_id = queue.producer_id
-        queue.start_new_epoch()
-        if queue.producer_id == NO_ID:
-            self._replace(producer_id)
+        """Begin a partition's next epoch at sequence 0, since the broker's last sequence number is not known.
 
-    def _replace(self, producer_id: int) -> None:
-        """Request another producer id, unless ``producer_id`` has been replaced already.
-
-        A partition cannot use ``producer_id`` any more: its epochs are used up, or the broker rejects it.
+        From the first batch of the new epoch on, the broker rejects batches of the old one.
         """
-        if self.producer_id == producer_id:
+        if queue.epoch < EPOCH_MAX:
+            queue.epoch += 1
+        else:
+            self._give_up_id(queue)
+        queue.next_sequence = 0
+
+    def _give_up_id(self, queue: PartitionQueue) -> None:
+        """Have the partition get another producer id, and request one unless that was done for another partition."""
+        if self.producer_id == queue.producer_id:
             self.producer_id = NO_ID
+        queue.producer_id = NO_ID
 
     def _split(self, queue: PartitionQueue, batch: ProducerBatch, error: KafkaError) -> None:
         """Move the second half of a batch into a new batch behind it.
 
-        Both halves together use the sequence numbers that the whole batch had. The broker accepts them, since it has
-        rejected every attempt to write the whole batch and so has stored none of them.
+        Both halves together get the sequence numbers of the whole batch: the broker has rejected every attempt to write
+        it, and so expects them.
         """
         records = len(batch)
         half = (records + 1) // 2

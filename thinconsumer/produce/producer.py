@@ -1,7 +1,4 @@
-"""The calls of the internal producer, and the checks of their arguments. All work happens inside these calls.
-
-:mod:`.sender` decides when each batch is sent.
-"""
+"""The calls of the internal producer, and the checks of their arguments."""
 
 from collections.abc import Iterable
 
@@ -153,10 +150,7 @@ class Producer(BaseClient):
             self._shell.close()
 
     def _seconds(self, timeout_ms: float | None) -> float:
-        """Return a timeout in seconds, by default the time after which every record has an outcome.
-
-        It is ``delivery_timeout_ms`` plus the time by which a late poll extends a batch's deadline.
-        """
+        """Return a timeout in seconds, by default the time after which every record has an outcome."""
         return to_seconds(timeout_ms, self.settings.delivery_timeout_ms + 1000 * DEADLINE_EXTENSION)
 
     def _make_room(self, size: int) -> None:
@@ -182,7 +176,7 @@ class Producer(BaseClient):
 
 
 def _as_bytes(what: str, data: object) -> bytes:
-    """Return ``data`` as bytes; a bytearray is copied, since the application may change it later."""
+    """Return ``data`` as bytes, a copy if the application may change it later."""
     if isinstance(data, (bytes, bytearray, memoryview)):
         return bytes(data)
     raise IllegalArgumentError(f"the {what} must be bytes or None, not {type(data).__name__}: serialize it first")

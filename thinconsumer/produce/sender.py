@@ -1,12 +1,13 @@
-"""Sends batches to partition leaders: one Produce request per broker and one batch per partition at a time.
+"""Sends batches to partition leaders, one Produce request per broker and one batch per partition at a time, and fails
+those whose delivery times out; :mod:`.completion` applies the responses.
 
-Owns when a batch is sent and when its delivery times out; :mod:`.completion` applies the responses. A request gets its
-batches when it is written, so that they contain all records sent until then. After Java's ``Sender``; KIP-91, KIP-98,
-KIP-516.
+A request gets its batches when it is written, so that they contain all records sent until then. After Java's
+``Sender``; KIP-91, KIP-98, KIP-516.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -69,8 +70,6 @@ class NothingToSend(KafkaError):
 
 
 class Sender:
-    """Returns the Produce requests to send, and handles their responses and timeouts."""
-
     asker = ASKER
 
     def __init__(
@@ -83,12 +82,11 @@ class Sender:
         self._agenda = agenda
         self._expiry = agenda.alarm(self.asker)  #: The first deadline of a batch.
         self.completer = BatchCompleter(metadata, accumulator, self._new_retry())
-        self._node_retries: dict[int, Retry] = {}
+        self._node_retries: dict[int, Retry] = defaultdict(self._new_retry)
         self._metadata_seen = -1
         self._stepped_at = -NEVER
         self._called_late = False
-        #: Returns the reason why brokers do not respond, for the message of a timeout; empty if there is none.
-        self.obstacle: Callable[[], str] = str
+        self.obstacle: Callable[[], str] = str  #: Returns why brokers do not respond; empty without a reason.
 
     def note_call(self, now: float, due: float) -> None:
         """Record whether a call of the application begins late: ``LATE_CALL`` after ``due`` or after the last step.
@@ -107,24 +105,21 @@ class Sender:
         active = self._accumulator.active
         self._expiry.set(min((queue.batches[0].deadline for queue in active if queue.batches), default=NEVER))
         ready = dict.fromkeys(self._ready_leader(queue) for queue in active)
-        nodes = [node for node in ready if node is not None and self._retry_of(node).may_send(now)]
+        nodes = [node for node in ready if node is not None and self._node_retries[node].may_send(now)]
         return self._id_request(now) + [self._request(node, now) for node in nodes]
 
     def _id_request(self, now: float) -> list[Request]:
-        """Return the request for a producer id, if one is due."""
         retry = self.completer.id_retry
         if not self._accumulator or self.completer.producer_id != NO_ID or not retry.may_send(now):
             return []
         retry.sent()
 
-        def build(version: int) -> Message:
-            return InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=NO_TRANSACTION_TIMEOUT)
-
+        message = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=NO_TRANSACTION_TIMEOUT)
         deadline = now + self._settings.request_timeout_ms / 1000
-        return [Request(self.asker, InitProducerIdRequest, ANY_NODE, build, deadline)]
+        return [Request(self.asker, InitProducerIdRequest, ANY_NODE, lambda version: message, deadline)]
 
     def handle(self, answer: Answer, now: float) -> None:
-        """Apply a response, or the failure of its request."""
+        """Apply a response, or the failure of a request."""
         attempt: ProduceAttempt | None = answer.request.context
         if attempt is None:
             self.completer.take_id(answer, now)
@@ -133,7 +128,7 @@ class Sender:
         if response is None:
             self._handle_failure(attempt, answer.error or KafkaError("no answer"), now)
             return
-        self._retry_of(attempt.node_id).succeeded()
+        self._node_retries[attempt.node_id].succeeded()
         endpoints = {one.node_id: Node(one.node_id, one.host, one.port, one.rack) for one in response.node_endpoints}
         for topic in response.responses:
             name = attempt.names.get(topic.topic_id, "") if answer.version >= BY_ID else topic.name
@@ -158,7 +153,7 @@ class Sender:
                 queue.batches[0].move(BatchEvent.TRY_AGAIN)
 
     def _follow_metadata(self, now: float) -> None:
-        """Tell the metadata manager which topics are in use; apply new metadata, and fail topics with a final error."""
+        """Request metadata of the topics in use; apply new metadata, and fail records of topics with a final error."""
         metadata, accumulator = self._metadata, self._accumulator
         topics = accumulator.topics_in_use(now, TOPIC_IDLE)
         metadata.want(topics)
@@ -187,15 +182,9 @@ class Sender:
     def _new_retry(self) -> Retry:
         return Retry(Backoff.from_settings(self._settings), self._random, self._agenda)
 
-    def _retry_of(self, node_id: int) -> Retry:
-        retry = self._node_retries.get(node_id)
-        if retry is None:
-            retry = self._node_retries[node_id] = self._new_retry()
-        return retry
-
     def _request(self, node_id: int, now: float) -> Request:
         attempt = ProduceAttempt(node_id)
-        self._retry_of(node_id).sent()
+        self._node_retries[node_id].sent()
         return Request(
             self.asker,
             ProduceRequest,
@@ -215,8 +204,7 @@ class Sender:
 
     def _highest_version(self) -> int:
         names = {queue.tp.topic for queue in self._accumulator.active if queue.tp.partition != UNKNOWN}
-        by_id = self._metadata.has_topic_ids(names)
-        return BY_ID if by_id else BY_ID - 1
+        return BY_ID if self._metadata.has_topic_ids(names) else BY_ID - 1
 
     def _build(self, attempt: ProduceAttempt) -> Message:
         """Return a request with the first batch of every partition that is ready for this node."""
@@ -231,9 +219,8 @@ class Sender:
                 # smaller batches of later queues were sent before it every time, it would never be sent.
                 break
             room -= batch.size
-            name = queue.tp.topic
             data = self._encode(queue, batch)
-            count = batch.partition_count
+            name, count = queue.tp.topic, batch.partition_count
             topic = topics.setdefault(
                 (name, count),
                 TopicProduceData(name=name, topic_id=self._metadata.topic_id(name), undeleted_partition_count=count),
@@ -267,15 +254,14 @@ class Sender:
 
     def _handle_failure(self, attempt: ProduceAttempt, error: KafkaError, now: float) -> None:
         """Handle a request without a response: its connection was lost, it timed out, or it was never written."""
-        node_retry = self._retry_of(attempt.node_id)
+        node_retry = self._node_retries[attempt.node_id]
         if isinstance(error, NothingToSend):
             node_retry.succeeded()
             return
         node_retry.failed(now)
         self._metadata.request_update(f"Produce to node {attempt.node_id} failed: {error}")
         self._retry_rest(attempt, error, now)
-        # After an unsupported version or a rejected login every further attempt would fail, too: fail the batches now
-        # and not at their deadlines.
+        # After an unsupported version or a rejected login, every further attempt would fail, too.
         final = isinstance(error, BrokerResponseError) and not error.retriable
         for queue in list(self._accumulator.active):
             info = self._metadata.leader(queue.tp)
