@@ -137,16 +137,16 @@ def test_retries_are_bounded_even_without_a_backoff(world, name, backoff):
 def test_requests_follow_the_controller(world):
     w = world(topics={"t": 1})
     w.elect_controller(1)
-    w.admin.create_topics({"a": 1})
+    w.admin.create_topics({"a": NewTopic(1)})
     w.elect_controller(3)
-    assert not isinstance(w.admin.create_topics({"b": 1})["b"], KafkaError)
+    assert not isinstance(w.admin.create_topics({"b": NewTopic(1)})["b"], KafkaError)
     assert [got.node_id for got in w.requests(CreateTopicsRequest)] == [1, 1, 3]
 
 
 def test_a_missing_controller_is_looked_up_with_a_backoff(world):
-    w = world()
+    w = world(default_api_timeout_ms=5000)
     w.elect_controller(-1)
-    found = w.admin.create_topics({"a": 1}, timeout_ms=5000)["a"]
+    found = w.admin.create_topics({"a": NewTopic(1)})["a"]
     assert isinstance(found, KafkaTimeoutError)
     assert "no controller is known" in str(found)
     assert len(w.requests(MetadataRequest)) < 60
@@ -223,7 +223,7 @@ def test_list_groups_does_not_wait_for_a_removed_broker(world):
 def test_a_key_missing_from_the_response_is_retried(world):
     w = world(nodes=1)
     w.cluster.on("CreateTopics", Reply(CreateTopicsResponse()), times=1)
-    assert not isinstance(w.admin.create_topics({"a": 1})["a"], KafkaError)
+    assert not isinstance(w.admin.create_topics({"a": NewTopic(1)})["a"], KafkaError)
     assert len(w.requests(CreateTopicsRequest)) == 2
 
 
@@ -235,9 +235,9 @@ def test_a_response_about_another_key_is_ignored(world):
 
 
 def test_a_late_response_changes_nothing(world):
-    w = world(nodes=1, topics={"t": 1})
+    w = world(nodes=1, topics={"t": 1}, default_api_timeout_ms=2500)
     w.cluster.on("DeleteTopics", Delay(3), times=1)
-    assert isinstance(w.admin.delete_topics(["t"], timeout_ms=1000)["t"], KafkaTimeoutError)
+    assert isinstance(w.admin.delete_topics(["t"])["t"], KafkaTimeoutError)
     assert w.admin.delete_topics(["t"]) == {"t": None}
 
 

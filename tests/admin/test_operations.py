@@ -58,7 +58,6 @@ def test_a_consumer_group_is_described_with_epochs_and_targets(number, member_ty
     member = groups.DescribedConsumerMember(
         member_id="m",
         instance_id="i",
-        rack_id="r1",
         member_epoch=4,
         client_id="c",
         client_host="/10.0.0.1",
@@ -83,7 +82,6 @@ def test_a_consumer_group_is_described_with_epochs_and_targets(number, member_ty
         "c",
         "/10.0.0.1",
         member_type,
-        "r1",
         4,
         ("a", "b"),
         "a.*",
@@ -101,7 +99,7 @@ def test_a_consumer_group_is_described_with_epochs_and_targets(number, member_ty
     [
         (
             "consumer",
-            consumer_protocol.encode_subscription(["b", "a"], rack_id="r1"),
+            consumer_protocol.encode_subscription(["b", "a"]),
             consumer_protocol.encode_assignment([TopicPartition("a", 1)]),
             ("a", "b"),
             (TopicPartition("a", 1),),
@@ -122,5 +120,4 @@ def test_bytes_of_classic_members_are_decoded_if_they_are_of_consumers(
     )
     (found,) = operations.DESCRIBE_CLASSIC_GROUPS.read(groups.DescribeGroupsResponse(groups=[group]), 6)
     (described,) = found.value.members
-    rack = "r1" if topics else None
-    assert described == MemberDescription("m", None, "c", "/h", CLASSIC, rack, None, topics, None, partitions, None)
+    assert described == MemberDescription("m", None, "c", "/h", CLASSIC, None, topics, None, partitions, None)

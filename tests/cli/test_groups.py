@@ -105,9 +105,9 @@ def test_groups_are_listed_by_type(say, group):
 def test_epochs_and_targets_of_a_consumer_group_are_shown(say, monkeypatch):
     owned = tuple(TopicPartition("t", number) for number in (0, 1, 2, 5))
     moving = MemberDescription(
-        "m1", None, "c1", "/h1", CLASSIC, None, 4, ("t", "u"), None, (*owned, TopicPartition("u", 0)), owned
+        "m1", None, "c1", "/h1", CLASSIC, 4, ("t", "u"), None, (*owned, TopicPartition("u", 0)), owned
     )
-    waiting = MemberDescription("m2", "i2", "c2", "/h2", CONSUMER, "r1", 5, (), "u.*", (), (TopicPartition("u", 0),))
+    waiting = MemberDescription("m2", "i2", "c2", "/h2", CONSUMER, 5, (), "u.*", (), (TopicPartition("u", 0),))
     group = GroupDescription("g", CONSUMER, "Reconciling", "consumer", "uniform", (waiting, moving), 6, 5)
     monkeypatch.setattr(Admin, "describe_groups", lambda self, names: {"g": group})
     first, second = rows(say("groups", "describe", "g", "--json")[1])

@@ -341,7 +341,7 @@ class World:
         if client == "producer":
             self.producer = Producer(ProducerSettings.from_options(**common, delivery_timeout_ms=60_000), driver=driver)
         elif client == "admin":
-            self.admin = Admin(ClientOptions.from_options(**common), driver=driver)
+            self.admin = Admin(ClientOptions.from_options(**common, default_api_timeout_ms=2000), driver=driver)
         elif client == "member":
             self.member = Worker("work", driver=driver, group_id="g", heartbeat_interval_ms=1000, **common)
         else:
@@ -450,8 +450,7 @@ class World:
         """Describe a group and a topic and list groups in turns: at most two calls in a second."""
         self.clock.advance(0.5)
         admin = self.admin
-        calls = [lambda: admin.describe_groups(["g"], timeout_ms=2000), lambda: admin.list_groups(timeout_ms=2000),
-                 lambda: admin.describe_topics(["t"], timeout_ms=2000)]  # fmt: skip
+        calls = [lambda: admin.describe_groups(["g"]), admin.list_groups, lambda: admin.describe_topics(["t"])]
         self.asked += 1
         calls[self.asked % 3]()
 

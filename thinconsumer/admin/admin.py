@@ -13,7 +13,7 @@ from ..network.metadata import Metadata
 from ..support.agenda import Agenda
 from ..types import OffsetAndMetadata, TopicPartition
 from . import operations
-from .operation_run import AdminParts, OperationRun
+from .operation_run import OperationRun
 from .operations import (
     CreatedTopic,
     GroupDescription,
@@ -33,44 +33,34 @@ Offsets = dict[TopicPartition, OffsetAndMetadata | KafkaError]
 class Admin(BaseClient):
     """Creates, deletes and describes topics and groups. Closing it closes the driver.
 
-    Each method returns within ``timeout_ms``, by default ``default_api_timeout_ms``. The docstring of the package
-    :mod:`thinconsumer.admin` says how errors of single topics or groups are returned.
+    The docstring of the package :mod:`thinconsumer.admin` says how long a call takes and how errors are returned.
     """
 
     def __init__(self, settings: ClientOptions, *, driver: Driver) -> None:
         self.settings = settings
         random, agenda = driver.random, Agenda()
         metadata = Metadata(settings, random, agenda)
-        self._cluster = AdminParts(settings, metadata, random, agenda)
+        self._parts = settings, metadata, random, agenda
         self._shell = Shell("admin", Engine(settings, random, metadata, (), driver.wall_time, agenda), driver)
 
     def close(self) -> None:
-        """Close the connections. A second call does nothing."""
         if not self._shell.closed:
             self._shell.close()
 
-    def create_topics(
-        self, topics: Mapping[str, NewTopic | int], *, timeout_ms: float | None = None
-    ) -> dict[str, CreatedTopic | KafkaError]:
-        """Create topics, each given as a :class:`NewTopic` or as its number of partitions.
+    def create_topics(self, topics: Mapping[str, NewTopic]) -> dict[str, CreatedTopic | KafkaError]:
+        """Create topics. After a lost response, TOPIC_ALREADY_EXISTS may mean that the first attempt created it."""
+        return self._run(operations.CREATE_TOPICS, topics)
 
-        After a lost response, TOPIC_ALREADY_EXISTS may mean that the first attempt created the topic.
-        """
-        new = {name: NewTopic(topic) if isinstance(topic, int) else topic for name, topic in topics.items()}
-        return self._run(operations.CREATE_TOPICS, new, timeout_ms)
-
-    def delete_topics(self, names: Iterable[str], *, timeout_ms: float | None = None) -> dict[str, KafkaError | None]:
+    def delete_topics(self, names: Iterable[str]) -> dict[str, KafkaError | None]:
         """Delete topics; return each topic's error, None if it was deleted."""
-        return self._run(operations.DELETE_TOPICS, _unique(names), timeout_ms)
+        return self._run(operations.DELETE_TOPICS, _unique(names))
 
-    def create_partitions(
-        self, totals: Mapping[str, int], *, timeout_ms: float | None = None
-    ) -> dict[str, KafkaError | None]:
+    def create_partitions(self, totals: Mapping[str, int]) -> dict[str, KafkaError | None]:
         """Add partitions to topics; ``totals`` are their new partition counts.
 
         On counted topics (``wire.extensions``) a lower count marks partitions for deletion; on others it is an error.
         """
-        return self._run(operations.CREATE_PARTITIONS, totals, timeout_ms)
+        return self._run(operations.CREATE_PARTITIONS, totals)
 
     def list_topics(self, *, timeout_ms: float | None = None) -> dict[str, TopicDescription]:
         """Describe every topic that the ACLs let this client see. If the request fails, its error is raised."""
@@ -79,13 +69,11 @@ class Admin(BaseClient):
             raise result
         return result
 
-    def describe_topics(
-        self, names: Iterable[str], *, timeout_ms: float | None = None
-    ) -> dict[str, TopicDescription | KafkaError]:
+    def describe_topics(self, names: Iterable[str]) -> dict[str, TopicDescription | KafkaError]:
         """Return each topic's description, or its error."""
-        return self._run(operations.DESCRIBE_TOPICS, _unique(names), timeout_ms)
+        return self._run(operations.DESCRIBE_TOPICS, _unique(names))
 
-    def list_groups(self, *, types: Iterable[str] = (), timeout_ms: float | None = None) -> GroupListings:
+    def list_groups(self, *, types: Iterable[str] = ()) -> GroupListings:
         """List the groups of all brokers, or only those of some types: ``classic``, ``consumer``.
 
         Raises:
@@ -93,41 +81,32 @@ class Admin(BaseClient):
         """
         groups: dict[str, GroupListing] = {}
         errors: dict[int, KafkaError] = {}
-        for node_id, found in self._run(operations.list_groups(_unique(types)), None, timeout_ms).items():
+        for node_id, found in self._run(operations.list_groups(_unique(types)), None).items():
             if isinstance(found, KafkaError):
                 errors[node_id] = found
             else:
                 groups.update((group.group_id, group) for group in found)
         return GroupListings(groups, errors)
 
-    def describe_groups(
-        self, group_ids: Iterable[str], *, timeout_ms: float | None = None
-    ) -> dict[str, GroupDescription | KafkaError]:
-        """Return the description of each group, of either type, or its error.
+    def describe_groups(self, group_ids: Iterable[str]) -> dict[str, GroupDescription | KafkaError]:
+        """Return the description of each group, of either type, or its error."""
+        return self._run(operations.DESCRIBE_GROUPS, _unique(group_ids))
 
-        ConsumerGroupDescribe comes first. A group that it does not find is described by DescribeGroups.
-        """
-        return self._run(operations.DESCRIBE_GROUPS, _unique(group_ids), timeout_ms)
-
-    def list_group_offsets(
-        self, group_ids: Iterable[str], *, timeout_ms: float | None = None
-    ) -> dict[str, Offsets | KafkaError]:
+    def list_group_offsets(self, group_ids: Iterable[str]) -> dict[str, Offsets | KafkaError]:
         """Return all committed offsets of each group; an empty dict for a group that does not exist."""
-        return self._run(operations.LIST_GROUP_OFFSETS, _unique(group_ids), timeout_ms)
+        return self._run(operations.LIST_GROUP_OFFSETS, _unique(group_ids))
 
-    def delete_groups(
-        self, group_ids: Iterable[str], *, timeout_ms: float | None = None
-    ) -> dict[str, KafkaError | None]:
+    def delete_groups(self, group_ids: Iterable[str]) -> dict[str, KafkaError | None]:
         """Delete groups without members, and their committed offsets."""
-        return self._run(operations.DELETE_GROUPS, _unique(group_ids), timeout_ms)
+        return self._run(operations.DELETE_GROUPS, _unique(group_ids))
 
     def _run(
-        self, operation: Operation[K, V], items: Mapping[K, Any] | None, timeout_ms: float | None
+        self, operation: Operation[K, V], items: Mapping[K, Any] | None, timeout_ms: float | None = None
     ) -> dict[K, V | KafkaError]:
         seconds = to_seconds(timeout_ms, self.settings.default_api_timeout_ms)
         shell = self._shell
         with shell.enter():
-            run = OperationRun(operation, items, shell.driver.now() + seconds, self._cluster)
+            run = OperationRun(operation, items, shell.driver.now() + seconds, *self._parts)
             shell.engine.add(run)  # in place of the last one
             if not run.is_done and not shell.wait_until(lambda: run.is_done, seconds):
                 run.time_out(shell.engine.obstacle())

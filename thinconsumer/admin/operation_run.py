@@ -1,7 +1,6 @@
 """Runs one operation of the admin: routes each key to a broker, retries it, and keeps its result or error.
 
-:mod:`.operations` says how a request is built and its response is read. After Java's ``AdminApiDriver`` and its lookup
-strategies.
+After Java's ``AdminApiDriver`` and its lookup strategies.
 """
 
 from __future__ import annotations
@@ -38,19 +37,6 @@ V = TypeVar("V")
 REROUTED = frozenset({Action.REFRESH_METADATA, Action.FIND_CONTROLLER, Action.FIND_COORDINATOR})
 
 
-class AdminParts(NamedTuple):
-    """The parts that all operations of one admin share."""
-
-    settings: ClientOptions
-    metadata: Metadata
-    random: Random
-    agenda: Agenda
-
-    def new_retry(self) -> Retry:
-        """Return a retry without failures so far."""
-        return Retry(Backoff.from_settings(self.settings), self.random, self.agenda)
-
-
 class SentKeys(NamedTuple):
     """The context of a request."""
 
@@ -60,7 +46,7 @@ class SentKeys(NamedTuple):
     node_id: int  #: The broker; -1 for any.
 
     def falls_back(self, error: KafkaError) -> bool:
-        """Return whether an error is answered by the request of the fallback."""
+        """Return whether keys with this error are sent in the request of the fallback."""
         api, scope = self.operation.policy
         code = error.code if isinstance(error, BrokerResponseError) else Code.NONE
         return rule(api, code, scope).action is Action.USE_CLASSIC_API
@@ -78,17 +64,24 @@ class OperationRun(Generic[K, V]):
     asker = "admin"
 
     def __init__(
-        self, operation: Operation[K, V], items: Mapping[K, Any] | None, deadline: float, cluster: AdminParts
+        self,
+        operation: Operation[K, V],
+        items: Mapping[K, Any] | None,
+        deadline: float,
+        settings: ClientOptions,
+        metadata: Metadata,
+        random: Random,
+        agenda: Agenda,
     ) -> None:
         self._operation = operation
         self._items: dict[K, Any] | None = None if items is None else dict(items)  #: None while no broker is known.
         self._unsent: dict[K, None] = dict.fromkeys(items or ())
         self._deadline = deadline
-        self._cluster = cluster
-        self._metadata = cluster.metadata
+        self._settings, self._metadata, self._random, self._agenda = settings, metadata, random, agenda
         self._coordinators: dict[Any, Coordinator] = {}  #: By group, if the requests go to coordinators.
-        self._retry = cluster.new_retry()
-        self._lookups = cluster.new_retry()  #: The backoff between metadata requests for brokers and controller.
+        backoff = Backoff.from_settings(settings)
+        self._retry = Retry(backoff, random, agenda)
+        self._lookups = Retry(backoff, random, agenda)  #: Between metadata requests for brokers and controller.
         self._cluster_call: Call[Any] | None = None  #: The latest of these requests.
         self._fallen_back: set[K] = set()  #: Keys for which the request of the operation's fallback is sent.
         self._results: dict[K, V | KafkaError] = {}
@@ -99,7 +92,6 @@ class OperationRun(Generic[K, V]):
 
     @property
     def is_done(self) -> bool:
-        """Whether every key has a result."""
         return self._items is not None and len(self._results) == len(self._items)
 
     @property
@@ -122,7 +114,6 @@ class OperationRun(Generic[K, V]):
         self._unsent.clear()
 
     def step(self, now: float) -> list[Request]:
-        """Return the requests due now."""
         self._now = now
         requests: list[Request] = []
         if self._retry.may_send(now):
@@ -133,7 +124,6 @@ class OperationRun(Generic[K, V]):
         return requests
 
     def handle(self, answer: Answer, now: float) -> None:
-        """Apply the response or failure of a request."""
         self._now = now
         sent = answer.request.context
         # Answers to an operation that has timed out are dropped.
@@ -148,7 +138,6 @@ class OperationRun(Generic[K, V]):
                 self._retry.failed(now)
 
     def restart(self, now: float) -> None:
-        """Forget all requests in flight."""
         self._cluster_call = None
         for coordinator in self._coordinators.values():
             coordinator.restart(now)
@@ -196,7 +185,7 @@ class OperationRun(Generic[K, V]):
 
     def _request(self, sent: SentKeys, items: Mapping[K, Any], now: float) -> Request:
         operation = sent.operation
-        deadline = min(now + self._cluster.settings.request_timeout_ms / 1000, self._deadline)
+        deadline = min(now + self._settings.request_timeout_ms / 1000, self._deadline)
         left = int((deadline - now) * 1000)
         wanted = {key: items[key] for key in sent.keys}
         return Request(
@@ -217,8 +206,8 @@ class OperationRun(Generic[K, V]):
             return -1
         if routing is Routing.COORDINATOR:
             if key not in coordinators:
-                settings, metadata, random, agenda = self._cluster
-                coordinators[key] = Coordinator(settings, key, metadata, random, agenda, asker=self.asker)
+                shared = self._metadata, self._random, self._agenda
+                coordinators[key] = Coordinator(self._settings, key, *shared, asker=self.asker)
                 coordinators[key].want()
             return coordinators[key].node_id
         node_id = self._metadata.controller_id if routing is Routing.CONTROLLER else int(key)
@@ -232,7 +221,6 @@ class OperationRun(Generic[K, V]):
         return None
 
     def _apply_lookup(self, coordinator: Coordinator) -> None:
-        """Apply a FindCoordinator response to its group, if that waits for it."""
         group: Any = coordinator.group_id
         error = coordinator.last_error
         if group in self._unsent and error is not None:
@@ -241,7 +229,7 @@ class OperationRun(Generic[K, V]):
                 self._settle(group, error)
 
     def _look_up_cluster(self, why: str) -> None:
-        """Request brokers and controller with a backoff, unless a request is under way.
+        """Request brokers and controller, unless a request is under way.
 
         Without the backoff, a cluster that has no controller for long would receive metadata requests in a busy loop.
         """
@@ -300,7 +288,7 @@ class OperationRun(Generic[K, V]):
                 coordinators[group].lost(sent.node_id, str(error), self._now)
             return
         if routing is Routing.CONTROLLER:
-            # The node in the cache is not the controller any more, and would reject the next request, too.
+            # The node is not the controller any more, and would reject the next request, too.
             self._metadata.controller_id = -1
         if routing is not Routing.ANY:
             self._look_up_cluster(str(error))

@@ -92,8 +92,8 @@ class GroupListings(NamedTuple):
 class MemberDescription(NamedTuple):
     """One member of a group.
 
-    ``type`` is the protocol that the member uses, :data:`CLASSIC` or :data:`CONSUMER`. In a consumer group that is
-    migrated, members of both protocols meet; it is empty if the broker does not tell (ConsumerGroupDescribe 0).
+    ``type`` is the protocol that the member uses, :data:`CLASSIC` or :data:`CONSUMER`; a consumer group that is being
+    migrated has members of both. It is empty if the broker does not return it (ConsumerGroupDescribe 0).
 
     Subscription and assignment are None if the broker does not return them, or if a member of a classic group wrote
     them in another format than that of consumers.
@@ -104,13 +104,11 @@ class MemberDescription(NamedTuple):
     client_id: str
     client_host: str
     type: str
-    rack_id: str | None = None
     epoch: int | None = None  #: None in classic groups.
     subscribed_topics: tuple[str, ...] | None = None
     subscribed_regex: str | None = None  #: The regular expression that the broker evaluates.
     assignment: tuple[TopicPartition, ...] | None = None  #: The partitions that the member owns.
-    #: The partitions that the coordinator has assigned to it. None in classic groups.
-    target: tuple[TopicPartition, ...] | None = None
+    target: tuple[TopicPartition, ...] | None = None  #: The target assignment (KIP-848). None in classic groups.
 
 
 class GroupDescription(NamedTuple):
@@ -135,7 +133,7 @@ V = TypeVar("V")
 
 #: The only key of an operation on all topics, such as LIST_TOPICS, in place of topic names.
 ALL = "*"
-#: The protocol of a member of a consumer group, by the number in ConsumerGroupDescribe. Version 0 lacks it.
+#: The protocol of a member of a consumer group, by the number in ConsumerGroupDescribe.
 MEMBER_TYPES = {0: CLASSIC, 1: CONSUMER}
 #: The protocol type of groups of consumers, of both group types.
 OF_CONSUMERS = "consumer"
@@ -151,7 +149,7 @@ class Routing(enum.Enum):
 
 
 class KeyResult(NamedTuple):
-    """The part of a response about one key: a value, or an error code and message."""
+    """The part of a response about one key."""
 
     key: Any  #: The topic, group or node id; None if the response does not name it, as the request had only one key.
     value: Any = None
@@ -161,7 +159,7 @@ class KeyResult(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Operation(Generic[K, V]):
-    """One kind of request on keys of type ``K`` with results of type ``V``."""
+    """One kind of request, on keys of type ``K`` with results of type ``V``."""
 
     api: type[Message]
     policy: tuple[str, Scope]  #: API and scope under which :mod:`thinconsumer.failures.policy` judges its error codes.
@@ -177,7 +175,6 @@ class Operation(Generic[K, V]):
 
     @property
     def name(self) -> str:
-        """The name of the API."""
         return self.api.__name__.removesuffix("Request")
 
 
@@ -252,15 +249,14 @@ def _build_metadata(items: Mapping[str, Any], version: int, left_ms: int) -> Mes
 
 def _read_described(response: MetadataResponse, version: int) -> Iterator[KeyResult]:
     for one in response.topics:
-        # Brokers return LEADER_NOT_AVAILABLE for a topic in which one partition has no leader. The description is
-        # complete nevertheless, so it is returned and not the error.
+        # For a topic in which one partition has no leader, brokers return LEADER_NOT_AVAILABLE with the description.
         code = Code.NONE if one.error_code == Code.LEADER_NOT_AVAILABLE and one.partitions else one.error_code
         yield KeyResult(one.name or "", _described(one), code)
 
 
 def _described(raw: MetadataResponseTopic) -> TopicDescription:
     name = raw.name or ""
-    # As of version 9: the leader epoch is only shown, so that a stale one of an older version does no harm.
+    # Read as version 9: older versions may have stale leader epochs, which do no harm as they are only shown.
     partitions = {p.partition_index: partition_info(name, p, 9) for p in raw.partitions}
     counts = PartitionCounts.checked(raw.initial_partition_count, raw.undeleted_partition_count)
     return TopicDescription(name, raw.topic_id, raw.is_internal, partitions, counts)
@@ -280,7 +276,7 @@ LIST_TOPICS: Operation[str, dict[str, TopicDescription]] = Operation(
 
 
 def list_groups(types: Collection[str] = ()) -> Operation[int, list[GroupListing]]:
-    """Return the operation that lists the groups of some types, or of all types if there are none."""
+    """Return the operation that lists the groups of these types, or of all types for none."""
     wanted = {name.lower() for name in types}
 
     def build(items: Mapping[int, Any], version: int, left_ms: int) -> Message:
@@ -288,7 +284,7 @@ def list_groups(types: Collection[str] = ()) -> Operation[int, list[GroupListing
 
     def read(response: ListGroupsResponse, version: int) -> Iterator[KeyResult]:
         groups = [GroupListing(g.group_id, g.protocol_type, g.group_state, g.group_type) for g in response.groups]
-        # Before version 5, a broker has classic groups only, and neither returns types nor filters by them.
+        # Before version 5, brokers have classic groups only, and do not filter by type.
         if version < 5 and wanted and CLASSIC not in wanted:
             groups = []
         yield KeyResult(None, groups, response.error_code)
@@ -307,7 +303,7 @@ def _classic_member(raw: ClassicMember, protocol_type: str) -> MemberDescription
     subscription: consumer_protocol.ConsumerProtocolSubscription | None = None
     assignment: tuple[TopicPartition, ...] | None = None
     if protocol_type == OF_CONSUMERS:
-        # The bytes were written by a member, which may run any client. While a group rebalances they are empty.
+        # A member of any client has written these bytes. While a group rebalances, they are empty.
         with suppress(KafkaProtocolError):
             subscription = consumer_protocol.decode_subscription(raw.member_metadata)
         with suppress(KafkaProtocolError):
@@ -319,7 +315,6 @@ def _classic_member(raw: ClassicMember, protocol_type: str) -> MemberDescription
         raw.client_id,
         raw.client_host,
         CLASSIC,
-        rack_id=subscription.rack_id if subscription else None,
         subscribed_topics=tuple(sorted(subscription.topics)) if subscription else None,
         assignment=assignment,
     )
@@ -361,7 +356,6 @@ def _consumer_member(raw: DescribedConsumerMember) -> MemberDescription:
         raw.client_id,
         raw.client_host,
         MEMBER_TYPES.get(raw.member_type, ""),
-        rack_id=raw.rack_id,
         epoch=raw.member_epoch,
         subscribed_topics=tuple(sorted(raw.subscribed_topic_names)),
         subscribed_regex=raw.subscribed_topic_regex or None,  # Kafka 4.3 returns an empty one for none
@@ -370,7 +364,6 @@ def _consumer_member(raw: DescribedConsumerMember) -> MemberDescription:
     )
 
 
-#: Groups of both types: one that ConsumerGroupDescribe does not find is described as a classic group.
 DESCRIBE_GROUPS: Operation[str, GroupDescription] = Operation(
     ConsumerGroupDescribeRequest,
     ("ConsumerGroupDescribe", Scope.GROUP),
@@ -404,7 +397,7 @@ def _read_offsets(response: OffsetFetchResponse, version: int) -> Iterator[KeyRe
 
 
 def _offsets(topics: Iterable[Any]) -> dict[TopicPartition, OffsetAndMetadata | KafkaError]:
-    """Return committed offsets by partition. The type of ``topics`` depends on the version, its fields do not."""
+    """Return committed offsets by partition. The type of ``topics`` depends on the version, but not its fields."""
     found: dict[TopicPartition, OffsetAndMetadata | KafkaError] = {}
     for topic in topics:
         for p in topic.partitions:
@@ -416,8 +409,7 @@ def _offsets(topics: Iterable[Any]) -> dict[TopicPartition, OffsetAndMetadata | 
     return found
 
 
-#: Limited to versions 2 to 9 of OffsetFetch: version 1 cannot return all offsets of a group, and responses of version
-#: 10 have topic ids, which this client would have to map to names.
+#: OffsetFetch 1 cannot return all offsets of a group; OffsetFetch 10 returns topic ids, and not names.
 LIST_GROUP_OFFSETS: Operation[str, dict[TopicPartition, OffsetAndMetadata | KafkaError]] = Operation(
     OffsetFetchRequest,
     ("OffsetFetch", Scope.GROUP),
