@@ -13,11 +13,10 @@ from thinconsumer.spark import writing
 from thinconsumer.spark.options import (
     NAMES,
     REFUSED,
-    AssignedPartitions,
     AtCommitted,
     AtOffsets,
     AtTimes,
-    TopicNames,
+    Selection,
     consumer_config,
     parse,
 )
@@ -39,7 +38,7 @@ def refused(given, **more) -> str:
 
 def test_defaults_are_those_of_the_official_connector():
     found = options()
-    assert found.selection == TopicNames(("a",))
+    assert found.selection == Selection(names=("a",))
     assert (found.batch_start(), found.batch_end(), found.stream_start()) == (EARLIEST, LATEST, LATEST)
     assert found.fail_on_data_loss is True
     assert found.include_headers is False
@@ -68,7 +67,7 @@ def test_defaults_are_those_of_the_official_connector():
         ("fetchOffset.retryIntervalMs", "0", "fetch_offset_retry_interval_ms", 0),
         ("startingOffsetsByTimestampStrategy", "Latest", "no_match", "latest"),
         ("commitGroup", "g", "commit_group", "g"),
-        ("subscribe", " b , a,,b ", "selection", TopicNames(("a", "b"))),
+        ("subscribe", " b , a,,b ", "selection", Selection(names=("a", "b"))),
         ("startingOffsets", " Earliest ", "starting", EARLIEST),
         ("startingOffsets", '{"a":{"0":23,"1":-2}}', "starting", AtOffsets({A0: 23, A1: -2})),
         ("startingOffsets", "committed: billing", "starting", AtCommitted("billing")),
@@ -109,7 +108,7 @@ def test_pattern_matches_whole_names():
 
 def test_assign_selects_partitions():
     found = parse({"kafka.bootstrap.servers": "h:1", "assign": '{"a":[1,0]}'})
-    assert found.selection == AssignedPartitions((A0, A1))
+    assert found.selection == Selection(partitions=(A0, A1))
 
 
 @pytest.mark.parametrize("which", ["starting", "ending"])

@@ -14,7 +14,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 from thinconsumer import KafkaConfigurationError, TopicPartition
 from thinconsumer.spark.order import LookedUp, TopicOrder, open_topic
 from thinconsumer.spark.planner import DataLossError
-from thinconsumer.spark.source import KafkaAvailableNowReader, KafkaBatchReader
+from thinconsumer.spark.source import KafkaBatchReader, KafkaStreamReader
 
 
 def ranges(tasks):
@@ -27,7 +27,7 @@ class Query:
     def __init__(self, cluster, limit="default", at="{}", **given):
         self.clock = cluster.kafka.clock
         options = cluster.options(**{"startingOffsets": "earliest", **given})
-        self.reader = KafkaAvailableNowReader(options, (), cluster.client(**given), self.clock.now, self.clock.now)
+        self.reader = KafkaStreamReader(options, (), cluster.client(**given), self.clock.now, self.clock.now)
         self.limit = self.reader.getDefaultReadLimit() if limit == "default" else limit
         self.at = at
 

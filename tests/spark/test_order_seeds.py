@@ -16,7 +16,7 @@ pytest.importorskip("pyspark.sql.streaming.datasource", reason="PySpark 4.0 and 
 from thinconsumer import TopicPartition
 from thinconsumer.linear_hashing import partition_of
 from thinconsumer.records.builder import NewRecord, build_batch
-from thinconsumer.spark.source import KafkaAvailableNowReader, KafkaBatchReader
+from thinconsumer.spark.source import KafkaBatchReader, KafkaStreamReader
 from thinconsumer_testing.broker.ordered.topic import CountChange
 
 #: ``first:last``; CI runs a few.
@@ -110,7 +110,7 @@ class Query:
         """Start a new process."""
         clock, options = self.world.c.kafka.clock, self.world.c.options(**self.given)
         client = self.world.c.client(**self.given)
-        self.reader = KafkaAvailableNowReader(options, (), client, clock.now, clock.now)
+        self.reader = KafkaStreamReader(options, (), client, clock.now, clock.now)
         self.limit = self.reader.getDefaultReadLimit()
         if available_now:
             self.reader.prepareForTriggerAvailableNow()

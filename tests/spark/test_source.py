@@ -22,7 +22,7 @@ from thinconsumer import KafkaConfigurationError, TopicPartition
 from thinconsumer.records.builder import NewRecord
 from thinconsumer.spark.planner import DataLossError
 from thinconsumer.spark.reading import read
-from thinconsumer.spark.source import KafkaAvailableNowReader, KafkaBatchReader, KafkaDataSource, spark_schema
+from thinconsumer.spark.source import KafkaBatchReader, KafkaDataSource, KafkaStreamReader, spark_schema
 from thinconsumer.spark.worker_process import ClientCache
 from thinconsumer.wire.fetch import FetchRequest
 from thinconsumer.wire.list_offsets import ListOffsetsRequest
@@ -49,7 +49,7 @@ class Query:
         self.clock = cluster.kafka.clock
         options = cluster.options(startingOffsets="earliest", **given) if "startingOffsets" not in given else None
         options = options or cluster.options(**given)
-        self.reader = KafkaAvailableNowReader(options, ("value",), cluster.client(**given), self.clock.now)
+        self.reader = KafkaStreamReader(options, ("value",), cluster.client(**given), self.clock.now)
         self.limit = self.reader.getDefaultReadLimit() if limit == "default" else limit
         self.at = json.dumps(self.reader.initialOffset())
         self.log = []
@@ -386,7 +386,7 @@ def test_a_stream_that_starts_before_its_log_is_data_loss(cluster):
 def test_latest_offset_without_arguments_goes_on_from_the_last_end(cluster):
     """PySpark 4.0 and 4.1: the reader remembers the last end offset, after a restart too."""
     c = cluster({"t": 1}, holds=[b"a"])
-    reader = KafkaAvailableNowReader(c.options(startingOffsets="earliest"), (), c.client())
+    reader = KafkaStreamReader(c.options(startingOffsets="earliest"), (), c.client())
     assert reader.initialOffset() == {}
     first = reader.latestOffset()
     assert ranges(reader.partitions({}, first)) == [("t", 0, 0, 1)]
@@ -394,7 +394,7 @@ def test_latest_offset_without_arguments_goes_on_from_the_last_end(cluster):
     c.append(b"b")
     second = reader.latestOffset()
     assert second == {"t": {"0": 2}}
-    again = KafkaAvailableNowReader(c.options(startingOffsets="earliest"), (), c.client())
+    again = KafkaStreamReader(c.options(startingOffsets="earliest"), (), c.client())
     again.partitions(second, second)  # Spark calls this on a restart
     assert again.latestOffset() == second
 
@@ -469,7 +469,7 @@ def test_commit_needs_a_commit_group(cluster):
 def test_an_unfinished_first_batch_of_the_official_connector_is_refused(cluster):
     """Its checkpoint lacks the start of that batch, so its records would be skipped silently."""
     c = cluster({"t": 1}, holds=[b"a", b"b"])
-    reader = KafkaAvailableNowReader(c.options(), ("value",), c.client())
+    reader = KafkaStreamReader(c.options(), ("value",), c.client())
     with pytest.raises(KafkaConfigurationError, match="lacks the start of the first batch"):
         reader.partitions({}, {"t": {"0": 2}})
     assert reader.partitions({}, {}) == []

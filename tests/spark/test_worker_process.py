@@ -11,7 +11,6 @@ from functools import cache
 
 import pytest
 
-from thinconsumer.spark import worker_process
 from thinconsumer.spark.worker_process import exempt_modules, keep_directories
 
 
@@ -92,10 +91,10 @@ def test_pyspark_installed_as_a_folder_changes_nothing(archive, monkeypatch):
 def test_modules_are_exempt_from_garbage_collection_once_and_in_workers_only(monkeypatch, main, calls):
     made = []
     monkeypatch.setattr(gc, "freeze", lambda: made.append(1))
-    monkeypatch.setattr(worker_process, "_freeze_once", cache(worker_process._freeze_once.__wrapped__))
+    exempt = cache(exempt_modules.__wrapped__)
     module = types.ModuleType("__main__")
     module.__spec__ = None if main is None else importlib.machinery.ModuleSpec(main, None)
     monkeypatch.setitem(sys.modules, "__main__", module)
     for _ in range(3):
-        exempt_modules()
+        exempt()
     assert len(made) == calls

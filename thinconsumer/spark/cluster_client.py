@@ -1,6 +1,6 @@
 """The requests of Spark's driver to the cluster: partitions, log offsets, committed offsets, commits, samples.
 
-A request for all partitions is one round trip. After a failure it is repeated with a new consumer, as often as
+A query of all partitions is one round trip. After a failure it is repeated with a new consumer, as often as
 ``fetchOffset.numRetries`` says, every ``fetchOffset.retryIntervalMs``.
 """
 
@@ -17,15 +17,7 @@ from ..errors import AuthorizationError, IllegalArgumentError, KafkaError, Unkno
 from ..types import TopicPartition
 from ..wire import ZERO_UUID
 from .offsets import EARLIEST, LATEST, Offsets, partition_names
-from .options import (
-    AssignedPartitions,
-    Selection,
-    SourceOptions,
-    TopicNames,
-    TopicPattern,
-    consumer_config,
-    errors_name_host,
-)
+from .options import Selection, SourceOptions, consumer_config, errors_name_host
 from .order import TopicOrder
 
 log = logging.getLogger(__name__)
@@ -78,9 +70,8 @@ class ClusterClient:
         """Return the partitions that the options select, in order, each with its topic's id.
 
         ``known`` are the offsets of a running stream. With them, a topic that is missing in the metadata of every
-        retry counts as deleted and is left out; without them it is an error. The retries are needed since one broker's
-        metadata may be outdated: if a topic were left out by mistake, the stream would later take it for a new topic
-        and read it again from the start.
+        retry counts as deleted and is left out; without them it is an error. One broker's metadata may be outdated: a
+        topic that was left out by mistake would be new to the stream later, and be read again from the start.
 
         Raises:
             UnknownTopicOrPartitionError: a topic or a partition that the options name does not exist.
@@ -114,8 +105,8 @@ class ClusterClient:
     def latest(self, partitions: Iterable[TopicPartition], known: Mapping[TopicPartition, int]) -> Found:
         """Return the log end offsets of these partitions.
 
-        If one is below the offset in ``known``, which the stream has reached already, the broker that answered may be
-        outdated: all are requested again, as often as ``fetchOffset.numRetries`` allows.
+        If one is below the offset in ``known``, which the stream has reached, the broker that answered may be outdated:
+        all are requested again, as often as ``fetchOffset.numRetries`` allows.
         """
         question = dict.fromkeys(partitions, LATEST)
         for attempt in range(1, self._options.fetch_offset_num_retries + 1):
@@ -131,12 +122,7 @@ class ClusterClient:
     def committed(self, group: str, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int | None]:
         """Return a group's committed offsets; None for partitions without one."""
         wanted = list(partitions)
-
-        def request(_: Consumer[Any, Any]) -> dict[TopicPartition, int | None]:
-            found: dict[TopicPartition, int | None] = self._group_consumer(group).committed(wanted)
-            return found
-
-        return self._retry(request) if wanted else {}
+        return self._retry(lambda _: self._group_consumer(group).committed(wanted)) if wanted else {}
 
     def commit(self, group: str, offsets: Offsets, *, last: bool = False) -> bool:
         """Commit for a group, so that tools can show the stream's lag; return whether the commit succeeded.
@@ -165,8 +151,8 @@ class ClusterClient:
     def sizes(self, start: Offsets, end: Offsets) -> list[tuple[int, int]]:
         """Read a few records at the start of the partitions with the most offsets to read, to estimate record sizes.
 
-        Returns (number of offsets, bytes) of the records read from each of these partitions. The list is empty if none
-        can be read, which is only logged: the tasks that read the same records will raise the error.
+        Returns (number of offsets, bytes) of what was read from each partition. The list is empty if nothing can be
+        read, which is only logged: the tasks that read the same records will raise the error.
         """
         largest = sorted(end, key=lambda tp: start.get(tp, 0) - end[tp])[:SAMPLED_PARTITIONS]
         begins = {tp: start[tp] for tp in largest if tp in start and start[tp] < end[tp]}
@@ -185,11 +171,10 @@ class ClusterClient:
 
     def _group_consumer(self, group: str) -> Consumer[Any, Any]:
         if group not in self._groups:
-            ours = {"group.id": group, "enable.auto.commit": "false"}
-            self._groups[group] = self._new_consumer(ours)
+            self._groups[group] = self._new_consumer(**{"group.id": group, "enable.auto.commit": "false"})
         return self._groups[group]
 
-    def _new_consumer(self, ours: Mapping[str, str]) -> Consumer[Any, Any]:
+    def _new_consumer(self, **ours: str) -> Consumer[Any, Any]:
         with errors_name_host(self._options.kafka):
             return self._connect(consumer_config(self._options.kafka, **ours))
 
@@ -200,7 +185,7 @@ class ClusterClient:
             try:
                 if self._consumer is None:
                     ours = {"auto.offset.reset": "none", "max.partition.fetch.bytes": str(SAMPLED_BYTES)}
-                    self._consumer = self._new_consumer(ours)
+                    self._consumer = self._new_consumer(**ours)
                 return request(self._consumer)
             except KafkaError as error:
                 self.close()
@@ -216,7 +201,7 @@ def select_partitions(
     selection: Selection, consumer: Consumer[Any, Any], *, missing_ok: bool = False
 ) -> dict[TopicPartition, bytes]:
     """Return the partitions that match a selection, in order, each with its topic's id."""
-    if isinstance(selection, AssignedPartitions):
+    if selection.partitions is not None:
         # Check that the partitions exist: ListOffsets for a missing one would be retried until a timeout, and the
         # timeout error would not name the partition.
         there = partitions_of(consumer, sorted({tp.topic for tp in selection.partitions}))
@@ -224,14 +209,12 @@ def select_partitions(
         if len(chosen) < len(selection.partitions) and not missing_ok:
             raise _unknown(f"partition {partition_names(set(selection.partitions) - set(chosen))}", "assign", "it")
     else:
-        names = selection.names if isinstance(selection, TopicNames) else None
-        found = partitions_of(consumer, names)
-        missing = [name for name in names or () if not found.get(name)]
+        found = partitions_of(consumer, selection.names)
+        missing = [name for name in selection.names or () if not found.get(name)]
         if missing and not missing_ok:
             raise _unknown(f"topic {', '.join(map(repr, missing))}", "subscribe", "the topic")
-        chosen = [TopicPartition(name, number) for name in sorted(found) for number in found[name]]
-        if isinstance(selection, TopicPattern):
-            chosen = [tp for tp in chosen if selection.pattern.fullmatch(tp.topic)]
+        every = [TopicPartition(name, number) for name in sorted(found) for number in found[name]]
+        chosen = list(filter(selection.matches, every))
     return {tp: known_topic_id(consumer, tp.topic) or ZERO_UUID for tp in chosen}
 
 
@@ -246,7 +229,7 @@ def _unknown(what: str, option: str, it: str) -> UnknownTopicOrPartitionError:
 
 
 def sample(consumer: Consumer[Any, Any], start: Offsets, end: Offsets) -> list[tuple[int, int]]:
-    """Read a few records from each ``start`` on; return (number of offsets they span, bytes) for each partition."""
+    """Read a few records from each ``start`` on; return as :meth:`ClusterClient.sizes`."""
     consumer.assign(start)
     for tp, offset in start.items():
         consumer.seek(tp, offset)

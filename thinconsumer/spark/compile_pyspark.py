@@ -18,11 +18,7 @@ from zipfile import ZIP_DEFLATED, ZipFile
 
 
 def archive_path() -> Path:
-    """Return the path of the archive that Spark's Python processes import PySpark from.
-
-    Raises:
-        FileNotFoundError: neither ``SPARK_HOME`` nor the installed PySpark has one.
-    """
+    """Return the path of the archive that Spark's processes import PySpark from, or raise ``FileNotFoundError``."""
     home = os.environ.get("SPARK_HOME")
     if home is None:
         found = find_spec("pyspark")
@@ -66,7 +62,6 @@ def compile_archive(path: Path) -> int:
 
 
 def main() -> None:
-    """Compile the archive of the Spark that this Python finds, and say what was done."""
     path = archive_path()
     count = compile_archive(path)
     sys.stdout.write(f"{path}: added the code of {count} modules for Python {sys.version.split()[0]}\n")

@@ -19,7 +19,7 @@ from ..errors import KafkaConfigurationError
 from ..types import TopicPartition
 from .cluster_client import ClusterClient
 from .offsets import Offsets
-from .options import AssignedPartitions, Selection, TopicNames, parse
+from .options import Selection, parse
 from .order import offsets_of
 
 log = logging.getLogger(__name__)
@@ -75,7 +75,7 @@ class KafkaListener(StreamingQueryListener):
         self._committed_at: dict[str, float] = {}  #: When the last commit for a query was sent.
 
     def onQueryStarted(self, event: Any) -> None:
-        """Do nothing, since no batch of the query is finished yet."""
+        """Do nothing: PySpark requires the method."""
 
     def onQueryProgress(self, event: Any) -> None:
         """Report the lag after a batch, and commit its end offsets."""
@@ -126,23 +126,12 @@ def offsets_in(progress: Mapping[str, Any], selection: Selection | None = None) 
         except (KafkaConfigurationError, ValueError):
             continue
         for into, offsets in zip((ends, latest), found):
-            into.update({tp: offset for tp, offset in offsets.items() if is_selected(tp, selection)})
+            into.update({tp: one for tp, one in offsets.items() if selection is None or selection.matches(tp)})
     return ends, latest
 
 
-def is_selected(tp: TopicPartition, selection: Selection | None) -> bool:
-    """Return whether a selection matches a partition by name."""
-    if selection is None:
-        return True
-    if isinstance(selection, AssignedPartitions):
-        return tp in selection.partitions
-    if isinstance(selection, TopicNames):
-        return tp.topic in selection.names
-    return selection.pattern.fullmatch(tp.topic) is not None
-
-
 def _offsets(value: Any) -> Offsets:
-    """Return a report's offsets, from an object or JSON text; raise ValueError if it is of another kind of source."""
+    """Return a report's offsets, from an object or JSON text; raise ValueError for another kind of source."""
     if isinstance(value, str):
         value = json.loads(value)
     if value is not None and not isinstance(value, dict):

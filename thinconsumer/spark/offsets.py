@@ -77,9 +77,7 @@ def from_json(value: Mapping[str, Any]) -> Offsets:
     Raises:
         KafkaConfigurationError: the value has another format.
     """
-    found = value
-    if isinstance(value, dict):
-        found = {topic: numbers for topic, numbers in value.items() if topic != START_KEY}
+    found = {topic: one for topic, one in value.items() if topic != START_KEY} if isinstance(value, dict) else value
     try:
         return _numbers(found, "an offset", 0)
     except ValueError as error:
@@ -90,13 +88,13 @@ def from_json(value: Mapping[str, Any]) -> Offsets:
 
 
 def first_batch_start(value: Mapping[str, Any]) -> Offsets | None:
-    """Return the start of the stream's first batch if ``value`` is the end of that batch, else None."""
+    """Return the start of the first batch if ``value`` is the end of that batch, else None."""
     start = value.get(START_KEY)
     return None if start is None else from_json(start)
 
 
 def first_batch_end(start: Mapping[TopicPartition, int], end: Mapping[TopicPartition, int]) -> Json:
-    """Return the end offset of a stream's first batch, which also holds the start of that batch."""
+    """Return the end offset of a stream's first batch, with the start of that batch."""
     return {**to_json(end), START_KEY: to_json(start)}
 
 

@@ -1,8 +1,8 @@
 """The source's options: those of Spark's own Kafka connector (``KafkaSourceProvider``), and a few more.
 
 All checks that need no cluster are done at ``load()``. PySpark passes names in lower case and all values as text.
-``kafka.*`` options, without that prefix, configure the consumer. They are text; some are secrets, and some name files,
-which the driver and every executor read from their own disks.
+``kafka.*`` options, without that prefix, configure the consumer. Some are secrets, and some name files, which the
+driver and every executor read from their own disks.
 """
 
 from __future__ import annotations
@@ -28,19 +28,14 @@ from .order import OrderOptions, without_order
 
 KAFKA = "kafka."
 
-#: Every name of each option of TLS and SASL with a dot, those of librdkafka included; values are Python names.
-SECURITY_NAMES: dict[str, str] = {**{dotted(name): name for name in SecurityOptions.options()}, **ALIASES}
-
-_FILES = frozenset(
-    spelt
-    for spelt, name in SECURITY_NAMES.items()
-    if isinstance(SecurityOptions.options()[name].kind, ExistingFile)
-)  # fmt: skip
-_NOT_SECRET = frozenset(
-    spelt
-    for spelt in (*map(dotted, CONSUMER_OPTIONS), *ALIASES)
-    if not (spelt in SECURITY_NAMES and SecurityOptions.options()[SECURITY_NAMES[spelt]].kind.is_secret)
-)
+#: The kind of each option of TLS and SASL, by every name with dots, those of librdkafka included.
+SECURITY_NAMES: dict[str, Kind] = {
+    **{dotted(name): one.kind for name, one in SecurityOptions.options().items()},
+    **{alias: SecurityOptions.options()[name].kind for alias, name in ALIASES.items()},
+}
+_FILES = frozenset(name for name, kind in SECURITY_NAMES.items() if isinstance(kind, ExistingFile))
+_SECRETS = frozenset(name for name, kind in SECURITY_NAMES.items() if kind.is_secret)
+_NOT_SECRET = frozenset((*map(dotted, CONSUMER_OPTIONS), *ALIASES)) - _SECRETS
 
 _NO_OBJECTS = "Spark passes options as text, not as objects"
 _CONTEXT = f"{_NO_OBJECTS}: set ssl.truststore.location, ssl.keystore.location and other ssl.* options"
@@ -52,25 +47,18 @@ _PROVIDER = (
 OBJECTS = {"ssl.context": _CONTEXT, "sasl.oauth.token.provider": _PROVIDER, "oauth_cb": _PROVIDER}
 
 
-class TopicNames(NamedTuple):
-    """The option ``subscribe``: every partition of these topics."""
+class Selection(NamedTuple):
+    """The option ``subscribe``, ``subscribePattern`` or ``assign``, whichever is set; the other fields are None."""
 
-    names: tuple[str, ...]
+    names: tuple[str, ...] | None = None
+    pattern: re.Pattern[str] | None = None
+    partitions: tuple[TopicPartition, ...] | None = None
 
-
-class TopicPattern(NamedTuple):
-    """The option ``subscribePattern``: every partition of topics with a name that a pattern matches as a whole."""
-
-    pattern: re.Pattern[str]
-
-
-class AssignedPartitions(NamedTuple):
-    """The option ``assign``: exactly these partitions."""
-
-    partitions: tuple[TopicPartition, ...]
-
-
-Selection = TopicNames | TopicPattern | AssignedPartitions
+    def matches(self, tp: TopicPartition) -> bool:
+        """Return whether a partition is selected by its name."""
+        if self.pattern is not None:
+            return self.pattern.fullmatch(tp.topic) is not None
+        return tp.topic in self.names if self.names is not None else tp in (self.partitions or ())
 
 
 class AtOffsets(NamedTuple):
@@ -92,8 +80,6 @@ class AtCommitted(NamedTuple):
 
 
 Bound = AtOffsets | AtTimes | AtCommitted
-
-
 Reader = Callable[[str, str], Any]
 
 
@@ -174,7 +160,7 @@ class SourceOptions:
         return starting
 
     def batch_end(self) -> Bound:
-        """Return where a batch read ends, or raise ``KafkaConfigurationError`` if it cannot end as set."""
+        """Return where a batch read ends, or raise as :meth:`batch_start`."""
         ending = self.ending or AtOffsets(LATEST)
         _refuse(ending, EARLIEST, "endingOffsets can't be earliest", "use 'latest', offsets, or endingTimestamp")
         return ending
@@ -193,22 +179,18 @@ class SourceOptions:
         return sorted(self.given & {*LIMITS, "commitGroup"})
 
     def _check_order(self, starting: Bound, ending: Bound) -> None:
-        for kind, suffix in ((AtOffsets, ""), (AtTimes, "ByTimestamp")):
-            if not isinstance(starting, kind) or not isinstance(ending, kind):
-                continue
-            start, end = starting[0], ending[0]
-            if isinstance(start, int) or isinstance(end, int):
-                continue
-            first, last = f"startingOffsets{suffix}", f"endingOffsets{suffix}"
-            if start.keys() != end.keys():
-                different = partition_names(start.keys() ^ end.keys())
-                raise KafkaConfigurationError(
-                    f"{first} and {last} must name the same partitions; only one names {different}"
-                )
-            for tp, offset in start.items():
-                if offset > end[tp] >= 0 and offset >= 0:
-                    where = f"at {offset} ({first}), after its end at {end[tp]} ({last})"
-                    raise KafkaConfigurationError(f"reading {partition_names([tp])} would begin {where}")
+        start, end = starting[0], ending[0]
+        if type(starting) is not type(ending) or not isinstance(start, dict) or not isinstance(end, dict):
+            return
+        suffix = "ByTimestamp" if isinstance(starting, AtTimes) else ""
+        first, last = f"startingOffsets{suffix}", f"endingOffsets{suffix}"
+        if start.keys() != end.keys():
+            names = partition_names(start.keys() ^ end.keys())
+            raise KafkaConfigurationError(f"{first} and {last} must name the same partitions; only one names {names}")
+        for tp, offset in start.items():
+            if offset > end[tp] >= 0:
+                where = f"at {offset} ({first}), after its end at {end[tp]} ({last})"
+                raise KafkaConfigurationError(f"reading {partition_names([tp])} would begin {where}")
 
 
 def parse(options: Mapping[str, str]) -> SourceOptions:
@@ -255,17 +237,11 @@ def split_options(options: Mapping[str, str]) -> tuple[dict[str, str], dict[str,
 
 
 def hidden(kafka: Mapping[str, str]) -> dict[str, str]:
-    """Return the options such that ``repr`` does not show secrets, nor values of unknown and misspelt names.
+    """Return the options such that ``repr`` shows neither secrets nor values of unknown names, which may be misspelt.
 
     Error trackers record local variables of tasks, and with them these options.
     """
     return {name: text if name in _NOT_SECRET else Secret(text) for name, text in kafka.items()}
-
-
-def without_objects(problem: str) -> str:
-    """Return the problem; if it advises to pass an object, add what to do in Spark instead."""
-    advice = {text for name, text in OBJECTS.items() if name in problem or name.replace(".", "_") in problem}
-    return "; ".join([problem, *sorted(advice)])
 
 
 @contextmanager
@@ -274,21 +250,13 @@ def errors_name_host(kafka: Mapping[str, str]) -> Iterator[None]:
     try:
         yield
     except KafkaConfigurationError as error:
-        if not names_file(kafka):
+        if _FILES.isdisjoint(kafka) and "keytab" not in kafka.get("sasl.jaas.config", "").lower():
             raise
         raise KafkaConfigurationError(f"on host {platform.node()!r}: {error}") from None
 
 
-def names_file(kafka: Mapping[str, str]) -> bool:
-    """Return whether an option names a file."""
-    return not _FILES.isdisjoint(kafka) or "keytab" in kafka.get("sasl.jaas.config", "").lower()
-
-
 def consumer_config(kafka: Mapping[str, str], **own: str) -> dict[str, str]:
-    """Return the configuration of a consumer: the user's ``kafka.*`` options, overridden by the source's own.
-
-    The consumers hold no partition: the driver plans which records are read when, and tasks read what is planned.
-    """
+    """Return the configuration of a consumer: the user's ``kafka.*`` options, overridden by the source's own."""
     return {**without_order(_effective(kafka)), **own}
 
 
@@ -297,11 +265,10 @@ def _effective(kafka: Mapping[str, str]) -> dict[str, str]:
 
 
 def _has_effect(name: str) -> bool:
-    """Return whether to pass a ``kafka.*`` option to the consumer.
+    """Return whether to pass a ``kafka.*`` option to the consumer, which refuses unknown ones.
 
-    Producer options have none, as in Spark's own connector: jobs use one set of options for reading and writing.
-    Options of group membership have none, since the source joins no group. Unknown names are passed on, and the
-    consumer refuses them.
+    Options of producers have no effect, as in Spark's own connector: jobs use the same for reading and writing. Nor has
+    ``group.id``, since the source joins no group.
     """
     if name in SECURITY_NAMES:
         return True
@@ -316,7 +283,7 @@ SELECTIONS = ("subscribe", "subscribePattern", "assign")
 #: In order of precedence: the first option that is set counts.
 STARTING = ("startingTimestamp", "startingOffsetsByTimestamp", "startingOffsets")
 ENDING = ("endingTimestamp", "endingOffsetsByTimestamp", "endingOffsets")
-#: Options without effect: the source joins no group, and jobs share options with the writer.
+#: Options without effect: of group membership, and of the writer.
 IGNORED = ("groupIdPrefix", "topic")
 #: The field and the parser of each option that sets a field of :class:`SourceOptions` by itself.
 _FIELDS: dict[str, tuple[str, Reader]] = {
@@ -329,8 +296,6 @@ NAMES = {name.lower(): name for name in (*SELECTIONS, *STARTING, *ENDING, *_FIEL
 #: Options that need PySpark's read limits (4.2 or newer).
 LIMITS = frozenset({"maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay", "maxBytesPerTrigger"})
 
-COMMITTED = "committed:"
-
 
 def _selection(given: Mapping[str, str]) -> Selection:
     chosen = [name for name in SELECTIONS if name in given]
@@ -340,18 +305,18 @@ def _selection(given: Mapping[str, str]) -> Selection:
     (name,) = chosen
     text = given[name].strip()
     if name == "assign":
-        return AssignedPartitions(tuple(parse_assignment(text)))
+        return Selection(partitions=tuple(parse_assignment(text)))
     if name == "subscribe":
         names = [topic.strip() for topic in text.split(",") if topic.strip()]
         if not names:
             raise KafkaConfigurationError("subscribe: it names no topic; write topics separated by commas")
-        return TopicNames(tuple(sorted(set(names))))
+        return Selection(names=tuple(sorted(set(names))))
     if not text:
         raise KafkaConfigurationError(
             "subscribePattern: it is empty; write a regular expression that matches whole names"
         )
     try:
-        return TopicPattern(re.compile(text))
+        return Selection(pattern=re.compile(text))
     except re.error as error:
         raise KafkaConfigurationError(
             f"subscribePattern={text!r}: {error}; Python's re parses it, which lacks some of Java's syntax"
@@ -369,8 +334,8 @@ def _bound(given: Mapping[str, str], names: tuple[str, str, str]) -> Bound | Non
     text = given[at_offsets].strip()
     if text.lower() in ("earliest", "latest"):
         return AtOffsets(EARLIEST if text.lower() == "earliest" else LATEST)
-    if names is STARTING and text.lower().startswith(COMMITTED):
-        return AtCommitted(_group(text[len(COMMITTED) :].strip(), f"{at_offsets}={text}"))
+    if names is STARTING and text.lower().startswith("committed:"):
+        return AtCommitted(_group(text.partition(":")[2].strip(), f"{at_offsets}={text}"))
     if not text.startswith("{"):
         words = ["earliest", "latest"] + ["committed:GROUP"] * (names is STARTING)
         hint = did_you_mean(text, words)
@@ -380,11 +345,9 @@ def _bound(given: Mapping[str, str], names: tuple[str, str, str]) -> Bound | Non
 
 def _contradictions(values: Mapping[str, Any]) -> list[str]:
     least, most = values.get("min_offsets_per_trigger"), values.get("max_offsets_per_trigger")
-    if least is not None and most is not None and least > most:
-        return [
-            f"minOffsetsPerTrigger={least} is more than maxOffsetsPerTrigger={most}: no batch would be large enough"
-        ]
-    return []
+    if least is None or most is None or least <= most:
+        return []
+    return [f"minOffsetsPerTrigger={least} is more than maxOffsetsPerTrigger={most}: no batch would be large enough"]
 
 
 _START = "set startingOffsets instead; a query that has a checkpoint goes on from there"
@@ -411,7 +374,10 @@ def kafka_problems(
         with errors_name_host(kafka):
             check({name: value for name, value in kafka.items() if name not in refused})
     except KafkaConfigurationError as error:
-        problems.append(without_objects(f"kafka.* options: {error}"))
+        problem = f"kafka.* options: {error}"
+        # The message may advise to pass an object.
+        advice = {text for name, text in OBJECTS.items() if name in problem or name.replace(".", "_") in problem}
+        problems.append("; ".join([problem, *sorted(advice)]))
     return problems
 
 

@@ -1,8 +1,8 @@
-"""Keep the records of each key in order over micro-batches (KIP-253): pure functions that say what may be read now.
+"""Keep the records of each key in order over micro-batches (KIP-253): functions that return what may be read now.
 
 A micro-batch reads its partitions in parallel tasks, so a key's earlier records must be in an earlier micro-batch, and
-not in another partition of the same one. The gates of topics with ordered delivery follow from brokers' answers and the
-offsets that earlier micro-batches have reached; nothing else is stored.
+not in another partition of the same one. The gates of topics with ordered delivery are computed from brokers' answers
+and the offsets that earlier micro-batches have reached; nothing else is stored.
 
 With ``kafka.ordered.delivery=barrier``, other topics have barriers, as :mod:`thinconsumer.ordered.barrier` describes
 them. What a barrier waits for cannot be computed again later, so its state is part of the offsets until it ends:
@@ -99,7 +99,7 @@ class OrderOptions(NamedTuple):
 
 
 def without_order(kafka: Mapping[str, str]) -> dict[str, str]:
-    """Return the options of the source's consumers, which hold no partition: the driver has planned what is read."""
+    """Return the options of consumers that hold no partition: the driver plans what they read."""
     own = ("ordered_delivery", "ordered_delivery_grace_ms")
     return {
         **{name: text for name, text in kafka.items() if name.replace(".", "_") not in own},
@@ -128,9 +128,7 @@ def _open_end(
 
 
 class TopicBarrier(NamedTuple):
-    """What the new partitions of an expanded topic wait for, and where its old partitions stop until all have come so
-    far.
-    """
+    """What the new partitions of an expanded topic wait for, and where its old partitions stop before that."""
 
     seen_ms: int  #: When the new partitions were seen, in ms since 1970.
     new: frozenset[int]
@@ -165,13 +163,9 @@ def open_topic(
     if barrier.after is None and when.begun_ms >= barrier.seen_ms + grace_ms:
         barrier = barrier._replace(after=latest)
     before, after = barrier.before, barrier.after
-    has_passed = all(begin[number] >= before.get(number, 0) for number in old)
-    found = {
-        number: latest[number]
-        if has_passed
-        else min(latest[number], max(begin[number], before.get(number, latest[number])))
-        for number in old
-    }
+    found = {number: latest[number] for number in old}
+    if not all(begin[number] >= before.get(number, 0) for number in old):
+        found = {number: min(end, max(begin[number], before.get(number, end))) for number, end in found.items()}
     if after is not None and all(begin[number] >= after.get(number, 0) for number in old):
         # Linear hashing splits a partition off from one below half its number.
         found |= {number: latest[number] for number in new if not any(2 * one < number for one in new)}
@@ -211,25 +205,19 @@ def offsets_of(value: Json) -> Offsets:
 
 
 def state_of(value: Mapping[str, Any]) -> dict[str, TopicBarrier]:
-    """Return the barriers in the offsets of a stream.
-
-    Raises:
-        KafkaConfigurationError: they were not written by this source.
-    """
+    """Return the barriers in the offsets of a stream, or raise ``KafkaConfigurationError`` for wrong ones."""
+    found = value.get(BARRIER_KEY, {})
     try:
-        return {topic: _from_json(one) for topic, one in value.get(BARRIER_KEY, {}).items()}
+        return {topic: _from_json(one) for topic, one in found.items()}
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        shown = json.dumps(value.get(BARRIER_KEY))[:200]
-        raise KafkaConfigurationError(
-            f"the barriers {shown} in the checkpoint were not written by this source"
-        ) from error
+        message = f"the barriers {json.dumps(found)[:200]} in the checkpoint were not written by this source"
+        raise KafkaConfigurationError(message) from error
 
 
 def with_state(value: Json, barriers: Barriers) -> Json:
     """Return a stream's offsets with its barriers."""
-    return (
-        {**value, BARRIER_KEY: {topic: _to_json(barriers[topic]) for topic in sorted(barriers)}} if barriers else value
-    )
+    state = {topic: _to_json(barriers[topic]) for topic in sorted(barriers)}
+    return {**value, BARRIER_KEY: state} if state else value
 
 
 def _of(topic: str, offsets: Offsets) -> dict[int, int]:

@@ -17,7 +17,6 @@ from ..wire import ZERO_UUID
 from .offsets import EARLIEST, LATEST, Offsets, partition_names
 from .options import AtCommitted, AtOffsets, AtTimes, Bound
 
-Partitions = Iterable[TopicPartition]
 #: Assumed bytes of a record while none could be sampled; without it ``maxBytesPerTrigger`` would limit nothing.
 USUAL_BYTES = 1000
 
@@ -34,7 +33,6 @@ class OffsetRange(NamedTuple):
 
     @property
     def tp(self) -> TopicPartition:
-        """The partition."""
         return TopicPartition(self.topic, self.partition)
 
     @property
@@ -75,13 +73,12 @@ class ReadPlan(NamedTuple):
 
 
 def describe_losses(losses: Sequence[Loss]) -> str:
-    """Return the losses as text, one line for each."""
     some = "\n  ".join(str(loss) for loss in losses[:100])
     more = f"\n  and {len(losses) - 100} more" if len(losses) > 100 else ""
     return f"lost offsets in {len(losses)} {'range' if len(losses) == 1 else 'ranges'}:\n  {some}{more}"
 
 
-def times_to_look_up(bound: Bound, partitions: Partitions) -> Offsets:
+def times_to_look_up(bound: Bound, partitions: Iterable[TopicPartition]) -> Offsets:
     """Return the timestamps (ms) that ListOffsets must resolve for a bound; empty if it has no timestamps."""
     if not isinstance(bound, AtTimes):
         return {}
@@ -89,12 +86,8 @@ def times_to_look_up(bound: Bound, partitions: Partitions) -> Offsets:
     return dict.fromkeys(partitions, times) if isinstance(times, int) else {tp: times[tp] for tp in partitions}
 
 
-def check_every_partition_named(bound: Bound, partitions: Partitions, option: str) -> None:
-    """Raise unless a bound with a value for each partition names exactly these partitions.
-
-    Raises:
-        KafkaConfigurationError: lists the missing and the extra partitions.
-    """
+def check_every_partition_named(bound: Bound, partitions: Iterable[TopicPartition], option: str) -> None:
+    """Raise ``KafkaConfigurationError`` unless a bound with a value for each partition names exactly these."""
     if isinstance(bound, AtCommitted) or isinstance(bound[0], int):
         return
     assigned, named = set(partitions), bound[0].keys()
@@ -126,17 +119,14 @@ def offsets_of(bound: Bound, cluster: ClusterOffsets, *, no_match_is_latest: boo
         ends = {EARLIEST: earliest, LATEST: latest}
         given = dict.fromkeys(latest, bound.offsets) if isinstance(bound.offsets, int) else bound.offsets
         return {tp: ends[given[tp]][tp] if given[tp] in ends else given[tp] for tp in latest}
-    unmatched = [tp for tp in latest if found.get(tp) is None]
+    known = {tp: offset for tp in latest if (offset := found.get(tp)) is not None}
+    unmatched = latest.keys() - known.keys()
     if unmatched and isinstance(bound, AtTimes) and not no_match_is_latest:
         raise KafkaConfigurationError(
             f"no record at or after the starting timestamp in {partition_names(unmatched)}: choose an earlier one, or "
             "set startingOffsetsByTimestampStrategy to latest to begin at the end of these logs"
         )
-    return {**(latest if isinstance(bound, AtTimes) else earliest), **_known(found, latest)}
-
-
-def _known(found: Mapping[TopicPartition, int | None], tps: Partitions) -> Offsets:
-    return {tp: offset for tp in tps if (offset := found.get(tp)) is not None}
+    return {**(latest if isinstance(bound, AtTimes) else earliest), **known}
 
 
 def plan_batch(start: Offsets, until: Mapping[TopicPartition, int], cluster: ClusterOffsets) -> ReadPlan:
@@ -213,10 +203,7 @@ def limit_ends(start: Offsets, latest: Offsets, earliest: Mapping[TopicPartition
 
 
 def backlog_of(start: Offsets, latest: Offsets, earliest: Mapping[TopicPartition, int]) -> int:
-    """Return how many offsets of all partitions are still to be read, up to ``latest``.
-
-    A partition without an offset in ``start`` is new, and is read from its offset in ``earliest``.
-    """
+    """Return how many offsets of all partitions are still to be read, up to ``latest``; see :func:`limit_ends`."""
     return sum(max(0, end - start.get(tp, earliest.get(tp, 0))) for tp, end in latest.items())
 
 

@@ -49,8 +49,6 @@ DELETED_AFTER_S = 5.0
 #: the end of the range, too, where there may be no records: the broker delays this response by fetch.max.wait.ms, and
 #: with it the response to the next task's Fetch on the same connection.
 _TASK_DEFAULTS = {"auto.offset.reset": "none", "fetch.max.wait.ms": "10", "max.poll.records": "1000000"}
-
-
 #: The consumers that tasks of this process use one after another. A global of an importable module keeps its value
 #: between tasks; everything else is unpickled anew for each task.
 CONSUMERS: ClientCache[Consumer[Any, Any]] = ClientCache(
@@ -87,8 +85,6 @@ def read(
 
 
 class _RangeReader:
-    """Reads one range with a consumer."""
-
     def __init__(
         self,
         consumer: Consumer[Any, Any],
@@ -97,14 +93,9 @@ class _RangeReader:
         columns: tuple[str, ...],
         clock: Callable[[], float],
     ) -> None:
-        self._clock = clock
-        self._consumer = consumer
-        self._tp = offset_range.tp
-        self._topic_id = offset_range.topic_id
-        self._until = offset_range.until
-        self._position = offset_range.start
-        self._options = options
-        self._columns = columns
+        self._consumer, self._options, self._columns, self._clock = consumer, options, columns, clock
+        self._tp, self._topic_id = offset_range.tp, offset_range.topic_id
+        self._position, self._until = offset_range.start, offset_range.until
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         timeout_s = self._options.poll_timeout_ms / 1000
@@ -146,8 +137,8 @@ class _RangeReader:
 
     def _poll(self) -> Iterator[pa.RecordBatch]:
         consumer, tp, options = self._consumer, self._tp, self._options
-        # Poll for the records of a whole Fetch response and cut them into batches for Spark afterwards: decoding all at
-        # once takes a quarter less time per record than decoding parts of ``maxBatchBytes``.
+        # To decode a whole Fetch response at once, and cut it into batches for Spark afterwards, takes a quarter less
+        # time per record than to decode parts of ``maxBatchBytes``.
         bytes_max = max(options.max_batch_bytes, INFLATION * consumer.config.batches_fetch_bytes)
         found = poll_up_to(consumer, {tp: self._until}, bytes_max, POLL_S * 1000, columns=True).columns
         if self._is_other_topic():
@@ -163,7 +154,7 @@ class _RangeReader:
             self._check_recreated(error)
         elif isinstance(error, NoOffsetForPartitionError):
             # The topic was deleted and created again before this range was planned. The cached consumer has received
-            # the new topic id only now, and has dropped the position in the deleted topic: seek in the new one.
+            # the new topic id only now, and has dropped the position in the deleted topic.
             self._seek(self._position)
         elif isinstance(error, OffsetOutOfRangeError):
             low, high = error.log_start, error.log_end
@@ -178,22 +169,18 @@ class _RangeReader:
             self._lose(Loss(self._tp, error.divergent_offset, error.position, why), error)
             self._seek(error.position)
         elif isinstance(error, RecordError) and error.offset >= self._until:
-            # The corrupt record is after the range, and all records before it were returned: the range is complete.
+            # The corrupt record is after the range, which is complete.
             self._position = self._until
         else:
             raise error
 
     def _is_other_topic(self) -> bool:
-        """Whether the topic id in the consumer's metadata differs from the id at planning."""
         known = known_topic_id(self._consumer, self._tp.topic)
         return known not in (None, ZERO_UUID, self._topic_id) and self._topic_id != ZERO_UUID
 
     def _check_recreated(self, error: KafkaError | None = None) -> None:
-        """Report the rest of the range as lost if the topic was deleted and created again.
-
-        The metadata is refreshed first, since that of a cached consumer may be older than the plan.
-        """
-        partitions_of(self._consumer, [self._tp.topic])
+        """Report the rest of the range as lost if the topic was deleted and created again."""
+        partitions_of(self._consumer, [self._tp.topic])  # a cached consumer's metadata may be older than the plan
         if self._is_other_topic():
             found = known_topic_id(self._consumer, self._tp.topic) or ZERO_UUID
             why = f"the topic was deleted and created again: its id is {_text(found)}, planned was"
@@ -251,14 +238,11 @@ def arrow_batches(
 
 
 def _ends(columns: RecordColumns, names: tuple[str, ...], size: int, bytes_max: int) -> list[int]:
-    """Return where to cut a batch of ``size`` bytes into parts of about ``bytes_max`` bytes.
-
-    Each number is the index of the row after a part's last row; the last number is the count of all rows.
-    """
+    """Return the end (exclusive) of each part, if a batch of ``size`` bytes is cut into about ``bytes_max`` bytes."""
     count = len(columns)
-    parts = min(count, -(-size // bytes_max))
     if size < 2 * bytes_max:
         return [count]
+    parts = min(count, -(-size // bytes_max))
     sizes = columns.offsets * 0 + ROW_BYTES
     if "key" in names:
         sizes += columns.key_lengths

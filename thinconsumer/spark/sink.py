@@ -22,10 +22,7 @@ try:
 except ImportError:
 
     class DataSourceStreamArrowWriter(DataSourceArrowWriter, DataSourceStreamWriter):  # type: ignore[no-redef]
-        """Stand in for the class of this name, which PySpark 4.0 lacks.
-
-        PySpark 4.0 passes Arrow batches to a stream writer that is also a ``DataSourceArrowWriter``.
-        """
+        """PySpark 4.0 passes Arrow batches to a stream writer that is also a ``DataSourceArrowWriter``."""
 
 
 if TYPE_CHECKING:
@@ -43,8 +40,6 @@ class KafkaCommitMessage(WriterCommitMessage):
 
 
 class _Writer:
-    """The base of the batch writer and the stream writer: has the part that runs in a task."""
-
     def __init__(
         self, settings: WriteSettings, *, connect: Connect = connect, cache: ClientCache[Producer] | None = None
     ) -> None:
@@ -63,7 +58,7 @@ class KafkaBatchWriter(_Writer, DataSourceArrowWriter):
     """Writes a DataFrame."""
 
     def commit(self, messages: Sequence[KafkaCommitMessage | None]) -> None:
-        """Log how much was written. The records are in Kafka already, so there is nothing to commit."""
+        """Log how much was written. The records are in Kafka already."""
         log.info("wrote %s", _sum(messages))
 
     def abort(self, messages: Sequence[KafkaCommitMessage | None]) -> None:
@@ -75,11 +70,9 @@ class KafkaStreamWriter(_Writer, DataSourceStreamArrowWriter):
     """Writes the micro-batches of a stream."""
 
     def commit(self, messages: Sequence[KafkaCommitMessage | None], batchId: int) -> None:
-        """Log how much was written."""
         log.info("wrote %s of micro-batch %d", _sum(messages), batchId)
 
     def abort(self, messages: Sequence[KafkaCommitMessage | None], batchId: int) -> None:
-        """Log how much was written before the failure."""
         message = "micro-batch %d failed; %s of finished tasks stay in Kafka, and are written again when it is repeated"
         log.warning(message, batchId, _sum(messages))
 

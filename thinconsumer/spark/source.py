@@ -1,7 +1,7 @@
 """PySpark's data source ``thinconsumer``, with its batch reader and its stream reader; ``sink`` has the writers.
 
-Spark pickles readers between processes: planning and ``read`` run on different instances, so a task needs nothing but
-its range and the options. Spark stores an offset as JSON text.
+Spark pickles readers: planning and ``read`` run on different instances, so a task needs nothing but its range and the
+options. Spark stores an offset as JSON text.
 
 ``pushFilters`` is not defined: up to Spark 4.3 it mixes up the results of queries that share one ``load()``.
 """
@@ -52,7 +52,7 @@ try:
         SupportsTriggerAvailableNow,
     )
 except ImportError:  # PySpark 4.0 and 4.1 lack these classes
-    HAS_LIMITS = False
+    HAS_LIMITS, SupportsTriggerAvailableNow = False, object
 else:
     HAS_LIMITS = True
 
@@ -81,7 +81,6 @@ class KafkaDataSource(DataSource):
         return spark_schema(include_headers=self._options().include_headers)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Return the batch reader."""
         prepare()
         options = self._options()
         options.batch_start()
@@ -90,7 +89,6 @@ class KafkaDataSource(DataSource):
         return KafkaBatchReader(options, _columns(schema, options))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        """Return the stream reader."""
         prepare()
         options = self._options()
         options.stream_start()
@@ -100,11 +98,9 @@ class KafkaDataSource(DataSource):
                 f"{names}: this PySpark has no read limits, so a batch reads everything available: leave the option "
                 "out, or use PySpark 4.2 or newer"
             )
-        columns = _columns(schema, options)
-        return KafkaAvailableNowReader(options, columns) if HAS_LIMITS else KafkaStreamReader(options, columns)
+        return KafkaStreamReader(options, _columns(schema, options))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        """Return the batch writer."""
         if overwrite:
             raise KafkaConfigurationError("a topic cannot be overwritten: write with mode('append')")
         from .sink import KafkaBatchWriter  # on demand: importing the producer delays the start of a query
@@ -127,8 +123,6 @@ class KafkaDataSource(DataSource):
 
 
 class _Reader:
-    """The base of the batch reader and the stream reader."""
-
     def __init__(self, options: SourceOptions, columns: tuple[str, ...], cluster: ClusterClient | None = None) -> None:
         self._options = options
         self._cluster = ClusterClient(options) if cluster is None else cluster
@@ -143,26 +137,23 @@ class _Reader:
         return read(partition.value, self._options, self._columns, attempt=task_attempt())
 
     def _tasks(self, plan: planner.ReadPlan, topic_ids: Mapping[TopicPartition, bytes]) -> Sequence[InputPartition]:
-        self._handle_losses(plan)
+        self._handle_losses(plan.losses)
         ranges = planner.split_ranges(
             plan.ranges, parts_min=self._options.min_partitions, records_max=self._options.max_records_per_partition
         )
         return [InputPartition(one._replace(topic_id=topic_ids[one.tp])) for one in ranges]
 
-    def _handle_losses(self, plan: planner.ReadPlan) -> None:
-        """Raise the losses of a plan if ``failOnDataLoss`` is true, else log them."""
-        if plan.losses and self._options.fail_on_data_loss:
-            raise planner.DataLossError(plan.losses)
-        if plan.losses:
-            log.warning("%s", planner.describe_losses(plan.losses))
+    def _handle_losses(self, losses: Sequence[planner.Loss]) -> None:
+        """Raise the losses if ``failOnDataLoss`` is true, else log them."""
+        if losses and self._options.fail_on_data_loss:
+            raise planner.DataLossError(losses)
+        if losses:
+            log.warning("%s", planner.describe_losses(losses))
 
     def _cluster_offsets(
         self, partitions: Iterable[TopicPartition], *bounds: Bound
     ) -> tuple[list[planner.ClusterOffsets], Found]:
-        """Return the offsets that each bound needs, in one round trip (two if one is a group's committed offsets).
-
-        The second element has what holds partitions.
-        """
+        """Return the offsets that each bound needs, in one round trip (two if one is a group's committed offsets)."""
         for bound, option in zip(bounds, ("startingOffsets", "endingOffsets")):
             planner.check_every_partition_named(bound, partitions, option)
         asked = [planner.times_to_look_up(bound, partitions) for bound in bounds]
@@ -178,8 +169,6 @@ class _Reader:
 
 
 class KafkaBatchReader(_Reader, DataSourceReader):
-    """Plans and reads one batch."""
-
     def partitions(self) -> Sequence[InputPartition]:
         """Return the tasks, planned with the logs' current offsets."""
         options = self._options
@@ -197,7 +186,6 @@ class KafkaBatchReader(_Reader, DataSourceReader):
 
     @staticmethod
     def _open(first: Offsets, last: Offsets, cluster: planner.ClusterOffsets, found: order.TopicOrder) -> Offsets:
-        """Return the ends without records of keys of which the batch lacks earlier ones."""
         begin = {tp: max(offset, cluster.earliest[tp]) for tp, offset in first.items()}
         ends = {tp: min(offset, cluster.latest[tp]) for tp, offset in last.items()}
         opened = found.open_ends_of_batch(begin, ends, cluster.earliest)
@@ -211,14 +199,14 @@ class KafkaBatchReader(_Reader, DataSourceReader):
 
 
 class LogEnds(NamedTuple):
-    """The log ends of all partitions, what holds some of them back, and when that was looked up."""
+    """The log ends of all partitions, what holds some of them, and when that was looked up."""
 
     latest: Offsets
     order: order.TopicOrder
     when: order.LookedUp
 
 
-class KafkaStreamReader(_Reader, DataSourceStreamReader):
+class KafkaStreamReader(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Plans and reads micro-batches. The module ``offsets`` describes the format of their offsets."""
 
     def __init__(
@@ -246,7 +234,7 @@ class KafkaStreamReader(_Reader, DataSourceStreamReader):
         self._sampled_at = float("-inf")
 
     def initialOffset(self) -> Json:
-        """Return ``{}``, the offset before the first batch; the module ``offsets`` says why it is a constant."""
+        """Return ``{}``, the offset before the first batch: the module ``offsets`` says why."""
         return {}
 
     def latestOffset(self, start: Json | None = None, limit: Any = None) -> Json:
@@ -280,8 +268,26 @@ class KafkaStreamReader(_Reader, DataSourceStreamReader):
             self._seen = order.with_state(to_json(end), state) or first_batch_end({}, {})
         return self._seen
 
+    def getDefaultReadLimit(self) -> Any:
+        """Return the limit of a micro-batch, which Spark passes to :meth:`latestOffset` (PySpark 4.2 and newer).
+
+        ``latestOffset`` only tests whether the limit is ReadAllAvailable, and takes numbers from the options.
+        """
+        options = self._options
+        if options.max_offsets_per_trigger is not None:
+            return ReadMaxRows(options.max_offsets_per_trigger)
+        if options.max_bytes_per_trigger is not None:
+            return ReadMaxBytes(options.max_bytes_per_trigger)
+        if options.min_offsets_per_trigger is not None:
+            return ReadMinRows(options.min_offsets_per_trigger)
+        return ReadAllAvailable()
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        """Have the stream end at the current log end offsets, which the next :meth:`latestOffset` looks up."""
+        self._has_target = True
+
     def reportLatestOffset(self) -> Json | None:
-        """Return the log end offsets that :meth:`latestOffset` found, for the lag in Spark's progress reports."""
+        """Return the log end offsets that :meth:`latestOffset` found, for Spark's progress reports."""
         return to_json(self._latest) if self._latest else None
 
     def partitions(self, start: Json, end: Json) -> Sequence[InputPartition]:
@@ -317,7 +323,7 @@ class KafkaStreamReader(_Reader, DataSourceStreamReader):
         (cluster,), found = self._cluster_offsets(self._cluster.partitions(), starting)
         begin = planner.offsets_of(starting, cluster, no_match_is_latest=self._options.no_match == "latest")
         if not isinstance(starting, AtTimes):
-            self._handle_losses(planner.plan_batch(begin, cluster.latest, cluster))
+            self._handle_losses(planner.plan_batch(begin, cluster.latest, cluster).losses)
             begin = {tp: min(max(offset, cluster.earliest[tp]), cluster.latest[tp]) for tp, offset in begin.items()}
         return begin, self._remember(dict(cluster.latest), found, begun_ms)
 
@@ -331,8 +337,7 @@ class KafkaStreamReader(_Reader, DataSourceStreamReader):
         # the count grows again, the new partition continues behind them.
         removed = {tp: offset for tp, offset in begin.items() if tp not in latest and tp.topic in found.order.counted}
         self._removed = frozenset(removed)
-        losses = planner.removed_before_read(removed, self._latest or {})
-        self._handle_losses(planner.ReadPlan([], losses))
+        self._handle_losses(planner.removed_before_read(removed, self._latest or {}))
         return self._remember({**latest, **removed}, found, begun_ms)
 
     def _remember(self, latest: Offsets, found: Found, begun_ms: int) -> LogEnds:
@@ -393,32 +398,8 @@ class KafkaStreamReader(_Reader, DataSourceStreamReader):
         return min(found, default=None)
 
 
-if HAS_LIMITS:
-
-    class KafkaAvailableNowReader(KafkaStreamReader, SupportsTriggerAvailableNow):
-        """A stream reader with limits and AvailableNow, for PySpark 4.2 and newer."""
-
-        def getDefaultReadLimit(self) -> Any:
-            """Return the limit of a micro-batch that the options set, which Spark passes to :meth:`latestOffset`.
-
-            ``latestOffset`` only tests whether the limit is ReadAllAvailable, and takes numbers from the options.
-            """
-            options = self._options
-            if options.max_offsets_per_trigger is not None:
-                return ReadMaxRows(options.max_offsets_per_trigger)
-            if options.max_bytes_per_trigger is not None:
-                return ReadMaxBytes(options.max_bytes_per_trigger)
-            if options.min_offsets_per_trigger is not None:
-                return ReadMinRows(options.min_offsets_per_trigger)
-            return ReadAllAvailable()
-
-        def prepareForTriggerAvailableNow(self) -> None:
-            """Have the stream end at the current log end offsets, which the next :meth:`latestOffset` looks up."""
-            self._has_target = True
-
-
 def spark_schema(*, include_headers: bool) -> StructType:
-    """Return the columns of Spark's own connector as type objects, since PySpark needs a JVM to parse a DDL string."""
+    """Return the columns of Spark's own connector as type objects: PySpark needs a JVM to parse a DDL string."""
     header = StructType([StructField("key", StringType()), StructField("value", BinaryType())])
     text, binary, integer = StringType(), BinaryType(), IntegerType()
     types = (binary, binary, text, integer, LongType(), TimestampType(), integer, ArrayType(header))
@@ -427,7 +408,7 @@ def spark_schema(*, include_headers: bool) -> StructType:
 
 
 def _columns(schema: StructType, options: SourceOptions) -> tuple[str, ...]:
-    """Return the column names of a schema. A user's schema may lack columns."""
+    """Return the column names of a schema, which may lack columns; raise ``KafkaConfigurationError`` for others."""
     types = {one.name: one.dataType for one in spark_schema(include_headers=options.include_headers).fields}
     for one in schema.fields:
         if one.name not in types:

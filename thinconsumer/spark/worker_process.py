@@ -2,8 +2,8 @@
 
 PySpark calls ``importlib.invalidate_caches()`` at the start of each task and of each planning step. Python then reads
 the directory of an archive again for each folder in it that modules were imported from (3.10 and 3.11), or once for the
-next import (3.12 and newer). PySpark is imported from ``pyspark.zip`` and searched for in a jar, so that this takes
-100 ms per task: more than reading 50,000 records.
+next import (3.12 and newer). With PySpark in ``pyspark.zip`` and a jar on the path, this takes 100 ms per task: more
+than reading 50,000 records.
 
 After each task and planning step, a worker process calls ``gc.collect()``. This collection visits the objects of all
 modules that the process has imported (numpy, pandas, pyarrow, PySpark), which takes another 80 ms.
@@ -28,25 +28,17 @@ DAEMON = "pyspark.daemon"
 
 
 def prepare() -> None:
-    """Prepare the process for the next ``importlib.invalidate_caches()`` and ``gc.collect()``.
-
-    Without effect outside of PySpark's workers.
-    """
+    """Prepare the process for the next ``importlib.invalidate_caches()`` and ``gc.collect()``."""
     keep_directories()
     exempt_modules()
 
 
+@cache  # in its place, ``gc.get_freeze_count()`` would visit all of these objects in each task to count them
 def exempt_modules() -> None:
     """Exempt the objects that exist now from garbage collection; once per process, and only in PySpark's workers."""
     spec = getattr(sys.modules.get("__main__"), "__spec__", None)
     if spec is not None and spec.name == DAEMON:
-        _freeze_once()
-
-
-@cache
-def _freeze_once() -> None:
-    # Not ``if not gc.get_freeze_count()``, which would visit all of these objects in each task to count them.
-    gc.freeze()
+        gc.freeze()
 
 
 def keep_directories() -> None:
@@ -64,8 +56,7 @@ def keep_directories() -> None:
 
 T = TypeVar("T")
 
-#: Maximum of free clients that one process keeps. Beyond it, the client that was free for longest is closed, and the
-#: next task with the options of that client connects anew.
+#: Maximum of free clients that one process keeps. Beyond it, the client that was free for longest is closed.
 CACHED_MAX = 4
 
 

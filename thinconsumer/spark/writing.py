@@ -78,15 +78,14 @@ _NOT_PASSED_ON = frozenset({*REFUSED, *_FIXED, *_IGNORED})
 
 @dataclass(frozen=True, slots=True)
 class WriteSettings:
-    """The settings of a write task. ``columns`` has the position of each column by name."""
+    """The settings of a write task."""
 
     #: The ``kafka.*`` options under Kafka's dotted names, without that prefix. Values may be secrets: not in repr().
     kafka: dict[str, str] = field(repr=False)
-    columns: dict[str, int]
+    columns: dict[str, int]  #: The position of each column by name.
     topic: str | None = None  #: Topic of all records, overrides the column.
 
     def producer(self) -> ProducerSettings:
-        """Return the settings of the producer."""
         return ProducerSettings.from_config(_producer_config(self.kafka))
 
 
@@ -140,7 +139,7 @@ def _columns_are(schema: Sequence[tuple[str, str]], wanted: str) -> str:
 
 @cache
 def exclusive_names() -> tuple[frozenset[str], frozenset[str]]:
-    """Return two sets: names of Kafka's options that only producers have, and that only consumers have."""
+    """Return the names of Kafka's options that only producers have, and of those that only consumers have."""
     consumers, producers = (frozenset(map(dotted, names)) for names in (CONSUMER_OPTIONS, ProducerSettings.options()))
     return (producers | _NOT_PASSED_ON) - consumers, consumers - producers
 
@@ -148,8 +147,7 @@ def exclusive_names() -> tuple[frozenset[str], frozenset[str]]:
 def _unknown(name: str) -> str:
     if name == "path":
         return "save() and start() take no path: set the option or the column 'topic'"
-    is_kafkas = name in SECURITY_NAMES or name.replace(".", "_") in ProducerSettings.options() or name in _NOT_PASSED_ON
-    if is_kafkas:
+    if name.replace(".", "_") in ProducerSettings.options() or name in {*SECURITY_NAMES, *_NOT_PASSED_ON}:
         return f"unknown option {name!r}; did you mean {KAFKA + name!r}?"
     return f"unknown option {name!r}{did_you_mean(name, [TOPIC, KAFKA + 'bootstrap.servers'])}"
 
@@ -165,8 +163,8 @@ def _producer_config(kafka: Mapping[str, str]) -> dict[str, str]:
 
 #: (topic, partition or None, key, value, headers)
 Row = tuple[str, int | None, bytes | None, bytes | None, tuple[Header, ...]]
-#: Approximate bytes of a batch that are converted to records at a time. Spark limits a batch to 10,000 rows by default,
-#: but not its bytes, so that converting a whole batch could take too much memory.
+#: Approximate bytes of a batch to convert to records at a time. Spark limits the rows of a batch but not its bytes, so
+#: that a whole batch could take too much memory.
 PART_BYTES = 4 * 1024 * 1024
 
 
@@ -201,7 +199,7 @@ def rows(batch: pa.RecordBatch, columns: Mapping[str, int], topic: str | None = 
 
 
 def byte_strings(column: pa.Array) -> list[bytes | None]:
-    """Return the bytes of a string or binary column; text is not decoded."""
+    """Return the bytes of a string or binary column."""
     wide = str(column.type) in ("large_string", "large_binary")
     if not wide and str(column.type) not in ("string", "binary"):
         return [None if one is None else _encoded(one) for one in column.to_pylist()]
@@ -215,11 +213,13 @@ def byte_strings(column: pa.Array) -> list[bytes | None]:
     if start:
         ends = [end - start for end in ends]
     found: list[bytes | None] = [text[begin:end] for begin, end in pairwise(ends)]
-    if column.null_count:
-        for row, valid in enumerate(column.is_valid().to_pylist()):
-            if not valid:
-                found[row] = None
+    for row in _null_rows(column):
+        found[row] = None
     return found
+
+
+def _null_rows(column: pa.Array) -> list[int]:
+    return [row for row, null in enumerate(column.is_null().to_pylist()) if null] if column.null_count else []
 
 
 def _byte_strings(column: pa.Array | None) -> Iterable[bytes | None]:
@@ -250,10 +250,8 @@ def _headers(column: pa.Array) -> list[tuple[Header, ...]]:
         raise IllegalArgumentError("a row has a header without a key, which Kafka does not allow: drop it or name it")
     all_of_them = list(zip(keys.to_pylist(), byte_strings(values)))
     found: list[tuple[Header, ...]] = [tuple(all_of_them[begin - first : end - first]) for begin, end in pairwise(ends)]
-    if column.null_count:
-        for row, valid in enumerate(column.is_valid().to_pylist()):
-            if not valid:
-                found[row] = ()
+    for row in _null_rows(column):
+        found[row] = ()
     return found
 
 
@@ -261,19 +259,17 @@ Connect = Callable[[ProducerSettings], Producer]
 
 
 class Written(NamedTuple):
-    """How many records and bytes of a task are acknowledged."""
+    """How much of a task is acknowledged."""
 
     records: int = 0
-    bytes: int = 0  #: Bytes of keys and values.
+    bytes: int = 0  #: Of keys and values.
 
 
 def connect(settings: ProducerSettings) -> Producer:
-    """Return a producer with real sockets."""
     return Producer(settings, driver=open_driver(settings))
 
 
-#: The producers that tasks of this process use one after another. A global of an importable module keeps its value
-#: between tasks; everything else is unpickled anew for each task.
+#: The producers that tasks of this process use one after another; see :data:`thinconsumer.spark.reading.CONSUMERS`.
 PRODUCERS: ClientCache[Producer] = ClientCache(lambda producer: producer.close(0))
 
 
@@ -332,8 +328,7 @@ class _Sending:
                 where = topic if partition is None else f"{topic}-{partition}"
                 raise IllegalArgumentError(f"row {count} of this task, for {where}: {error}") from None
             except BufferFullError:
-                # The buffer stayed full for ``max_block_ms``, since earlier records cannot be sent. The error of these
-                # records is more helpful than this one: flush() and check() raise it if there is one.
+                # Earlier records cannot be sent. Their error says more than this one, and flush() or check() raises it.
                 producer.flush()
                 self.check()
                 raise
