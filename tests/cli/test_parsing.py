@@ -6,14 +6,14 @@ import datetime
 import pytest
 
 from thinconsumer.cli import parsing
-from thinconsumer.cli.parsing import OneOf, Parser, PartitionsOf, Start, UsageError
+from thinconsumer.cli.parsing import Parser, PartitionsOf, Start, UsageError, one_of
 
 
 def parser():
     made = Parser(prog="thin read")
     made.add_argument("topic")
     made.add_argument("--from", dest="start", type=parsing.start)
-    made.add_argument("--isolation", type=OneOf("read_committed", "read_uncommitted"))
+    made.add_argument("--isolation", type=one_of("read_committed", "read_uncommitted"))
     return made
 
 

@@ -21,7 +21,6 @@ TopicsByName = dict[str, TopicDescription]
 
 @contextmanager
 def connected_admin(options: argparse.Namespace) -> Iterator[tuple[Admin, TopicsByName]]:
-    """Yield an admin client and the topics of the cluster."""
     known = ClientOptions.options()
     settings = ClientOptions.from_config(without_foreign(client_config(options, known), known))
     with Admin(settings, driver=open_driver(settings)) as admin:
@@ -52,7 +51,6 @@ def partitions_of(topics: TopicsByName, name: str, wanted: Iterable[int] = ()) -
 
 
 def notify(words: str) -> None:
-    """Print a message to standard error."""
     sys.stderr.write(words + "\n")
 
 
@@ -70,5 +68,4 @@ def successes(results: Mapping[str, V | KafkaError], topics: TopicsByName | None
 
 
 def exit_code(results: Mapping[str, object]) -> int:
-    """Return 1 if any result is an error, else 0."""
     return int(any(isinstance(result, KafkaError) for result in results.values()))

@@ -7,10 +7,9 @@ With --group the command joins a consumer group: it reads the partitions that th
 offsets, and commits printed records. After a crash records may be read twice, but none is skipped.
 """
 
-# Only printed and flushed records are committed, so that after a crash records are repeated, but none is skipped.
-# Auto-commit during the command is safe, since a poll commits only records of earlier polls, which have been printed.
-# The last commit, when the command ends, names its offsets if Ctrl-C has interrupted the printing of a batch:
-# auto-commit would include records of the batch that were not printed.
+# Only printed and flushed records are committed. Auto-commit during the command is safe, since a poll commits only
+# records of earlier polls, which have been printed. The last commit, when the command ends, names its offsets if Ctrl-C
+# has interrupted the printing of a batch: auto-commit would include records of the batch that were not printed.
 
 from __future__ import annotations
 
@@ -32,7 +31,6 @@ from .cluster import check_topic, notify
 from .output import ProgressLine, Record, record_as_json, record_as_text, write_lines
 from .parsing import (
     CommandError,
-    OneOf,
     Parser,
     PartitionsOf,
     Start,
@@ -40,6 +38,7 @@ from .parsing import (
     add_client,
     add_cluster,
     client_config,
+    one_of,
     positive,
     servers,
     start,
@@ -92,7 +91,7 @@ def describe(parser: Parser) -> None:
     parser.add_argument("--key-separator", metavar="TEXT", help="print each key before its value, separated by TEXT")
     parser.add_argument(
         "--isolation",
-        type=OneOf("read_uncommitted", "read_committed"),
+        type=one_of("read_uncommitted", "read_committed"),
         default="read_uncommitted",
         help="read_committed skips records of open and aborted transactions (default: %(default)s)",
     )
@@ -118,7 +117,6 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _check_options(options: argparse.Namespace) -> None:
-    """Raise UsageError if options contradict each other."""
     if options.group is None:
         if any(name.replace("_", ".") == "group.id" for name, _ in options.property):
             raise UsageError("--property group.id does not join a group: use --group")
@@ -207,7 +205,7 @@ def _read_in_group(
 
 
 def partitions_to_read(consumer: BytesConsumer, wanted: Sequence[PartitionsOf]) -> list[TopicPartition]:
-    """Return the partitions that the user named. A group member reads only those that the group assigns to it."""
+    """Return the partitions that the user named."""
     found: dict[TopicPartition, None] = {}
     for topic, numbers in wanted:
         there = consumer.partitions_for_topic(topic) or set()
@@ -217,7 +215,6 @@ def partitions_to_read(consumer: BytesConsumer, wanted: Sequence[PartitionsOf]) 
 
 
 def begin_at(consumer: BytesConsumer, tps: Sequence[TopicPartition], where: Start) -> None:
-    """Seek each partition to the start that the user chose."""
     if where.kind == "earliest":
         consumer.seek_to_beginning(*tps)
     elif where.kind == "latest":
@@ -227,8 +224,8 @@ def begin_at(consumer: BytesConsumer, tps: Sequence[TopicPartition], where: Star
         for tp in tps:
             wanted = where.number if where.kind == "offset" else max(first[tp], end[tp] - where.number)
             if not first[tp] <= wanted <= end[tp]:
-                # Checked here, since a broker would not report an offset past the end with --until-end: the command
-                # would have nothing to read, send no Fetch, and report success.
+                # Checked here, since with --until-end and an offset past the end, the command would send no Fetch, and
+                # report success.
                 name, held = f"{tp.topic}-{tp.partition}", f"{first[tp]} to {end[tp]}"
                 raise CommandError(f"{name} has offsets {held}, but not {wanted}: choose another start with --from")
             consumer.seek(tp, wanted)
@@ -258,9 +255,8 @@ class Reader(RebalanceListener):
         self._consumer = consumer
         self._is_assigned = False
         self._printed: dict[TopicPartition, int] = {}  #: Next offset after the last printed record.
-        self._printing: Mapping[
-            TopicPartition, Sequence[Record]
-        ] = {}  #: The records of the last poll while they are being printed; empty afterwards.
+        #: The records of the last poll while they are being printed; empty afterwards.
+        self._printing: Mapping[TopicPartition, Sequence[Record]] = {}
 
     def on_partitions_assigned(self, assigned: Collection[TopicPartition]) -> None:
         """Record that the member has an assignment, even an empty one."""
@@ -269,25 +265,26 @@ class Reader(RebalanceListener):
     def on_partitions_revoked(self, revoked: Collection[TopicPartition]) -> None:
         """Forget the printed offsets of revoked partitions: auto-commit has committed them before this callback."""
         self._is_assigned = False
-        self._forget(revoked)
+        for tp in revoked:
+            self._printed.pop(tp, None)
 
     def on_partitions_lost(self, lost: Collection[TopicPartition]) -> None:
         """Warn that printed records of lost partitions can no longer be committed."""
         self._is_assigned = False
-        again = sorted(tp for tp in lost if tp in self._printed)
+        again = sorted(self._printed.keys() & lost)
+        for tp in again:
+            del self._printed[tp]
         if again:
             names = ", ".join(f"{topic}-{partition}" for topic, partition in again)
             notify(f"removed from the group: other members may read the last records of {names} again")
-        self._forget(lost)
 
     def batches(self, most: int | None, wait_ms: int) -> Iterator[Sequence[Record]]:
         """Yield polled records, up to ``most`` in total; call :meth:`printed` after each batch."""
-        left = most
-        while left is None or left > 0:
-            records_max = POLL_RECORDS if left is None else min(left, POLL_RECORDS)
-            self._printing = self._consumer.poll(wait_ms, max_records=records_max)
+        left = float("inf") if most is None else most
+        while left > 0:
+            self._printing = self._consumer.poll(wait_ms, max_records=int(min(left, POLL_RECORDS)))
             batch = list(chain.from_iterable(self._printing.values()))
-            left = None if left is None else left - len(batch)
+            left -= len(batch)
             yield batch
 
     def batches_to(self, ends: Mapping[TopicPartition, int], most: int | None) -> Iterator[Sequence[Record]]:
@@ -324,13 +321,8 @@ class Reader(RebalanceListener):
         consumer = self._consumer
         return any(tp in ends and consumer.position(tp) < ends[tp] for tp in consumer.assignment())
 
-    def _forget(self, tps: Collection[TopicPartition]) -> None:
-        for tp in tps:
-            self._printed.pop(tp, None)
-
 
 def regex(pattern: str) -> re.Pattern[str]:
-    """Parse a regular expression."""
     try:
         return re.compile(pattern)
     except re.error as error:

@@ -12,22 +12,12 @@ from ..errors import KafkaError
 from ..types import TopicPartition
 from .cluster import TopicsByName, connected_admin, exit_code, notify, successes
 from .output import print_rows
-from .parsing import OneOf, Parser, add_action, client_config
+from .parsing import Parser, add_action, client_config, one_of
 
 LIST = ("group", "state", "type", "protocol")
 GROUP = ("group", "type", "state", "assignor", "epoch", "assignment_epoch")
-MEMBER = (
-    "member",
-    "instance",
-    "client",
-    "host",
-    "member_type",
-    "member_epoch",
-    "topics",
-    "regex",
-    "assignment",
-    "target",
-)
+MEMBER = ("member", "instance", "client", "host", "member_type", "member_epoch")
+MEMBER_TOPICS = ("topics", "regex", "assignment", "target")
 LAG = ("group", "topic", "partition", "committed", "end", "lag")
 Row = tuple[Any, ...]
 
@@ -35,7 +25,7 @@ Row = tuple[Any, ...]
 def describe(parser: Parser) -> None:
     listing = add_action(parser, _list, "List groups, their types and their states.", has_rows=True)
     listing.add_argument(
-        "--type", action="append", default=[], type=OneOf(CLASSIC, CONSUMER), metavar="TYPE",
+        "--type", action="append", default=[], type=one_of(CLASSIC, CONSUMER), metavar="TYPE",
         help=f"list only groups of this type: {CLASSIC} or {CONSUMER}; may be repeated",
     )  # fmt: skip
     describing = add_action(
@@ -65,15 +55,15 @@ def _describe(options: argparse.Namespace) -> int:
             rows, code = _lags(options, admin, topics, list(groups))
             print_rows(LAG, rows, options.json)
             return max(code, exit_code(results))
-    print_rows((*GROUP, *MEMBER), [row for name in groups for row in _members(groups[name])], options.json)
+    rows = [row for name in groups for row in _members(groups[name])]
+    print_rows(GROUP + MEMBER + MEMBER_TOPICS, rows, options.json)
     return exit_code(results)
 
 
 def _members(group: GroupDescription) -> list[Row]:
-    assignor = group.assignor or None
-    common = group.group_id, group.type, group.state, assignor, group.epoch, group.assignment_epoch
+    common = group.group_id, group.type, group.state, group.assignor or None, group.epoch, group.assignment_epoch
     members = [_member(one) for one in sorted(group.members, key=lambda one: one.member_id)]
-    return [(*common, *member) for member in members or [(None,) * len(MEMBER)]]
+    return [(*common, *member) for member in members or [(None,) * len(MEMBER + MEMBER_TOPICS)]]
 
 
 def _member(one: MemberDescription) -> Row:
@@ -109,7 +99,7 @@ def _lags(options: argparse.Namespace, admin: Admin, topics: TopicsByName, names
 
 
 def _has_leader(topics: TopicsByName, tp: TopicPartition) -> bool:
-    """Return whether a partition has a leader. Without one, ListOffsets cannot return its end."""
+    """Return whether a partition has a leader, which ListOffsets needs."""
     found = topics[tp.topic].partitions.get(tp.partition) if tp.topic in topics else None
     return found is not None and found.leader >= 0
 

@@ -27,7 +27,7 @@ from ..records.raw_batch import RawBatch
 from ..records.section import RecordSection
 from ..sockets.secured import open_driver
 from ..types import OffsetAndMetadata, TopicPartition
-from .cluster import TopicsByName, connected_admin, partitions_of
+from .cluster import connected_admin, partitions_of
 from .consume import CLOSE_TIMEOUT_MS, POLL_MS, BytesConsumer, exit_on_sigterm, partitions_to_read
 from .output import ProgressLine
 from .parsing import (
@@ -55,7 +55,7 @@ END_ACKNOWLEDGE_MS, END_COMMIT_MS = 3000, 2000
 ACKNOWLEDGE_MS = 20
 #: How many partitions an error names.
 NAMED_MAX = 5
-#: The count of batches that are copied as they are, and of aborted ones, in :attr:`Mirror.counts`.
+#: Keys of :attr:`Mirror.counts`.
 UNCHANGED, ABORTED, TRANSACTIONAL = "unchanged", "aborted", "transactional"
 
 
@@ -139,9 +139,7 @@ def _check_targets(options: argparse.Namespace, targets: Mapping[str, str]) -> N
             raise UsageError(f"{topic} cannot be copied to itself: name another cluster (--to) or topic ({topic}=NAME)")
     if len(set(targets.values())) < len(options.topics):
         raise UsageError("each topic needs a target of its own")
-    with connected_admin(options) as (_, there):
-        sources: TopicsByName = there
-    with connected_admin(_target_options(options)) as (_, found):
+    with connected_admin(options) as (_, sources), connected_admin(_target_options(options)) as (_, found):
         for topic, target in targets.items():
             wanted, count = len(partitions_of(sources, topic)), len(partitions_of(found, target))
             if count < wanted:
@@ -152,8 +150,7 @@ def _target_options(options: argparse.Namespace) -> argparse.Namespace:
     """Return the options with which clients of the target cluster are made."""
     target = {"bootstrap_server": options.to or options.bootstrap_server, "property": ()}
     if options.to_command_config is not None:
-        target["command_config"] = options.to_command_config
-        target["bootstrap_server"] = options.to
+        target |= {"command_config": options.to_command_config, "bootstrap_server": options.to}
     return argparse.Namespace(**{**vars(options), **target})
 
 
@@ -164,30 +161,20 @@ def _topic_and_target(text: str) -> tuple[str, str]:
     return topic, target or topic
 
 
-# A batch goes to the partition of the same number, as a records section without being decoded where that is possible
-# (thinconsumer.records.section). A partition's offset is committed up to the first batch without an acknowledgement:
-# after a crash no batch is missing, and those acknowledged after the last commit are written again.
-
-
 class _Sent(NamedTuple):
-    """A batch that was sent: the position after it, and its outcome."""
-
-    position: OffsetAndMetadata
+    position: OffsetAndMetadata  #: After the batch.
     future: BatchFuture
 
 
 class Mirror(RebalanceListener):
-    """Copies batches; the listener of the consumer that reads them.
+    """Copies each batch to the partition of the same number; the listener of the consumer that reads the batches.
 
-    The consumer has ``enable_auto_commit=False``, and the producer ``max_block_ms=0``.
+    A partition's offset is committed up to the first batch without an acknowledgement. The consumer has
+    ``enable_auto_commit=False``, and the producer ``max_block_ms=0``.
     """
 
     def __init__(
-        self,
-        consumer: Consumer[bytes | None, bytes | None],
-        producer: Producer,
-        targets: Mapping[str, str],
-        clock: Callable[[], float],
+        self, consumer: BytesConsumer, producer: Producer, targets: Mapping[str, str], clock: Callable[[], float]
     ) -> None:
         """``targets`` are the topics to write to, by the topic to read; ``clock`` returns monotonic seconds."""
         self._consumer, self._producer, self._targets, self._clock = consumer, producer, targets, clock
@@ -208,8 +195,8 @@ class Mirror(RebalanceListener):
         reason of :class:`.Reencoded`."""
         return self._counts + Counter({ABORTED: aborted_batches(self._consumer)})
 
-    def copy(self, timeout_ms: float) -> bool:
-        """Poll once, send what came, and commit what is acknowledged, if that is due; return whether anything came.
+    def copy(self, timeout_ms: float) -> None:
+        """Poll once, send the batches, and commit what is acknowledged, if a commit is due.
 
         Raises:
             CommandError: a batch could not be written. :meth:`finish` commits what was acknowledged before it.
@@ -226,18 +213,13 @@ class Mirror(RebalanceListener):
             self._note_positions()
         if is_due:
             self._committed_at = self._clock()
-            self._commit()
-        return bool(polled)
-
-    def _commit(self) -> None:
-        """Begin to commit the positions that are new."""
-        new = {tp: position for tp, position in self._acknowledged.items() if self._queued.get(tp) != position}
-        if new:
-            self._consumer.commit_async(new, self._committed)
-            self._queued.update(new)
+            new = {tp: position for tp, position in self._acknowledged.items() if self._queued.get(tp) != position}
+            if new:
+                self._consumer.commit_async(new, self._committed)
+                self._queued.update(new)
 
     def _committed(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], error: Exception | None) -> None:
-        """Let the next commit include partitions whose commit has failed."""
+        """Have the next commit include partitions of which this one has failed."""
         for tp in offsets if error is not None else ():
             self._queued.pop(tp, None)
 
@@ -273,7 +255,7 @@ class Mirror(RebalanceListener):
         return all(consumer.position(tp) >= ends[tp] for tp in consumer.assignment() if tp in ends)
 
     def on_partitions_assigned(self, assigned: Collection[TopicPartition]) -> None:
-        """Note that the member has an assignment, even an empty one."""
+        """Record that the member has an assignment, even an empty one."""
         self._is_assigned = True
 
     def on_partitions_revoked(self, revoked: Collection[TopicPartition]) -> None:
@@ -283,7 +265,7 @@ class Mirror(RebalanceListener):
             self._hand_over(revoked, HANDOVER_MS, HANDOVER_MS)
 
     def on_partitions_lost(self, lost: Collection[TopicPartition]) -> None:
-        """Forget the partitions: another member writes the batches that are not committed again."""
+        """Forget the partitions: another member writes batches again that are not committed."""
         self._is_assigned = False
         for tp in lost:
             self._sent.pop(tp, None)
@@ -312,7 +294,7 @@ class Mirror(RebalanceListener):
                 self._consumer.drive()
 
     def _settle(self) -> None:
-        """Note the position after the acknowledged batches of each partition; raise for a batch that has failed."""
+        """Store the position after the acknowledged batches of each partition; raise for a batch that has failed."""
         failed: tuple[TopicPartition, _Sent, KafkaError] | None = None
         for tp, sent in list(self._sent.items()):
             while sent and sent[0].future.done:

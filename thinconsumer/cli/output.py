@@ -1,7 +1,4 @@
-"""Print records and tables to standard output, and progress to standard error.
-
-In JSON, bytes are text if they are UTF-8, else ``{"base64": "..."}``.
-"""
+"""Print records and tables to standard output, and progress to standard error."""
 
 from __future__ import annotations
 
@@ -24,7 +21,7 @@ _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
 def bytes_as_json(data: bytes | None) -> Any:
-    """Return the bytes as text, or as an object with base64 if they are not UTF-8; None for None."""
+    """Return bytes as text if they are UTF-8, else as ``{"base64": "..."}``; None for None."""
     if data is None:
         return None
     try:
@@ -46,7 +43,6 @@ def bytes_from_json(value: Any) -> bytes | None:
 
 
 def record_as_json(record: Record) -> bytes:
-    """Return a record as one line of JSON."""
     line = {
         "topic": record.topic,
         "partition": record.partition,

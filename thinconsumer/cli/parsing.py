@@ -1,8 +1,7 @@
 """Shared by the commands: a parser with one-line errors, argument types, and common options.
 
-``--command-config FILE`` has client options in a properties file, as Kafka's own tools take them. The format is that of
-``java.util.Properties``: ``name=value``, ``name: value`` or ``name value`` per line, comments that begin with ``#`` or
-``!``, a backslash at the end of a line that continues it, and escapes such as ``\\t``.
+``--command-config FILE`` has client options in a properties file, as Kafka's own tools take them: in the format of
+``java.util.Properties``.
 
 The parser differs from argparse's: errors do not print the usage and suggest similar names, and options cannot be
 abbreviated, since an abbreviation becomes ambiguous when a command gets a new option.
@@ -13,6 +12,7 @@ from __future__ import annotations
 import argparse
 import datetime
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
@@ -44,8 +44,7 @@ class Parser(argparse.ArgumentParser):
         super().__init__(
             prog=prog, description=description, allow_abbrev=False, formatter_class=argparse.RawDescriptionHelpFormatter
         )
-        #: Parsers by action, such as ``list``.
-        self.actions: dict[str, Parser] = {}
+        self.actions: dict[str, Parser] = {}  #: Parsers by action, such as ``list``.
         self.add_argument("--debug", action="store_true", help="log debug messages, and show the traceback of an error")
 
     def parse(self, words: Sequence[str], options: argparse.Namespace | None = None) -> argparse.Namespace:
@@ -70,7 +69,6 @@ class Parser(argparse.ArgumentParser):
         return self.actions[name].parse(words[1:], options)
 
     def error(self, message: str) -> NoReturn:
-        """Raise UsageError instead of printing the usage and exiting."""
         raise UsageError(f"{self.prog}: {message}; '{self.prog} --help' shows the options")
 
 
@@ -90,17 +88,15 @@ def add_action(
     return action
 
 
-class OneOf:
-    """An argument type for one of several words. The error suggests a similar word."""
+def one_of(*words: str) -> Callable[[str], str]:
+    """Return an argument type for one of several words. The error suggests a similar word."""
 
-    def __init__(self, *words: str) -> None:
-        self.words = words
-
-    def __call__(self, text: str) -> str:
-        if text not in self.words:
-            known = ", ".join(self.words)
-            raise argparse.ArgumentTypeError(f"{text!r} is none of {known}{did_you_mean(text, self.words)}")
+    def parse(text: str) -> str:
+        if text not in words:
+            raise argparse.ArgumentTypeError(f"{text!r} is none of {', '.join(words)}{did_you_mean(text, words)}")
         return text
+
+    return parse
 
 
 class PartitionsOf(NamedTuple):
@@ -140,16 +136,14 @@ def topic_and_count(text: str, *, needs_count: bool = False) -> tuple[str, int]:
 
 
 def require_distinct(topics: Sequence[tuple[str, int]]) -> Sequence[tuple[str, int]]:
-    """Return the topics unchanged; raise UsageError if two have the same name."""
-    names = [name for name, _ in topics]
-    for name in names:
-        if names.count(name) > 1:
+    """Return the topics; raise UsageError if two have the same name."""
+    for name, times in Counter(name for name, _ in topics).items():
+        if times > 1:
             raise UsageError(f"{name} is named more than once")
     return topics
 
 
 def name_and_value(text: str) -> tuple[str, str]:
-    """Parse ``NAME=VALUE``."""
     name, equals, value = text.partition("=")
     if not name or not equals:
         raise argparse.ArgumentTypeError(f"{text!r}: write NAME=VALUE")
@@ -157,7 +151,6 @@ def name_and_value(text: str) -> tuple[str, str]:
 
 
 def positive(text: str) -> int:
-    """Parse a positive whole number."""
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not a positive whole number")
     return int(text)
@@ -171,7 +164,6 @@ class Start(NamedTuple):
 
 
 def start(text: str) -> Start:
-    """Parse ``earliest``, ``latest``, an offset, ``-N`` for the last N records, or a date and time."""
     if text in ("earliest", "latest"):
         return Start(text)
     if re.fullmatch(r"-?\d{1,18}", text):
@@ -179,7 +171,7 @@ def start(text: str) -> Start:
     try:
         moment = datetime.datetime.fromisoformat(re.sub(r"Z$", "+00:00", text))
         seconds = moment.timestamp()
-    except (ValueError, OverflowError, OSError):  # OverflowError and OSError for dates outside the platform's range
+    except (ValueError, OverflowError, OSError):  # the last two for dates outside the platform's range
         hint = did_you_mean(text, ("earliest", "latest"))
         raise argparse.ArgumentTypeError(
             f"{text!r} is not earliest, latest, an offset, -N, or a time such as 2026-01-31T12:00:00Z{hint}"
@@ -188,7 +180,6 @@ def start(text: str) -> Start:
 
 
 def add_cluster(parser: Parser) -> None:
-    """Add ``--bootstrap-server`` and ``--command-config``."""
     parser.add_argument(
         "--bootstrap-server",
         metavar="HOST:PORT",
@@ -216,7 +207,6 @@ def add_settings(parser: Parser, option: str, description: str) -> None:
 
 
 def add_client(parser: Parser, client: str) -> None:
-    """Add ``--property`` and ``--progress``."""
     add_settings(parser, "--property", f"an option of the {client}, by its Kafka or Python name: fetch.min.bytes=1")
     parser.add_argument(
         "--progress",
@@ -235,17 +225,16 @@ def client_config(options: argparse.Namespace, known: Mapping[str, Option] = OPT
     """Return a client's configuration by dotted name: ``--command-config``, overridden by the command's own options,
     and these by ``--property``.
 
-    ``known`` are the client's options. Options of other clients are left out of the file, since one file serves all
-    commands.
+    ``known`` are the client's options; others are left out of the file, since one file serves all commands.
     """
-    shared = without_foreign(_by_dots(options.command_config), known)
     config: dict[str, Any] = {
-        "bootstrap_servers": servers(options),
-        "bootstrap_timeout_ms": BOOTSTRAP_TIMEOUT_MS,
-        "default_api_timeout_ms": API_TIMEOUT_MS,
-        **own,
+        **options.command_config,
+        "bootstrap.servers": servers(options),
+        "bootstrap.timeout.ms": BOOTSTRAP_TIMEOUT_MS,
+        "default.api.timeout.ms": API_TIMEOUT_MS,
     }
-    return shared | without_foreign(_by_dots(config), known) | _by_dots(dict(getattr(options, "property", ())))
+    config = without_foreign(_by_dots(config) | _by_dots(own), known)
+    return config | _by_dots(dict(getattr(options, "property", ())))
 
 
 def without_foreign(config: Mapping[str, Any], known: Mapping[str, Option]) -> dict[str, Any]:
@@ -260,7 +249,7 @@ def _by_dots(config: Mapping[str, Any]) -> dict[str, Any]:
     return {name.replace("_", "."): value for name, value in config.items()}
 
 
-#: Maximum size of the file. PEM text makes such files large, but not this large.
+#: Maximum size of the file.
 FILE_BYTES_MAX = 1024 * 1024
 
 _NAME = re.compile(r"((?:\\.|[^\\=:\s])+)\s*[=:]?\s*")
@@ -307,17 +296,12 @@ def _logical_lines(text: str) -> list[tuple[int, str]]:
     is_continued = False
     for number, line in enumerate(re.split(r"\r\n|\r|\n", text), 1):
         stripped = line.lstrip(" \t\f")
-        if is_continued:
-            first, before = lines.pop()
-            lines.append((first, before + stripped))
-        elif not stripped or stripped[0] in "#!":
+        if not is_continued and (not stripped or stripped[0] in "#!"):
             continue
-        else:
-            lines.append((number, stripped))
-        first, joined = lines.pop()
-        backslashes = len(joined) - len(joined.rstrip("\\"))
+        first, before = lines.pop() if is_continued else (number, "")
+        backslashes = len(stripped) - len(stripped.rstrip("\\"))
         is_continued = backslashes % 2 == 1
-        lines.append((first, joined[:-1] if is_continued else joined))
+        lines.append((first, before + (stripped[:-1] if is_continued else stripped)))
     return lines
 
 

@@ -22,15 +22,13 @@ from ..produce.batch import SendFuture
 from ..sockets.secured import open_driver
 from .cluster import connected_admin, partitions_of
 from .output import ProgressLine, bytes_from_json
-from .parsing import CommandError, OneOf, Parser, UsageError, add_client, add_cluster, client_config
+from .parsing import CommandError, Parser, UsageError, add_client, add_cluster, client_config, one_of
 
 READ_BYTES = 256 * 1024
 DELIVERY_TIMEOUT_MS = 30_000
 
 
 class InputRecord(NamedTuple):
-    """The record that one line of input describes."""
-
     value: bytes | None
     key: bytes | None = None
     headers: tuple[tuple[str, bytes | None], ...] = ()
@@ -47,7 +45,7 @@ def describe(parser: Parser) -> None:
     parser.add_argument("--partition", type=int, metavar="N", help="write all to this partition (default: by key)")
     parser.add_argument(
         "--compression",
-        type=OneOf("none", "gzip", "snappy", "lz4", "zstd"),
+        type=one_of("none", "gzip", "snappy", "lz4", "zstd"),
         default="none",
         help="none, gzip, snappy, lz4 or zstd (default: %(default)s)",
     )
@@ -67,8 +65,6 @@ def run(options: argparse.Namespace) -> int:
 
 
 class RecordWriter:
-    """Sends lines as records, and counts the acknowledged ones."""
-
     def __init__(
         self, producer: Producer, options: argparse.Namespace, progress: ProgressLine, partitions: Container[int]
     ) -> None:

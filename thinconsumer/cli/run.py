@@ -68,7 +68,6 @@ GROUP_ADVICE: Sequence[tuple[type[KafkaError], str]] = (
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; return the exit code."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     options = argparse.Namespace(debug="--debug" in words)
     _replace_closed_streams()
@@ -84,7 +83,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 raise
             code = _report_failure(error, in_group=getattr(options, "group", None) is not None)
             if isinstance(error, OSError) and not isinstance(error, KafkaError):
-                _drop_output()  # Python would fail to flush the output at exit, and change the exit code
+                _drop_output()
     except UsageError as error:
         _print_error(str(error))
         code = MISUSED
@@ -116,12 +115,11 @@ def _replace_closed_streams() -> None:
 
 
 def _drop_output() -> None:
-    """Discard buffered output, which Python would fail to flush at exit."""
+    """Discard buffered output: otherwise Python may fail to flush it at exit, and change the exit code."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def overview() -> str:
-    """Return the help text that lists all commands."""
     width = max(map(len, COMMANDS))
     rows = "\n".join(f"  {name:<{width}}  {words}" for name, words in COMMANDS.items())
     return (
@@ -131,17 +129,16 @@ def overview() -> str:
 
 
 def _run(words: list[str], options: argparse.Namespace) -> int:
-    """Run the command that ``words`` name, and store its options in ``options``."""
+    """Run the command that ``words`` name; :func:`main` reads its ``options`` if it fails."""
     if not words or words[0] in ("-h", "--help", "help"):
         (sys.stdout if words else sys.stderr).write(overview())
         return OK if words else MISUSED
     if words[0] in ("-V", "--version"):
         sys.stdout.write(f"thinconsumer {__version__}\n")
         return OK
-    name = words[0]
+    name, known = words[0], ", ".join(COMMANDS)
     if name not in COMMANDS:
-        hint = did_you_mean(name, COMMANDS)
-        raise UsageError(f"{PROGRAM}: no command {name!r}{hint} (commands: {', '.join(COMMANDS)})")
+        raise UsageError(f"{PROGRAM}: no command {name!r}{did_you_mean(name, COMMANDS)} (commands: {known})")
     command = _command(name)
     parser = Parser(prog=f"{PROGRAM} {name}", description=command.__doc__)
     command.describe(parser)

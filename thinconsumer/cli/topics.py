@@ -12,7 +12,7 @@ from ..admin import NewTopic, TopicDescription
 from ..consumer import Consumer
 from ..errors import IllegalArgumentError, KafkaError
 from ..linear_hashing import PartitionCounts, parent_of
-from ..types import PartitionInfo, TopicPartition
+from ..types import TopicPartition
 from .cluster import connected_admin, exit_code, notify, successes
 from .output import print_rows
 from .parsing import Parser, add_action, add_settings, client_config, positive, require_distinct, topic_and_count
@@ -75,18 +75,14 @@ def _describe(options: argparse.Namespace) -> int:
     rows = []
     for name, topic in sorted(described.items()):
         for number, found in sorted(topic.partitions.items()):
-            row = _row(found)
+            leader = found.leader if found.leader >= 0 else None
+            row: tuple[Any, ...] = (name, number, leader, found.leader_epoch, found.replicas, found.isr)
             first, end = bounds.get(TopicPartition(name, number), (None, None))
             if has_counted:
                 row += _counted_cells(topic.counts, number, None if first is None or end is None else end - first)
             rows.append(row + (first, end) * options.offsets)
     print_rows(DESCRIBE + COUNTED * has_counted + OFFSETS * options.offsets, rows, options.json)
     return exit_code(results)
-
-
-def _row(found: PartitionInfo) -> tuple[Any, ...]:
-    leader = found.leader if found.leader >= 0 else None
-    return found.topic, found.partition, leader, found.leader_epoch, found.replicas, found.isr
 
 
 def _counted_cells(counts: PartitionCounts | None, number: int, size: int | None) -> tuple[Any, ...]:
@@ -101,17 +97,13 @@ def _with_bounds(topic: TopicDescription, *, every: bool) -> list[TopicPartition
 
     Without a leader, ListOffsets would wait until its timeout.
     """
-    first_marked = 0 if every else len(topic.partitions) if topic.counts is None else topic.counts.undeleted
-    found = topic.partitions.values()
-    return [
-        TopicPartition(topic.name, one.partition) for one in found if one.leader >= 0 and one.partition >= first_marked
-    ]
+    first, found = 0 if every else _undeleted(topic), topic.partitions.values()
+    return [TopicPartition(topic.name, one.partition) for one in found if one.leader >= 0 and one.partition >= first]
 
 
 def _bounds(options: argparse.Namespace, tps: list[TopicPartition]) -> Bounds:
     with Consumer.from_config(client_config(options)) as consumer:
-        first = consumer.beginning_offsets(tps)
-        end = consumer.end_offsets(tps)
+        first, end = consumer.beginning_offsets(tps), consumer.end_offsets(tps)
     return {tp: (first[tp], end[tp]) for tp in tps}
 
 
@@ -154,26 +146,19 @@ def _resize(options: argparse.Namespace, *, may_grow: bool) -> int:
                 results[name] = found
             # For a counted topic, the broker would take a lower count for a shrinking.
             elif (totals[name] > (have := _undeleted(found))) is not may_grow or totals[name] == have:
-                results[name] = _refused(have, f"{totals[name]} would not {'increase' if may_grow else 'decrease'}")
+                why = f"which {totals[name]} would not {'increase' if may_grow else 'decrease'}"
+                results[name] = IllegalArgumentError(f"it has {_count(have, 'partition')}, {why}")
             else:
                 wanted[name] = have, totals[name]
-        if (
-            not may_grow
-            and not options.yes
-            and not all(_is_confirmed(name, *counts) for name, counts in wanted.items())
-        ):
+        asks = not may_grow and not options.yes
+        if asks and not all(_is_confirmed(name, *counts) for name, counts in wanted.items()):
             notify("nothing was changed")
             return 1
         results |= admin.create_partitions({name: count for name, (_, count) in wanted.items()})
         for name in successes(results, topics):
             have, count = wanted[name]
-            what_happens = "" if may_grow else f"; {_what_happens(count, have)}"
-            notify(f"{name} now has {_count(count, 'partition')}{what_happens}")
+            notify(f"{name} now has {_count(count, 'partition')}{'' if may_grow else _what_happens(count, have)}")
     return exit_code(results)
-
-
-def _refused(have: int, why: str) -> KafkaError:
-    return IllegalArgumentError(f"it has {_count(have, 'partition')}, which {why}")
 
 
 def _undeleted(topic: TopicDescription) -> int:
@@ -190,11 +175,10 @@ def _is_confirmed(name: str, have: int, count: int) -> bool:
 
 
 def _what_happens(count: int, have: int) -> str:
-    """Return what happens to the partitions from ``count`` on, of ``have``."""
     if have - count == 1:
-        return f"partition {count} is deleted once retention has emptied it"
+        return f"; partition {count} is deleted once retention has emptied it"
     joined = "and" if have - count == 2 else "to"
-    return f"partitions {count} {joined} {have - 1} are deleted once retention has emptied them"
+    return f"; partitions {count} {joined} {have - 1} are deleted once retention has emptied them"
 
 
 def _count(number: int, what: str) -> str:
