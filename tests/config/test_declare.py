@@ -7,9 +7,9 @@ from thinconsumer.config.kinds import Boolean
 
 def test_a_section_declares_fields_with_the_option_as_metadata():
     kind = Boolean()
-    field = section("Food")(kind, True, "Whether to eat.")
+    field = section("Food")(kind, "Whether to eat.", True)
     assert field.default is True
-    assert field.metadata["option"] == Option(kind, True, "Whether to eat.", "Food")
+    assert field.metadata["option"] == Option(kind, "Whether to eat.", True, "Food")
 
 
 def test_servers_and_policies_become_text_again():

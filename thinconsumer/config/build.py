@@ -5,18 +5,13 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..errors import KafkaConfigurationError
 from . import rules, security_rules
+from .declare import Option
 from .kinds import did_you_mean
 from .unsupported import ALIASES, LIBRDKAFKA_NAMES, find_unsupported
-
-if TYPE_CHECKING:
-    from .declare import Option
-
-Options = Mapping[str, "Option"]
-
 
 #: This package's name of options that have another name in librdkafka, for hints in errors.
 _OTHER_NAMES = {**LIBRDKAFKA_NAMES, **{name.replace(".", "_"): ours for name, ours in ALIASES.items()}}
@@ -31,30 +26,29 @@ def dotted(name: str) -> str:
     return name.replace("_", ".")
 
 
-def from_options(options: Options, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return every option's checked value; ``given`` has Python names and typed values."""
-    return _Checked(options, text_allowed=False).take(given)
-
-
-def from_dotted_names(options: Options, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return every option's checked value; ``given`` has dotted names and values that may be text."""
+def from_options(
+    options: Mapping[str, Option], given: Mapping[str, Any], *, text_allowed: bool = False
+) -> dict[str, Any]:
+    """Return every option's checked value. ``given`` has Python names and typed values; with ``text_allowed``, it has
+    dotted names, and values that may be text.
+    """
     if not isinstance(given, Mapping) or not all(isinstance(name, str) for name in given):
         raise KafkaConfigurationError(
             f"the configuration (a {type(given).__name__}) must be a mapping with str names such as 'group.id'"
         )
-    return _Checked(options, text_allowed=True).take(given)
+    return _Checked(options, text_allowed).take(given)
 
 
 class _Checked:
-    """The options of one client while they are checked: their values, and what is to be said about them."""
+    """The options of one client while they are checked."""
 
-    def __init__(self, options: Options, text_allowed: bool) -> None:
+    def __init__(self, options: Mapping[str, Option], text_allowed: bool) -> None:
         self.options = options
         self.text_allowed = text_allowed
         self.values = {name: option.default for name, option in options.items()}
         self.spelt_as: dict[str, str] = {}  #: The caller's spelling of each given option.
-        self.problems: list[str] = []
-        self.notes: list[str] = []
+        self.problems: list[str] = []  #: Errors.
+        self.notes: list[str] = []  #: Warnings.
 
     def spell(self, name: str) -> str:
         return self.spelt_as.get(name) or (dotted(name) if self.text_allowed else name)
@@ -65,10 +59,8 @@ class _Checked:
             self._take_one(spelt, value)
         values, spell, spelt_as, problems = self.values, self.spell, self.spelt_as, self.problems
         if not problems and values["sasl_jaas_config"] is not None:
-            # With an invalid option ``values`` holds its default instead, so the rules between options would compare
-            # values that the user did not give. They are therefore only checked if every single option is valid.
             self._take_jaas()
-        if not problems:
+        if not problems:  # otherwise the rules would compare defaults, which ``values`` has for invalid options
             values = security_rules.derive_host_name_check(rules.derive_defaults(values, spelt_as), spelt_as)
             servers = given.get(spelt_as.get("bootstrap_servers", ""))
             problems = rules.broken_rules(values, spelt_as, spell)
@@ -105,17 +97,18 @@ class _Checked:
             self.problems.append(f"{spelt}={option.kind.show(value)}: {error}")
 
     def _take_jaas(self) -> None:
-        """Set the options in the given ``sasl_jaas_config``; they must not be given with another value, too."""
+        """Set the options that ``sasl_jaas_config`` contains. None may be given with another value, too."""
         from .jaas import login_of, parse_jaas  # on demand, since it takes milliseconds
 
         options, values, spell, name = self.options, self.values, self.spell, self.spell("sasl_jaas_config")
         login = login_of(parse_jaas(values["sasl_jaas_config"]))
-        if values["sasl_mechanism"] is None and len(login.mechanisms) == 1:
-            values["sasl_mechanism"] = login.mechanisms[0]
-        if values["sasl_mechanism"] not in (*login.mechanisms, None):
+        mechanisms = login.module.mechanisms
+        if values["sasl_mechanism"] is None and len(mechanisms) == 1:
+            values["sasl_mechanism"] = mechanisms[0]
+        if values["sasl_mechanism"] not in (*mechanisms, None):
             self.problems.append(
                 f"{spell('sasl_mechanism')} is {values['sasl_mechanism']!r}, but {name} has the login module "
-                f"{login.module}, which is for {' and '.join(login.mechanisms)}"
+                f"{login.name}, which is for {' and '.join(mechanisms)}"
             )
         for option, value in login.values.items():
             try:
@@ -127,15 +120,11 @@ class _Checked:
                 self.problems.append(f"{spell(option)} is not the same as in {name}: give it in one place")
             values[option] = parsed
         if login.ignored:
-            known = ", ".join(login.known)
-            self.notes.append(f"{name}: options of {login.module} without effect: {login.ignored}; known are {known}")
+            known = ", ".join(login.module.options)
+            self.notes.append(f"{name}: options of {login.name} without effect: {login.ignored}; known are {known}")
 
     def _not_an_option(self, spelt: str, name: str, value: object) -> None:
-        """Report a given name that is no option: as an error in ``problems``, or as a warning in ``notes``.
-
-        The report does not contain the value, which may be a secret. Unsupported options are only reported if their
-        value asks for behaviour that thinconsumer does not have.
-        """
+        """Report a given name that is no option, as an error or a warning, without the value: it may be a secret."""
         plain = name.replace(".", "_")
         row = find_unsupported(plain)
         if row is not None:

@@ -15,27 +15,23 @@ class Option:
     """One option's declaration."""
 
     kind: Kind
-    default: Any
     doc: str
+    default: Any
     section: str
     needs_group: bool = False  #: Whether the option has no effect without ``group_id``.
 
 
-def section(title: str, *, needs_group: bool = False) -> Callable[[Kind, Any, str], Any]:
-    """Return a function that declares options of one section of docs/options.md. The function takes ``(kind, default,
-    doc)`` and returns a dataclass field.
-    """
+def section(title: str, *, needs_group: bool = False) -> Callable[..., Any]:
+    """Return a function that declares an option of one section of docs/options.md, as a dataclass field."""
 
-    def option(kind: Kind, default: Any, doc: str) -> Any:
-        return field(default=default, metadata={"option": Option(kind, default, doc, title, needs_group)})
+    def option(kind: Kind, doc: str, default: Any = None) -> Any:
+        return field(default=default, metadata={"option": Option(kind, doc, default, title, needs_group)})
 
     return option
 
 
 def as_passed(value: object) -> object:
-    """Return a parsed option value in a form that ``from_options`` accepts, for ``repr`` and the docs. Parsed servers
-    and offset reset policies become text again; other values are returned unchanged.
-    """
+    """Return a parsed option value as ``from_options`` accepts it: servers and offset reset policies as text again."""
     if isinstance(value, OffsetResetPolicy):
         return str(value)
     if isinstance(value, tuple) and value and isinstance(value[0], HostPort):

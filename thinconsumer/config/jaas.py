@@ -15,9 +15,11 @@ from ..support.lazy_dataclass import dataclass, field
 OPTIONS_MAX = 100
 CONTROL_FLAGS = ("required", "requisite", "sufficient", "optional")
 
-_SPACE_AND_COMMENTS = re.compile(r"(?:[\x00-\x20]+|//[^\r\n]*|/\*.*?\*/)*", re.DOTALL)
-_WORD = re.compile(r"[A-Za-z0-9_.$\u00a0-\U0010ffff-]+")
-_QUOTED = re.compile(r""""((?:[^"\\\r\n]|\\[^\r\n])*)"|'((?:[^'\\\r\n]|\\[^\r\n])*)'""")
+#: White space and comments, which each of the patterns below takes along.
+_SKIP = r"(?:[\x00-\x20]+|//[^\r\n]*|/\*(?s:.*?)\*/)*"
+_START, _EQUALS, _END = (re.compile(f"{sign}{_SKIP}") for sign in ("", "=", ";"))
+_WORD = re.compile(rf"([A-Za-z0-9_.$\u00a0-\U0010ffff-]+){_SKIP}")
+_QUOTED = re.compile(rf"""(?:"((?:[^"\\\r\n]|\\[^\r\n])*)"|'((?:[^'\\\r\n]|\\[^\r\n])*)'){_SKIP}""")
 _ESCAPE = re.compile(r"\\([0-3][0-7]{0,2}|[4-7][0-7]?|.)", re.DOTALL)
 _ESCAPED = {"n": "\n", "r": "\r", "t": "\t", "b": "\b", "f": "\f", "a": "\a", "v": "\v"}
 
@@ -44,11 +46,11 @@ def parse_jaas(text: str) -> JaasEntry:
     if flag.lower() not in CONTROL_FLAGS:
         raise ValueError(f"the word after the login module must be one of {', '.join(CONTROL_FLAGS)}")
     options: dict[str, str] = {}
-    while not reader.accept(";"):
+    while not reader.accept(_END):
         if reader.at_end():
             raise ValueError("must end with ';'")
         name = reader.word("the name of an option, or ';'")
-        if not reader.accept("="):
+        if not reader.accept(_EQUALS):
             raise reader.error("'=' after the name of an option")
         value = reader.value()
         if name in options:
@@ -67,44 +69,34 @@ class _JaasReader:
     def __init__(self, text: str) -> None:
         self._text = text
         self._at = 0
-        self._skip()
-
-    def _skip(self) -> None:
-        match = _SPACE_AND_COMMENTS.match(self._text, self._at)
-        assert match is not None  # it matches an empty text, too
-        self._at = match.end()
+        self.accept(_START)
 
     def at_end(self) -> bool:
         return self._at == len(self._text)
 
-    def accept(self, character: str) -> bool:
-        """Pass the character if it is the next one; return whether it was."""
-        if not self._text.startswith(character, self._at):
-            return False
-        self._at += 1
-        self._skip()
-        return True
+    def accept(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
+        """Pass the text that matches the pattern, if it comes next."""
+        match = pattern.match(self._text, self._at)
+        if match is not None:
+            self._at = match.end()
+        return match
 
     def error(self, expected: str) -> ValueError:
         return ValueError(f"expected {expected} at character {self._at + 1}")
 
     def word(self, expected: str) -> str:
-        match = _WORD.match(self._text, self._at)
+        match = self.accept(_WORD)
         if match is None:
             raise self.error(expected)
-        self._at = match.end()
-        self._skip()
-        return match[0]
+        return match[1]
 
     def value(self) -> str:
-        match = _QUOTED.match(self._text, self._at)
-        if match is None:
-            if self._text[self._at : self._at + 1] in ("'", '"'):
-                raise self.error("a value whose quote is closed on the same line; the value that begins")
-            return self.word("a value, in quotes unless it has only letters and digits,")
-        self._at = match.end()
-        self._skip()
-        return _ESCAPE.sub(_unescaped, match[match.lastindex or 0])
+        match = self.accept(_QUOTED)
+        if match is not None:
+            return _ESCAPE.sub(_unescaped, match[match.lastindex or 0])
+        if self._text.startswith(("'", '"'), self._at):
+            raise self.error("a value whose quote is closed on the same line; the value that begins")
+        return self.word("a value, in quotes unless it has only letters and digits,")
 
 
 def _unescaped(match: re.Match[str]) -> str:
@@ -112,29 +104,25 @@ def _unescaped(match: re.Match[str]) -> str:
     return chr(int(escaped, 8)) if escaped[0] in "01234567" else _ESCAPED.get(escaped, escaped)
 
 
-@dataclass(slots=True)
-class JaasLogin:
-    """The content of a JAAS entry: the mechanisms that its module has, option values by Python name, how many of its
-    options have no effect, and the names that the module has.
-    """
-
-    module: str
-    mechanisms: tuple[str, ...]
-    values: dict[str, object] = field(repr=False)
-    ignored: int
-    known: tuple[str, ...]
-
-
 @dataclass(frozen=True, slots=True)
 class _Module:
-    """A login module: its mechanisms, the options of this package by the module's, and its options without effect."""
+    """A login module."""
 
     mechanisms: tuple[str, ...]
-    options: Mapping[str, str]
-    without_effect: tuple[str, ...] = ()
-    needs: tuple[str, ...] = ()
+    options: Mapping[str, str]  #: The Python names of options, by the module's names for them.
+    without_effect: tuple[str, ...] = ()  #: The module's other options that may be ignored.
     #: A pattern for the beginning of a ``NAME=VALUE`` that must not be ignored, and why it is refused.
     refused: tuple[str, str] | None = None
+
+
+@dataclass(slots=True)
+class JaasLogin:
+    """The content of a JAAS entry, in this package's terms."""
+
+    name: str  #: The class name of the login module, without its package.
+    module: _Module
+    values: dict[str, object] = field(repr=False)  #: Option values by Python name.
+    ignored: int  #: How many options of the entry have no effect.
 
 
 _PASSWORD = {"username": "sasl_plain_username", "password": "sasl_plain_password"}
@@ -142,15 +130,12 @@ _EXTENSION = "extension_"
 _KAFKA = "org.apache.kafka.common.security."
 #: By class name. Some distributions of Spark rename the package of Kafka's client; see :func:`_find`.
 MODULES: dict[str, _Module] = {
-    f"{_KAFKA}plain.PlainLoginModule": _Module(("PLAIN",), _PASSWORD, needs=("username", "password")),
+    f"{_KAFKA}plain.PlainLoginModule": _Module(("PLAIN",), _PASSWORD),
     f"{_KAFKA}scram.ScramLoginModule": _Module(
         ("SCRAM-SHA-256", "SCRAM-SHA-512"),
         _PASSWORD,
         without_effect=("tokenauth",),
-        needs=("username", "password"),
-        refused=(
-            "tokenauth=(?i:true)$", "tokenauth=true is refused: delegation tokens are not supported"
-        ),
+        refused=("tokenauth=(?i:true)$", "tokenauth=true is refused: delegation tokens are not supported"),
     ),
     f"{_KAFKA}oauthbearer.OAuthBearerLoginModule": _Module(
         ("OAUTHBEARER",),
@@ -175,9 +160,7 @@ MODULES: dict[str, _Module] = {
             "useKeyTab", "useTicketCache", "storeKey", "doNotPrompt", "refreshKrb5Config", "renewTGT", "isInitiator",
             "useFirstPass", "tryFirstPass", "storePass", "clearPass", "debug", "client",
         ),
-        refused=(
-            "ticketCache=", "ticketCache is refused: set the environment variable KRB5CCNAME to its path instead"
-        ),
+        refused=("ticketCache=", "ticketCache is refused: set the environment variable KRB5CCNAME to its path instead"),
     ),
     "software.amazon.msk.auth.iam.IAMLoginModule": _Module(
         ("AWS_MSK_IAM",),
@@ -205,7 +188,7 @@ def login_of(entry: JaasEntry) -> JaasLogin:
     """
     name, module = _find(entry.module)
     short = name.rpartition(".")[2]
-    missing = [needed for needed in module.needs if not entry.options.get(needed)]
+    missing = [needed for needed in _PASSWORD if needed in module.options and not entry.options.get(needed)]
     if missing:
         raise ValueError(f"{short} needs {' and '.join(missing)}")
     if module.refused is not None:
@@ -216,14 +199,13 @@ def login_of(entry: JaasEntry) -> JaasLogin:
     if module.mechanisms == ("GSSAPI",) and given.get("useKeyTab", "").lower() != "true":
         given.pop("keyTab", None)  # As in Java, which uses the ticket cache in this case.
     values: dict[str, object] = {ours: given[theirs] for theirs, ours in module.options.items() if given.get(theirs)}
-    extensions = {}
+    ignored = given.keys() - module.options.keys() - set(module.without_effect)
     if module.mechanisms == ("OAUTHBEARER",):
-        extensions = {key[len(_EXTENSION) :]: given[key] for key in given if key.startswith(_EXTENSION)}
-    if extensions:
-        values["sasl_oauthbearer_extensions"] = extensions
-    known = (*module.options, *module.without_effect)
-    ignored = sum(key not in known and not (extensions and key.startswith(_EXTENSION)) for key in given)
-    return JaasLogin(short, module.mechanisms, values, ignored, tuple(module.options))
+        extensions = {key[len(_EXTENSION) :]: value for key, value in given.items() if key.startswith(_EXTENSION)}
+        ignored -= {_EXTENSION + name for name in extensions}
+        if extensions:
+            values["sasl_oauthbearer_extensions"] = extensions
+    return JaasLogin(short, module, values, len(ignored))
 
 
 def _find(name: str) -> tuple[str, _Module]:

@@ -32,7 +32,7 @@ STRING_BYTES_MAX = 2**15 - 1
 
 
 class Kind(ABC):
-    """The type of an option: how its value is checked, parsed from text, and described in the docs."""
+    """The type of an option."""
 
     is_secret: ClassVar[bool] = False  #: Whether no error, warning or ``repr`` may contain the value.
     instead_of_text: ClassVar[str] = ""  #: The value to pass, of a kind that cannot be given as text.
@@ -63,11 +63,7 @@ def type_error(expected: str, value: object) -> ValueError:
 
 
 class _SafeRepr(reprlib.Repr):
-    """Formats an option's value with bounded length and without secrets.
-
-    User info in URLs is masked, and so is a text that was meant for another option: PEM text, or credentials for JAAS.
-    An object is shown as its class name, since its ``__repr__`` might contain a secret.
-    """
+    """Formats an option's value with bounded length and without secrets."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -75,10 +71,11 @@ class _SafeRepr(reprlib.Repr):
 
     def repr_str(self, x: str, level: int) -> str:
         if "-----BEGIN" in x or "LoginModule" in x:
-            return HIDDEN
+            return HIDDEN  # PEM text, or credentials for JAAS, meant for another option
         return super().repr_str(mask_user_info(x), level)
 
     def repr_instance(self, x: Any, level: int) -> str:
+        # The ``__repr__`` of a user's object might contain a secret.
         return repr(x) if x is None or isinstance(x, (bool, float)) else f"<{type(x).__name__}>"
 
 
@@ -95,8 +92,6 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
 
 
 class Boolean(Kind):
-    """A boolean option."""
-
     description = "bool"
 
     def parse(self, value: object) -> bool:
@@ -113,9 +108,7 @@ class Boolean(Kind):
 
 @dataclass(frozen=True, slots=True)
 class Integer(Kind):
-    """A whole number within bounds. With ``system_default`` the value -1 is allowed, too, and becomes None: the
-    operating system's default is kept.
-    """
+    """A whole number within bounds. With ``system_default``, -1 is allowed, too: the operating system's (None)."""
 
     at_least: int = 0
     at_most: int = INT32_MAX
@@ -333,10 +326,8 @@ BUILT_IN_ASSIGNORS = {
 
 
 class Assignors(Kind):
-    """A list of assignors: names of built-in ones, and classes or instances of user-defined ones.
-
-    User-defined assignors implement PartitionAssignor, or the assignor interface of kafka-python. A built-in assignor
-    of kafka-python is replaced by this package's assignor of the same name.
+    """A list of assignors: names of built-in ones, and classes or instances of a user's PartitionAssignor, or of
+    kafka-python's. A built-in assignor of kafka-python is replaced by this package's assignor of the same name.
     """
 
     description = (

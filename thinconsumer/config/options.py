@@ -1,9 +1,8 @@
-"""The consumer's options, each declared once: name, type, bounds, default, meaning and origin.
+"""The consumer's options, each declared once: name, type, bounds, meaning and default.
 
-Those of every client are in :mod:`.client_options`, and of TLS and SASL in :mod:`.security`. Parsing, checks, dotted
-names and ``docs/options.md`` are derived from these declarations; :mod:`.rules` has the rules between options. Names
-and defaults are kafka-python's, with the exceptions in ``docs/migrating.md``; meanings follow Kafka's
-``ConsumerConfig``. Durations are in milliseconds.
+Parsing, checks, dotted names and ``docs/options.md`` are derived from these declarations. Names and defaults are
+kafka-python's, with the exceptions in ``docs/migrating.md``; meanings follow Kafka's ``ConsumerConfig``. Durations are
+in milliseconds.
 """
 
 from __future__ import annotations
@@ -12,23 +11,9 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..support.lazy_dataclass import dataclass, field
+from . import kinds
 from .client_options import ClientOptions
 from .declare import Option, as_passed, section
-from .kinds import (
-    INT32,
-    POSITIVE_INT32,
-    WORD,
-    Assignors,
-    Boolean,
-    Choice,
-    DeserializerKind,
-    Function,
-    Integer,
-    MillisecondsOrNever,
-    OffsetReset,
-    SocketOptions,
-    Text,
-)
 from .rules import NODE_BYTES_MIN, ROWS_FETCH_BYTES
 from .values import EARLIEST, INT64_MAX, LATEST, Deserializer, OffsetResetPolicy
 
@@ -50,210 +35,209 @@ class ConsumerConfig(ClientOptions):
     """The options of one consumer. Build it with :meth:`from_options`: the constructor checks nothing."""
 
     bootstrap_timeout_ms: int = _cluster(
-        INT32,
-        30000,
+        kinds.INT32,
         "While no broker answers, or only bootstrap servers do, `poll` returns nothing for this long and then raises "
         "`NoBrokersAvailable` with the cause for each address.",
+        30000,
     )
     client_dns_lookup: str = _cluster(
-        Choice(
+        kinds.Choice(
             ("use_all_dns_ips",),
             {
                 "resolve_canonical_bootstrap_servers_only": "its reverse look-ups serve Kerberos only; set "
                 "sasl_kerberos_domain_name if brokers are reached by an alias"
             },
         ),
-        "use_all_dns_ips",
         "All addresses of a host are tried before it counts as unreachable.",
+        "use_all_dns_ips",
     )
     resolver: Resolver | None = _cluster(
-        Function("(host, port)"),
-        None,
+        kinds.Function("(host, port)"),
         "Looks up a host name, and may block. Returns the addresses to try, in order, each a "
         "`thinconsumer.driver.Address`, or raises. None: with the extra `resolver`, c-ares, which does not block, "
         "reads the hosts file and queries the name servers (pycares frees its channels on a daemon thread); without "
         "that extra, the system's resolver, which blocks (`thinconsumer.sockets.system_resolver`).",
     )
     exclude_internal_topics: bool = _cluster(
-        Boolean(), True, "Whether a subscription by pattern leaves out internal topics such as `__consumer_offsets`."
+        kinds.Boolean(),
+        "Whether a subscription by pattern leaves out internal topics such as `__consumer_offsets`.",
+        True,
     )
 
     receive_buffer_bytes: int | None = _link(
-        Integer(at_least=1, system_default=True), None, "Size of the socket's receive buffer. None: the system's own."
+        kinds.Integer(at_least=1, system_default=True), "Size of the socket's receive buffer. None: the system's own."
     )
     send_buffer_bytes: int | None = _link(
-        Integer(at_least=1, system_default=True), None, "Size of the socket's send buffer. None: the system's own."
+        kinds.Integer(at_least=1, system_default=True), "Size of the socket's send buffer. None: the system's own."
     )
     socket_options: tuple[tuple[int, int, int | bytes], ...] = _link(
-        SocketOptions(),
-        ((6, 1, 1),),  # (IPPROTO_TCP, TCP_NODELAY, 1): these numbers are the same on Linux, macOS and Windows.
+        kinds.SocketOptions(),
         "Options set on every socket, in order. The default is TCP_NODELAY.",
+        ((6, 1, 1),),  # (IPPROTO_TCP, TCP_NODELAY, 1): these numbers are the same on Linux, macOS and Windows.
     )
     selector: Callable[[], Any] | None = _link(
-        Function("()"),
-        None,
+        kinds.Function("()"),
         "Returns the selector to wait for I/O with, as a class of `selectors` does. None: `selectors.DefaultSelector`.",
     )
 
     key_deserializer: Deserializer | None = _read(
-        DeserializerKind(), None, "Converts a record's key from bytes; a missing key stays None. None: raw bytes."
+        kinds.DeserializerKind(), "Converts a record's key from bytes; a missing key stays None. None: raw bytes."
     )
     value_deserializer: Deserializer | None = _read(
-        DeserializerKind(),
-        None,
+        kinds.DeserializerKind(),
         "Converts a record's value from bytes; a tombstone's stays None. None: raw bytes. It runs inside `poll` and "
         "may not call the consumer.",
     )
-    max_poll_records: int = _read(POSITIVE_INT32, 500, "How many records one `poll` returns at most.")
+    max_poll_records: int = _read(kinds.POSITIVE_INT32, "How many records one `poll` returns at most.", 500)
     consumer_timeout_ms: float = _read(
-        MillisecondsOrNever(),
-        float("inf"),
+        kinds.MillisecondsOrNever(),
         "Iteration ends when no record came for this long, counted from the first completed fetch.",
+        float("inf"),
     )
     fetch_min_bytes: int = _read(
-        INT32, 1, "The broker answers a Fetch once it has this many bytes, or after `fetch_max_wait_ms`."
+        kinds.INT32, "The broker answers a Fetch once it has this many bytes, or after `fetch_max_wait_ms`.", 1
     )
     fetch_max_wait_ms: int = _read(
-        INT32, 500, "How long the broker may delay a Fetch response while it has fewer than `fetch_min_bytes`."
+        kinds.INT32, "How long the broker may delay a Fetch response while it has fewer than `fetch_min_bytes`.", 500
     )
     fetch_max_bytes: int = _read(
-        POSITIVE_INT32, 52428800, "Limit of a Fetch response in bytes. A larger batch is still delivered."
+        kinds.POSITIVE_INT32, "Limit of a Fetch response in bytes. A larger batch is still delivered.", 52428800
     )
     max_partition_fetch_bytes: int = _read(
-        POSITIVE_INT32,
-        1048576,
+        kinds.POSITIVE_INT32,
         "Limit of one partition's part of a Fetch response, in bytes. A larger batch is still delivered. If it is not "
         "given, `poll` requests 2 MiB for a single partition if numpy is installed.",
+        1048576,
     )
     batches_fetch_bytes: int = _read(
-        POSITIVE_INT32,
-        4_000_000,
+        kinds.POSITIVE_INT32,
         "How many bytes `poll_batches` requests, divided among the assigned partitions, with at least "
         "`max_partition_fetch_bytes` for each. When only `max_partition_fetch_bytes` is given, it is used instead.",
+        4_000_000,
     )
     max_buffered_bytes: int = _read(
-        Integer(at_least=65536, at_most=INT64_MAX),
-        67108864,
+        kinds.Integer(at_least=65536, at_most=INT64_MAX),
         "Limit of fetched and undelivered bytes, over all partitions. Each broker may exceed it by one batch, since a "
         "response has at least one. Besides, each connection keeps up to two receive buffers of at most 4 MB. If it is "
         "not given, `poll` reads 16 MiB ahead, or four responses per broker if that is more, each of 1 MiB, "
         "`max_partition_fetch_bytes` or `fetch_min_bytes`; up to this limit only if it can return none of these "
         "records.",
+        67108864,
     )
     enable_incremental_fetch_sessions: bool = _read(
-        Boolean(), True, "Whether Fetch requests name only what changed since the last one (KIP-227)."
+        kinds.Boolean(), "Whether Fetch requests name only what changed since the last one (KIP-227).", True
     )
-    check_crcs: bool = _read(Boolean(), True, "Whether to verify each batch's checksum.")
+    check_crcs: bool = _read(kinds.Boolean(), "Whether to verify each batch's checksum.", True)
     isolation_level: str = _read(
-        Choice(("read_uncommitted", "read_committed")),
-        "read_uncommitted",
+        kinds.Choice(("read_uncommitted", "read_committed")),
         "`'read_committed'` leaves out records of aborted transactions and stops before those of open ones (KIP-98).",
+        "read_uncommitted",
     )
     client_rack: str = _read(
-        Text(), "", "The client's rack, to fetch from a replica in the same rack (KIP-392). Empty: from the leader."
+        kinds.Text(),
+        "The client's rack, to fetch from a replica in the same rack (KIP-392). Empty: from the leader.",
+        "",
     )
 
     auto_offset_reset: OffsetResetPolicy = _position(
-        OffsetReset(),
-        LATEST,
+        kinds.OffsetReset(),
         "Where to start a partition that has no committed offset, or one outside the log. `'none'` raises; "
         "`'by_duration:PT1H'` starts an hour back (KIP-1106).",
+        LATEST,
     )
     new_partition_offset_reset: OffsetResetPolicy = _position(
-        OffsetReset(("earliest", "latest", "by_duration")),
-        EARLIEST,
+        kinds.OffsetReset(("earliest", "latest", "by_duration")),
         "Where to start, under `auto_offset_reset='latest'`, a partition that was added, or a topic created, "
         "while this consumer ran, so that records written before it was noticed are not skipped.",
+        EARLIEST,
     )
 
-    group_id: str | None = _group(WORD, None, "The consumer group. None: no group, no coordinator, no commits.")
+    group_id: str | None = _group(kinds.WORD, "The consumer group. None: no group, no coordinator, no commits.")
     group_instance_id: str | None = _member(
-        Text(
+        kinds.Text(
             may_be_empty=False,
             pattern=_TOPIC_LIKE,
             pattern_says="at most 249 letters, digits, dots, underscores and hyphens, and neither '.' nor '..'",
         ),
-        None,
         "Name of a static member: it may restart within its session without a rebalance (KIP-345).",
     )
     group_protocol: str = _group(
-        Choice(("classic", "consumer", "auto")),
-        "classic",
+        kinds.Choice(("classic", "consumer", "auto")),
         "The group protocol. `'consumer'` (KIP-848) needs Kafka 4.0: the coordinator assigns partitions, and a "
         "rebalance stops no member. `'auto'` is that one where the coordinator supports it, and `'classic'` elsewhere, "
         "or if an option that only the classic protocol has is given.",
+        "classic",
     )
     group_remote_assignor: str | None = _member(
-        WORD,
-        None,
+        kinds.WORD,
         "With `group_protocol='consumer'`: the broker's assignor, `'uniform'`, `'range'` or one of your own "
         "(`group.consumer.assignors`). None: the first one of the broker.",
     )
     partition_assignment_strategy: tuple[Any, ...] = _member(
-        Assignors(),
-        ("range", "cooperative-sticky"),
+        kinds.Assignors(),
         "Assignors that this member supports, the preferred one first. Rebalances are cooperative "
         "only if all of them are. Classic protocol only.",
+        ("range", "cooperative-sticky"),
     )
     session_timeout_ms: int = _member(
-        POSITIVE_INT32,
-        45000,
+        kinds.POSITIVE_INT32,
         "The coordinator removes a member after this long without a heartbeat. Heartbeats are sent only inside calls, "
         "so this also limits the time between calls of `poll` and `drive`. Classic protocol only: otherwise the "
         "broker's `group.consumer.session.timeout.ms` applies.",
+        45000,
     )
     heartbeat_interval_ms: int = _member(
-        POSITIVE_INT32,
-        3000,
+        kinds.POSITIVE_INT32,
         "Interval of heartbeats; at most a third of `session_timeout_ms` is advisable. Classic protocol only: "
         "otherwise the broker's `group.consumer.heartbeat.interval.ms` applies.",
+        3000,
     )
     max_poll_interval_ms: int = _member(
-        POSITIVE_INT32,
-        300000,
+        kinds.POSITIVE_INT32,
         "How long the group waits for this member to rejoin in a rebalance, or to revoke partitions. It does not "
         "prolong the session.",
+        300000,
     )
     ordered_delivery: str = _group(
-        Choice(("topic", "barrier", "off")),
-        "topic",
+        kinds.Choice(("topic", "barrier", "off")),
         "Order by key while partitions are added: `'topic'` keeps it on topics with ordered delivery, which only the "
         "embedded broker has; `'barrier'` also lets new partitions of all other topics start after the old ones, see "
         "[ordered delivery](ordered-delivery.md#on-real-kafka); `'off'` never holds a partition.",
+        "topic",
     )
     ordered_delivery_grace_ms: int = _group(
-        INT32,
-        300000,
+        kinds.INT32,
         "With `ordered_delivery='barrier'`: how long producers may go on with the old partition count. The order of "
         "every producer needs the sum of its `metadata.max.age.ms`, `delivery.timeout.ms` and `request.timeout.ms`: "
         "[more than the default](ordered-delivery.md#what-that-promises).",
+        300000,
     )
     enable_auto_commit: bool = _member(
-        Boolean(),
-        True,
+        kinds.Boolean(),
         "Whether `poll` commits the offsets of records that earlier polls returned, every `auto_commit_interval_ms`.",
+        True,
     )
-    auto_commit_interval_ms: int = _member(INT32, 5000, "Shortest time between automatic commits.")
+    auto_commit_interval_ms: int = _member(kinds.INT32, "Shortest time between automatic commits.", 5000)
     allow_foreign_commits: bool = _member(
-        Boolean(),
-        False,
+        kinds.Boolean(),
         "Whether a subscribed consumer commits offsets of partitions that it does not own, as Java's does. They "
         "replace those of the partitions' owners. If not, such a commit raises `PartitionNotOwnedError`.",
+        False,
     )
     default_offset_commit_callback: Callable[..., Any] | None = _member(
-        Function("(offsets, response_or_error)"),
-        None,
+        kinds.Function("(offsets, response_or_error)"),
         "Called after a commit without a callback of its own. None: no call.",
     )
 
+    # The following fields are no options: ``rules.derive_defaults`` computes them from the options.
     #: How many bytes ``poll`` requests with numpy, divided among the assigned partitions, if that is more than
-    #: ``max_partition_fetch_bytes`` for each. Derived from the options, and none itself.
+    #: ``max_partition_fetch_bytes`` for each.
     rows_fetch_bytes: int = field(default=ROWS_FETCH_BYTES)
     #: How many bytes of each broker ``poll`` reads ahead, but at least 16 MiB of all brokers together;
-    #: ``max_buffered_bytes`` if that is given. Derived from the options, and none itself.
+    #: ``max_buffered_bytes`` if that is given.
     node_bytes: int = field(default=NODE_BYTES_MIN)
     #: The options that only the classic protocol has, and that the user has given: with ``group_protocol="auto"`` they
-    #: select it. Derived from the options, and none itself.
+    #: select it.
     classic_options: tuple[str, ...] = field(default=())
 
     if TYPE_CHECKING:

@@ -1,7 +1,6 @@
 """The rules between options, and the defaults that depend on other options.
 
-The consumer, the producer and the other clients have different options. A rule about two options applies only to
-clients that have both.
+A rule about two options applies only to clients that have both.
 """
 
 from __future__ import annotations
@@ -24,7 +23,6 @@ RESPONSES_IN_BUFFER = 4
 #: How many bytes of one broker ``poll`` reads ahead at least, by default: with less, responses would be small and many.
 NODE_BYTES_MIN = 4 << 20
 
-
 #: Pairs of an initial and a maximum value. If only one of a pair is given, the other's default is adapted: a program
 #: that sets one option would otherwise get an error about an option that it does not set.
 INITIAL_AND_MAXIMUM: tuple[tuple[str, str], ...] = (
@@ -45,10 +43,8 @@ BELOW: Mapping[tuple[str, str], str] = {
 }
 #: Pairs of an option and one that must be as large, or larger.
 NOT_ABOVE: Mapping[tuple[str, str], str] = {
-    (
-        "fetch_min_bytes",
-        "fetch_max_bytes",
-    ): "the broker would wait for more than it may send, so every fetch would take fetch_max_wait_ms",
+    ("fetch_min_bytes", "fetch_max_bytes"): "the broker would wait for more than it may send, each time for "
+    "fetch_max_wait_ms",
     ("fetch_min_bytes", "max_buffered_bytes"): "a Fetch never requests more than that, so every Fetch would take "
     "fetch_max_wait_ms",
     **dict.fromkeys(INITIAL_AND_MAXIMUM, "the first grows up to the second"),
@@ -70,9 +66,7 @@ def largest_fetch_response(values: Values) -> int:
 
 
 def derive_defaults(values: Mapping[str, Any], given: Collection[str]) -> dict[str, Any]:
-    """Return the values, in which options that the user has not ``given`` fit the related options that are given. An
-    option that was given keeps its value. See INITIAL_AND_MAXIMUM for the reason.
-    """
+    """Return the values, in which options that are not ``given`` fit the related ones that are given."""
     derived = dict(values)
     for initial, maximum in INITIAL_AND_MAXIMUM:
         if initial not in given:
@@ -82,8 +76,7 @@ def derive_defaults(values: Mapping[str, Any], given: Collection[str]) -> dict[s
     if "max_partition_fetch_bytes" in given and "batches_fetch_bytes" not in given:
         derived["batches_fetch_bytes"] = derived["max_partition_fetch_bytes"]
     if "batches_fetch_bytes" in values:
-        is_limited = "max_partition_fetch_bytes" in given
-        limit = "max_partition_fetch_bytes" if is_limited else "batches_fetch_bytes"
+        limit = "max_partition_fetch_bytes" if "max_partition_fetch_bytes" in given else "batches_fetch_bytes"
         derived["rows_fetch_bytes"] = min(derived[limit], ROWS_FETCH_BYTES)
         derived["node_bytes"] = derived["max_buffered_bytes"]
         if "max_buffered_bytes" not in given:
@@ -103,7 +96,7 @@ Spell = Callable[[str], str]
 
 def broken_rules(values: Values, given: Collection[str], spell: Spell) -> list[str]:
     """Return a sentence for each rule that the values break. ``spell`` turns an option's Python name into the spelling
-    that the user has chosen (``group_id`` or ``group.id``); ``given`` has the options that the user has given.
+    that the user has chosen (``group_id`` or ``group.id``).
     """
 
     def show(name: str) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..support.lazy_dataclass import dataclass
-from .kinds import HIDDEN, Kind, Text, did_you_mean, safe_repr, type_error
+from .kinds import HIDDEN, Choice, Kind, Text, did_you_mean, safe_repr, type_error
 from .values import ASYNC_DEF, is_async
 
 #: Maximum length of a PEM text: a bundle of all public certificate authorities takes a quarter of it.
@@ -25,15 +25,14 @@ KEYTOOL = (
 _JKS = f"this format is Java's own; {KEYTOOL}"
 #: The first bytes of key stores of the types JKS and JCEKS.
 JAVA_MAGIC = (b"\xfe\xed\xfe\xed", b"\xce\xce\xce\xce")
-STORE_TYPES_REFUSED = {"JKS": _JKS, "JCEKS": _JKS, "BCFKS": _JKS}
-STORE_TYPES = ("PEM", "PKCS12")
+STORE_TYPE = Choice(("PEM", "PKCS12"), dict.fromkeys(("JKS", "JCEKS", "BCFKS"), _JKS))
 
 _OLD_TLS = "it is broken or deprecated (RFC 8996); brokers support TLSv1.2 since Kafka 0.9"
 TLS_REFUSED = dict.fromkeys(("TLSv1.1", "TLSv1", "SSLv3", "SSLv2", "SSLv2Hello", "SSL"), _OLD_TLS)
 
 
 class Secret(str):
-    """A str that ``repr`` does not show, so that it stays out of logs of containers and of tracebacks with locals.
+    """A str that ``repr`` does not show, so that logs of containers and tracebacks with locals do not contain it.
 
     Everything else, such as ``encode`` or formatting, uses the text itself.
     """
@@ -52,11 +51,10 @@ class SecretText(Text):
     what: str = "password"
 
     is_secret = True
-    one_line = True
 
     def parse(self, value: object) -> Secret:
         text = Text.parse(self, value)
-        if self.one_line and text[-1] in "\r\n":
+        if text[-1] in "\r\n":
             # Secrets read from a file often end so, and the login would fail without a visible reason.
             raise ValueError("ends with a line break: remove it, for example with .strip()")
         if "\0" in text:
@@ -77,12 +75,10 @@ class JaasText(SecretText):
 
     what: str = "entry of a JAAS file"
 
-    one_line = False
-
     def parse(self, value: object) -> Secret:
         from .jaas import login_of, parse_jaas  # on demand, since it takes milliseconds
 
-        text = SecretText.parse(self, value)
+        text = SecretText.parse(self, value.rstrip("\r\n") if isinstance(value, str) else value)
         login_of(parse_jaas(text))
         return text
 
@@ -94,8 +90,7 @@ _PEM_BLOCK = r"(?s)-----BEGIN ([A-Z0-9 ]{1,40})-----((?:(?!-----).)*)-----END \1
 
 @dataclass(frozen=True, slots=True)
 class PemText(Kind):
-    """PEM blocks as text; becomes a :class:`Secret`. ``label`` is the end of the first line's words in a block that the
-    text must have, such as CERTIFICATE.
+    """PEM blocks as text; becomes a :class:`Secret`. The label of one of them must end with ``label`` (PRIVATE KEY).
 
     Blocks that are written in a single line, as in a properties file, get the line breaks that OpenSSL needs.
     """
@@ -140,10 +135,7 @@ def _with_line_breaks(block: re.Match[str]) -> str:
 
 
 class ExistingFile(Kind):
-    """The path of a file that can be read now, as str or path object; becomes a str. Java's key stores are refused.
-
-    The file is read again whenever it changes, so a pipe cannot be used, and reading one would block here.
-    """
+    """The path of a file that can be read now, as str or path object; becomes a str."""
 
     description = "path of a file"
 
@@ -161,7 +153,7 @@ class ExistingFile(Kind):
         try:
             if Path(path).is_dir():
                 raise ValueError("is a directory: name a file")
-            if Path(path).exists() and not Path(path).is_file():
+            if Path(path).exists() and not Path(path).is_file():  # reading a pipe would also block here
                 raise ValueError("is no regular file, so that it could not be read again when it changes")
             with open(path, "rb") as file:
                 start = file.read(4)
@@ -211,8 +203,6 @@ class HttpUrl(Kind):
 
 
 class SslContext(Kind):
-    """An ``ssl.SSLContext`` for clients."""
-
     description = "`ssl.SSLContext`"
     instead_of_text = "an ssl.SSLContext"
 
@@ -230,20 +220,16 @@ class SslContext(Kind):
 class TlsProtocols(Kind):
     """Versions of TLS in a list, or separated by commas; becomes a tuple."""
 
-    words = ("TLSv1.2", "TLSv1.3")
+    description = "list of `'TLSv1.2'`, `'TLSv1.3'`"
 
     def parse(self, value: object) -> tuple[str, ...]:
         names = _names(value, ",")
         for name in names:
             if name in TLS_REFUSED:
                 raise ValueError(f"has {name!r}, which is refused: {_OLD_TLS}")
-            if name not in self.words:
-                raise ValueError(f"has {safe_repr(name)}, which is none of {', '.join(self.words)}")
+            if name not in ("TLSv1.2", "TLSv1.3"):
+                raise ValueError(f"has {safe_repr(name)}, which is none of TLSv1.2, TLSv1.3")
         return names
-
-    @property
-    def description(self) -> str:
-        return "list of " + ", ".join(f"`{word!r}`" for word in self.words)
 
 
 class CipherSuites(Kind):
@@ -263,8 +249,8 @@ def _names(value: object, separators: str) -> tuple[str, ...]:
     entries = re.split(f"[{separators}]", value) if isinstance(value, str) else value
     if not isinstance(entries, (list, tuple)) or not all(isinstance(entry, str) for entry in entries):
         raise type_error("a list of str", value)
-    names = tuple(entry.strip() for entry in entries if entry.strip())
-    if not names or len(names) > 100:
+    names = [entry.strip() for entry in entries if entry.strip()]
+    if not 1 <= len(names) <= 100:
         raise ValueError("must have at least one name, and at most 100")
     return tuple(dict.fromkeys(names))
 
@@ -285,8 +271,6 @@ class HostNameCheck(Kind):
 
 @dataclass(frozen=True, slots=True)
 class Fraction(Kind):
-    """A number within bounds, as int or float."""
-
     at_least: float
     at_most: float
 
@@ -319,7 +303,7 @@ class TokenProvider(Kind):
             raise ValueError(f"the class {value.__name__} must be instantiated: pass an instance")
         function = method if method is not None else value
         if not callable(function):
-            raise type_error("a callable, or an object with a method token()", value)
+            raise type_error(self.instead_of_text, value)
         if is_async(function):
             raise ValueError(f"is {ASYNC_DEF}")
         return value
@@ -369,6 +353,7 @@ class Extensions(Kind):
 
     def from_text(self, text: str) -> object:
         pairs = [entry.partition("=") for entry in text.split(",") if entry.strip()]
-        if not all(equals for _, equals, _ in pairs) or len({name.strip() for name, _, _ in pairs}) < len(pairs):
+        found = {name.strip(): value.strip() for name, _, value in pairs}
+        if not all(equals for _, equals, _ in pairs) or len(found) < len(pairs):
             raise ValueError("must be name=value,name=value, each name once")
-        return {name.strip(): value.strip() for name, _, value in pairs}
+        return found

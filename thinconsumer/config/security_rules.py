@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
 from .declare import is_changed
+from .rules import Spell, Values
 from .security import SASL_MECHANISMS, SecurityOptions
 from .values import server_schemes
-
-Values = Mapping[str, Any]
-Spell = Callable[[str], str]
 
 DEFAULTS: dict[str, Any] = {name: option.default for name, option in SecurityOptions.options().items()}
 _TLS = tuple(name for name in DEFAULTS if name.startswith("ssl_"))
@@ -21,15 +19,12 @@ _CLIENT_ID = "sasl_oauthbearer_client_credentials_client_id"
 _CLIENT_SECRET = "sasl_oauthbearer_client_credentials_client_secret"
 _PROVIDER = "sasl_oauth_token_provider"
 
-#: Each alternative is a way to state the same thing, and at most one of them may be used.
-_TRUST = (("ssl_cafile",), ("ssl_truststore_location",), ("ssl_truststore_certificates",))
-_IDENTITY = (
-    ("ssl_certfile", "ssl_keyfile"),
-    ("ssl_keystore_location",),
-    ("ssl_keystore_certificate_chain", "ssl_keystore_key"),
-)
-_CIPHERS = (("ssl_ciphers",), ("ssl_cipher_suites",))
-_TOKENS = ((_PROVIDER,), (_ENDPOINT,))
+#: The ways to state a setting of TLS, at most one of which may be used.
+_ALTERNATIVES = {
+    "certificates to trust": ("ssl_cafile", "ssl_truststore_location", "ssl_truststore_certificates"),
+    "certificate of the client": ("ssl_certfile", "ssl_keystore_location", "ssl_keystore_certificate_chain"),
+    "cipher suites": ("ssl_ciphers", "ssl_cipher_suites"),
+}
 
 #: Pairs of an option and one that it needs.
 _NEEDS = (
@@ -48,13 +43,10 @@ _PREFIXES = {
     "GSSAPI": ("sasl_kerberos_",),
     "AWS_MSK_IAM": ("sasl_aws_msk_iam_", "sasl_login_"),
 }
-_EVERY_MECHANISM = ("sasl_mechanism", "sasl_jaas_config")
 
 
 def derive_host_name_check(values: Values, given: Collection[str]) -> dict[str, Any]:
-    """Return the values in which kafka-python's and Java's option for the check of host names agree, if one is
-    given.
-    """
+    """Return the values; if kafka-python's or Java's option for the check of host names is given, both agree."""
     derived = dict(values)
     if _ALGORITHM in given and "ssl_check_hostname" not in given:
         derived["ssl_check_hostname"] = derived[_ALGORITHM] != ""
@@ -64,9 +56,7 @@ def derive_host_name_check(values: Values, given: Collection[str]) -> dict[str, 
 
 
 def broken_security_rules(values: Values, given: Collection[str], servers: object, spell: Spell) -> list[str]:
-    """Return a sentence for each rule that the values break. ``given`` are the names of the options that the user gave,
-    and ``servers`` the bootstrap servers as passed, or None.
-    """
+    """Return a sentence for each rule that the values break; ``servers`` are those passed as bootstrap servers."""
     chosen = _chosen(values, given)
     return [
         *_scheme_problems(values, servers, spell),
@@ -76,13 +66,14 @@ def broken_security_rules(values: Values, given: Collection[str], servers: objec
 
 
 def security_warnings(values: Values, given: Collection[str], spell: Spell) -> list[str]:
-    """Return a sentence for each accepted option that is a risk, or has no effect. The values must obey the rules."""
+    """Return a sentence for each option that is a risk or has no effect. The values must obey the rules."""
     return [*_risks(values, spell), *_without_effect(values, _chosen(values, given), spell)]
 
 
 def _chosen(values: Values, given: Collection[str]) -> list[str]:
-    """Return the options of TLS and SASL that the user gave and that differ from their default. Programs that spell out
-    defaults, as those of kafka-python's documentation, do not choose anything by that.
+    """Return the options of TLS and SASL that the user gave and that differ from their default.
+
+    Programs that write down defaults, as in kafka-python's documentation, do not choose anything by that.
     """
     return [name for name in DEFAULTS if name in given and is_changed(values[name], DEFAULTS[name])]
 
@@ -108,9 +99,8 @@ def _tls_problems(values: Values, chosen: Collection[str], spell: Spell) -> Iter
         return
     if values["ssl_check_hostname"] != (values[_ALGORITHM] != ""):
         yield f"{spell('ssl_check_hostname')} and {spell(_ALGORITHM)} contradict each other: give one of them"
-    yield from _alternatives(chosen, _TRUST, "certificates to trust", spell)
-    yield from _alternatives(chosen, _IDENTITY, "certificate and private key of the client", spell)
-    yield from _alternatives(chosen, _CIPHERS, "cipher suites", spell)
+    for what, ways in _ALTERNATIVES.items():
+        yield from _alternatives(chosen, ways, what, spell)
     passwords = {values[name] for name in ("ssl_password", "ssl_key_password") if values[name] is not None}
     if len(passwords) > 1:
         yield f"{spell('ssl_password')} and {spell('ssl_key_password')} are not the same, but for the same key"
@@ -127,10 +117,10 @@ def _tls_problems(values: Values, chosen: Collection[str], spell: Spell) -> Iter
         yield f"{spell('ssl_protocol')} is 'TLSv1.2', which {spell('ssl_enabled_protocols')} does not contain"
 
 
-def _alternatives(chosen: Collection[str], ways: Iterable[tuple[str, ...]], what: str, spell: Spell) -> Iterator[str]:
-    used = [names for way in ways if (names := [name for name in way if name in chosen])]
+def _alternatives(chosen: Collection[str], ways: Iterable[str], what: str, spell: Spell) -> Iterator[str]:
+    used = [spell(name) for name in ways if name in chosen]
     if len(used) > 1:
-        yield f"more than one option for the {what}: give only one of {', '.join(spell(names[0]) for names in used)}"
+        yield f"more than one option for the {what}: give only one of {', '.join(used)}"
 
 
 def _login_problems(values: Values, chosen: Collection[str], spell: Spell) -> Iterator[str]:
@@ -156,7 +146,7 @@ def _login_problems(values: Values, chosen: Collection[str], spell: Spell) -> It
 
 
 def _token_problems(values: Values, chosen: Collection[str], spell: Spell) -> Iterator[str]:
-    yield from _alternatives(chosen, _TOKENS, "source of tokens", spell)
+    yield from _alternatives(chosen, (_PROVIDER, _ENDPOINT), "source of tokens", spell)
     if values[_PROVIDER] is not None:
         return
     missing = [spell(name) for name in (_ENDPOINT, _CLIENT_ID, _CLIENT_SECRET) if values[name] is None]
@@ -210,20 +200,15 @@ def _tls_risks(values: Values, spell: Spell) -> Iterator[str]:
 
 def _without_effect(values: Values, chosen: Collection[str], spell: Spell) -> Iterator[str]:
     protocol, mechanism = values["security_protocol"], values["sasl_mechanism"]
-    tls, logins = ([name for name in chosen if name in family] for family in (_TLS, _SASL))
-    if tls and not _uses_tls(values):
-        yield _idle(tls, f"with {spell('security_protocol')}={protocol!r}", spell)
-    if not protocol.startswith("SASL_"):
-        if logins:
-            yield _idle(logins, f"with {spell('security_protocol')}={protocol!r}", spell)
-        return
-    idle = [name for name in logins if not name.startswith((*_EVERY_MECHANISM, *_PREFIXES[mechanism]))]
-    if idle:
-        yield _idle(idle, f"with {spell('sasl_mechanism')}={mechanism!r}", spell)
-
-
-def _idle(names: Iterable[str], where: str, spell: Spell) -> str:
-    return f"{where}, these options have no effect: {', '.join(map(spell, names))}"
+    used = ("sasl_mechanism", "sasl_jaas_config", *_PREFIXES[mechanism]) if protocol.startswith("SASL_") else ()
+    idle: tuple[tuple[str, Iterable[str]], ...] = (
+        ("security_protocol", () if _uses_tls(values) else _TLS),
+        ("security_protocol", () if used else _SASL),
+        ("sasl_mechanism", [name for name in _SASL if used and not name.startswith(used)]),
+    )
+    for cause, names in idle:
+        if without := [spell(name) for name in names if name in chosen]:
+            yield f"with {spell(cause)}={values[cause]!r}, these options have no effect: {', '.join(without)}"
 
 
 def _uses_tls(values: Values) -> bool:

@@ -2,7 +2,7 @@
 
 An option is *refused* with an error if ignoring it would change which records are read, security, or whether the user's
 code runs. It is *accepted with a warning* if it affects only tuning or metrics, and silently if its value requests what
-thinconsumer does anyway. The values are neither shown nor stored: many of them are secrets.
+thinconsumer does anyway. No report contains the value: many of them are secrets.
 """
 
 from __future__ import annotations
@@ -22,9 +22,7 @@ _PROXY = "proxies are not supported"
 
 @dataclass(frozen=True, slots=True)
 class Unsupported:
-    """An unsupported option: refused with an error, or accepted with a warning, for the given reason. The values in
-    ``harmless`` ask for the behaviour that thinconsumer has anyway, so they cause neither.
-    """
+    """An unsupported option: refused with an error or accepted with a warning. Values in ``harmless`` cause neither."""
 
     refused: bool
     reason: str
@@ -128,10 +126,8 @@ LIBRDKAFKA_NAMES = {
 
 def find_unsupported(name: str) -> Unsupported | None:
     """Return the entry for this Python name, or None if the name is not listed as an unsupported option."""
-    for prefix, row in UNSUPPORTED_PREFIXES.items():
-        if name.startswith(prefix):
-            return UNSUPPORTED.get(name, row)
-    return UNSUPPORTED.get(name)
+    by_prefix = (row for prefix, row in UNSUPPORTED_PREFIXES.items() if name.startswith(prefix))
+    return UNSUPPORTED.get(name) or next(by_prefix, None)
 
 
 #: The Python name of the option that each name stands for.

@@ -1,7 +1,4 @@
-"""Parsed option values: server addresses, the offset reset policy, deserializers.
-
-The syntax of durations in ``by_duration`` is that of ``java.time.Duration.parse`` (KIP-1106).
-"""
+"""Parsed option values: server addresses, the offset reset policy, deserializers."""
 
 from __future__ import annotations
 
@@ -23,7 +20,6 @@ SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
 #: The record headers that a deserializer gets.
 Headers = Sequence[tuple[str, bytes | None]]
-
 
 #: The end of error messages about a callback or deserializer that is a coroutine function. It follows the word "is".
 ASYNC_DEF = (
@@ -72,9 +68,9 @@ def parse_server(entry: str) -> HostPort:
     shown = repr(mask_user_info(text))
     scheme = re.match(_SCHEME, text)
     if scheme:
-        if scheme.group(1).upper() not in SECURITY_PROTOCOLS:
+        if scheme[1].upper() not in SECURITY_PROTOCOLS:
             raise ValueError(
-                f"{shown} begins with {scheme.group(1)}://, which is no security protocol: write host:port, and set "
+                f"{shown} begins with {scheme[1]}://, which is no security protocol: write host:port, and set "
                 "security_protocol"
             )
         text = text[scheme.end() :]
@@ -82,7 +78,13 @@ def parse_server(entry: str) -> HostPort:
         host, bracket, rest = text[1:].partition("]")
         if not bracket or (rest and not rest.startswith(":")):
             raise ValueError(f"{shown} is not [ipv6] or [ipv6]:port")
-        return HostPort(_ipv6(host, shown), _port(rest[1:] if rest else None, shown))
+        import ipaddress  # on demand: few bootstrap servers are numeric
+
+        try:
+            ipaddress.IPv6Address(host)
+        except ValueError:
+            raise ValueError(f"{shown}: the text in brackets is not an IPv6 address") from None
+        return HostPort(host, _port(rest[1:] if rest else None, shown))
     if text.count(":") > 1:
         # "::1:9092" could mean port 9092 of host ::1, but it is also a valid IPv6 address of another host.
         raise ValueError(f"{shown} has more than one colon: write an IPv6 address in brackets, as in [::1]:9092")
@@ -98,17 +100,7 @@ def server_schemes(servers: object) -> set[str]:
     if not isinstance(entries, (list, tuple)):
         return set()
     matches = (re.match(_SCHEME, entry.strip()) for entry in entries if isinstance(entry, str))
-    return {match.group(1).upper() for match in matches if match}
-
-
-def _ipv6(host: str, shown: str) -> str:
-    import ipaddress  # on demand: few bootstrap servers are numeric
-
-    try:
-        ipaddress.IPv6Address(host)
-    except ValueError:
-        raise ValueError(f"{shown}: the text in brackets is not an IPv6 address") from None
-    return host
+    return {match[1].upper() for match in matches if match}
 
 
 def _port(text: str | None, shown: str) -> int:
@@ -137,7 +129,7 @@ _DURATION = (
 def parse_duration_ms(text: str) -> int:
     """Return the milliseconds in an ISO-8601 duration of days, hours, minutes and seconds: ``PT1H``, ``P1DT2H``.
 
-    Fractions of a millisecond are dropped, as in Java.
+    The syntax is that of ``java.time.Duration.parse`` (KIP-1106). Fractions of a millisecond are dropped, as in Java.
 
     Raises:
         ValueError: the text is no such duration, or more than 2**63 - 1 milliseconds.
@@ -148,7 +140,7 @@ def parse_duration_ms(text: str) -> int:
             f"{text!r} is not a duration of days, hours, minutes and seconds such as PT1H, PT30M, P7D or P1DT2H"
         )
     days, hours, minutes, seconds = (int(group or 0) for group in match.groups()[:4])
-    milliseconds = int((match.group(5) or "").ljust(3, "0")[:3])
+    milliseconds = int((match[5] or "").ljust(3, "0")[:3])
     total = (((days * 24 + hours) * 60 + minutes) * 60 + seconds) * 1000 + milliseconds
     if total > INT64_MAX:
         raise ValueError(f"{text!r} is longer than 2**63 - 1 milliseconds")
@@ -159,12 +151,12 @@ def parse_duration_ms(text: str) -> int:
 class OffsetResetPolicy:
     """The parsed ``auto_offset_reset``. ``str()`` returns a text that parses to the same policy.
 
-    With ``BY_DURATION``, reading starts at the first record not older than ``duration_ms``. If that is a time before
-    1970, callers look up timestamp 0, because negative timestamps have other meanings in ListOffsets (-1: the end).
+    If ``duration_ms`` goes back to a time before 1970, callers look up timestamp 0, because negative timestamps have
+    other meanings in ListOffsets (-1: the end).
     """
 
     strategy: OffsetResetStrategy
-    duration_ms: int = 0
+    duration_ms: int = 0  #: The age of the oldest record to read, with ``BY_DURATION``.
 
     @classmethod
     def parse(cls, text: str) -> OffsetResetPolicy:
@@ -178,10 +170,10 @@ class OffsetResetPolicy:
             if not colon:
                 raise ValueError("'by_duration' lacks its duration, as in 'by_duration:PT1H'")
             return cls(OffsetResetStrategy.BY_DURATION, parse_duration_ms(duration))
-        for strategy in OffsetResetStrategy:
-            if text == strategy.value:
-                return cls(strategy)
-        raise ValueError(f"{text!r} is not 'earliest', 'latest', 'none' or 'by_duration:<duration>'")
+        try:
+            return cls(OffsetResetStrategy(text))
+        except ValueError:
+            raise ValueError(f"{text!r} is not 'earliest', 'latest', 'none' or 'by_duration:<duration>'") from None
 
     def __str__(self) -> str:
         if self.strategy is not OffsetResetStrategy.BY_DURATION:
@@ -192,7 +184,6 @@ class OffsetResetPolicy:
 
 EARLIEST = OffsetResetPolicy(OffsetResetStrategy.EARLIEST)
 LATEST = OffsetResetPolicy(OffsetResetStrategy.LATEST)
-
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -213,19 +204,17 @@ class HeadersDeserializer(Protocol[T_co]):
 class Deserializer:
     """A key or value deserializer, adapted to one signature.
 
-    As in Java it is not called for a null (a tombstone's value, a missing key), which becomes None. ``close()`` is the
-    user's method, or does nothing.
+    As in Java it is not called for a null (a tombstone's value, a missing key), which becomes None.
     """
 
     source: object  #: The callable or object that the user passed as deserializer.
     function: Callable[..., Any] = field(compare=False)
-    #: Its arguments: 1 (data), 2 (topic, data) or 3 (topic, headers, data).
+    #: How many arguments ``function`` takes: 1 (data), 2 (topic, data) or 3 (topic, headers, data).
     takes: int = field(compare=False)
-    close: Callable[[], object] = field(compare=False)
+    close: Callable[[], object] = field(compare=False)  #: The user's method, or a function that does nothing.
 
     @property
     def uses_headers(self) -> bool:
-        """Whether the function gets the headers."""
         return self.takes == 3
 
     def results(self, topic: str, headers: Iterable[Headers], data: Iterable[bytes]) -> Iterator[Any]:
@@ -269,7 +258,7 @@ class Deserializer:
 
 
 def _do_nothing() -> None:
-    """Do nothing: the ``close`` of a deserializer that has no such method of its own."""
+    pass
 
 
 def _takes(function: Callable[..., Any], count: int) -> bool:
@@ -279,7 +268,6 @@ def _takes(function: Callable[..., Any], count: int) -> bool:
         inspect.signature(function).bind(*[None] * count)
     except TypeError:
         return False
-    except ValueError:
-        # The function is written in C and has no signature. Assume Java's parameters: topic, headers and data.
+    except ValueError:  # a function in C, which has no signature: assume Java's parameters, topic, headers and data
         return count == 3
     return True

@@ -33,31 +33,31 @@ class ProducerSettings(ClientOptions):
 
     delivery_timeout_ms: int = _write(
         POSITIVE_INT64,
-        120000,
         "A record is acknowledged or fails at most this long after its batch was created, retries included.",
+        120000,
     )
     max_block_ms: int = _write(
         INT64,
-        60000,
         "How long `send` may wait for room in the buffer. With 0 it never waits, and raises `BufferFullError` at once.",
+        60000,
     )
     buffer_memory: int = _write(
         POSITIVE_INT64,
-        33554432,
         "How many bytes of unacknowledged records to hold. Encoded batches in flight take as much again.",
+        33554432,
     )
     batch_size: int = _write(
         POSITIVE_INT32,
-        131072,
         "The largest uncompressed size of a batch, in bytes; a larger record gets its own batch. Larger than Java's "
         "default, since one batch per partition is in flight at a time. No batch waits to be filled.",
+        131072,
     )
     max_request_size: int = _write(
         Integer(at_least=1024, at_most=INT32_MAX),
-        1048576,
         "How many bytes of uncompressed records one request may carry. `send` rejects a larger record.",
+        1048576,
     )
-    compression_type: str = _write(Choice(tuple(_CODECS)), "none", "The compression of batches.")
+    compression_type: str = _write(Choice(tuple(_CODECS)), "The compression of batches.", "none")
 
     if TYPE_CHECKING:
 

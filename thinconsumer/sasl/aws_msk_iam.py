@@ -1,12 +1,11 @@
 """AWS_MSK_IAM: logins to Amazon MSK by a presigned request, as ``aws-msk-iam-auth`` makes it.
 
 The client signs the request ``GET https://HOST/?Action=kafka-cluster:Connect`` (Signature Version 4) without sending
-it: the signature and its parameters, as JSON, are the login's only message. Botocore (the extra ``msk-iam``) computes
-the signature; it is imported on first use.
+it: the signature and its parameters, as JSON, are the login's only message.
 
-Botocore also loads the credentials, from its default chain, a profile, or an assumed role. That may read files and send
-requests to AWS, and blocks meanwhile: the shell calls it between two steps, as it calls user code. Each load makes a
-new session, so that keys that were rotated in a file are found.
+Botocore (the extra ``msk-iam``) computes the signature, and loads the credentials from its default chain, a profile, or
+an assumed role. Loading may read files and send requests to AWS, and blocks meanwhile: the shell does it between two
+steps, as it calls user code. Each load makes a new session, so that keys that were rotated in a file are found.
 """
 
 from __future__ import annotations
@@ -25,18 +24,15 @@ from .mechanism import Mechanism, NotPickled, authentication_failed, import_extr
 
 #: Seconds after which credentials without an expiry are loaded again: they may have been rotated in their file.
 RELOAD_AFTER = 900.0
-DEFAULT_SESSION_NAME = "thinconsumer"
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class LoadedCredentials(NotPickled):
-    """Credentials to sign with, and the region that botocore's settings name."""
-
     access_key: str
     secret_key: str
     token: str | None = None
     expires_at: float | None = None  #: Seconds since the epoch; None if unknown.
-    region: str = ""
+    region: str = ""  #: That of botocore's settings.
 
     def __repr__(self) -> str:
         return f"<LoadedCredentials {self.access_key}, expires_at={self.expires_at}>"
@@ -78,7 +74,7 @@ def load_credentials(options: SecurityOptions, new_session: Callable[..., Any]) 
 def _assume_role(options: SecurityOptions, session: Any, region: str) -> LoadedCredentials:
     arguments = {
         "RoleArn": options.sasl_aws_msk_iam_role_arn,
-        "RoleSessionName": options.sasl_aws_msk_iam_role_session_name or DEFAULT_SESSION_NAME,
+        "RoleSessionName": options.sasl_aws_msk_iam_role_session_name or "thinconsumer",
     }
     if options.sasl_aws_msk_iam_role_external_id:
         arguments["ExternalId"] = options.sasl_aws_msk_iam_role_external_id
@@ -96,12 +92,8 @@ def _timestamp(moment: Any) -> float | None:
 
 
 SERVICE = "kafka-cluster"
-ACTION = "kafka-cluster:Connect"
-PAYLOAD_VERSION = "2020_10_22"
 #: Seconds for which brokers accept the signature. An established connection outlasts it.
 EXPIRES = 900
-USER_AGENT = f"thinconsumer/{__version__}"
-_TIMESTAMP = "%Y%m%dT%H%M%SZ"
 #: MSK's host names, such as b-1.name.abc123.c2.kafka.eu-west-1.amazonaws.com.
 _MSK_HOST = re.compile(r".+\.kafka(?:-serverless)?\.([a-z0-9-]+)\.amazonaws\.com(?:\.cn)?")
 #: Host names that can be signed. Other characters could add a path or parameters to the URL.
@@ -118,8 +110,6 @@ def region_of(host: str) -> str:
 def presigned_parameters(host: str, credentials: LoadedCredentials, region: str, wall_time: float) -> dict[str, str]:
     """Return the parameters of the presigned request, in the order of its URL, the signature last.
 
-    ``wall_time`` is the time of the signature in seconds since the epoch.
-
     Raises:
         IllegalArgumentError: the host name cannot be signed, or the credentials are empty.
         KafkaConfigurationError: botocore is missing.
@@ -134,9 +124,9 @@ def presigned_parameters(host: str, credentials: LoadedCredentials, region: str,
     signer = auth.SigV4QueryAuth(credentials, SERVICE, region, expires=EXPIRES)
     request = awsrequest.AWSRequest(method="GET", url=f"https://{host}/")
     moment = datetime.datetime.fromtimestamp(wall_time, datetime.timezone.utc)
-    request.context["timestamp"] = moment.strftime(_TIMESTAMP)
+    request.context["timestamp"] = moment.strftime("%Y%m%dT%H%M%SZ")
     request.params = {
-        "Action": ACTION,
+        "Action": f"{SERVICE}:Connect",
         "X-Amz-Algorithm": "AWS4-HMAC-SHA256",
         "X-Amz-Credential": signer.scope(request),
         "X-Amz-Date": request.context["timestamp"],
@@ -174,7 +164,7 @@ class AwsMskIam(Mechanism):
         self.credentials_expire_at = credentials.expires_at  #: The broker's session ends with temporary credentials.
         parameters = presigned_parameters(self._host, credentials, self._region, wall_time)
         self._secrets = (credentials.secret_key, credentials.token or "", parameters["X-Amz-Signature"])
-        fields = {"version": PAYLOAD_VERSION, "host": self._host, "user-agent": USER_AGENT}
+        fields = {"version": "2020_10_22", "host": self._host, "user-agent": f"thinconsumer/{__version__}"}
         fields.update((name.lower(), value) for name, value in parameters.items())
         self._message = json.dumps(fields, separators=(",", ":")).encode()
 

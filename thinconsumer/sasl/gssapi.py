@@ -1,6 +1,6 @@
-"""GSSAPI (RFC 4752): Kerberos logins, by the package ``gssapi`` (an extra), which is imported on first use.
+"""GSSAPI (RFC 4752): Kerberos logins, by the package ``gssapi`` (an extra).
 
-The system's Kerberos library reads its own files and asks the KDC by itself: :meth:`Gssapi.start` can block until it
+The system's Kerberos library reads its own files and queries the KDC itself: :meth:`Gssapi.start` can block until it
 has a ticket for the broker. Both sides prove their identity. A security layer is never used, since Kafka has none.
 """
 
@@ -13,22 +13,20 @@ from ..config import SecurityOptions
 from ..errors import KafkaProtocolError
 from .mechanism import Mechanism, authentication_failed, import_extra
 
-#: The server's offer: the bit mask of its security layers, and the size of its buffer in 3 bytes.
-_OFFER_BYTES = 4
-_NO_LAYER = 1
+_NO_LAYER = 1  #: A bit of the server's offer.
 #: The answer: no security layer, a buffer of 0 bytes, as RFC 4752 requires then, and no authorization identity, so that
 #: the server takes the authenticated principal.
 _ANSWER = b"\x01\0\0\0"
 
 
 def answer_offer(offer: bytes) -> bytes:
-    """Return the answer to the server's offer of security layers.
+    """Return the answer to the server's offer: a bit mask of security layers, and the size of its buffer in 3 bytes.
 
     Raises:
         KafkaProtocolError: the offer is malformed.
         SaslAuthenticationFailedError: the server requires a security layer.
     """
-    if len(offer) != _OFFER_BYTES:
+    if len(offer) != 4:
         raise KafkaProtocolError(f"GSSAPI: the server's offer of security layers has {len(offer)} bytes, not 4")
     if not offer[0] & _NO_LAYER:
         raise authentication_failed("GSSAPI: the server requires a security layer, which Kafka does not have")
@@ -36,10 +34,9 @@ def answer_offer(offer: bytes) -> bytes:
 
 
 def memory_cache(principal: str, keytab: str) -> str:
-    """Return the name of a ticket cache in this process's memory.
+    """Return the name of a ticket cache in this process's memory, so that the tickets of kinit are not replaced.
 
-    The tickets of kinit are neither used nor replaced. Two clients with different principals have different caches:
-    Kerberos refuses a cache that belongs to another principal.
+    Each principal has its own cache: Kerberos refuses the cache of another principal.
     """
     digest = hashlib.sha256(repr((principal, keytab)).encode()).hexdigest()
     return f"MEMORY:thinconsumer-{digest[:16]}"
@@ -57,11 +54,7 @@ class Gssapi(Mechanism):
     )
 
     def __init__(self, options: SecurityOptions, host: str, wall: float) -> None:
-        """``host`` is the broker's host name as dialled, and ``wall`` the present in seconds since the epoch, to tell
-        when the ticket expires.
-
-        Without a principal and keytab, the default credentials are used: those of ``kinit`` or of the default client
-        keytab.
+        """``host`` is the broker's host name as dialled, and ``wall`` the present in seconds since the epoch.
 
         Raises:
             KafkaConfigurationError: the package ``gssapi`` or the system's Kerberos library is missing.
@@ -80,7 +73,7 @@ class Gssapi(Mechanism):
         return f"<Gssapi {self._target} as {self._principal or 'the default principal'}>"
 
     def start(self) -> bytes:
-        """Return the first token; asks the KDC for a ticket unless there is one."""
+        """Return the first token, after fetching a ticket from the KDC unless there is one."""
         self._context = self._call(self._new_context)
         return self._step(None)
 
@@ -113,7 +106,7 @@ class Gssapi(Mechanism):
         )
 
     def _new_credentials(self) -> Any:
-        """Return the credentials of the principal or keytab; None for the default ones."""
+        """Return those of the principal or keytab; None for those of ``kinit`` or the default client keytab."""
         gssapi = self._gssapi
         if not self._principal and not self._keytab:
             return None

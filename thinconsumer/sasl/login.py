@@ -1,6 +1,6 @@
 """The login of one connection: SaslHandshake, then the messages of a mechanism in SaslAuthenticate (KIP-43, KIP-152).
 
-Implements :class:`thinconsumer.network.authenticate.Login`. Java's counterpart is ``SaslClientAuthenticator``.
+Java's counterpart is ``SaslClientAuthenticator``.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ REAUTHENTICATE_FROM, REAUTHENTICATE_WITHIN = 0.85, 0.10
 
 
 class SaslLogin:
-    """One login, or one re-authentication. The connection sends its requests and passes their answers."""
+    """One login, or one re-authentication; implements :class:`thinconsumer.network.authenticate.Login`."""
 
     def __init__(
         self,
@@ -39,8 +39,8 @@ class SaslLogin:
     ) -> None:
         """``jitter`` (0 to 1) chooses the time of the re-authentication within its range.
 
-        ``wall_time`` returns seconds since the epoch; with it, credentials that expire before the session count as the
-        session's end. ``rejected`` is called with the time if the broker rejects the credentials.
+        ``wall_time`` returns seconds since the epoch; with it, credentials that expire before the session end the
+        session. ``rejected`` is called with the time if the broker rejects the credentials.
         """
         self._mechanism = mechanism
         self._jitter = jitter
@@ -79,15 +79,11 @@ class SaslLogin:
         name = self._mechanism.name
         if answer.error_code == Code.UNSUPPORTED_SASL_MECHANISM:
             self._reject_mechanism(answer)
-        if answer.error_code == Code.ILLEGAL_SASL_STATE:
-            # A listener without SASL answers in this way.
-            raise to_error(
-                answer.error_code,
-                api="SaslHandshake",
-                detail="the listener may not use SASL: check security_protocol and the port",
-            )
         if answer.error_code:
-            raise to_error(answer.error_code, api="SaslHandshake", detail=f"for sasl_mechanism={name!r}")
+            detail = f"for sasl_mechanism={name!r}"
+            if answer.error_code == Code.ILLEGAL_SASL_STATE:
+                detail = "the listener may not use SASL: check security_protocol and the port"
+            raise to_error(answer.error_code, api="SaslHandshake", detail=detail)
         # A broker that has agreed although it does not offer the mechanism gets no credentials either.
         if answer.mechanisms and name not in answer.mechanisms:
             self._reject_mechanism(answer)

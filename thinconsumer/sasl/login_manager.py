@@ -1,8 +1,8 @@
 """The logins of one client: the mechanism that its options choose, and the token or credentials to log in with.
 
-A manager of the engine: it fetches a token before the first broker is dialled, and replaces it before it expires. If a
-replacement fails, the old token is used until its expiry. OIDC tokens are fetched over the client's own driver; token
-providers and botocore block, so the shell calls them between two steps (:meth:`LoginManager.provider_call`).
+A token is fetched before the first broker is dialled, and replaced before it expires. If a replacement fails, the old
+token is used until its expiry. OIDC tokens are fetched over the client's own driver. Token providers and botocore
+block, so the shell calls them between two steps (:meth:`LoginManager.provider_call`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ..errors import IllegalArgumentError, KafkaConnectionError, KafkaError, Sas
 from ..failures import OutageLog
 from ..network.authenticate import Login
 from ..network.request import Answer, Request
-from ..support.agenda import Agenda, Alarm
+from ..support.agenda import Agenda
 from ..support.timers import Random
 from ..wire import Message
 from ..wire.error_codes import Code
@@ -37,7 +37,7 @@ log = logging.getLogger(__name__)
 
 
 class FailedLogin:
-    """A login that could not begin, because there are no credentials or the package of the mechanism is missing."""
+    """A login that cannot begin, because there are no credentials or the package of the mechanism is missing."""
 
     reauthenticate_after = None
 
@@ -45,12 +45,11 @@ class FailedLogin:
         self._error = error
 
     def next_request(self, answer: Message | None, now: float) -> Message | None:
-        """Raise the error."""
         raise self._error
 
 
 class LoginManager:
-    """Makes the logins of connections; see the module.
+    """Makes the logins of connections; a manager of the engine.
 
     Args:
         wall_time: returns seconds since the epoch. Tokens and AWS credentials expire by this clock.
@@ -86,12 +85,47 @@ class LoginManager:
         self._taken: KafkaError | None = None  #: The error that :meth:`take_error` has returned last.
         self._last_failure = ""
         self._outages = OutageLog(log)
-        self._set_up()
+        if options.sasl_mechanism == "AWS_MSK_IAM":
+            from .aws_msk_iam import RELOAD_AFTER, load_credentials, session_maker
+
+            self._call = partial(load_credentials, options, session_maker())
+            self._refresh = Refresh(options, random, agenda.alarm(), RELOAD_AFTER)
+        elif options.sasl_mechanism == "OAUTHBEARER":
+            self._what, self._source = "OAUTHBEARER token", "sasl_oauth_token_provider"
+            self._refresh = Refresh(options, random, agenda.alarm())
+            if options.sasl_oauth_token_provider is not None:
+                self._call = provider_call(options.sasl_oauth_token_provider)
+            else:
+                from .oidc import ClientCredentials
+
+                self._oidc = ClientCredentials(options)
+        if self._refresh is not None:
+            self._refresh.planned.expire()  # for the first attempt
 
     def __repr__(self) -> str:
         return f"<LoginManager {self._options.security_protocol} {self._options.sasl_mechanism}>"
 
     # -- for connections
+
+    def new_login(self, host: str) -> Login:
+        """Return the login of a connection to a host. Raises nothing: an exception would end a step in the middle."""
+        if not self.may_dial():
+            return FailedLogin(KafkaConnectionError(f"cannot log in: {self.waits_for()}", host=host))
+        try:
+            mechanism = self._mechanism(host)
+        except KafkaError as error:
+            return FailedLogin(error)
+        except Exception as error:  # noqa: BLE001 - of botocore or gssapi; their frames have keys as local variables
+            failed = KafkaError(f"cannot begin the {self._options.sasl_mechanism} login: {_describe(error)}")
+            failed.__cause__ = error.with_traceback(None)
+            return FailedLogin(failed)
+        used = self._credentials
+
+        def rejected(now: float) -> None:
+            if self._refresh is not None and used == self._credentials:  # not yet replaced
+                self._refresh.rejected(now)
+
+        return SaslLogin(mechanism, jitter=self._random.random(), wall_time=self._wall_time, rejected=rejected)
 
     def may_dial(self) -> bool:
         """Return whether there are credentials to log in with. A client without them must not dial."""
@@ -108,10 +142,10 @@ class LoginManager:
 
     @property
     def error(self) -> KafkaError | None:
-        """The error because of which there is no valid token, or no valid credentials; another one for each attempt.
+        """The error of the last attempt, if there are no valid credentials; None as long as it is not yet to be raised.
 
-        Rejected credentials are such an error at once, and so is an exception of a token provider. A token endpoint
-        that cannot be reached is one after ``sasl_login_retry_backoff_max_ms``. Attempts go on after the error.
+        Rejected credentials and exceptions of a token provider are to be raised at once, an unreachable token endpoint
+        after ``sasl_login_retry_backoff_max_ms``. Attempts go on after the error.
         """
         return None if self.may_dial() else self._error
 
@@ -126,7 +160,7 @@ class LoginManager:
     # -- as a manager of the engine
 
     def step(self, now: float) -> list[Request]:
-        """Begin to fetch a token if one is due, and take its result. Returns no requests: brokers are not asked."""
+        """Begin to fetch a token if one is due, and take its result. There are no requests to brokers."""
         if self.provider_call(now) is not None:
             self._agenda.touch(self.asker)  # until the shell has called the provider
         if self._oidc is None:
@@ -143,17 +177,12 @@ class LoginManager:
         return []
 
     def handle(self, answer: Answer, now: float) -> bool | None:
-        """Do nothing: this manager sends no requests."""
-        return True
+        return True  # never called: there are no requests
 
     def restart(self, now: float) -> None:
-        """Begin the fetch under way anew: its connection is closed."""
-        self._fetch = None
-
-    # -- for the driver
+        self._fetch = None  # it begins anew, as its connection is closed
 
     def resolved(self, host: str, port: int, addresses: Sequence[Address], error: str, now: float) -> None:
-        """Take the result of a name lookup; a lookup of another host is ignored."""
         if self._fetch is not None:
             self._fetch.resolved(host, port, addresses, error, now)
 
@@ -162,8 +191,8 @@ class LoginManager:
     def provider_call(self, now: float) -> Callable[[], object] | None:
         """Return a function to call between two steps if a token or credentials are due. It may block, and may raise.
 
-        The caller passes its result to :meth:`provided` or :meth:`provider_failed`. If it does neither, because Ctrl-C
-        has interrupted the function, the function remains due.
+        The caller passes the result to :meth:`provided` or :meth:`provider_failed`. If Ctrl-C interrupts the function,
+        it remains due.
         """
         if self._call is None:
             return None
@@ -171,7 +200,7 @@ class LoginManager:
         return self._call if self._refresh.is_due(now, self._wall_time()) else None
 
     def provided(self, returned: object, now: float) -> None:
-        """Take what the function returned."""
+        """Take the function's result."""
         try:
             self._take(returned, now)
         except Exception as error:  # noqa: BLE001 - attributes of a returned object are user code, too
@@ -179,36 +208,10 @@ class LoginManager:
             self.provider_failed(error.with_traceback(None), now)
 
     def provider_failed(self, error: BaseException, now: float) -> None:
-        """Take the exception that the function raised."""
+        """Take the function's exception."""
         text = str(error) if isinstance(error, KafkaError) and str(error) else f"{self._source}: {_describe(error)}"
         is_final = isinstance(error, IllegalArgumentError)
         self._failed(error, text, now, retriable=not is_final, shows_at_once=True)
-
-    # -- setting up
-
-    def _set_up(self) -> None:
-        options = self._options
-        if options.sasl_mechanism == "AWS_MSK_IAM":
-            from .aws_msk_iam import RELOAD_AFTER, load_credentials, session_maker
-
-            self._call = partial(load_credentials, options, session_maker())
-            self._refresh = Refresh(options, self._random, self._first_attempt(), RELOAD_AFTER)
-        elif options.sasl_mechanism == "OAUTHBEARER":
-            self._what, self._source = "OAUTHBEARER token", "sasl_oauth_token_provider"
-            self._refresh = Refresh(options, self._random, self._first_attempt())
-            if options.sasl_oauth_token_provider is not None:
-                self._call = provider_call(options.sasl_oauth_token_provider)
-            else:
-                from .oidc import ClientCredentials
-
-                self._oidc = ClientCredentials(options)
-
-    def _first_attempt(self) -> Alarm:
-        alarm = self._agenda.alarm()
-        alarm.expire()
-        return alarm
-
-    # -- results
 
     def _settle(self, fetch: TokenFetch, now: float) -> None:
         self._fetch = None
@@ -224,7 +227,7 @@ class LoginManager:
         self._failed(error, str(error), now, retriable=error.retriable and not is_rejected)
 
     def _take(self, returned: object, now: float) -> None:
-        """Use a new token, or new AWS credentials; raise IllegalArgumentError if that is impossible."""
+        """Use a new token, or new AWS credentials; raise IllegalArgumentError if they cannot be used."""
         options, wall = self._options, self._wall_time()
         if options.sasl_mechanism == "OAUTHBEARER":
             claim = options.sasl_oauthbearer_sub_claim_name
@@ -257,29 +260,6 @@ class LoginManager:
             self._error = SaslAuthenticationFailedError(f"no {self._what}: {text}", code=int(code), name=code.name)
             self._error.__cause__ = error
 
-    # -- logins
-
-    def new_login(self, host: str) -> Login:
-        """Return the login of a connection to a host."""
-        # Called within a step: an exception here would end the step in the middle.
-        if not self.may_dial():
-            return FailedLogin(KafkaConnectionError(f"cannot log in: {self.waits_for()}", host=host))
-        try:
-            mechanism = self._mechanism(host)
-        except KafkaError as error:
-            return FailedLogin(error)
-        except Exception as error:  # noqa: BLE001 - of botocore or gssapi; their frames have keys as local variables
-            failed = KafkaError(f"cannot begin the {self._options.sasl_mechanism} login: {_describe(error)}")
-            failed.__cause__ = error.with_traceback(None)
-            return FailedLogin(failed)
-        used = self._credentials
-
-        def rejected(now: float) -> None:
-            if self._refresh is not None and used == self._credentials:  # not yet replaced
-                self._refresh.rejected(now)
-
-        return SaslLogin(mechanism, jitter=self._random.random(), wall_time=self._wall_time, rejected=rejected)
-
     def _mechanism(self, host: str) -> Mechanism:
         options = self._options
         name = options.sasl_mechanism
@@ -308,7 +288,7 @@ class LoginManager:
 
 
 def _describe(error: BaseException) -> str:
-    """Return an exception's type and words for a log line."""
+    """Return an exception's type and text for a log line."""
     try:
         text = shown(" ".join(str(error).split()))
     except Exception:  # noqa: BLE001 - __str__ of a user's exception

@@ -25,13 +25,12 @@ class NotPickled:
 
 
 class Mechanism(NotPickled, ABC):
-    """The client's side of one SASL exchange. An object serves one login, which calls :meth:`start` once and then
-    :meth:`respond` for each message of the server, until that returns None or raises.
+    """The client's side of one SASL exchange: :meth:`start` is called once, and then :meth:`respond` for each message
+    of the server, until it returns None or raises.
     """
 
     name: str  #: The mechanism's registered name, such as ``"SCRAM-SHA-256"``.
-    #: The client options to check if the broker rejects the login, such as ``"sasl_plain_username"``.
-    options: tuple[str, ...]
+    options: tuple[str, ...]  #: The client options to check if the broker rejects the login.
     credentials_expire_at: float | None = None  #: Seconds since the epoch; None if the credentials do not expire.
     _secrets: tuple[str, ...] = ()  #: The secrets of this login, which a server could repeat in its texts.
 
@@ -49,7 +48,7 @@ class Mechanism(NotPickled, ABC):
         """
 
     def shown(self, text: str) -> str:
-        """Return a server's text for an error: short, printable, and without the secrets of this login."""
+        """Return a server's text for an error, as :func:`shown`, without the secrets of this login."""
         return shown(text, *self._secrets)
 
 
@@ -71,7 +70,7 @@ def import_extra(module: str, user: str, extra: str, more: str = "") -> Any:
 def json_object(text: str | bytes) -> dict[str, Any] | None:
     """Return the object that a JSON text contains; None if it is malformed, or another value.
 
-    No error is raised or chained: that of ``json`` keeps the whole text, and with it a token.
+    No error is raised or chained: an error of ``json`` contains the whole text, and with it a token.
     """
     try:
         found = json.loads(text)
@@ -97,9 +96,8 @@ def encode(text: str, option: str) -> bytes:
 
 
 def _is_hidden(secret: str) -> bool:
-    """Return whether to hide a secret: not if it may be a word of the text, as in "Invalid username or password".
-
-    There, the gap would tell readers of a log what the password is.
+    """Return whether to hide a secret. In "Invalid username or ***", the gap would tell that the password is a word of
+    the text: "password".
     """
     return len(secret) >= 4 and not (len(secret) < 16 and secret.isalpha())
 

@@ -12,7 +12,7 @@ _ERROR_BYTES_MAX = 16_384
 
 
 def bearer_message(token: Token) -> bytes:
-    """Return the client's message. No character of a token or extension can end its field, see :func:`.token_of`."""
+    """Return the client's message. No character of a checked token or extension can end its field."""
     fields = ["n,,", f"auth=Bearer {token.value}", *(f"{name}={value}" for name, value in token.extensions.items())]
     return "\x01".join([*fields, "", ""]).encode()
 

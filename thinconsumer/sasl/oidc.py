@@ -1,8 +1,8 @@
 """The OAuth client credentials grant (RFC 6749, section 4.4) without sockets: the request's bytes, and its response.
 
-After Java's ``ClientCredentialsJwtRetriever``. HTTP/1.1 is spoken by h11, which the extra ``oidc`` installs. The token
-endpoint is not trusted: sizes are bounded, redirects are refused, since a redirect could send the client secret to
-another host, and error texts never contain the client secret or a token.
+After Java's ``ClientCredentialsJwtRetriever``. HTTP/1.1 is h11's, of the extra ``oidc``. The token endpoint is not
+trusted: sizes are bounded, redirects are refused, since a redirect could send the client secret to another host, and
+error texts never contain the client secret or a token.
 """
 
 from __future__ import annotations
@@ -76,6 +76,9 @@ class TokenEndpoint:
         # Without the query, in which some servers take an API key.
         return f"token endpoint {self.scheme}://{self.authority}{self.target.partition('?')[0]}"
 
+    def error(self, text: str, *, retriable: bool = False, status: int = 0) -> TokenEndpointError:
+        return TokenEndpointError(f"{self}: {text}", retriable=retriable, status=status)
+
 
 class HttpResponse(NamedTuple):
     """A complete response of the token endpoint."""
@@ -96,8 +99,7 @@ class ClientCredentials:
         self._h11 = import_extra("h11", URL_OPTION, "oidc")
         client_id = (options.sasl_oauthbearer_client_credentials_client_id or "").strip()
         client_secret = (options.sasl_oauthbearer_client_credentials_client_secret or "").strip()
-        # RFC 6749, section 2.3.1 says that they are form-encoded before they are put into the header. Few servers
-        # insist; Java's default is not to.
+        # RFC 6749, section 2.3.1 wants both form-encoded. Few servers do, and Java does not encode by default.
         url_encode = options.sasl_oauthbearer_header_urlencode
         if not client_id or not client_secret:
             raise KafkaConfigurationError(f"{ID_OPTION if not client_id else SECRET_OPTION} is empty")
@@ -140,8 +142,8 @@ class ClientCredentials:
     def token(self, response: HttpResponse, sent_at: float, wall: float) -> Token:
         """Return the token of a response. ``sent_at`` is the wall clock's time of the request.
 
-        ``expires_in`` counts from then on, and goes before the token's own ``exp``: a clock that differs from the
-        server's does not change it.
+        ``expires_in`` counts from then on. It takes precedence over the token's ``exp``, since it does not depend on
+        the difference of two clocks.
 
         Raises:
             TokenEndpointError: the response is an error, or has no token, or one that has expired.
@@ -150,15 +152,17 @@ class ClientCredentials:
         if response.status not in (200, 201):
             raise self._rejection(response.status, parsed or {})
         if parsed is None:
-            raise self._error("the response is not a JSON object; check whether the URL is that of the token endpoint")
+            raise self.endpoint.error(
+                "the response is not a JSON object; check whether the URL is that of the token endpoint"
+            )
         value = parsed.get("access_token")
         if not isinstance(value, str) or not value:
             if "error" in parsed:
                 raise self._rejection(response.status, parsed)
-            raise self._error("the response has no access_token")
+            raise self.endpoint.error("the response has no access_token")
         expires_in = _expires_in(parsed.get("expires_in"))
         if expires_in is not None and expires_in <= 0:
-            raise self._error(f"the token has expired already: expires_in is {expires_in:g}", retriable=True)
+            raise self.endpoint.error(f"the token has expired already: expires_in is {expires_in:g}", retriable=True)
         reason = ""
         try:
             principal = "" if self._sub_claim in claims_of(value) else self._client_id
@@ -166,7 +170,7 @@ class ClientCredentials:
             return as_token((value, expires_at, principal), wall, self._sub_claim)
         except IllegalArgumentError as error:
             reason = str(error)
-        raise self._error(reason, retriable=True)
+        raise self.endpoint.error(reason, retriable=True)
 
     def _rejection(self, status: int, parsed: dict[str, Any]) -> TokenEndpointError:
         # "errorCode" and "errorSummary" are Okta's.
@@ -182,13 +186,9 @@ class ClientCredentials:
                 remedy += "; the server may want them encoded (sasl_oauthbearer_header_urlencode=True)"
         text = f"HTTP status {status}" + (f", {said}" if said else "") + (f" ({remedy})" if remedy else "")
         is_final = status in _FINAL_STATUSES or 200 <= status < 400
-        return self._error(text, retriable=not is_final, status=status)
-
-    def _error(self, text: str, *, retriable: bool = False, status: int = 0) -> TokenEndpointError:
-        return TokenEndpointError(f"{self.endpoint}: {text}", retriable=retriable, status=status)
+        return self.endpoint.error(text, retriable=not is_final, status=status)
 
     def _shown(self, value: object) -> str:
-        """Return the server's words for an error text: printable, short, and without the client secret."""
         return shown(value, *self._secrets) if isinstance(value, str) else ""
 
 
@@ -215,7 +215,7 @@ class HttpExchange:
         """
         self._received += len(data)
         if self._received > RESPONSE_BYTES_MAX:
-            raise self._error(f"the response has more than {RESPONSE_BYTES_MAX} bytes")
+            raise self._endpoint.error(f"the response has more than {RESPONSE_BYTES_MAX} bytes")
         reason = ""
         try:
             self._connection.receive_data(data)
@@ -223,7 +223,7 @@ class HttpExchange:
         except self._h11.RemoteProtocolError:
             # h11's text repeats received bytes, which may contain what was sent: it is not shown, and not chained.
             reason = "the connection ended within the response" if not data else "the response is not valid HTTP"
-        raise self._error(reason, retriable=not data)
+        raise self._endpoint.error(reason, retriable=not data)
 
     def _take_events(self) -> HttpResponse | None:
         h11 = self._h11
@@ -235,21 +235,18 @@ class HttpExchange:
                 self._status = event.status_code
             elif isinstance(event, h11.Data):
                 if len(self._body) + len(event.data) > BODY_BYTES_MAX:
-                    raise self._error(f"the response's body has more than {BODY_BYTES_MAX} bytes")
+                    raise self._endpoint.error(f"the response's body has more than {BODY_BYTES_MAX} bytes")
                 self._body += event.data
             elif isinstance(event, h11.EndOfMessage):
                 return HttpResponse(self._status, bytes(self._body))
             elif not isinstance(event, h11.InformationalResponse):  # ConnectionClosed, or PAUSED after an upgrade
-                raise self._error("the connection ended without a response", retriable=True)
-
-    def _error(self, text: str, *, retriable: bool = False) -> TokenEndpointError:
-        return TokenEndpointError(f"{self._endpoint}: {text}", retriable=retriable)
+                raise self._endpoint.error("the connection ended without a response", retriable=True)
 
 
 def _expires_in(value: object) -> float | None:
-    """Return ``expires_in``; None if it is unknown. Microsoft's first endpoint sends it as text."""
+    """Return ``expires_in``; None if it is unknown."""
     if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) <= 12:
-        value = int(value)
+        value = int(value)  # Microsoft's first endpoint sends text
     if isinstance(value, (int, float)) and not isinstance(value, bool) and value <= 0:
         return 0.0
     return as_seconds(value)

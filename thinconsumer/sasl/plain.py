@@ -22,7 +22,6 @@ class Plain(Mechanism):
         return f"<Plain {self._username!r}>"
 
     def start(self) -> bytes:
-        """Return the only message."""
         return self._message
 
     def respond(self, challenge: bytes) -> None:

@@ -1,7 +1,7 @@
-"""When a token or another credential with an expiry is fetched again, and when it may still be used.
+"""When a token or another credential with an expiry is fetched again, and until when it is used.
 
-After Java's ``ExpiringCredentialRefreshingLogin``: a new credential is fetched after 80 % to 85 % of the lifetime, and
-the old one is used until it expires if that fails. Java waits ten seconds after a failure; this class has a backoff.
+After Java's ``ExpiringCredentialRefreshingLogin``: a new credential is fetched after 80 % to 85 % of the lifetime; if
+that fails, the old one is used until it expires. Java waits ten seconds after a failure; here, a backoff applies.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from ..config import SecurityOptions
 from ..support.agenda import Alarm
 from ..support.timers import Backoff, Random
 
-#: Seconds after which a credential without a known expiry is asked for again. Such tokens live for minutes, and
+#: Seconds after which a credential without a known expiry is fetched again. Such tokens live for minutes, and
 #: providers keep them: kafka-python calls its provider for every connection.
 UNKNOWN_LIFETIME = 240.0
 #: Minimum seconds between two successful fetches. Without it, a credential that lives for milliseconds would be fetched
@@ -35,8 +35,8 @@ def refresh_after(lifetime: float, options: SecurityOptions, random: Random) -> 
 class Refresh:
     """Whether a credential must be fetched, and whether the last one may still be used.
 
-    The owner calls :meth:`succeeded` or :meth:`failed` after each attempt. Times are monotonic, but an expiry is a time
-    of the wall clock: while a laptop sleeps, the monotonic clock stands still and the token expires.
+    Times are monotonic, but an expiry is a time of the wall clock: while a laptop sleeps, the monotonic clock stands
+    still and the token expires.
     """
 
     options: SecurityOptions
@@ -52,8 +52,8 @@ class Refresh:
     def is_due(self, now: float, wall: float) -> bool:
         """Return whether an attempt is due; earlier than planned if the credential has expired earlier than it seemed.
 
-        Even then LEAST_PERIOD passes first: a provider of credentials that live for a millisecond would be called
-        without end, inside one poll.
+        Even then, LEAST_PERIOD passes first: otherwise one poll would call a provider of credentials that live for a
+        millisecond without end.
         """
         has_expired = self.failures == 0 and self.is_obtained and not self.is_valid(wall)
         return self.planned.is_over(now) or (has_expired and now >= self._obtained_at + LEAST_PERIOD)
@@ -77,8 +77,8 @@ class Refresh:
     def rejected(self, now: float) -> None:
         """Replace a credential earlier, because a broker has rejected it; but not more often than after a failure.
 
-        The credential may have been revoked, or the clock of this machine may be late, so that it expires earlier than
-        it seems: the client would log in with it for hours.
+        Otherwise the client would log in for hours with a credential that was revoked, or that has expired although
+        this machine's clock, which is late, says otherwise.
         """
         pause = max(LEAST_PERIOD, self.options.sasl_login_retry_backoff_max_ms / 1000)
         self.planned.set_earlier(max(now, self._obtained_at + pause))
@@ -99,7 +99,5 @@ class Refresh:
 
     def has_lasted(self, now: float) -> bool:
         """Return whether attempts have failed for ``sasl_login_retry_backoff_max_ms``, as long as Java retries."""
-        return (
-            self.failing_since is not None
-            and now - self.failing_since >= self.options.sasl_login_retry_backoff_max_ms / 1000
-        )
+        since = self.failing_since
+        return since is not None and now - since >= self.options.sasl_login_retry_backoff_max_ms / 1000

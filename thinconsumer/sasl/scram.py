@@ -1,7 +1,7 @@
 """SCRAM-SHA-256 and SCRAM-SHA-512 (RFC 5802, RFC 7677): client and server prove that they know the password.
 
 The password is not sent. As in Kafka, user names and passwords are UTF-8 without SASLprep, and there is no channel
-binding. The first functions are pure; :class:`Scram` adds the order of the messages.
+binding.
 """
 
 from __future__ import annotations
@@ -22,14 +22,11 @@ HASHES = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
 ITERATIONS_MIN = 4096
 #: A million iterations take about a second. Without a limit, a hostile server could stop the client for an hour.
 ITERATIONS_MAX = 1_000_000
-#: Kafka's salts have about 26 bytes.
-SALT_BYTES_MAX = 1024
-#: Longest accepted message of a server in bytes. Kafka's have about 150.
-MESSAGE_BYTES_MAX = 8192
+SALT_BYTES_MAX = 1024  #: Kafka's have about 26.
+MESSAGE_BYTES_MAX = 8192  #: Of a server; Kafka's have about 150.
 
-#: Without channel binding (RFC 5802, section 7): the GS2 header, and its base64 text as attribute ``c``.
-_GS2_HEADER = b"n,,"
-_CHANNEL_BINDING = b"c=biws"
+_GS2_HEADER = b"n,,"  #: No channel binding (RFC 5802, section 7).
+_CHANNEL_BINDING = b"c=biws"  #: The header in base64.
 #: Printable ASCII without the comma, which separates attributes.
 _NONCE = re.compile(r"[\x21-\x2b\x2d-\x7e]+")
 _SERVER_FIRST = re.compile(r"r=([\x21-\x2b\x2d-\x7e]+),s=([A-Za-z0-9+/=]+),i=([0-9]+)(?:,[A-Za-z]=[^,\0]+)*")
@@ -37,13 +34,8 @@ _NO_PROOF = "the server ended the SCRAM login without proving that it knows the 
 _SERVER_FINAL = re.compile(r"([ve])=([^,\0]+)(?:,[A-Za-z]=[^,\0]+)*")
 
 
-def escape_name(username: str) -> str:
-    """Return the user name as SCRAM writes it: ``=`` and ``,`` as ``=3D`` and ``=2C``."""
-    return username.replace("=", "=3D").replace(",", "=2C")
-
-
 def parse_server_first(message: bytes, client_nonce: str) -> tuple[str, bytes, int]:
-    """Return both nonces, the salt and the iterations in the server's first message, all checked.
+    """Return both nonces as one text, the salt and the iterations in the server's first message, all checked.
 
     Raises:
         KafkaProtocolError: the message is malformed or outside the limits, or its nonce does not continue
@@ -133,7 +125,8 @@ class Scram(Mechanism):
         self._username = username
         self._password = encode(password, "sasl_plain_password")
         self._nonce = nonce
-        self._first = b"n=%b,r=%b" % (encode(escape_name(username), "sasl_plain_username"), nonce.encode())
+        escaped = username.replace("=", "=3D").replace(",", "=2C")
+        self._first = b"n=%b,r=%b" % (encode(escaped, "sasl_plain_username"), nonce.encode())
         self._secrets = (password,)
         self._server_signature = b""  #: Not empty once the client has proved that it knows the password.
 
@@ -141,7 +134,6 @@ class Scram(Mechanism):
         return f"<Scram {self.name} {self._username!r}>"
 
     def start(self) -> bytes:
-        """Return the first message: the user name and the nonce."""
         return _GS2_HEADER + self._first
 
     def respond(self, challenge: bytes) -> bytes | None:

@@ -1,8 +1,7 @@
 """One attempt to fetch a token over the client's own driver: name lookup, connect, and one HTTP exchange.
 
-:class:`TokenStream` is the connection to one address, :class:`TokenFetch` tries the addresses in order. Every stage has
-a deadline, so that an attempt ends even if the lookup is never answered or the server sends one byte a minute. Nothing
-here is reused: each attempt has new connections, and the server is asked to close them.
+Every stage has a deadline, so that an attempt ends even if the lookup is never answered or the server sends one byte a
+minute. Each attempt has new connections, and the server is asked to close them.
 """
 
 from __future__ import annotations
@@ -24,9 +23,7 @@ ADDRESSES_MAX = 8
 
 
 class TokenStream:
-    """One connection to the token endpoint; implements :class:`thinconsumer.driver.Stream`.
-
-    Exactly one of ``response`` and ``error`` is set once the exchange is over (:attr:`is_over`).
+    """One connection to an address of the token endpoint; implements :class:`thinconsumer.driver.Stream`.
 
     Args:
         deadline: of the current stage. The stream moves it when it is connected, and touches it when it is over.
@@ -40,6 +37,7 @@ class TokenStream:
         self.is_connected = False
         self.stage_began_at = now  #: When the attempt to connect began; once connected, when the request was queued.
         self.has_transport = True  #: Whether the driver still has a transport that must be hung up.
+        #: One of these two is set once the exchange is over.
         self.response: HttpResponse | None = None
         self.error: KafkaError | None = None
         self._exchange = exchange
@@ -50,29 +48,24 @@ class TokenStream:
 
     @property
     def is_over(self) -> bool:
-        """Whether there is a response or an error."""
         return self.response is not None or self.error is not None
 
     def connection_made(self, now: float) -> None:
-        """Queue the request."""
         self.is_connected = True
         self.stage_began_at = now
         self._deadline.set(now + self._read_timeout)
         self._out = memoryview(self._exchange.request)
 
     def get_buffer(self) -> memoryview:
-        """Return the buffer to receive into."""
         return self._buffer
 
     def buffer_updated(self, size: int, now: float) -> bool:
-        """Take received bytes. Bytes after the end of the response are ignored."""
         if self.is_over:
-            return True
+            return True  # bytes after the end of the response
         self._receive(bytes(self._buffer[:size]))
         return not self.is_over
 
     def connection_lost(self, error: KafkaConnectionError | None, now: float) -> None:
-        """Take the end of the connection: the end of the response if it has no length, else an error."""
         self.has_transport = False
         if self.is_over:
             return
@@ -80,14 +73,12 @@ class TokenStream:
             self.error = error
             self._deadline.touch()
         else:
-            self._receive(b"")
+            self._receive(b"")  # the end of the response, if it has no length
 
     def data_to_send(self) -> Sequence[bytes | memoryview]:
-        """Return the unsent part of the request."""
         return (self._out,) if self._out else ()
 
     def data_sent(self, size: int, now: float) -> None:
-        """Drop the part of the request that was sent."""
         self._out = self._out[size:]
 
     def _receive(self, data: bytes) -> None:
@@ -102,11 +93,7 @@ class TokenStream:
 
 
 class TokenFetch:
-    """One attempt to fetch a token: it ends with :attr:`token` or :attr:`error`.
-
-    Args:
-        commands: those for the driver; the attempt appends to them.
-    """
+    """One attempt to fetch a token, which tries the addresses in order. It ends with :attr:`token` or :attr:`error`."""
 
     def __init__(
         self,
@@ -133,12 +120,11 @@ class TokenFetch:
         self._untried: deque[Address] = deque()
         self._stream: TokenStream | None = None
         self._errors: list[KafkaError] = []
-        self._commands = commands
+        self._commands = commands  #: For the driver.
         commands.append(Resolve(self._endpoint.host, self._endpoint.port))
 
     @property
     def is_over(self) -> bool:
-        """Whether the attempt has ended."""
         return self.token is not None or self.error is not None
 
     @property

@@ -1,7 +1,4 @@
-"""OAuth bearer tokens, and the token providers of users: how one is asked, and what they return.
-
-kafka-python's ``AbstractTokenProvider`` is an object with ``token()`` and optionally ``extensions()``, and
-confluent-kafka's ``oauth_cb`` is a function of one argument. A function without arguments is accepted, too.
+"""OAuth bearer tokens, and the token providers of users: how they are called, and what they return.
 
 The claims of a JWT are read, but its signature is not verified: the broker does that. The client needs only the expiry,
 to fetch the next token in time, and the principal, to name it in log lines.
@@ -12,7 +9,7 @@ import inspect
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from types import MappingProxyType
 from typing import Any, NamedTuple, cast
@@ -31,8 +28,6 @@ B64TOKEN = re.compile(r"[A-Za-z0-9\-._~+/]+=*")
 #: ``aws-msk-iam-sasl-signer-python`` have milliseconds.
 _MILLISECONDS_FROM = 1e11
 
-_NO_EXTENSIONS: Mapping[str, str] = MappingProxyType({})
-
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Token(NotPickled):
@@ -41,7 +36,7 @@ class Token(NotPickled):
     value: str
     expires_at: float | None = None  #: Seconds since the epoch; None if unknown.
     principal: str = ""  #: For log lines only; brokers take it from the token.
-    extensions: Mapping[str, str] = field(default_factory=lambda: _NO_EXTENSIONS)  #: KIP-342.
+    extensions: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))  #: KIP-342.
 
     def __repr__(self) -> str:
         return f"<Token of {self.principal!r}, expires_at={self.expires_at}, extensions={sorted(self.extensions)}>"
@@ -57,22 +52,23 @@ def as_token(returned: object, wall: float, sub_claim: str = "sub") -> Token:
     Raises:
         IllegalArgumentError: the value is none of these, or the token has expired at ``wall``.
     """
-    token = _with_claims(_shaped(returned), sub_claim)
-    if token.expires_at is not None and token.expires_at <= wall:
+    token = _shaped(returned)
+    claims = claims_of(token.value)
+    expires_at = as_seconds(claims.get("exp")) if token.expires_at is None else token.expires_at
+    if expires_at is not None and expires_at <= wall:
         raise IllegalArgumentError(
-            f"the token has expired {wall - token.expires_at:.0f} s ago by this machine's clock: the token is an old "
+            f"the token has expired {wall - expires_at:.0f} s ago by this machine's clock: the token is an old "
             "one, or the clocks of this machine and of the token's issuer differ"
         )
-    return token
+    subject = claims.get(sub_claim)
+    principal = token.principal or (subject if isinstance(subject, str) else "")
+    return replace(token, expires_at=expires_at, principal=principal)
 
 
 def claims_of(value: str) -> dict[str, Any]:
     """Return the claims of a JWT without verifying them; empty if the token is not a JWT, or is encrypted."""
-    parts = value.split(".")
-    if len(parts) != 3:
-        return {}
-    payload = parts[1]
     try:
+        _, payload, _ = value.split(".")
         text = base64.b64decode(payload + "=" * (-len(payload) % 4), altchars=b"-_", validate=True)
     except ValueError:
         return {}
@@ -123,8 +119,7 @@ def checked_extensions(extensions: object) -> Mapping[str, str]:
     raise error  # here, so that no traceback leads to values, which may be secrets
 
 
-def refuse_coroutine(returned: object) -> None:
-    """Raise IllegalArgumentError for an awaitable: this client has no event loop that could run it."""
+def _refuse_coroutine(returned: object) -> None:
     if inspect.isawaitable(returned):
         if inspect.iscoroutine(returned):
             returned.close()  # otherwise Python warns later that it was never awaited
@@ -136,7 +131,7 @@ def refuse_coroutine(returned: object) -> None:
 
 def _shaped(returned: object) -> Token:
     """Return the token as given, before its claims are read."""
-    refuse_coroutine(returned)
+    _refuse_coroutine(returned)
     if isinstance(returned, Token):
         return _shaped((returned.value, returned.expires_at, returned.principal, returned.extensions))
     if isinstance(returned, (str, bytes, bytearray)):
@@ -165,19 +160,6 @@ def _expiry(given: object) -> float | None:
     return seconds / 1000 if seconds >= _MILLISECONDS_FROM else seconds
 
 
-def _with_claims(token: Token, sub_claim: str) -> Token:
-    if token.expires_at is not None and token.principal:
-        return token
-    claims = claims_of(token.value)
-    expires_at = as_seconds(claims.get("exp")) if token.expires_at is None else token.expires_at
-    subject = claims.get(sub_claim)
-    principal = token.principal or (subject if isinstance(subject, str) else "")
-    return Token(token.value, expires_at, principal, token.extensions)
-
-
-OPTION = "sasl_oauth_token_provider"
-
-
 class ProviderAnswer(NamedTuple):
     """The result of a provider with a method ``extensions()``."""
 
@@ -189,7 +171,10 @@ class ProviderAnswer(NamedTuple):
 
 
 def provider_call(provider: object) -> Callable[[], object]:
-    """Return a function without arguments that asks the provider. It runs user code, and may block.
+    """Return a function without arguments that calls the provider. It runs user code, and may block.
+
+    A provider is an object with ``token()`` and optionally ``extensions()``, as kafka-python's
+    ``AbstractTokenProvider``; or a function without arguments, or with one, as confluent-kafka's ``oauth_cb``.
 
     Raises:
         KafkaConfigurationError: the provider is a callable that needs more than one argument.
@@ -197,8 +182,20 @@ def provider_call(provider: object) -> Callable[[], object]:
     if callable(getattr(provider, "token", None)):
         return partial(_ask, provider)
     function = cast("Callable[..., object]", provider)
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        return function  # written in C, it may have no signature
     # confluent-kafka passes the option sasl.oauthbearer.config, which is empty by default.
-    return partial(function, "") if _needs_argument(function) else function
+    for call, arguments in (function, ()), (partial(function, ""), ("",)):
+        try:
+            signature.bind(*arguments)
+        except TypeError:
+            continue
+        return call
+    raise KafkaConfigurationError(
+        f"sasl_oauth_token_provider must be callable with no or one argument, but takes {signature}"
+    )
 
 
 def token_of(answer: object, extensions: Mapping[str, str] | None, wall: float, sub_claim: str) -> Token:
@@ -213,26 +210,11 @@ def token_of(answer: object, extensions: Mapping[str, str] | None, wall: float, 
     if isinstance(answer, ProviderAnswer):
         own, answer = checked_extensions(answer.extensions), answer.token
     token = as_token(answer, wall, sub_claim)
-    merged = checked_extensions({**(extensions or {}), **own, **token.extensions})
-    return Token(token.value, token.expires_at, token.principal, merged)
+    return replace(token, extensions=checked_extensions({**(extensions or {}), **own, **token.extensions}))
 
 
 def _ask(provider: object) -> ProviderAnswer:
     token = provider.token()  # type: ignore[attr-defined]
-    refuse_coroutine(token)  # aiokafka's AbstractTokenProvider has this method as a coroutine
+    _refuse_coroutine(token)  # aiokafka's AbstractTokenProvider has this method as a coroutine
     extensions = getattr(provider, "extensions", None)
     return ProviderAnswer(token, extensions() if callable(extensions) else None)
-
-
-def _needs_argument(function: Callable[..., object]) -> bool:
-    try:
-        signature = inspect.signature(function)
-    except (TypeError, ValueError):
-        return False  # a function written in C may have no signature
-    for arguments in ((), ("",)):
-        try:
-            signature.bind(*arguments)
-        except TypeError:
-            continue
-        return bool(arguments)
-    raise KafkaConfigurationError(f"{OPTION} must be callable with no or one argument, but takes {signature}")
