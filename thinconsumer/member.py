@@ -213,14 +213,14 @@ class GroupMember(BaseClient):
             now = shell.driver.now()
             deadline = now + to_seconds(timeout_ms, 0)
             self._health.polled_at = now
-            member.polled(now)
+            member.called(now, polls=True)
             now = shell.run_once(now)
             while True:
                 with shell.callback():
                     self._role.reason = self.rejoin_reason()
                 # Each pass of this loop counts as a poll. Otherwise a member that waits in one poll() for longer than
                 # max_poll_interval_ms would leave the group.
-                member.polled(now)
+                member.called(now, polls=True)
                 now = shell.run_callbacks(now)
                 self._look(now)
                 error = member.error or self._coordinator.error or shell.engine.login_error()

@@ -9,6 +9,7 @@ import pytest
 
 from thinconsumer.errors import KafkaConnectionError, UnsupportedVersionError
 from thinconsumer.group.assignment_check import AssignmentCheck
+from thinconsumer.group.consumer_role import Notes
 from thinconsumer.group.identity import Identity
 from thinconsumer.network.request import Answer, Request
 from thinconsumer.wire.error_codes import Code
@@ -22,11 +23,11 @@ class StrawRole:
     """A role that needs the assignments of all members, and stores those that it gets."""
 
     def __init__(self) -> None:
-        self.awaits_assignments = True
+        self.notes = Notes(awaits_assignments=True)
         self.compared: Any = NOTHING
 
     def compare_assignments(self, shares: Any) -> None:
-        self.awaits_assignments = False
+        self.notes.awaits_assignments = False
         self.compared = None if shares is None else list(shares)
 
 
@@ -74,7 +75,7 @@ def test_the_assignments_of_a_stable_group_are_compared(check: Check) -> None:
 @pytest.mark.parametrize("state", ["not needed", "no member"])
 def test_nothing_is_sent_unless_a_leader_has_restarted(check: Check, state: str) -> None:
     if state == "not needed":
-        check.role.awaits_assignments = False
+        check.role.notes.awaits_assignments = False
     else:
         check.identity = Identity("g")
     assert check.ask() is None and check.ask(after=60.0) is None
@@ -137,7 +138,7 @@ def test_a_group_that_has_moved_to_the_other_protocol_is_left_to_the_coordinator
     request = check.ask()
     assert request is not None
     check.answer(request, **answer)
-    assert check.role.compared == NOTHING and not check.role.awaits_assignments
+    assert check.role.compared == NOTHING and not check.role.notes.awaits_assignments
 
 
 @pytest.mark.parametrize(
@@ -154,9 +155,9 @@ def test_the_role_decides_without_assignments_that_it_may_not_read(check: Check,
 def test_a_response_after_the_end_of_the_generation_is_dropped(check: Check) -> None:
     request = check.ask()
     assert request is not None
-    check.role.awaits_assignments = False
+    check.role.notes.awaits_assignments = False
     assert check.ask() is None
-    check.role.awaits_assignments = True
+    check.role.notes.awaits_assignments = True
     check.answer(request, ids=["me"])
     assert check.role.compared == NOTHING
 

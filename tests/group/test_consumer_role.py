@@ -225,7 +225,7 @@ def test_the_leader_assigns_the_topics_of_all_members():
     world, other = World(mine), World(Mine(), topics=("t", "u"))
     members = joined("mine", a=world, b=other)
     assert not world.role.ready_to_assign("mine", members, 0.0), "metadata of u is not known yet"
-    assert world.role.topics() == {"t", "u"}
+    assert world.role.subscribed.names() | world.role.notes.topics == {"t", "u"}
     world.topic("u", 1)
     assert world.role.ready_to_assign("mine", members, 0.0)
     plan = world.role.perform_assignment("a", "mine", members, skip=False)
@@ -274,11 +274,11 @@ def comes_back(strategy, change=lambda world: None, halfway=()):
     world = World(strategy, group_instance_id="i")
     change(world)
     assert world.role.perform_assignment("a", strategy, joined(strategy, a=world, b=other), skip=True) == {}
-    assert not world.role.awaits_assignments, "the group has no assignments before SyncGroup"
+    assert not world.role.notes.awaits_assignments, "the group has no assignments before SyncGroup"
     world.role.accept(ME, strategy, plan["a"], 0.0)
-    assert world.role.rejoin_reason(0.0) is None and world.role.awaits_assignments
+    assert world.role.rejoin_reason(0.0) is None and world.role.notes.awaits_assignments
     world.role.compare_assignments(plan.values())
-    assert not world.role.awaits_assignments
+    assert not world.role.notes.awaits_assignments
     return world
 
 
@@ -302,7 +302,7 @@ def test_a_restarted_static_leader_rejoins_if_its_subscription_changed():
     world.role.perform_assignment("a", "range", members, skip=True)
     world.role.accept(ME, "range", encode_assignment([A]), 0.0)
     assert "not subscribed to" in world.role.rejoin_reason(0.0)
-    assert not world.role.awaits_assignments
+    assert not world.role.notes.awaits_assignments
 
 
 def test_a_restarted_static_leader_rejoins_if_partitions_were_withheld():
@@ -360,12 +360,12 @@ def test_a_member_with_an_undecodable_assignment_owns_nothing():
 def test_assignments_are_not_compared_once_the_generation_has_ended(ends):
     world = World("range")
     lead(world, "range", [A], skip=True)
-    assert world.role.awaits_assignments
+    assert world.role.notes.awaits_assignments
     if ends == "a rebalance":
         world.do(world.role.prepare, ME, 0.0)
     else:
         world.do(world.role.lose, "gone", 0.0)
-    assert not world.role.awaits_assignments
+    assert not world.role.notes.awaits_assignments
 
 
 @pytest.mark.parametrize("ends", [None, "as a follower", "lost"])

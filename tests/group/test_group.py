@@ -118,7 +118,7 @@ def test_seconds_since_the_last_poll(make):
     group.poll_begins(20.0)
     group.polled(21.0)  # the poll goes on waiting
     assert group.seconds_since_poll(21.0) == 14.0, "during a poll, the time counts from the poll before"
-    group.poll_ends()
+    group.away = None
     assert group.seconds_since_poll(24.0) == 3.0
 
 

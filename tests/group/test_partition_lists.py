@@ -8,6 +8,7 @@ from thinconsumer.assignors import Assignment, Subscription
 from thinconsumer.assignors.plans import checked
 from thinconsumer.assignors.registry import BUILT_IN, create
 from thinconsumer.group.partition_lists import assign_in_lists
+from thinconsumer.group.rejoin_triggers import TopicShape, shapes
 from thinconsumer.types import ClusterView, Node, PartitionInfo, TopicPartition
 
 NODES = {number: Node(number, f"b{number}", 9092, f"r{number}") for number in (1, 2, 3)}
@@ -31,7 +32,7 @@ def plan(strategy, view, members, undeleted):
         found = assignor.assign(part.view, part.subscriptions)
         return checked(assignor.name, found, part.view, part.subscriptions, cooperative=cooperative)
 
-    return assign_in_lists(view, members, undeleted, assign)
+    return assign_in_lists(view, members, shapes(view, view.partitions, racks=False, undeleted=undeleted), assign)
 
 
 @pytest.mark.parametrize("strategy", BUILT_IN)
@@ -87,7 +88,7 @@ def test_without_marked_partitions_the_assignor_gets_everything_as_it_is():
         seen.append((part.view, part.subscriptions))
         return {"m": Assignment((TopicPartition("t", 0),), b"said")}
 
-    found = assign_in_lists(view, members, {"t": 4}, assign)
+    found = assign_in_lists(view, members, {"t": TopicShape(4, (), 4)}, assign)
     assert seen == [(view, members)] and found["m"] == Assignment((TopicPartition("t", 0),), b"said")
 
 
@@ -99,6 +100,6 @@ def test_user_data_belongs_to_the_first_list():
         seen.append(part.subscriptions["m"].user_data)
         return {"m": Assignment((TopicPartition("t", 0),), b"said %d" % len(seen))}
 
-    found = assign_in_lists(view, members, {"t": 3}, assign)
+    found = assign_in_lists(view, members, {"t": TopicShape(4, (), 3)}, assign)
     assert seen == [b"data", None]
     assert found["m"] == Assignment((TopicPartition("t", 0), TopicPartition("t", 3)), b"said 1")

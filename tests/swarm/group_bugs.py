@@ -128,7 +128,7 @@ def call_assigned_once(call_assigned, self):
 
 def accept_without_rejoining(accept, self, *args, **options):
     accept(self, *args, **options)
-    self._rejoin_for = None
+    self.notes.rejoin_for = None
     self._wait_for_owners.clear()  # the leader would rejoin after a while, which hides the bug
 
 

@@ -202,7 +202,7 @@ class ConsumerCore:
             self._returned_at = now = shell.driver.now()
             managers.metrics.poll_ended = now
             if group is not None:
-                group.poll_ends()
+                group.away = None
         if poll_result.count:
             self.unrecorded = poll_result, now
         return poll_result

@@ -99,9 +99,8 @@ class ConsumerManagers:
         # validation, which notices that a topic was created again.
         keeps_order = self.config.ordered_delivery != "off"
         ordered = (ManagerParts("ordered", self._watch_counts),) if keeps_order else ()
-        errors = ManagerParts("errors", self._forget_errors)
         waiting = self.lookups, self.validation
-        return [topics, self.resets, self.metadata, *group, *waiting, *ordered, *self.gatekeepers, fetching, errors]
+        return [topics, self.resets, self.metadata, *group, *waiting, *ordered, *self.gatekeepers, fetching]
 
     def outage_logs(self) -> Iterator[OutageLog]:
         """Yield the logs of the outages of requests."""
@@ -121,6 +120,7 @@ class ConsumerManagers:
 
     def _follow_assignment(self, now: float) -> list[Request]:
         """Drop buffered batches of unassigned partitions, and tell metadata which topics to refresh."""
+        self._errors = None
         group, queries = self.group, self.gates
         generation = self.partitions.generation, self.lookups.version + (0 if queries is None else queries.version)
         topics: frozenset[str] = frozenset() if group is None else group.topics()
@@ -141,10 +141,6 @@ class ConsumerManagers:
         self.collector.restart()
         for partition in self.partitions:
             partition.rewind()
-
-    def _forget_errors(self, now: float) -> list[Request]:
-        self._errors = None
-        return []
 
     def _watch_counts(self, now: float) -> list[Request]:
         """Put the gatekeeper of topics with ordered delivery in place of this manager once such a topic has changed."""

@@ -48,7 +48,7 @@ class AssignmentCheck:
 
     def step(self, now: float) -> list[Request]:
         """Return the DescribeGroups request, if the role needs the assignments of all members."""
-        if not self._role.awaits_assignments or not self._read_identity().is_member:
+        if not self._role.notes.awaits_assignments or not self._read_identity().is_member:
             self._requests.in_flight = None
             return []
         self._requests.abandon_if_moved()
@@ -72,7 +72,7 @@ class AssignmentCheck:
         if row is not None and (row.error_code == Code.GROUP_ID_NOT_FOUND or row.group_state == DEAD):
             # The group has moved to the consumer group protocol, so the coordinator assigns; or a heartbeat tells that
             # it is gone.
-            self._role.awaits_assignments = False
+            self._role.notes.awaits_assignments = False
         elif action in (Action.FAIL, Action.RAISE):
             log.info("group %s: cannot read the assignments of its members: %s", group_id, error)
             self._role.compare_assignments(None)

@@ -40,15 +40,18 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
-class Leading:
-    """What a group's leader notes from one rebalance to the next; each JoinGroup begins with a new one."""
+class Notes:
+    """What a member, mostly the leader, notes from one rebalance to the next; each JoinGroup begins with new notes."""
 
+    rejoin_for: str | None = None  #: The reason to join again as soon as this rebalance is over.
     topics: frozenset[str] = frozenset()  #: The subscribed topics of all members; empty on a follower.
     #: The topic metadata from which this leader computed the assignment; None on a follower.
     assigned_with: dict[str, TopicShape] | None = None
     #: Whether the assignment leaves out partitions that their owners must revoke first (cooperative).
     awaits_revocations: bool = False
     keeps_unknown_assignment: bool = False  #: Whether the group keeps one that this leader did not compute (KIP-814).
+    #: Whether :meth:`ConsumerRole.compare_assignments` is still to be called for the assignment that the group keeps.
+    awaits_assignments: bool = False
 
 
 class ConsumerRole:
@@ -81,21 +84,14 @@ class ConsumerRole:
         #: The versions of metadata and subscription for which :meth:`rejoin_reason` has found no reason to rejoin.
         #: While both are unchanged, the topics are not compared again.
         self._seen: tuple[int, int] | None = None
-        self._leading = Leading()
-        #: The leader only: whether :meth:`compare_assignments` is still to be called for the assignment that it keeps.
-        self.awaits_assignments = False
+        self.notes = Notes()
         #: When the leader rejoins to have withheld partitions assigned, even if their owners have not rejoined.
         self._wait_for_owners = agenda.alarm()
         self._assignment = Assignment()
         self._assignment_source: PartitionAssignor | None = None
-        self._rejoin_for: str | None = None  #: The reason to join again as soon as this rebalance is over.
         self._installed = True
         self._previous: frozenset[TopicPartition] = frozenset()  #: The assignment after the last completed rebalance.
         self.summary = ""  #: The assignment of the last rebalance, and what it added and removed, for a log line.
-
-    def topics(self) -> frozenset[str]:
-        """Return the topics that need metadata: the subscribed ones and, for the leader, those of all members."""
-        return self.subscribed.names() | self._leading.topics
 
     @property
     def has_joined_with_subscription(self) -> bool:
@@ -105,7 +101,7 @@ class ConsumerRole:
     def protocols(self) -> list[tuple[str, bytes]]:
         """Return, for each assignor, the subscription with owned partitions, encoded with the assignor's user data."""
         self._joined_with = self.subscribed.names()
-        self._forget_leading()
+        self.notes = Notes()
         topics = tuple(sorted(self._joined_with))
         owned = tuple(sorted(self._partitions.tps())) if self.is_cooperative else ()
         return [
@@ -124,7 +120,7 @@ class ConsumerRole:
 
     def prepare(self, identity: Identity, now: float) -> bool:
         """Revoke all partitions (eager), or those of topics no longer subscribed (cooperative)."""
-        self._forget_leading()
+        self.notes = Notes()
         owned = self._partitions.tps()
         if not self.is_cooperative:
             return self.revocation.advance(owned, now, always_call=identity.is_member)
@@ -134,8 +130,8 @@ class ConsumerRole:
     def ready_to_assign(self, protocol: str, members: Sequence[JoinedMember], now: float) -> bool:
         """Return whether metadata of all members' topics is known; without it a topic would stay unassigned."""
         subscriptions = self._subscriptions(members).values()
-        self._leading.topics = frozenset({topic for one in subscriptions for topic in one.topics})
-        unknown = [topic for topic in self._leading.topics if not self._metadata.has_looked_up(topic)]
+        self.notes.topics = frozenset({topic for one in subscriptions for topic in one.topics})
+        unknown = [topic for topic in self.notes.topics if not self._metadata.has_looked_up(topic)]
         return not unknown
 
     def perform_assignment(
@@ -147,11 +143,11 @@ class ConsumerRole:
         out partitions until their owners have revoked them (KIP-429).
         """
         subscriptions = self._subscriptions(members)
-        self._leading.topics = frozenset({topic for one in subscriptions.values() for topic in one.topics})
-        view = self._metadata.view(self._leading.topics)
-        self._leading.assigned_with = self._shapes(view)
+        notes, topics = self.notes, frozenset({topic for one in subscriptions.values() for topic in one.topics})
+        notes.topics, view = topics, self._metadata.view(topics)
+        notes.assigned_with = self._shapes(view)
         if skip:
-            self._leading.keeps_unknown_assignment = True
+            notes.keeps_unknown_assignment = True
             return {}
         assignor = self._assignor(protocol)
 
@@ -159,11 +155,11 @@ class ConsumerRole:
             plan = assignor.assign(part.view, part.subscriptions)
             return checked(assignor.name, plan, part.view, part.subscriptions, cooperative=self.is_cooperative)
 
-        plan = assign_in_lists(view, subscriptions, self._undeleted(), assign)
+        plan = assign_in_lists(view, subscriptions, notes.assigned_with, assign)
         if self.is_cooperative:
             given = {tp for share in plan.values() for tp in share.partitions}
             had = {tp for subscription in subscriptions.values() for tp in subscription.owned_partitions} - given
-            self._leading.awaits_revocations = not had.isdisjoint(_existing(view))
+            notes.awaits_revocations = not had.isdisjoint(_existing(view))
         return {member: encode_assignment(share.partitions, share.user_data) for member, share in plan.items()}
 
     def _subscriptions(self, members: Sequence[JoinedMember]) -> dict[str, Subscription]:
@@ -181,17 +177,8 @@ class ConsumerRole:
         return found
 
     def _shapes(self, view: ClusterView) -> dict[str, TopicShape]:
-        racks = bool(self._config.client_rack)
-        return shapes(view, self._leading.topics, racks=racks, undeleted=self._undeleted())
-
-    def _undeleted(self) -> dict[str, int]:
-        """Return the number of undeleted partitions by counted topic of the group."""
-        counted = self._metadata.counted()
-        return {name: counts.undeleted for name, counts in counted.items() if name in self._leading.topics}
-
-    def _forget_leading(self) -> None:
-        self._leading, self.awaits_assignments, self._rejoin_for = Leading(), False, None
-        self._wait_for_owners.clear()
+        undeleted = {name: counts.undeleted for name, counts in self._metadata.counted().items()}
+        return shapes(view, self.notes.topics, racks=bool(self._config.client_rack), undeleted=undeleted)
 
     def accept(self, identity: Identity, protocol: str, assignment: bytes, now: float, *, missed: bool = False) -> None:
         """Decode the assignment, and stop returning records of partitions that it lacks.
@@ -213,18 +200,18 @@ class ConsumerRole:
         share = set(self._assignment.partitions)
         for tp in self._partitions.tps() - share:
             self._partitions.require(tp).pending_revocation = True
-        self._wait_for_owners.clear()
-        if self._leading.awaits_revocations:
+        notes = self.notes
+        if notes.awaits_revocations:
             self._wait_for_owners.set(now + self._config.session_timeout_ms / 1000)
-        self._rejoin_for = None
+        notes.rejoin_for = None
         if owned - share:
-            self._rejoin_for = "revoked partitions can now be assigned"
-        elif self._leading.keeps_unknown_assignment and has_note:
-            self._rejoin_for = "its assignment has user data of thinconsumer 0.1.0"
+            notes.rejoin_for = "revoked partitions can now be assigned"
+        elif notes.keeps_unknown_assignment and has_note:
+            notes.rejoin_for = "its assignment has user data of thinconsumer 0.1.0"
         unsubscribed = sorted({tp.topic for tp in share} - self._joined_with)
-        if unsubscribed and self._rejoin_for is None:
-            self._rejoin_for = f"was assigned partitions of {', '.join(unsubscribed)}, which it is not subscribed to"
-        self.awaits_assignments = self._leading.keeps_unknown_assignment and self._rejoin_for is None
+        if unsubscribed and notes.rejoin_for is None:
+            notes.rejoin_for = f"was assigned partitions of {', '.join(unsubscribed)}, which it is not subscribed to"
+        notes.awaits_assignments = notes.keeps_unknown_assignment and notes.rejoin_for is None
         came, went = share - self._previous, self._previous - share
         self.summary = f"{len(share)} partitions, {_listed('new', came)}, {_listed('gone', went)}"
 
@@ -242,15 +229,16 @@ class ConsumerRole:
         None says that the coordinator does not tell the assignments. A cooperative group then rebalances, since that
         moves no partition needlessly; an eager group does not, since every member would revoke all its partitions.
         """
-        self.awaits_assignments = False
+        notes = self.notes
+        notes.awaits_assignments = False
         if shares is None:
-            self._rejoin_for = "leads with an assignment that it did not compute" if self.is_cooperative else None
+            notes.rejoin_for = "leads with an assignment that it did not compute" if self.is_cooperative else None
             return
         assigned: set[TopicPartition] = set()
         for share in shares:
             with suppress(KafkaProtocolError):  # its member owns nothing, so a rebalance is due
                 assigned.update(_partitions(decode_assignment(share).assigned_partitions))
-        self._rejoin_for = reassign_reason(assigned, _existing(self._metadata.view(self._leading.topics)))
+        notes.rejoin_for = reassign_reason(assigned, _existing(self._metadata.view(notes.topics)))
 
     def revoke_unassigned(self, identity: Identity, now: float) -> bool:
         going = self._partitions.tps() - set(self._assignment.partitions)
@@ -270,7 +258,7 @@ class ConsumerRole:
     def lose(self, why: str, now: float) -> bool:
         self._generation = NO_GENERATION
         self._previous = frozenset()
-        self._forget_leading()
+        self.notes = Notes()
         return self.revocation.lose(now)
 
     def rejoin_reason(self, now: float) -> str | None:
@@ -279,9 +267,10 @@ class ConsumerRole:
         The current topics are compared with those of the last JoinGroup. The leader also compares the partition counts
         and racks of all members' topics with those at the last assignment.
         """
-        if self._rejoin_for is not None:
-            return self._rejoin_for
-        if self._wait_for_owners.is_over(now):
+        notes = self.notes
+        if notes.rejoin_for is not None:
+            return notes.rejoin_for
+        if notes.awaits_revocations and self._wait_for_owners.is_over(now):
             # The owner of a withheld partition may never revoke it and rejoin: a static member that restarts gets its
             # old assignment without a rebalance (KIP-345).
             return "members that had to revoke partitions did not join again"
@@ -289,10 +278,8 @@ class ConsumerRole:
         if seen == self._seen:
             return None
         reason = topics_changed(self._joined_with, self.subscribed.names())
-        if reason is None and self._leading.assigned_with is not None:
-            reason = shapes_changed(
-                self._leading.assigned_with, self._shapes(self._metadata.view(self._leading.topics))
-            )
+        if reason is None and notes.assigned_with is not None:
+            reason = shapes_changed(notes.assigned_with, self._shapes(self._metadata.view(notes.topics)))
         if reason is None:
             self._seen = seen
         return reason

@@ -98,7 +98,7 @@ class Group:
         self._marked_version = 0  #: The version of the subscription by which partitions are marked as unsubscribed.
         self._polled_at: float | None = None
         #: While a ``poll`` runs: the seconds from the start of the previous poll to the start of this one; else None.
-        self._away: float | None = None
+        self.away: float | None = None
 
     def _connect_member(self) -> None:
         self.commits.on_membership_error = self.member.expelled
@@ -174,9 +174,9 @@ class Group:
         """Go on with the classic protocol. The member has not joined yet, so it owns nothing."""
         before, member = self.member, self._new_classic_member()
         member.drop_connection, member.stats = before.drop_connection, before.stats
-        member.called(now)
         if self._polled_at is not None:
-            member.polled(self._polled_at)
+            member.called(self._polled_at, polls=True)
+        member.called(now)
         member.subscribe("the consumer subscribed")
         before.restart(now)  # the response is to its only request
         self.member = member
@@ -207,7 +207,9 @@ class Group:
         """Return the topics that metadata is needed for."""
         if self.subscription.mode is Mode.BROKER_PATTERN:
             return self.own_topics()
-        return self.role.topics() if self.subscription.is_subscribed else frozenset()
+        if not self.subscription.is_subscribed:
+            return frozenset()
+        return self.role.subscribed.names() | self.role.notes.topics  # a leader needs those of all members
 
     def own_topics(self) -> frozenset[str]:
         """Return the subscribed topics; with a pattern, those that match it, as far as the client knows them."""
@@ -226,20 +228,16 @@ class Group:
         return self.subscription.mode is Mode.PATTERN
 
     def poll_begins(self, now: float) -> None:
-        """Call :meth:`polled`; until :meth:`poll_ends`, commit errors give the time between the last two polls."""
-        self._away = None if self._polled_at is None else now - self._polled_at
+        """Call :meth:`polled`; until the poll ends, commit errors give the time between the last two polls."""
+        self.away = None if self._polled_at is None else now - self._polled_at
         self.polled(now)
-
-    def poll_ends(self) -> None:
-        self._away = None
 
     def polled(self, now: float) -> None:
         """Note that the user polls: records of earlier polls count as processed, and may be auto-committed."""
         self._polled_at = now
         if self._marked_version != self.subscription.version:  # Ctrl-C has struck in subscribe()
             self._mark_unsubscribed()
-        self.member.called(now)  # first: after a long gap it sets ``unconfirmed``, which stops auto-commits
-        self.member.polled(now)
+        self.member.called(now, polls=True)  # first: after a long gap it sets ``unconfirmed``, which stops auto-commits
         if self.auto_commit is not None and not self.member.withholds(may_wait=False):
             self.auto_commit.poll(now)
 
@@ -283,8 +281,8 @@ class Group:
 
         While a poll runs, return the seconds between the start of the previous poll and the start of this one.
         """
-        if self._polled_at is None or self._away is not None:
-            return self._away
+        if self._polled_at is None or self.away is not None:
+            return self.away
         return max(0.0, now - self._polled_at)  # ``now`` may be the time of a step before the poll
 
     def positions(self) -> dict[TopicPartition, OffsetAndMetadata]:

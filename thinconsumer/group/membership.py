@@ -170,17 +170,8 @@ class Membership(ABC):
         The caller of :meth:`leave` may have it opened while commits still wait for their responses.
         """
 
-    def polled(self, now: float) -> None:
-        """Note a ``poll``, for which the member may have waited to join.
-
-        No step is due because of this: the member waits since a public call, after which all managers step, or since
-        the end of its membership, for which this poll calls the listener and then steps.
-        """
-        self._overdue.set(now + self._poll_interval)
-        self._awaits_poll = False
-
-    def called(self, now: float) -> None:
-        """Note a call of the application.
+    def called(self, now: float, *, polls: bool = False) -> None:
+        """Note a call of the application, and whether it is a ``poll``, for which the member may have waited to join.
 
         There is no heartbeat thread: the client sends heartbeats only while the application calls it. After a gap that
         the membership may not have survived, polls return no records until a heartbeat succeeds.
@@ -188,6 +179,11 @@ class Membership(ABC):
         before, self._called_at = self._called_at, now
         if before is not None and now - before > self.heartbeat_interval:
             self._came_back(now - before, now)
+        if polls:
+            # No step is due because of this: the member waits since a public call, after which all managers step, or
+            # since the end of its membership, for which this poll calls the listener and then steps.
+            self._overdue.set(now + self._poll_interval)
+            self._awaits_poll = False
 
     @abstractmethod
     def _came_back(self, gap: float, now: float) -> None:

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from ..assignors import Assignment, Subscription
 from ..types import ClusterView, TopicPartition
+from .rejoin_triggers import TopicShape
 
 Subscriptions = Mapping[str, Subscription]
 Plan = dict[str, Assignment]
@@ -31,19 +32,18 @@ class PartitionList(NamedTuple):
 def assign_in_lists(
     view: ClusterView,
     subscriptions: Subscriptions,
-    undeleted: Mapping[str, int],
+    shapes: Mapping[str, TopicShape],
     assign: Callable[[PartitionList], Plan],
 ) -> Plan:
     """Return the assignment of every member, of the partitions that are not marked for deletion and of those that are.
 
-    ``undeleted`` has, by counted topic, the number below which partitions are not marked. An assignor
-    keeps user data about the first list only: its numbers mean other partitions in the second.
+    An assignor keeps user data about the first list only: its numbers mean other partitions in the second.
     """
     kept: dict[str, tuple[int, ...]] = {}
     marked: dict[str, tuple[int, ...]] = {}
     for topic, found in view.partitions.items():
         numbers = tuple([one.partition for one in found])
-        count = undeleted.get(topic)
+        count = shapes[topic].undeleted
         kept[topic] = numbers if count is None else tuple(n for n in numbers if n < count)
         if len(kept[topic]) < len(numbers):
             marked[topic] = numbers[len(kept[topic]) :]

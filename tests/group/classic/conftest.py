@@ -291,9 +291,7 @@ class World:
 
     def turn(self, *, every: bool = True) -> None:
         """Do what a poll does without waiting: steps, answers and work until nothing is due."""
-        self.member.called(self.now)
-        if self.working and every:
-            self.member.polled(self.now)
+        self.member.called(self.now, polls=self.working and every)
         for _ in range(200):
             busy = bool(self.step()) or bool(self.agenda.touched)
             busy = self.serve() or busy

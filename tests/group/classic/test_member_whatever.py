@@ -93,9 +93,7 @@ def act(world, watch, what, which):
     member, role = world.member, world.role
     if what == 0:
         world.now += [0.0, 0.05, 0.5, 3.0, 11.0, 61.0][which % 6]
-        member.called(world.now)
-        if which % 4:
-            member.polled(world.now)
+        member.called(world.now, polls=which % 4 > 0)
     elif what <= 3:
         if world.open:
             request = world.open[which % len(world.open)]

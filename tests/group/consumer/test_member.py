@@ -68,7 +68,7 @@ class World:
 
     def subscribe(self):
         self.member.subscribe("test")
-        self.member.polled(self.now)
+        self.member.called(self.now, polls=True)
 
     def find(self):
         self.coordinator.want()
@@ -282,7 +282,7 @@ def test_after_the_poll_timeout_the_member_leaves_and_the_next_poll_joins_again(
     world.respond(request, epoch=-1)
     world.member.step(world.now)
     assert world.member.state is S.STALE and world.revocation.calls[-1] == ("assigned", [0, 1])
-    world.member.polled(world.now)
+    world.member.called(world.now, polls=True)
     world.work()
     assert world.revocation.calls[-1] == ("lost", [0, 1]) and world.member.state is S.JOINING
     world.settle(epoch=5)
@@ -302,8 +302,7 @@ def test_after_a_gap_longer_than_the_interval_a_heartbeat_has_to_confirm_the_mem
 def sleep(world, seconds, request=None):
     """Call again after a gap, read the response to the heartbeat before it, and return the next heartbeat."""
     world.now += seconds
-    world.member.called(world.now)
-    world.member.polled(world.now)
+    world.member.called(world.now, polls=True)
     if request is not None:
         world.respond(request)
     return world.heartbeat()[0]
@@ -531,7 +530,7 @@ def test_a_subscription_while_the_member_leaves_after_the_poll_timeout_is_not_re
     world.member.subscribe("another subscription")
     world.respond(request, epoch=-1)
     world.member.step(world.now)
-    world.member.polled(world.now)
+    world.member.called(world.now, polls=True)
     world.work()
     world.settle(epoch=5)
     world.member.leave("closing", world.now)
@@ -551,7 +550,7 @@ def test_a_member_joins_in_a_poll_only(world):
     assert world.member.state is S.JOINING
     world.find()
     assert world.member.step(world.now) == []
-    world.member.polled(world.now)
+    world.member.called(world.now, polls=True)
     assert world.heartbeat()[1].member_epoch == 0
 
 
