@@ -267,4 +267,4 @@ def test_the_deadlines_of_calls_that_are_over_do_not_pile_up(world):
     w = world_with_group(world)
     for _ in range(30):
         w.admin.describe_topics(["t"])
-    assert len(w.admin._shell.engine.agenda._entries) < 15
+    assert len(w.admin._shell.engine.agenda.entries) < 15

@@ -53,7 +53,7 @@ def test_an_unused_group_sends_no_request(make):
     group.coordinator.agenda.take(1.0)
     assert step(group, 1.0) == [] and group.coordinator.agenda.next() == NEVER
     assert group.topics() == frozenset() and not group.wants_all_topics and not group.has_work(1.0)
-    assert list(group.errors()) == [] and group.member.unconfirmed is None
+    assert group.member.error is None and group.member.unconfirmed is None
 
 
 def test_subscribing_searches_for_the_coordinator(make):
@@ -212,7 +212,7 @@ def test_auto_does_not_fall_back_after_the_member_has_left_or_with_a_pattern_for
     subscribe(group, (), SubscriptionPattern("t"))
     lacking = ConsumerGroupHeartbeatResponse(error_code=Code.UNSUPPORTED_VERSION)
     member.handle(Answer(request, 1, 1, lacking), 1.0)
-    assert group.member.state.value == "fatal" and list(group.errors()) and said() == []
+    assert group.member.state.value == "fatal" and group.member.error and said() == []
     group.member.leave("unsubscribed", 1.0)
     group.subscription.clear()
     member, request = first_heartbeat(group, 2.0)

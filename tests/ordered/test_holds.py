@@ -104,7 +104,7 @@ def test_a_topic_that_changes_again_keeps_records_that_were_fetched_and_open_gat
     hold.opened.add(START)
     hold.topic_changed()
     assert (hold.state, partition.delivery_end, partition.may_hand_out) == (S.AWAITING_EPOCHS, 8, True)
-    assert not partition.wants_records
+    assert not partition.may_fetch(0.0)
     hold.epochs_found([BEFORE_FIRST, AT_EPOCH_7])
     assert hold.gates == [AT_EPOCH_7]
 

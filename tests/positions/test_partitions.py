@@ -355,9 +355,9 @@ def test_a_partition_is_held_from_its_delivery_end_on(end, may_fetch):
     partition = Partition(A, S.AWAITING_RESET)
     partition.place(E.SEEK, 10)
     partition.delivery_end = end
-    assert partition.may_hand_out is partition.wants_records is partition.may_fetch(0.0) is may_fetch
+    assert partition.may_hand_out is partition.may_fetch(0.0) is may_fetch
     partition.cursor.fetch_offset = 12
-    assert partition.may_hand_out is may_fetch and partition.wants_records is (end is None)
+    assert partition.may_hand_out is may_fetch and partition.may_fetch(0.0) is (end is None)
 
 
 def test_new_partitions_of_a_held_topic_begin_held():
@@ -385,4 +385,4 @@ def test_a_follower_named_in_each_response_fills_no_agenda():
     agenda.take(0.0)
     for at in range(1, 100):
         partition.prefer(2, 300.0 + at)
-    assert len(agenda._entries) == 1 and agenda.next() == 399.0
+    assert len(agenda.entries) == 1 and agenda.next() == 399.0

@@ -1,9 +1,12 @@
 """The agenda beside a model that looks at every alarm at each time."""
 
+from heapq import heappush
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from thinconsumer.support import agenda as agenda_module
 from thinconsumer.support.agenda import Agenda
 from thinconsumer.support.timers import NEVER
 
@@ -90,7 +93,7 @@ def test_later_times_add_no_entries():
     alarm = agenda.alarm("a")
     for at in range(1000):
         alarm.set(float(at))
-    assert len(agenda._entries) == 1
+    assert len(agenda.entries) == 1
 
 
 def test_an_alarm_that_is_near_and_far_in_turn_keeps_its_far_entry():
@@ -102,7 +105,7 @@ def test_an_alarm_that_is_near_and_far_in_turn_keeps_its_far_entry():
         alarm.set(9000.0 + now)
         alarm.set(float(now))
         assert agenda.take(now) == {"a": None}
-    assert len(agenda._entries) <= 3
+    assert len(agenda.entries) <= 3
 
 
 @pytest.mark.parametrize("line", range(3))
@@ -111,17 +114,17 @@ def test_an_interrupted_set_leaves_no_time_without_an_entry(line, monkeypatch):
     alarm = agenda.alarm("a")
     alarm.set(9.0)
 
-    def interrupted(at, alarm):
+    def interrupted(entries, entry):
         if line:
-            Agenda.enter(agenda, at, alarm)
+            heappush(entries, entry)
         raise KeyboardInterrupt
 
     if line < 2:
-        monkeypatch.setattr(agenda, "enter", interrupted)
+        monkeypatch.setattr(agenda_module, "heappush", interrupted)
         with pytest.raises(KeyboardInterrupt):
             alarm.set(5.0)
     else:
-        agenda.enter(5.0, alarm)
+        heappush(agenda.entries, (5.0, next(agenda.serial), alarm))
         alarm.listed.append(5.0)  # and Ctrl-C comes before ``at`` is set
     assert agenda.take(5.0) == {}
     agenda.forget(lambda key: False)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NoReturn, TypeVar
 
 from ..config import ConsumerConfig
 from ..driver import Address, Driver
-from ..engine import Guard, Shell, UserCallback, to_seconds
+from ..engine import Guard, Shell, to_seconds
 from ..errors import ConcurrentAccessError, IllegalStateError, KafkaError, RecordError
 from ..failures import waits_for_user
 from ..fetch.chunks import Deserialize, Records
@@ -81,13 +81,13 @@ class ConsumerCore:
             recover=self._recover,
             attend=self.attend if self.managers.group is not None else None,
             stepped=self._stepped,
-            next_callback=self._next_callback,
         )
         self.callbacks: GroupCallbacks | None = None
         if self.managers.group is not None:
             from .group_callbacks import GroupCallbacks  # on demand, as the group itself, see ConsumerManagers
 
             self.callbacks = GroupCallbacks(self.shell, self.managers, self.managers.group)
+            self.shell.next_callback = self.callbacks.next
         default_timeout = config.session_timeout_ms if config.group_id is not None else config.request_timeout_ms
         self.watch = HealthMonitor(default_timeout / 2000)
         #: The poll result that was returned last; the next call moves the positions past it, see :meth:`settle`.
@@ -172,9 +172,6 @@ class ConsumerCore:
         """Check the partitions."""
         if self.watch.check(self.managers, now):
             read_off(self.managers, now)
-
-    def _next_callback(self, now: float, every: bool) -> UserCallback | None:
-        return None if self.callbacks is None else self.callbacks.next(now, every)
 
     def poll(self, seconds: float, limit: int, ends: Ends | None = None, form: Form = Form.ROWS) -> PollResult:
         """Return up to ``limit`` records as soon as there are any.

@@ -189,7 +189,9 @@ class ConsumerManagers:
         # member raises the errors of its own topics.
         yield from self.metadata.final_errors(self._own_topics())
         if self.group is not None:
-            yield from self.group.errors()
+            group = self.group
+            found = group.member.error, group.coordinator.error, group.committed.error
+            yield from [error for error in found if error is not None]
         for gatekeeper in self.gatekeepers:
             yield from gatekeeper.errors()
 

@@ -157,7 +157,7 @@ class Engine:
             if later and later in due and len(due) == 1 and not is_large:
                 self.agenda.touched.update(due)
                 return bool(self.unsent or self.commands)
-            has_sent = (self._step_many if is_large or ALL in due else self._step_managers)(now, due)
+            has_sent = (self._step_all if is_large or ALL in due else self._step_managers)(now, due)
             touched = self.agenda.touched
             if ALL not in touched and not (has_sent and (ALL in due or touched or network.answers)):
                 break  # no manager has anything to do in another round
@@ -174,7 +174,7 @@ class Engine:
         self.steps += 1
         due = self._step_network(now, self.agenda.take())
         if due:  # ALL, if a call has changed something since the last step
-            (self._step_many if ALL in due else self._step_managers)(now, due)
+            (self._step_all if ALL in due else self._step_managers)(now, due)
         if self.network.answers:
             self.agenda.touch()
 
@@ -206,9 +206,8 @@ class Engine:
             self.agenda.touched.update(names)  # the agenda has another dict than before
         return bool(requests)
 
-    @garbage_collection_paused  # with thousands of partitions, a step makes as many objects
-    def _step_many(self, now: float, names: Collection[Hashable]) -> bool:
-        return self._step_managers(now, names)
+    #: With thousands of partitions, a step makes as many objects.
+    _step_all = garbage_collection_paused(_step_managers)
 
     def is_due(self, now: float) -> bool:
         """Return whether :meth:`step` has something to do even if the driver has received nothing.

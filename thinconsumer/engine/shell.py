@@ -88,7 +88,7 @@ class Shell:
         self._before_restart = recover
         self._attend = attend
         self._stepped = stepped
-        self._next_callback = next_callback
+        self.next_callback = next_callback
         self._entry = self.guard.entry(self.begin, engine.touch)
         #: Begins a public call, as :meth:`enter` does, but not all managers step after it.
         self.quiet_entry = self.guard.entry(self.begin, None)
@@ -138,7 +138,7 @@ class Shell:
         """Return when to call the client again at the latest, in the driver's monotonic seconds."""
         now, engine = self.driver.now(), self.engine
         has_work = engine.network.answers or engine.commands or engine.unsent
-        if self.step_interrupted or has_work or self._next_callback(now, True) is not None:
+        if self.step_interrupted or has_work or self.next_callback(now, True) is not None:
             return now
         return max(now, engine.agenda.next())
 
@@ -254,7 +254,7 @@ class Shell:
     def run_callbacks(self, now: float, *, every: bool = True) -> float:
         """Run all user code that is due, with steps in between; return the time. User code's exceptions propagate."""
         while not self.in_callback:
-            due = self._next_callback(now, every)
+            due = self.next_callback(now, every)
             if due is None:
                 break
             with self.callback():

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 from ..config import ConsumerConfig
@@ -162,7 +163,11 @@ class LeaderQueries(ABC):
                 self._in_flight[query] = None
                 _place(groups.setdefault(info.leader, []), query)
         deadline = now + self._settings.request_timeout_ms / 1000
-        return [self._request(node, group, deadline) for node, many in groups.items() for group in many]
+        return [
+            Request(self.asker, self.api, Target(node), partial(self._message, one), deadline, one, self.min_version)
+            for node, many in groups.items()
+            for one in many
+        ]
 
     def _drop_unwanted(self) -> None:
         unwanted = [query for query in self._waiting if not query.wanted()]
@@ -203,17 +208,12 @@ class LeaderQueries(ABC):
         self.version += 1
 
     @abstractmethod
-    def _message(self, group: Group) -> Message:
+    def _message(self, group: Group, version: int) -> Message:
         """Return the request, with a current leader epoch for each partition."""
 
     @abstractmethod
     def _rows(self, response: Any) -> Iterator[tuple[TopicPartition, Any]]:
         """Yield each partition's part of a response."""
-
-    def _request(self, node: int, group: Group, deadline: float) -> Request:
-        return Request(
-            self.asker, self.api, Target(node), lambda version: self._message(group), deadline, group, self.min_version
-        )
 
     def _current_epoch(self, tp: TopicPartition) -> int:
         info = self._metadata.leader(tp)
@@ -299,7 +299,7 @@ class EpochEndQueries(LeaderQueries):
     api = OffsetForLeaderEpochRequest
     min_version = 3  # the first one for which DESCRIBE on the topic suffices (KIP-320); others require ClusterAction
 
-    def _message(self, group: Group) -> Message:
+    def _message(self, group: Group, version: int) -> Message:
         topics: dict[str, OffsetForLeaderTopic] = {}
         for tp, query in group.items():
             part = OffsetForLeaderPartition(

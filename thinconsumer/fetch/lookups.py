@@ -68,7 +68,7 @@ class OffsetLookups(LeaderQueries):
             self.add(LeaderQuery(tp, timestamp, lambda: not call.over, found, failed))
         return call
 
-    def _message(self, group: Group) -> Message:
+    def _message(self, group: Group, version: int) -> Message:
         topics: dict[str, ListOffsetsTopic] = {}
         for tp, query in group.items():
             part = ListOffsetsPartition(

@@ -6,7 +6,7 @@ This module passes calls on to the managers, which make all decisions.
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
 from ..assignors import PartitionAssignor
@@ -244,12 +244,6 @@ class Group:
     def has_work(self, now: float) -> bool:
         """Return whether a role method, which may call the listener or an assignor, is due."""
         return self.member.has_work(now) and not self.revocation.is_waiting(now)
-
-    def errors(self) -> Iterable[KafkaError]:
-        """Yield the errors in the group's responses that the application has to act on."""
-        for error in (self.member.error, self.coordinator.error, self.committed.error):
-            if error is not None:
-                yield error
 
     @property
     def is_settled(self) -> bool:

@@ -125,15 +125,14 @@ class Metadata:
 
     def view(self, topics: Iterable[str]) -> ClusterView:
         """Return the metadata of these topics as assignors get it; topics without known partitions are omitted."""
-        known = ((name, self.topics[name].partitions) for name in topics if name in self.topics)
-        return ClusterView(
-            {name: tuple(found[number] for number in sorted(found)) for name, found in known if found}, dict(self.nodes)
-        )
+        known = {name: self.topics[name].partitions for name in topics if name in self.topics}
+        partitions = {name: tuple([found[n] for n in sorted(found)]) for name, found in known.items() if found}
+        return ClusterView(partitions, dict(self.nodes))
 
     def final_errors(self, topics: Collection[str] | None = None) -> list[KafkaError]:
         """Return the non-retriable errors of the last refresh and of these topics (default: all wanted ones)."""
         names = self._wanted if topics is None else topics
-        errors = [self.refresh_error, *(self.topics[name].error for name in self._failing if name in names)]
+        errors = [self.refresh_error, *[self.topics[name].error for name in self._failing if name in names]]
         return [error for error in errors if error is not None and not error.retriable]
 
     def missing_topics(self, topics: Collection[str]) -> Iterator[KafkaError]:
@@ -275,7 +274,8 @@ class Metadata:
     def step(self, now: float) -> list[Request]:
         """Return the requests due now: the refresh and users' inquiries."""
         requests = []
-        if self._refresh_due(now):
+        is_due = self.refresh_reason is not None or self._expiry.is_over(now)
+        if is_due and (self._wanted or self._everything) and self._retry.may_send(now):
             self._retry.sent()
             self._refreshes_sent += 1
             self._demanded = self.refresh_reason is not None
@@ -344,11 +344,6 @@ class Metadata:
             self._retry.succeeded()
         self.refresh_reason = self.refresh_reason or why
         self._agenda.touch(ASKER)
-
-    def _refresh_due(self, now: float) -> bool:
-        if not (self._wanted or self._everything) or not self._retry.may_send(now):
-            return False
-        return self.refresh_reason is not None or self._expiry.is_over(now)
 
     def _request(self, topics: Iterable[str] | None, now: float, inquiry: Inquiry | None) -> Request:
         create = inquiry is None and self._settings.allow_auto_create_topics

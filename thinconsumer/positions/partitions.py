@@ -249,12 +249,9 @@ class Partition(ReportingKey):
 
     def move(self, event: PositionEvent) -> None:
         """Make the transition of ``event``, or raise ``IllegalStateError`` if the state does not allow it."""
-        state = self._after(event)
+        state = next_state(TRANSITIONS, self.state, event, self.tp)
         self._report_state()
         self._state = state
-
-    def _after(self, event: PositionEvent) -> PositionState:
-        return next_state(TRANSITIONS, self.state, event, self.tp)
 
     @property
     def has_position(self) -> bool:
@@ -274,11 +271,6 @@ class Partition(ReportingKey):
         )
 
     @property
-    def wants_records(self) -> bool:
-        """Whether records may be fetched once the backoff is over."""
-        return self.may_hand_out and (self._delivery_end is None or self._cursor.fetch_offset < self._delivery_end)
-
-    @property
     def is_stopped(self) -> bool:
         """Whether no record may be fetched until the partition is resumed, or its gatekeeper releases it."""
         return self.paused or (self.is_held and self.state is PositionState.FETCHING)
@@ -290,7 +282,8 @@ class Partition(ReportingKey):
 
     def may_fetch(self, now: float) -> bool:
         """Whether records may be fetched now."""
-        return self.wants_records and not self.is_backing_off(now)
+        is_held = self._delivery_end is not None and self._cursor.fetch_offset >= self._delivery_end
+        return self.may_hand_out and not is_held and (self._backoff is None or not self._backoff.is_ahead(now))
 
     @property
     def may_commit(self) -> bool:
@@ -305,7 +298,7 @@ class Partition(ReportingKey):
 
     def place(self, event: PositionEvent, offset: int, epoch: int = -1) -> None:
         """Set the position to ``offset`` with a new cursor: responses to requests with the old cursor are dropped."""
-        self._become(self._after(event), Cursor(offset, epoch), None, None, event)
+        self._become(event, Cursor(offset, epoch), None, None, event)
 
     def ask_reset(self, reset: Reset | None, *, out_of_range: int | None = None, forget_epoch: bool = False) -> None:
         """Start to look up another position: by ``reset``, or by ``auto_offset_reset`` if ``reset`` is None.
@@ -316,7 +309,7 @@ class Partition(ReportingKey):
         """
         kept = self.cursor.offset, -1 if forget_epoch else self.cursor.epoch
         cursor = Cursor(*kept) if out_of_range is not None else Cursor(-1)
-        self._become(self._after(PositionEvent.RESET_ASKED), cursor, reset, out_of_range, self.placed_by)
+        self._become(PositionEvent.RESET_ASKED, cursor, reset, out_of_range, self.placed_by)
 
     def missing_committed(self) -> None:
         """Start a reset by ``auto_offset_reset``, since the group has no committed offset for this partition."""
@@ -330,12 +323,13 @@ class Partition(ReportingKey):
 
     def _become(
         self,
-        state: PositionState,
+        event: PositionEvent,
         cursor: Cursor,
         reset: Reset | None,
         out_of_range: int | None,
         placed_by: PositionEvent | None,
     ) -> None:
+        state = next_state(TRANSITIONS, self.state, event, self.tp)
         self._report_state()
         # Only assignments and no call: Python raises KeyboardInterrupt at calls, and Ctrl-C between two of these
         # statements would leave the new state with the old cursor.

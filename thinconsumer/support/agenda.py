@@ -52,7 +52,7 @@ class Alarm:
         if at < self.listed[-1]:
             # The entry comes first: if Ctrl-C came between the lines, an entry too many would be noticed when it comes
             # up, and one too few never.
-            self._agenda.enter(at, self)
+            heappush(self._agenda.entries, (at, next(self._agenda.serial), self))
             self.listed.append(at)
         self.at = at
 
@@ -97,8 +97,8 @@ class Agenda:
         #: The first time that was in the agenda before the last :meth:`take`. It may not have come up, or
         #: its alarm may have been moved meanwhile.
         self.due_at = NEVER
-        self._entries: list[tuple[float, int, Alarm]] = []  #: A heap.
-        self._serial = count()  #: Makes entries of the same time comparable, without a comparison of alarms.
+        self.entries: list[tuple[float, int, Alarm]] = []  #: A heap of the times of alarms.
+        self.serial = count()  #: Makes entries of the same time comparable, without a comparison of alarms.
 
     def alarm(self, key: Hashable = ALL) -> Alarm:
         """Return a new alarm, not set, for the owner with this key. An owner may have several."""
@@ -112,15 +112,11 @@ class Agenda:
         """Make an owner due with the next step, but cause none: the application may have changed what it acts on."""
         self.joining[key] = None
 
-    def enter(self, at: float, alarm: Alarm) -> None:
-        """Add an entry; for :class:`Alarm`."""
-        heappush(self._entries, (at, next(self._serial), alarm))
-
     def next(self) -> float:
         """Return when something is due: at once (``-NEVER``), at a time, or never."""
         if self.touched:
             return -NEVER
-        entries = self._entries
+        entries = self.entries
         while entries:
             at, _, alarm = entries[0]
             if alarm.at == at:
@@ -130,13 +126,13 @@ class Agenda:
 
     def is_due(self, now: float) -> bool:
         """Return whether a step at ``now`` has something to do."""
-        entries = self._entries
+        entries = self.entries
         return bool(self.touched or self.joining) or (bool(entries) and entries[0][0] <= now and self.next() <= now)
 
     def take(self, now: float = -NEVER) -> dict[Hashable, None]:
         """Return the keys of all that is due, which is not due any more after this; by default, what is due at once."""
         taken, self.touched = self.touched, {}
-        entries = self._entries
+        entries = self.entries
         self.due_at = entries[0][0] if entries else NEVER
         at = self.next()
         while at <= now:
@@ -154,12 +150,12 @@ class Agenda:
 
         In this order, Ctrl-C between two lines leaves an entry too many, and never one too few.
         """
-        at = self._entries[0][0]
+        at = self.entries[0][0]
         if alarm.listed[-1] == at:
             alarm.listed.pop()
         if alarm.at > at:
             alarm.set(alarm.at)
-        heappop(self._entries)
+        heappop(self.entries)
 
     def forget(self, keys: Callable[[Hashable], bool]) -> None:
         """Drop the entries of the owners with such keys, which exist no more, and all that is due at once.
@@ -168,9 +164,9 @@ class Agenda:
         """
         self.touched.clear()
         self.joining.clear()
-        gone = {alarm for _, _, alarm in self._entries if keys(alarm.key)}
-        kept = [entry for entry in self._entries if entry[2] not in gone]
+        gone = {alarm for _, _, alarm in self.entries if keys(alarm.key)}
+        kept = [entry for entry in self.entries if entry[2] not in gone]
         heapify(kept)
-        self._entries = kept
+        self.entries = kept
         for alarm in gone:
             alarm.listed = [NEVER]

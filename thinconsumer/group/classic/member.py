@@ -49,6 +49,8 @@ class ClassicMember(Membership):
         self._role = role
         self._rebalances = CoordinatorRequests(self.asker, settings, coordinator, random, MEMBERSHIP)
         self._requests = {JoinGroupRequest: self._rebalances, SyncGroupRequest: self._rebalances}
+        #: By API: the lowest version that can be sent, if that is not 0.
+        self._lowest = {} if identity.group_instance_id is None else requests.STATIC_SINCE
         self._session = settings.session_timeout_ms / 1000
         self._attempt = RebalanceAttempt("", 0.0)
         self._readiness = coordinator.agenda.alarm()  #: How long a leader waits until its role can assign.
@@ -132,7 +134,7 @@ class ClassicMember(Membership):
 
     def _start_leave(self, reason: str, now: float) -> None:
         message = partial(requests.leave, self.identity, reason)
-        lowest = requests.lowest_version(LeaveGroupRequest, self.identity)
+        lowest = self._lowest.get(LeaveGroupRequest, 0)
         self._start_leave_attempt(LeaveGroupRequest, message, now, self._leave_channel, lowest)
 
     def _came_back(self, gap: float, now: float) -> None:
@@ -277,7 +279,7 @@ class ClassicMember(Membership):
                 lambda version: requests.join(self._settings, self.identity, kind, protocols, attempt.reason),
                 now,
                 deadline=now + max(timeout, self._poll_interval + requests.JOIN_GRACE),
-                min_version=requests.lowest_version(JoinGroupRequest, self.identity),
+                min_version=self._lowest.get(JoinGroupRequest, 0),
                 max_wait=self._poll_interval,  # the coordinator waits for all members to join
             )
         if self.state is _S.COMPLETING_REBALANCE and plan is not None:
@@ -285,7 +287,7 @@ class ClassicMember(Membership):
                 SyncGroupRequest,
                 lambda version: requests.sync(self.identity, kind, attempt.protocol, plan),
                 now,
-                min_version=requests.lowest_version(SyncGroupRequest, self.identity),
+                min_version=self._lowest.get(SyncGroupRequest, 0),
                 max_wait=0.0 if attempt.leads else timeout,  # a follower's response waits for the leader's SyncGroup
             )
         return None
@@ -296,7 +298,7 @@ class ClassicMember(Membership):
             return None
         # A response after the session timeout would be too late.
         timeout = min(self._settings.request_timeout_ms / 1000, self._session)
-        lowest = requests.lowest_version(HeartbeatRequest, self.identity)
+        lowest = self._lowest.get(HeartbeatRequest, 0)
         return self._send_heartbeat(
             HeartbeatRequest, lambda version: requests.heartbeat(self.identity), now, timeout, lowest
         )

@@ -23,12 +23,12 @@ JOIN_GRACE = 5.0
 #: The longest reason in characters, as in Java: the broker writes reasons into its log.
 REASON_MAX = 255
 #: The first versions with group.instance.id. In an older one the broker would treat a static member as dynamic.
-STATIC_SINCE = {JoinGroupRequest: 5, SyncGroupRequest: 3, HeartbeatRequest: 3, LeaveGroupRequest: 3}
-
-
-def lowest_version(api: type[Message], who: Identity) -> int:
-    """Return the lowest version that can be sent: for a static member, one with group.instance.id."""
-    return 0 if who.group_instance_id is None else STATIC_SINCE[api]
+STATIC_SINCE: dict[type[Message], int] = {
+    JoinGroupRequest: 5,
+    SyncGroupRequest: 3,
+    HeartbeatRequest: 3,
+    LeaveGroupRequest: 3,
+}
 
 
 def join(

@@ -31,7 +31,6 @@ from ...wire.offset_fetch import (
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopic,
     OffsetFetchRequestTopics,
-    OffsetFetchResponse,
     OffsetFetchResponseGroup,
     OffsetFetchResponsePartition,
 )
@@ -337,22 +336,18 @@ def _is_raised(error: KafkaError) -> bool:
 
 def _read(answer: Answer, group_id: str, names: dict[bytes, str]) -> tuple[Any, Rows]:
     """Return the part of a response of any version that has the group's error code, and the results of partitions."""
-    response: OffsetFetchResponse = answer.response
+    part: Any = answer.response
     if answer.version >= GROUPS_SINCE:
-        group = next((group for group in response.groups if group.group_id == group_id), OffsetFetchResponseGroup())
-        return group, _rows(group.topics, names if answer.version >= IDS_SINCE else {})
-    rows = _rows(response.topics, {})
-    if answer.version < GROUP_ERRORS_SINCE:
-        response.error_code = next((row.error_code for row in rows.values() if row.error_code in _GROUP_CODES), 0)
-    return response, rows
-
-
-def _rows(topics: Iterable[Any], names: dict[bytes, str]) -> Rows:
-    return {
-        TopicPartition(names.get(topic.topic_id, "") if names else topic.name, row.partition_index): row
-        for topic in topics
+        part = {group.group_id: group for group in part.groups}.get(group_id) or OffsetFetchResponseGroup()
+    uses_ids = answer.version >= IDS_SINCE
+    rows = {
+        TopicPartition(names.get(topic.topic_id, "") if uses_ids else topic.name, row.partition_index): row
+        for topic in part.topics
         for row in topic.partitions
     }
+    if answer.version < GROUP_ERRORS_SINCE:
+        part.error_code = next(iter([row.error_code for row in rows.values() if row.error_code in _GROUP_CODES]), 0)
+    return part, rows
 
 
 def _value(row: OffsetFetchResponsePartition) -> OffsetAndMetadata | None:
