@@ -8,6 +8,7 @@ import pytest
 
 from thinconsumer.errors import GroupAuthorizationFailedError, KafkaConnectionError, TopicAuthorizationFailedError
 from thinconsumer.group.identity import Identity
+from thinconsumer.group.offsets.commit_identity import CommitIdentity
 from thinconsumer.group.offsets.committed import PARTITIONS_MAX
 from thinconsumer.positions.states import PositionEvent, PositionState
 from thinconsumer.types import OffsetAndMetadata, TopicPartition
@@ -418,7 +419,7 @@ def test_the_backoff_grows_and_restarts_after_a_success(world):
 def test_a_member_of_a_consumer_group_names_itself_and_its_epoch(world):
     """KIP-848: the coordinator refuses an outdated epoch, and the request is repeated under the new one."""
     epoch = 5
-    world.committed.read_identity = lambda: Identity("g", epoch, "me")
+    world.committed.read_identity = lambda: CommitIdentity(Identity("g", epoch, "me"), has_epochs=True)
     call = world.committed.ask([A])
     asked = ask(world)
     group = asked.message.groups[0]

@@ -134,11 +134,11 @@ def test_requests_are_repeated_after_a_restart(make):
 def test_the_member_of_the_consumer_protocol_is_wired_to_commits_and_committed_offsets(make):
     """KIP-848: commits carry the member epoch, which may skip numbers, and OffsetFetch names the member."""
     group = make(group_protocol="consumer", group_remote_assignor="range")
-    assert group.committed.read_identity() is None
+    assert not group.committed.read_identity().identity.is_member
     subscribe(group)
     assert group.member.state.value == "joining" and not group.commits.may_commit
     group.member.identity = group.member.identity.joined(7, group.member.identity.member_id)
-    assert group.committed.read_identity() == group.member.identity and group.commits.may_commit
+    assert group.committed.read_identity().identity == group.member.identity and group.commits.may_commit
     assert group.commit_identity().has_epochs and group.commits.owned_since(A) == -1
     assert group.member._fields().assignor == "range"
     subscribe(group, (), "t.*")
@@ -195,7 +195,7 @@ def test_auto_falls_back_to_the_classic_protocol(make, said, code):
     member.handle(answer, 2.0)
     assert isinstance(group.member, ClassicMember) and not group.member.has_epochs
     assert group.member.drop_connection is dropped and group.member.stats.heartbeats == 1
-    assert group.member.identity == Identity("g", group_instance_id="i") and group.committed.read_identity() is None
+    assert group.member.identity == Identity("g", group_instance_id="i")
     assert not group.commit_identity().has_epochs and group.commits.owned_since(A) == -1
     assert len(said()) == 1 and "uses the classic protocol" in said()[0] and "ConsumerGroupHeartbeat" in said()[0]
     found = member.step(2.0)

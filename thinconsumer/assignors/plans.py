@@ -23,12 +23,12 @@ def known_topics(cluster: ClusterView, subscriptions: Iterable[Subscription]) ->
     return sorted([topic for topic in topics if cluster.partition_count(topic)], key=sort_key)
 
 
-def static_first(member_id: str, subscription: Subscription) -> tuple[bool, bytes]:
+def static_first(subscriptions: Mapping[str, Subscription], member_id: str) -> tuple[bool, bytes]:
     """Return a sort key as in Java's Range and RoundRobin: static members by instance id, then others by member id.
 
     A static member that restarts with a new member id thus gets the same partitions.
     """
-    instance = subscription.group_instance_id
+    instance = subscriptions[member_id].group_instance_id
     return (instance is None, sort_key(member_id if instance is None else instance))
 
 

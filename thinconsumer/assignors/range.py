@@ -10,6 +10,7 @@ The result equals that of Java's ``RangeAssignor``, so it does not depend on whi
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import partial
 from itertools import islice
 
 from ..types import ClusterView, TopicPartition
@@ -24,7 +25,7 @@ class RangeAssignor(PartitionAssignor):
 
     def assign(self, cluster: ClusterView, subscriptions: Mapping[str, Subscription]) -> dict[str, Assignment]:
         """Divide each topic among the members subscribed to it."""
-        members = sorted(subscriptions, key=lambda member: static_first(member, subscriptions[member]))
+        members = sorted(subscriptions, key=partial(static_first, subscriptions))
         racks = member_racks(subscriptions)
         member_rack = [racks.get(member) for member in members]
         names = known_topics(cluster, subscriptions.values())

@@ -4,6 +4,7 @@ The result equals that of Java's ``RoundRobinAssignor``, so it does not depend o
 """
 
 from collections.abc import Mapping
+from functools import partial
 
 from ..types import ClusterView, TopicPartition
 from .base import Assignment, PartitionAssignor, Subscription
@@ -17,7 +18,7 @@ class RoundRobinAssignor(PartitionAssignor):
 
     def assign(self, cluster: ClusterView, subscriptions: Mapping[str, Subscription]) -> dict[str, Assignment]:
         """Assign partitions in turn; the turn continues from one topic to the next."""
-        members = sorted(subscriptions, key=lambda member: static_first(member, subscriptions[member]))
+        members = sorted(subscriptions, key=partial(static_first, subscriptions))
         topics = known_topics(cluster, subscriptions.values())
         shares: list[list[TopicPartition]] = [[] for _ in members]
         turn = 0

@@ -122,10 +122,6 @@ class Engine:
         else:
             self.agenda.join(ALL)  # most calls change nothing: they alone are no reason to call the client again
 
-    def skip(self, now: float) -> None:
-        """Record the time of a wait for I/O; called instead of :meth:`step` if nothing is due after the wait."""
-        self.network.polls.after = self.network.polls.read_at = now
-
     def step(self, now: float, later: str = "") -> bool:
         """Handle responses and send all requests that are due. Returns whether the driver has to step again at once.
 

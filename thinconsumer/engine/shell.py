@@ -188,7 +188,7 @@ class Shell:
         if everything:
             engine.touch()
         if not is_called and not engine.is_due(now):
-            engine.skip(now)
+            engine.network.polls.after = engine.network.polls.read_at = now
         elif engine.step(now, later):
             # Send the new requests now, before the call decodes records: the broker can then process them in the
             # meantime. Nothing is received here: the wait for I/O would cost a system call, and what has arrived since

@@ -71,9 +71,9 @@ class OffsetLookups(LeaderQueries):
     def _message(self, group: Group, version: int) -> Message:
         topics: dict[str, ListOffsetsTopic] = {}
         for tp, query in group.items():
-            part = ListOffsetsPartition(
-                partition_index=tp.partition, current_leader_epoch=self._current_epoch(tp), timestamp=query.argument
-            )
+            info = self._metadata.leader(tp)
+            part = ListOffsetsPartition(partition_index=tp.partition, timestamp=query.argument)
+            part.current_leader_epoch = -1 if info is None else info.leader_epoch
             topics.setdefault(tp.topic, ListOffsetsTopic(name=tp.topic)).partitions.append(part)
         # replica_id -1 means a consumer. With the generated default 0, the broker would answer as to a follower
         # replica, with offsets beyond the high watermark.

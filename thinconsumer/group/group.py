@@ -94,7 +94,7 @@ class Group:
         self._connect_member()
         self.commits.is_coming = self._is_coming
         self.commits.on_written = partitions.note_committed
-        self.committed.read_identity = self._checked_identity
+        self.committed.read_identity = self.commit_identity
         self._marked_version = 0  #: The version of the subscription by which partitions are marked as unsubscribed.
         self._polled_at: float | None = None
         #: While a ``poll`` runs: the seconds from the start of the previous poll to the start of this one; else None.
@@ -144,9 +144,6 @@ class Group:
             return tp in member.assignment.difference().add
         assignment = self.member.synced_assignment if isinstance(self.member, ClassicMember) else None
         return assignment is not None and self.role.contains(assignment, tp)
-
-    def _checked_identity(self) -> Identity | None:
-        return self.member.identity if self.member.has_epochs and self.member.identity.is_member else None
 
     def require_broker_patterns(self) -> None:
         """Raise IllegalArgumentError if the protocol has no regular expressions that the broker evaluates."""

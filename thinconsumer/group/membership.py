@@ -83,8 +83,11 @@ class Membership(ABC):
         #: The end of the last gap between calls that the membership may not have survived. Only a response to a request
         #: sent after this moment proves that the coordinator has kept the member in the group.
         self._unconfirmed_since = -NEVER
+        self._expulsion: Any = None  #: How the membership has ended, until the state shows it; else None.
         self._is_working = False  #: Whether a task is running.
-        self._listener_may_have_run = False  #: Whether a rebalance listener may have run since the last step.
+        #: Whether a rebalance listener may have run since the last step, which then counts as a poll:
+        #: max_poll_interval_ms does not limit a listener.
+        self._listener_may_have_run = False
         self._moves = 0  #: Number of transitions: :meth:`work` detects one made while a task ran.
         self._pause = coordinator.agenda.alarm()  #: When to call a task again that was not done.
 
@@ -264,7 +267,7 @@ class Membership(ABC):
         finally:
             self._is_working = False
             self._coordinator.agenda.touch()
-        if not self._settle() and (is_done or failure is not None):
+        if (self._expulsion is None or not self._settle()) and (is_done or failure is not None):
             self._worked(failure, now, has_moved=self._moves != before)
         if failure is not None:
             raise failure
@@ -302,11 +305,6 @@ class Membership(ABC):
         why = f"{seconds:.1f} s between polls, max_poll_interval_ms={limit}"
         log.warning("group %s: %s: left the group; the next poll joins again", self.identity.group_id, why)
         return why
-
-    def _note_listener(self, now: float) -> None:
-        """Count a listener that has returned as a poll: max_poll_interval_ms does not limit a listener."""
-        self._listener_may_have_run = False
-        self._overdue.set(now + self._poll_interval)
 
     def _note_accepted(self, sent_at: float, now: float) -> None:
         """Note that the coordinator accepted the member in a request sent at ``sent_at``.

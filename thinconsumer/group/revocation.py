@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from ..positions.partitions import Partition, Partitions
 from ..positions.states import PositionEvent, PositionState
 from ..support.agenda import Agenda
+from ..support.timers import NEVER
 from ..types import TopicPartition
 from .listener import call_listener
 
@@ -68,13 +69,16 @@ class PartitionRevocation:
         self.has_assigned = False
 
     def advance(
-        self, tps: Collection[TopicPartition], now: float, *, always_call: bool = False, by: float | None = None
+        self, tps: Collection[TopicPartition], now: float, *, always_call: bool = False, by: float = NEVER
     ) -> bool:
         """Advance the revocation of ``tps``; call it again, with steps in between, until it returns True.
 
         With ``always_call`` the listener is called for an empty set, too: an eager rebalance always revokes, then
         assigns. ``by`` is the latest time until which the revocation waits for commits.
         """
+        if self._timeout.is_set:
+            # A poll may have begun this revocation, and the timeout of the close() that ends it may be shorter.
+            self._timeout.set_earlier(by)
         if self.state is RevocationStep.IDLE:
             self._revoking = [p for p in self._partitions if p.tp in tps]
             if not self._revoking and not always_call:
@@ -83,24 +87,24 @@ class PartitionRevocation:
                 partition.pending_revocation = True
             if self._auto_commit is not None and self.auto_commits:
                 self._auto_commit.commit_now(self._revoking, now + COMMIT_TIMEOUT)
-            self._timeout.set(now + COMMIT_TIMEOUT)
-            self._wait(RevocationStep.COMMITTING)
+            self._timeout.set(min(now + COMMIT_TIMEOUT, by))
+            self.state, self._awaited = RevocationStep.COMMITTING, self._commits.queue.last_number
         if self.state is RevocationStep.COMMITTING:
-            if not self._is_wait_over(now, by):
+            if self.is_waiting(now):
                 return False
             self.state = RevocationStep.CALLING
         if self.state is RevocationStep.CALLING:
             # The state changes before the call, so that the listener runs once even if Ctrl-C interrupts it.
             self._timeout.clear()
-            self._wait(RevocationStep.DRAINING)
+            self.state, self._awaited = RevocationStep.DRAINING, self._commits.queue.last_number
             self._call_listener("revoked", [p.tp for p in self._revoking])
             self.revoked = frozenset([p.tp for p in self._revoking])
             return False  # let the engine send the commits that the listener has queued
         if not self._timeout.is_set:
             # The wait starts after the callback, which may have taken longer than COMMIT_TIMEOUT before it committed.
-            self._timeout.set(now + COMMIT_TIMEOUT)
-            self._wait(RevocationStep.DRAINING)
-        if not self._is_wait_over(now, by):
+            self._timeout.set(min(now + COMMIT_TIMEOUT, by))
+            self._awaited = self._commits.queue.last_number
+        if self.is_waiting(now):
             return False
         revoked = {p.tp for p in self._revoking}
         self._commits.release(revoked)
@@ -158,16 +162,6 @@ class PartitionRevocation:
             if partition.state is PositionState.AWAITING_CALLBACK:
                 partition.move(PositionEvent.CALLBACK_DONE)
             partition.callback_pending = False
-
-    def _wait(self, state: RevocationStep) -> None:
-        self.state = state
-        self._awaited = self._commits.queue.last_number
-
-    def _is_wait_over(self, now: float, by: float | None) -> bool:
-        # A poll may have begun this revocation, and the timeout of the close() that ends it may be shorter.
-        if by is not None:
-            self._timeout.set_earlier(by)
-        return self._timeout.is_over(now) or self._commits.queue.has_settled(self._awaited)
 
     def _call_listener(self, event: str, tps: list[TopicPartition]) -> None:
         try:

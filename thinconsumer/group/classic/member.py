@@ -55,7 +55,6 @@ class ClassicMember(Membership):
         self._attempt = RebalanceAttempt("", 0.0)
         self._readiness = coordinator.agenda.alarm()  #: How long a leader waits until its role can assign.
         self._rejoin: str | None = None  #: The reason to join again as soon as this rebalance is over.
-        self._expulsion: str | None = None  #: Why the membership has ended, until the state is LOSING; else None.
 
     def __repr__(self) -> str:
         return f"<ClassicMember {self.identity.member_id or '?'} {self.state.value}>"
@@ -218,7 +217,8 @@ class ClassicMember(Membership):
     def _advance(self, now: float) -> None:
         """Make the state transitions that need neither a response nor a role method, such as the poll timeout."""
         if self._listener_may_have_run:
-            self._note_listener(now)
+            self._listener_may_have_run = False
+            self._overdue.set(now + self._poll_interval)
         is_idle = self.identity.is_member and self._rebalances.in_flight is None
         if is_idle and self._overdue.is_over(now):
             self._leave_after_poll_timeout(now)

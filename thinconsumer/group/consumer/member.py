@@ -78,8 +78,6 @@ class ConsumerMember(Membership):
         self._known = KnownFields()
         self._gaps = Gaps()
         self._is_late = False  #: Whether the member leaves because of the poll timeout.
-        #: The state change that follows when :meth:`work` has returned.
-        self._expulsion: ConsumerMemberEvent | None = None
         self._has_to_lose = False
         self._began_at: float | None = None  #: When the reconciliation in progress has begun.
 
@@ -195,7 +193,8 @@ class ConsumerMember(Membership):
     def step(self, now: float) -> list[Request]:
         self._settle()
         if self._listener_may_have_run and not self._is_working:
-            self._note_listener(now)
+            self._listener_may_have_run = False
+            self._overdue.set(now + self._poll_interval)
         if self.state in ACTIVE and not self._is_working and self._overdue.is_over(now):
             why = self._missed_polls(now)
             self.stats.expulsions += 1

@@ -37,6 +37,7 @@ from ...wire.offset_fetch import (
 from ..coordinator import GENERAL, Coordinator, RequestSettings
 from ..coordinator_requests import CoordinatorRequests, judge
 from ..identity import Identity
+from .commit_identity import CommitIdentity
 
 log = logging.getLogger(__name__)
 
@@ -97,8 +98,8 @@ class Committed:
         #: Topics with an assigned partition that lacks a committed offset. For these, offsets of all partitions are
         #: requested: if another partition has one, the assigned partition was added to the topic later.
         self._compared: set[str] = set()
-        #: Returns the identity of a member of a consumer group (KIP-848), which the coordinator checks; else None.
-        self.read_identity: Callable[[], Identity | None] = lambda: None
+        #: Returns the identity of now: the coordinator checks that of a member of a consumer group (KIP-848).
+        self.read_identity: Callable[[], CommitIdentity] = lambda: CommitIdentity(Identity(self._group_id))
         #: The error of the latest response, if it lasts until the application acts (a missing ACL, for example): polls
         #: raise it once per response. Requests are repeated, so that a permission granted later ends the error.
         self.error: KafkaError | None = None
@@ -204,9 +205,9 @@ class Committed:
                 topic.topic_id = self._metadata.topic_id(topic.name)
                 flight.names[topic.topic_id] = topic.name
         group = OffsetFetchRequestGroup(group_id=self._group_id, topics=asked)
-        who = self.read_identity()
-        if version >= EPOCHS_SINCE and who is not None:
-            group.member_id, group.member_epoch = who.member_id, who.generation_id
+        current = self.read_identity()
+        if version >= EPOCHS_SINCE and current.has_epochs and current.identity.is_member:
+            group.member_id, group.member_epoch = current.identity.member_id, current.identity.generation_id
         return OffsetFetchRequest(groups=[group], require_stable=True)
 
     def _explain_silence(self, waiting: list[Partition]) -> None:
