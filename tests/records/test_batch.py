@@ -8,6 +8,7 @@ from handmade import build_legacy
 
 from thinconsumer.errors import CorruptRecordError, UnsupportedCodecError
 from thinconsumer.records import batch as module
+from thinconsumer.records import compression
 from thinconsumer.records.batch import ControlType, info
 from thinconsumer.records.batches import split
 from thinconsumer.records.builder import NewRecord, build_batch, build_marker
@@ -114,11 +115,12 @@ def test_error_of_a_missing_package_names_codec_partition_offset_and_extra(only_
     assert (caught.value.codec, caught.value.extra, caught.value.next_offset) == ("snappy", "thinconsumer[snappy]", 105)
 
 
-def test_a_decompression_bomb_is_a_corrupt_batch(only_batch):
+def test_a_decompression_bomb_is_a_corrupt_batch(only_batch, monkeypatch):
+    monkeypatch.setattr(compression, "DECOMPRESSED_BYTES_MAX", 1_000_000)
     bomb = only_batch(build_batch([NewRecord(b"\0" * 5_000_000)], codec=Codec.ZSTD))
     assert bomb.size < 1000
     with pytest.raises(CorruptRecordError, match="more than 1000000 bytes"):
-        bomb.decode(*TP, decompressed_bytes_max=1_000_000)
+        bomb.decode(*TP)
 
 
 @pytest.mark.parametrize("kind", [ControlType.ABORT, ControlType.COMMIT])

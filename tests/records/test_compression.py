@@ -22,7 +22,9 @@ NOISE = bytes(range(256)) * 300
 
 
 def unpack(codec, data, limit=compression.DECOMPRESSED_BYTES_MAX, **more):
-    return decompress(codec, memoryview(data), limit, **more)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(compression, "DECOMPRESSED_BYTES_MAX", limit)
+        return decompress(codec, memoryview(data), **more)
 
 
 @pytest.mark.parametrize("codec", CODECS)

@@ -7,6 +7,7 @@ import pytest
 from handmade import build_legacy
 
 from thinconsumer.errors import CorruptRecordError, UnsupportedCodecError
+from thinconsumer.records import compression
 from thinconsumer.records.batches import split
 from thinconsumer.records.builder import NewRecord
 from thinconsumer.records.compression import Codec, compress
@@ -136,7 +137,8 @@ def test_the_last_inner_message_may_be_truncated():
     assert [r.offset for r in rows(wrapper(ONE + ONE[:-1]))] == [9]
 
 
-def test_a_decompression_bomb_is_a_corrupt_batch():
+def test_a_decompression_bomb_is_a_corrupt_batch(monkeypatch):
+    monkeypatch.setattr(compression, "DECOMPRESSED_BYTES_MAX", 1_000_000)
     (batch,), _ = split(memoryview(build_legacy([NewRecord(b"\0" * 3_000_000)], magic=1, codec=Codec.GZIP)))
     with pytest.raises(CorruptRecordError, match="more than 1000000 bytes"):
-        batch.decode("t", 0, decompressed_bytes_max=1_000_000)
+        batch.decode("t", 0)

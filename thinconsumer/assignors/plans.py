@@ -86,10 +86,8 @@ def bits(mask: int) -> Iterator[int]:
 
 def next_bit(mask: int, start: int) -> int:
     """Return the first set bit from ``start`` on, wrapping around; ``mask`` must not be 0."""
-    ahead = mask >> start
-    if ahead:
-        return start + (ahead & -ahead).bit_length() - 1
-    return (mask & -mask).bit_length() - 1
+    ahead = mask >> start << start or mask
+    return (ahead & -ahead).bit_length() - 1
 
 
 def readers(topics: Iterable[str], members: Sequence[str], subscriptions: Mapping[str, Subscription]) -> dict[str, int]:

@@ -122,13 +122,7 @@ class RecordBatch:
         )
 
     def decode(
-        self,
-        topic: str,
-        partition: int,
-        check_crcs: bool = True,
-        *,
-        start: int = 0,
-        decompressed_bytes_max: int = compression.DECOMPRESSED_BYTES_MAX,
+        self, topic: str, partition: int, check_crcs: bool = True, *, start: int = 0
     ) -> list[ConsumerRecord[bytes | None, bytes | None]]:
         """Return all records from offset ``start`` on; none for a control batch.
 
@@ -138,23 +132,29 @@ class RecordBatch:
             self.check_crc(topic, partition)
         if self.attributes & CONTROL and self.is_control:
             return []
-        found = self._decode(topic, partition, check_crcs, decompressed_bytes_max)
+        found = self.columns(topic, partition, check_crcs)
         return rows.build(topic, partition, self.leader_epoch, self.timestamp_type, found, start)
 
-    def columns(
-        self,
-        topic: str = "",
-        partition: int = -1,
-        check_crcs: bool = True,
-        *,
-        decompressed_bytes_max: int = compression.DECOMPRESSED_BYTES_MAX,
-    ) -> Columns | None:
-        """Return the records as one sequence per field; None for a control batch. Raises as :meth:`decode`."""
-        if check_crcs:
-            self.check_crc(topic, partition)
-        if self.attributes & CONTROL and self.is_control:
-            return None
-        return self._decode(topic, partition, check_crcs, decompressed_bytes_max)
+    def columns(self, topic: str = "", partition: int = -1, check_crcs: bool = True) -> Columns:
+        """Return the records, also control records, as one sequence per field. Raises as :meth:`decode`.
+
+        The caller verifies the batch's own checksum; ``check_crcs`` concerns those of messages inside a compressed one.
+        """
+        try:
+            if self.magic < 2:
+                return legacy.decode(self, check_crcs)
+            body = self.view[HEADER_SIZE:]
+            codec = self.attributes & CODEC_MASK
+            return columns.decode(self, compression.decompress(codec, body) if codec else bytes(body))
+        except compression.MissingCodecError as exc:
+            where = TopicPartition(topic, partition)
+            raise UnsupportedCodecError(
+                f"cannot decompress the batch at {topic}-{partition}, offsets {self.base_offset} to "
+                f"{self.next_offset - 1}: {exc}",
+                where, self.base_offset, self.next_offset, codec=exc.codec, extra=exc.extra,
+            ) from exc  # fmt: skip
+        except (Malformed, compression.CodecError) as exc:
+            raise self.corrupt(topic, partition, str(exc)) from exc
 
     def is_whole(self) -> bool:
         """Return whether the checksum is right."""
@@ -171,7 +171,7 @@ class RecordBatch:
         else:
             computed = zlib.crc32(self.view[LEGACY_CRC_COVERS_FROM:])
         if computed != self.crc:
-            raise self._corrupt(topic, partition, f"the checksum is {computed:#010x}, the header has {self.crc:#010x}")
+            raise self.corrupt(topic, partition, f"the checksum is {computed:#010x}, the header has {self.crc:#010x}")
 
     def probable_end(self, low: int) -> int:
         """Return the offset after a batch of format 2 with a wrong checksum, at least ``low`` + 1.
@@ -196,36 +196,19 @@ class RecordBatch:
             return None
         if check_crcs:
             self.check_crc(topic, partition)
-        keys = self._decode(topic, partition, check_crcs, compression.DECOMPRESSED_BYTES_MAX).keys
+        keys = self.columns(topic, partition, check_crcs).keys
         if not keys:
             return None
         key = keys[0]
         if key is None or len(key) < 4 or key[0] & 0x80:
-            raise self._corrupt(topic, partition, f"the control record has the malformed key {key!r}")
+            raise self.corrupt(topic, partition, f"the control record has the malformed key {key!r}")
         kind = int.from_bytes(key[2:4], "big", signed=True)
         return ControlType(kind) if kind in (0, 1) else ControlType.UNKNOWN
 
-    def _decode(self, topic: str, partition: int, check_crcs: bool, limit: int) -> Columns:
-        try:
-            if self.magic < 2:
-                return legacy.decode(self, check_crcs, limit)
-            body = self.view[HEADER_SIZE:]
-            codec = self.attributes & CODEC_MASK
-            data = compression.decompress(codec, body, limit) if codec else bytes(body)
-            return columns.decode(self, data)
-        except compression.MissingCodecError as exc:
-            where = TopicPartition(topic, partition)
-            raise UnsupportedCodecError(
-                f"cannot decompress the batch at {topic}-{partition}, offsets {self.base_offset} to "
-                f"{self.next_offset - 1}: {exc}",
-                where, self.base_offset, self.next_offset, codec=exc.codec, extra=exc.extra,
-            ) from exc  # fmt: skip
-        except (Malformed, compression.CodecError) as exc:
-            raise self._corrupt(topic, partition, str(exc)) from exc
-
-    def _corrupt(self, topic: str, partition: int, what: str) -> CorruptRecordError:
+    def corrupt(self, topic: str, partition: int, problem: str) -> CorruptRecordError:
+        """Return the error that says what is wrong with this batch."""
         return CorruptRecordError(
-            f"corrupt batch in {topic}-{partition}, offsets {self.base_offset} to {self.next_offset - 1}: {what}",
+            f"corrupt batch in {topic}-{partition}, offsets {self.base_offset} to {self.next_offset - 1}: {problem}",
             TopicPartition(topic, partition),
             self.base_offset,
             self.next_offset,

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Iterator
 from struct import Struct
-from typing import overload
 
 from ..errors import CorruptRecordError
+from ..support.lazy_dataclass import dataclass
 from ..types import TopicPartition
 from .batch import HEADER_SIZE, LEGACY_HEADER, LENGTH_MIN, LOG_OVERHEAD, MAGIC_AT, OFFSET_MAX, RecordBatch
 
@@ -25,38 +25,26 @@ OFFSET_AND_LENGTH = Struct(">qi")
 UNKNOWN_PARTITION = TopicPartition("", -1)
 
 
-class Batches(Sequence[RecordBatch]):
+@dataclass(slots=True, eq=False, repr=False)
+class Batches:
     """The batches of one partition in a Fetch response. A batch's header is parsed each time the batch is accessed."""
 
-    __slots__ = ("counts", "first_end", "is_ascending", "is_mixed", "leader_epoch", "next_offset", "source", "starts")
-
-    def __init__(
-        self, source: memoryview, starts: array[int], counts: array[int], first_end: int, next_offset: int,
-        leader_epoch: int, is_ascending: bool, is_mixed: bool,
-    ) -> None:  # fmt: skip
-        #: The partition's bytes; they keep the memory of the whole response alive.
-        self.source = source
-        #: Where each batch begins in ``source``. One more entry at the end: where the last one ends.
-        self.starts = starts
-        self.counts = counts  #: The number of records of each batch according to its header.
-        self.first_end = first_end  #: The offset after the first batch; 0 if there is none.
-        self.next_offset = next_offset  #: The offset after the last batch; 0 if there is none.
-        self.leader_epoch = leader_epoch  #: That of the last batch; -1 if unknown.
-        self.is_ascending = is_ascending  #: Whether each batch begins after the offsets of the one before it.
-        self.is_mixed = is_mixed  #: Whether there are batches of the formats 0 or 1.
+    source: memoryview  #: The partition's bytes; they keep the memory of the whole response alive.
+    starts: array[int]  #: Where each batch begins in ``source``; at the end, where the last one ends.
+    counts: array[int]  #: The number of records of each batch according to its header.
+    first_end: int  #: The offset after the first batch; 0 if there is none.
+    next_offset: int  #: The offset after the last batch; 0 if there is none.
+    leader_epoch: int  #: The leader epoch of the last batch; -1 if unknown.
+    is_ascending: bool  #: Whether each batch begins after the offsets of the one before it.
+    is_mixed: bool  #: Whether there are batches of the formats 0 or 1.
 
     def __len__(self) -> int:
         return len(self.counts)
 
-    @overload
-    def __getitem__(self, index: int) -> RecordBatch: ...
+    def __iter__(self) -> Iterator[RecordBatch]:
+        return map(self.__getitem__, range(len(self.counts)))
 
-    @overload
-    def __getitem__(self, index: slice) -> list[RecordBatch]: ...
-
-    def __getitem__(self, index: int | slice) -> RecordBatch | list[RecordBatch]:
-        if isinstance(index, slice):
-            return [self[number] for number in range(*index.indices(len(self.counts)))]
+    def __getitem__(self, index: int) -> RecordBatch:
         starts = self.starts
         if index < 0:
             index += len(self.counts)

@@ -8,18 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from struct import Struct
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ..wire.primitives import uvarint
 from . import checksum, compression
-from .batch import CONTROL, DELETE_HORIZON, HEADER_SIZE, LOG_APPEND_TIME, LOG_OVERHEAD, TRANSACTIONAL, ControlType
+from .batch import CONTROL, COVERED, DELETE_HORIZON, LENGTH_MIN, LOG_APPEND_TIME, TRANSACTIONAL, ControlType
 from .headers import Header
 
 _MARKER_KEY = Struct(">hh")
 _MARKER_VALUE = Struct(">hi")
-_CRC = Struct(">I")
-_BEFORE_CRC = Struct(">qiib")
-_AFTER_CRC = Struct(">hiqqqhii")
+#: The fields of a batch header before those that the checksum covers: base offset, length, leader epoch, magic, CRC.
+_UNCOVERED = Struct(">qiibI")
 
 
 class NewRecord(NamedTuple):
@@ -33,7 +32,7 @@ class NewRecord(NamedTuple):
 
 
 def _varint(value: int) -> bytes:
-    """Encode ``value``, of up to 64 bits, as a zigzag varint."""
+    """Encode up to 64 bits as a zigzag varint."""
     return uvarint((value << 1) ^ (value >> 63))
 
 
@@ -146,29 +145,14 @@ def frame_records(
 
     ``timestamps`` are the base and the largest timestamp, ``producer`` the id, the epoch and the base sequence.
     """
-    covered = b"".join((_AFTER_CRC.pack(attributes, last_offset_delta, *timestamps, *producer, count), section))
-    size = HEADER_SIZE - LOG_OVERHEAD + len(section)
-    return _BEFORE_CRC.pack(base_offset, size, leader_epoch, 2) + _CRC.pack(checksum.crc32c(covered)) + covered
+    covered = b"".join((COVERED.pack(attributes, last_offset_delta, *timestamps, *producer, count), section))
+    length = LENGTH_MIN[2] + len(section)
+    return _UNCOVERED.pack(base_offset, length, leader_epoch, 2, checksum.crc32c(covered)) + covered
 
 
 def build_marker(
-    kind: ControlType,
-    *,
-    producer_id: int,
-    producer_epoch: int = 0,
-    base_offset: int = 0,
-    leader_epoch: int = -1,
-    timestamp: int = -1,
-    coordinator_epoch: int = 0,
+    kind: ControlType, *, producer_epoch: int = 0, timestamp: int = -1, coordinator_epoch: int = 0, **batch: Any
 ) -> bytes:
-    """Encode the control batch that commits or aborts a transaction."""
+    """Encode the control batch that commits or aborts a transaction. ``batch``: arguments of :func:`build_batch`."""
     record = NewRecord(_MARKER_VALUE.pack(0, coordinator_epoch), _MARKER_KEY.pack(0, kind), timestamp=timestamp)
-    return build_batch(
-        [record],
-        base_offset=base_offset,
-        leader_epoch=leader_epoch,
-        producer_id=producer_id,
-        producer_epoch=producer_epoch,
-        transactional=True,
-        control=True,
-    )
+    return build_batch([record], producer_epoch=producer_epoch, transactional=True, control=True, **batch)

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 #: The smallest record: one byte each for length, attributes, timestamp, offset, key and value length, header count.
 RECORD_SIZE_MIN = 7
-LOG_APPEND_TIME = 0x08
 #: For runs of fewer similar records than this, the fast decoder is slower than reading record by record. After several
 #: such runs in a batch, the rest of the batch is read record by record.
 RUN_MIN = 8
@@ -69,9 +68,8 @@ def decode(batch: RecordBatch, data: bytes) -> Columns:
     if pos != len(data):
         raise Malformed(f"{len(data) - pos} bytes follow the last of {count} records")
     headers: list[tuple[Header, ...]] = [()] * count
-    if builder.headers:
-        for index, record_headers in builder.headers.items():
-            headers[index] = record_headers
+    for index, some in builder.headers.items():
+        headers[index] = some
     base = batch.base_offset
     offsets = range(base, base + count) if consecutive else [base + delta for delta in builder.offsets]
     if not consecutive or base + count > batch.next_offset:
@@ -156,7 +154,7 @@ def _read(data: bytes, pos: int, count: int, builder: ColumnsBuilder) -> int:
 
 
 def _timestamps(batch: RecordBatch, deltas: list[int]) -> Sequence[int]:
-    if batch.attributes & LOG_APPEND_TIME:
+    if batch.timestamp_type == 1:
         return [batch.max_timestamp] * len(deltas)
     base = batch.base_timestamp
     if deltas and deltas.count(deltas[0]) == len(deltas):

@@ -4,8 +4,8 @@ Errors raised here name no partition; :mod:`.batch` adds it. Formats follow Kafk
 snappy raw (librdkafka) or in xerial framing (Java and other clients), lz4 frames (KIP-57; in message format 0 with the
 wrong header checksum of Kafka 0.8 and 0.9), zstd frames (KIP-110).
 
-The size claimed by a frame is not trusted. Decompression stops at ``limit`` bytes, and no memory is allocated for a
-claim beyond the format's maximum ratio (lz4 255, snappy 64).
+The size that a frame claims is not trusted: decompression stops at ``DECOMPRESSED_BYTES_MAX``, and allocates no memory
+for a claim beyond the format's maximum ratio (lz4 255, snappy 64).
 """
 
 from __future__ import annotations
@@ -287,19 +287,19 @@ def _functions(codec: int) -> _CodecFunctions:
         ) from exc
 
 
-def decompress(codec: int, data: memoryview, limit: int = DECOMPRESSED_BYTES_MAX, *, magic: int = 2) -> bytes:
-    """Decompress ``data`` to at most ``limit`` bytes; ``magic``: the format. Raises CodecError and nothing else."""
+def decompress(codec: int, data: memoryview, *, magic: int = 2) -> bytes:
+    """Decompress ``data`` to :data:`DECOMPRESSED_BYTES_MAX` at most; ``magic``: the format. Raises CodecError only."""
     functions = _functions(codec)
     try:
         if magic == 0 and codec == Codec.LZ4:
             data = memoryview(_correct_lz4_checksum(bytes(data)))
-        return functions.decompress(data, limit)
+        return functions.decompress(data, DECOMPRESSED_BYTES_MAX)
     except functions.errors as exc:
         raise CodecError(f"{Codec(codec).name.lower()} decompression failed: {exc or type(exc).__name__}") from exc
 
 
 def compress(codec: int, data: bytes, *, level: int | None = None) -> bytes:
-    """Compress ``data``; snappy in xerial framing. Raises CodecError and nothing else."""
+    """Compress ``data``; snappy in xerial framing. Raises CodecError only."""
     functions = _functions(codec)
     try:
         return functions.compress(data, level)

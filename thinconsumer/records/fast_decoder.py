@@ -21,6 +21,8 @@ from typing import Any
 from .headers import Header, HeaderReader
 from .varints import LENGTH_TABLES, NO_VARINT, NUMBER_TABLES, WIDTH_LIMITS, Malformed, raw_offsets, varint
 
+#: Of a record's length, timestamp and offset: the widths of the varints in bytes.
+Widths = tuple[int, int, int]
 _LENGTH_1, _LENGTH_2 = LENGTH_TABLES[1], LENGTH_TABLES[2]
 _FORMAT = {1: "B", 2: "H"}
 _OFFSETS = raw_offsets()
@@ -84,7 +86,7 @@ def read_run(data: bytes, pos: int, count: int, builder: ColumnsBuilder) -> int:
         stride = 1 + long + length
         # If the next record begins with the same length, probably all records of the run have the same size.
         if data[pos : pos + 2] == data[pos + stride : pos + stride + 2]:
-            pos = _same_size(data, pos, stride, count, builder, 1 + long, width, offset_width)
+            pos = _same_size(data, pos, stride, count, builder, (1 + long, width, offset_width))
             if len(builder.values) > done:
                 return pos
     except (IndexError, Malformed):
@@ -93,8 +95,8 @@ def read_run(data: bytes, pos: int, count: int, builder: ColumnsBuilder) -> int:
         data[offset_at] if offset_width == 1 else data[offset_at] | data[offset_at + 1] << 8
     ]
     if keyless:
-        return _keyless(data, pos, count, builder, 1 + long, width, offset_width)
-    return _keyed(data, pos, count, builder, 1 + long, width, offset_width)
+        return _keyless(data, pos, count, builder, (1 + long, width, offset_width))
+    return _keyed(data, pos, count, builder, width, offset_width)
 
 
 def _reject(data: bytes, pos: int) -> tuple[Any, ...]:
@@ -115,10 +117,9 @@ def _keyless_layout(length_width: int, width: int, offset_width: int) -> tuple[A
     return head.unpack_from, head.size, length_width, LENGTH_TABLES[length_width]
 
 
-def _keyless(
-    data: bytes, pos: int, count: int, builder: ColumnsBuilder, length_width: int, width: int, offset_width: int
-) -> int:
+def _keyless(data: bytes, pos: int, count: int, builder: ColumnsBuilder, widths: Widths) -> int:
     """Read records without a key and with consecutive offsets."""
+    length_width, width, offset_width = widths
     other = _keyless_layout(3 - length_width, width, offset_width)
     unpack, value_at, length_width, lengths = here = _keyless_layout(length_width, width, offset_width)
     stamps, size, done = NUMBER_TABLES[width], len(data), len(builder.values)
@@ -169,9 +170,7 @@ def _keyed_layout(length_width: int, width: int, offset_width: int) -> tuple[lis
     return readers, starts
 
 
-def _keyed(
-    data: bytes, pos: int, count: int, builder: ColumnsBuilder, length_width: int, width: int, offset_width: int
-) -> int:
+def _keyed(data: bytes, pos: int, count: int, builder: ColumnsBuilder, width: int, offset_width: int) -> int:
     """Read records with keys of less than 64 bytes or null keys, and any offsets."""
     readers_1, starts_1 = _keyed_layout(1, width, offset_width)
     readers_2, starts_2 = _keyed_layout(2, width, offset_width)
@@ -246,17 +245,9 @@ def _values_of(head: int, key: int, between: int, value: int, times: int) -> Str
     return Struct(f"{keys}{value}sx" * times)
 
 
-def _same_size(
-    data: bytes,
-    pos: int,
-    stride: int,
-    count: int,
-    builder: ColumnsBuilder,
-    length_width: int,
-    width: int,
-    offset_width: int,
-) -> int:
+def _same_size(data: bytes, pos: int, stride: int, count: int, builder: ColumnsBuilder, widths: Widths) -> int:
     """Read records of ``stride`` bytes with equal sizes of key and value, no headers and consecutive offsets."""
+    length_width, width, offset_width = widths
     stamp_at = length_width + 1
     offset_at = stamp_at + width
     key_at = offset_at + offset_width

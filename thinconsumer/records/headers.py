@@ -50,7 +50,9 @@ def read_headers(block: bytes) -> tuple[Header, ...]:
         length = _LENGTH_1[block[pos]]
         start = pos + 1
         if length == NO_VARINT:
-            length, start = _name_length(block, pos)
+            length, start = varint(block, pos)
+            if length < 0:
+                raise Malformed("a header has a null key, which Kafka forbids")
         pos = start + length
         name = NAMES[block[start:pos]]
         length = _LENGTH_1[block[pos]]
@@ -66,13 +68,6 @@ def read_headers(block: bytes) -> tuple[Header, ...]:
     if pos != end:
         raise Malformed(f"the last of {number} headers ends at byte {pos}, but the record at byte {end}")
     return tuple(found)
-
-
-def _name_length(block: bytes, pos: int) -> tuple[int, int]:
-    length, start = varint(block, pos)
-    if length < 0:
-        raise Malformed("a header has a null key, which Kafka forbids")
-    return length, start
 
 
 #: A layout says how to decode header blocks that differ only in the bytes of the values. It has: a function that

@@ -1,7 +1,7 @@
-"""Decode messages of formats 0 and 1 to columns, uncompressed ones and those inside a compressed wrapper message.
+"""Decode messages of formats 0 and 1 to columns: uncompressed messages, and those inside a compressed one.
 
 Follows Kafka's ``AbstractLegacyRecordBatch``: inner offsets are absolute in format 0 and relative in format 1, where
-the wrapper has the last message's offset; a wrapper with log-append time overrides the inner timestamps.
+the compressed message has the last one's offset. With log append time, its timestamp replaces the inner timestamps.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from struct import error as StructError
 from typing import TYPE_CHECKING
 
 from . import compression
-from .columns import LOG_APPEND_TIME, Columns
+from .columns import Columns
 from .varints import Malformed
 
 if TYPE_CHECKING:
@@ -28,10 +28,10 @@ CODEC_MASK = 0x07
 MESSAGE_SIZE_MIN = 14
 
 
-def decode(batch: RecordBatch, check_crcs: bool, limit: int) -> Columns:
-    """Decode a message, or all in a compressed one, up to ``limit`` decompressed bytes; raise Malformed, CodecError."""
+def decode(batch: RecordBatch, check_crcs: bool) -> Columns:
+    """Decode a message, or all messages inside a compressed one; raise Malformed, CodecError."""
     try:
-        found = _decode(batch, check_crcs, limit)
+        found = _decode(batch, check_crcs)
     except StructError:
         raise Malformed("the batch's bytes end inside a message") from None
     offsets = found.offsets
@@ -45,8 +45,8 @@ def decode(batch: RecordBatch, check_crcs: bool, limit: int) -> Columns:
     return found
 
 
-def _decode(batch: RecordBatch, check_crcs: bool, limit: int) -> Columns:
-    codec = batch.attributes & CODEC_MASK
+def _decode(batch: RecordBatch, check_crcs: bool) -> Columns:
+    codec = batch.codec
     timestamp, key, value = _fields(batch.view[ENTRY.size :], batch.magic)
     if not codec:
         return Columns([batch.base_offset], [timestamp], [key], [value], [()])
@@ -54,23 +54,17 @@ def _decode(batch: RecordBatch, check_crcs: bool, limit: int) -> Columns:
         raise Malformed("a compressed message has no value")
     if codec == compression.Codec.ZSTD:
         raise Malformed(f"a message of format {batch.magic} is compressed with zstd, which needs format 2")
-    data = compression.decompress(codec, memoryview(value), limit, magic=batch.magic)
+    data = compression.decompress(codec, memoryview(value), magic=batch.magic)
     found = _messages(memoryview(data), check_crcs)
     offsets = found.offsets
-    # Inner offsets of format 1 are relative to the wrapper's. A wrapper offset of 0 is not applied: in a Produce
-    # request the broker has not assigned it yet, so it may be 0 with any inner offsets.
-    if batch.magic == 1 and batch.base_offset:
+    # An outer offset of 0 is not applied: in a Produce request the broker has not assigned it yet, so it may be 0 with
+    # any inner offsets.
+    if batch.magic == 1 and batch.base_offset > max(offsets[-1], 0):
         shift = batch.base_offset - offsets[-1]
-        if shift < 0:
-            raise Malformed(
-                f"the last message inside a compressed message has offset {offsets[-1]}, above the compressed "
-                f"message's own offset {batch.base_offset}"
-            )
-        offsets = [offset + shift for offset in offsets]
-    timestamps = found.timestamps
-    if batch.magic == 1 and batch.attributes & LOG_APPEND_TIME:
-        timestamps = [timestamp] * len(offsets)
-    return found._replace(offsets=offsets, timestamps=timestamps)
+        found = found._replace(offsets=[offset + shift for offset in offsets])
+    if batch.timestamp_type == 1:
+        found = found._replace(timestamps=[timestamp] * len(offsets))
+    return found
 
 
 def _fields(message: memoryview, magic: int) -> tuple[int, bytes | None, bytes | None]:
@@ -97,7 +91,7 @@ def _nullable(message: memoryview, pos: int) -> tuple[bytes | None, int]:
 
 
 def _messages(data: memoryview, check_crcs: bool) -> Columns:
-    """Decode the messages inside a wrapper."""
+    """Decode the messages inside a compressed message."""
     offsets: list[int] = []
     timestamps: list[int] = []
     keys: list[bytes | None] = []

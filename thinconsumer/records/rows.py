@@ -75,7 +75,12 @@ def deserialize(
     if not count:
         return [], None
     # Fields are taken and put together as columns, at C's speed: for each record, only the deserializers are called.
-    new, columns = _columns(records) if isinstance(records, list) else cast("LazyRows", records).columns()
+    if isinstance(records, list):
+        new = new_record_with_encoded_headers if isinstance(records[0], RecordWithEncodedHeaders) else new_record
+        # The stored items, of which raw records have nine: to iterate over records gives all 13, with decoded headers.
+        columns: list[Any] = [*zip(*map(tuple.__iter__, records))]
+    else:
+        new, columns = cast("LazyRows", records).columns()
     *first, keys, values, headers = columns
     if any(each.uses_headers for each in (key, value) if each):
         if new is new_record_with_encoded_headers:
@@ -97,13 +102,6 @@ def deserialize(
         done.append(results)
     rows = list(map(new, zip(*first, *done, headers, *sizes)))  # as many as the shortest column has
     return rows, None if failure is None else _failed(records[count], *failure)
-
-
-def _columns(records: list[Raw]) -> tuple[Callable[[tuple[object, ...]], Raw], list[Any]]:
-    """As :meth:`.LazyRows.columns`."""
-    is_encoded = isinstance(records[0], RecordWithEncodedHeaders)
-    # The stored items, of which raw records have nine: to iterate over records gives all 13, with decoded headers.
-    return new_record_with_encoded_headers if is_encoded else new_record, [*zip(*map(tuple.__iter__, records))]
 
 
 def _results(

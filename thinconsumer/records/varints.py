@@ -55,25 +55,23 @@ def _zigzag(data: bytes | memoryview, pos: int, length_max: int, mask: int) -> t
     raise Malformed(f"a varint has more than {length_max} bytes")
 
 
-def _tables(with_negative: bool) -> dict[int, list[int]]:
-    """Return a table for each width; without negative numbers, they are NO_VARINT, too."""
+def _tables() -> dict[int, list[int]]:
     # Filled by slices: the tables are built whenever the package is imported, and one entry at a time takes 5 ms.
     one, two = [NO_VARINT] * 256, [NO_VARINT] * 65536
-    one[0:128:2] = range(64)
-    if with_negative:
-        one[1:128:2] = range(-1, -65, -1)
+    one[0:128:2], one[1:128:2] = range(64), range(-1, -65, -1)
     for high in range(128):
         first = high << 8 | 128
         two[first : first + 128 : 2] = range(high << 6, high + 1 << 6)
-        if with_negative:
-            two[first + 1 : first + 128 : 2] = range(~(high << 6), ~(high + 1 << 6), -1)
+        two[first + 1 : first + 128 : 2] = range(~(high << 6), ~(high + 1 << 6), -1)
     return {1: one, 2: two}
 
 
 #: By width in bytes: a table that decodes varints of that width, indexed by their bytes as a little-endian number.
-NUMBER_TABLES = _tables(with_negative=True)
-#: The same tables for lengths: negative numbers are replaced by NO_VARINT, since no valid length is negative.
-LENGTH_TABLES = _tables(with_negative=False)
+NUMBER_TABLES = _tables()
+#: The same tables for lengths. No valid length is negative: for negative numbers, which are odd, NO_VARINT is found.
+LENGTH_TABLES = _tables()
+for _table in LENGTH_TABLES.values():
+    _table[1::2] = [NO_VARINT] * (len(_table) // 2)
 
 
 def raw_offsets() -> list[int]:

@@ -145,9 +145,10 @@ def test_unknown_codec_and_corrupt_compression_give_the_row_decoders_error(agree
     assert (first[0], second[0]) == (CorruptRecordError, UnsupportedCodecError)
 
 
-def test_a_batch_above_the_size_limit_gives_the_row_decoders_error():
+def test_a_batch_above_the_size_limit_gives_the_row_decoders_error(monkeypatch):
     batches, _ = split(memoryview(build_batch([NewRecord(bytes(5000))], codec=compression.Codec.GZIP)))
-    error = Decoder(decompressed_bytes_max=4000).add(batches, TP)
+    monkeypatch.setattr(compression, "DECOMPRESSED_BYTES_MAX", 4000)
+    error = Decoder().add(batches, TP)
     assert isinstance(error, CorruptRecordError) and "more than 4000 bytes" in str(error)
 
 
@@ -199,8 +200,7 @@ def test_flipped_bytes_give_the_row_decoders_result(agree, seed):
     rng = random.Random(seed)
     data = bytearray(stream([rng.choice((1, 2, 5, 30, 400)) for _ in range(rng.choice((3, 80)))]))
     batches = split(memoryview(bytes(data)))[0]
-    starts = [sum(batch.size for batch in batches[:n]) for n in range(len(batches))]
-    for start, batch in zip(starts, batches):
+    for start, batch in zip(batches.starts, batches):
         for _ in range(rng.randrange(3)):
             data[start + rng.randrange(61, batch.size)] = rng.choice((0, 1, 0x7F, 0x80, 0xFF, rng.randrange(256)))
     found = agree(bytes(data), check_crcs=False)
@@ -330,7 +330,7 @@ def test_size_is_the_decompressed_size():
 @pytest.mark.parametrize("headers", [(), [("name", b"value"), ("other", None)]])
 def test_well_formed_records_never_go_to_the_row_decoder(monkeypatch, size, key, headers):
     """The result would be right, but several times as slow."""
-    monkeypatch.delattr(Decoder, "_decode_body")
+    monkeypatch.delattr(Decoder, "_each")
     monkeypatch.setattr(decode, "SMALL_RECORDS_MAX", 0)
     decoder, offset = Decoder(), 0
     for count in (1, 3, 3, 2):

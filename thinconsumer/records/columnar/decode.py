@@ -1,13 +1,14 @@
 """Decode many batches to columns at once.
 
 Batches of format 2 from all partitions go through :mod:`.walk` and :mod:`.fields` together. If records are few, or a
-batch has an older format or is not proven well-formed, all batches go to the row decoder (:mod:`..columns`), which
-alone rejects bytes and raises errors.
+batch has an older format or is not proven well-formed, all batches go to the row decoder (:mod:`..columns`); only the
+row decoder rejects bytes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import accumulate, chain
 from math import inf
 from struct import Struct
@@ -45,23 +46,20 @@ _HEADER = np.dtype(
         ("producer_id", ">i8"), ("producer_epoch", ">i2"), ("base_sequence", ">i4"), ("count", ">i4"),
     ]
 )  # fmt: skip
-#: If a poll has at most this many records and bytes, the row decoder is faster: each numpy call takes about as long for
-#: 1 record as for 100.
+#: Up to this many records and bytes, the row decoder is faster: each numpy call takes as long for 1 record as for 100.
 SMALL_RECORDS_MAX = 80
 SMALL_BYTES_MAX = 512 * 1024
-#: Records of a larger size on average, in bytes, are built at once. The time that is gained by building them later does
-#: not depend on their size, but the memory that is kept until then does.
+#: Records of a larger average size, in bytes, are built at once. To build records later gains the same time for any
+#: size, but the memory that is kept until then grows with the size.
 LAZY_SIZE_MAX = 1024
 
 
 class Decoded(NamedTuple):
-    """The records of all batches. A batch's number is its position in the order of the calls of :meth:`Decoder.add`."""
+    """The records of all batches, which are numbered in the order in which they were added."""
 
-    flat: RecordColumns  #: Those of all partitions: ``topic`` is empty.
-    #: By batch number: the index of the batch's first record. One more entry at the end: the count of records.
-    first: list[int]
-    #: By batch number: the error of a corrupt batch. Such a batch has no records in ``flat``.
-    errors: dict[int, RecordError]
+    flat: RecordColumns  #: The records of all partitions: ``topic`` is empty.
+    first: list[int]  #: By batch number: the index of the first record. At the end: the count of records.
+    errors: dict[int, RecordError]  #: By batch number: the errors of corrupt batches, which have no records.
 
     def columns(self, tp: TopicPartition, begin: int, end: int, start: int) -> RecordColumns:
         """Return the records of batches ``begin`` to ``end`` (exclusive) from offset ``start`` on."""
@@ -92,19 +90,18 @@ class DecodedRows(NamedTuple):
         return LazyRows(self.rows, tp, first, stop)
 
 
+@dataclass(slots=True, eq=False)
 class _Run:
     """Batches of one response that follow one another, with consecutive numbers."""
 
-    __slots__ = ("batches", "begin", "bodies", "end", "first", "is_used", "tp")
-
-    def __init__(self, batches: Batches, begin: int, tp: TopicPartition, first: int, is_used: bool) -> None:
-        self.batches = batches
-        self.is_used = is_used  #: Whether records of the run are used; all of it is skipped otherwise.
-        self.first = first  #: The number of the first batch.
-        self.begin = self.end = begin  #: The indices of the run's batches: from ``begin`` on, before ``end``.
-        self.tp = tp
-        #: The decompressed records of each batch; None if no batch of the run is compressed.
-        self.bodies: list[bytes | memoryview] | None = None
+    batches: Batches
+    tp: TopicPartition
+    first: int  #: The number of the first batch.
+    is_used: bool  #: Whether records of the run are used; all of it is skipped otherwise.
+    begin: int
+    end: int  #: The run consists of the batches at the indices from ``begin`` on, before ``end``.
+    #: The decompressed records of each batch; None if no batch of the run is compressed.
+    bodies: list[bytes | memoryview] | None = None
 
     def starts(self) -> Int64s:
         """Return where each batch begins in its partition's bytes, and where the last one ends."""
@@ -123,11 +120,8 @@ class _Run:
 class Decoder:
     """Collects batches, in offset order within each partition, and decodes them in :meth:`finish` or :meth:`rows`."""
 
-    def __init__(
-        self, check_crcs: bool = True, decompressed_bytes_max: int = compression.DECOMPRESSED_BYTES_MAX
-    ) -> None:
+    def __init__(self, check_crcs: bool = True) -> None:
         self._check_crcs = check_crcs
-        self._limit = decompressed_bytes_max
         self._runs: list[_Run] = []
         #: By batch number: how many records the batch adds to those that are decoded together.
         self._counts: list[int] = []
@@ -157,7 +151,7 @@ class Decoder:
         run = self._run(batches, begin, tp, is_used=True)
         source, starts, counts, is_mixed = batches.source, batches.starts, batches.counts, batches.is_mixed
         compute = checksum.crc32c if self._check_crcs else None
-        unpack, decompress, limit = _CRC_AND_ATTRIBUTES.unpack_from, compression.decompress, self._limit
+        unpack, decompress = _CRC_AND_ATTRIBUTES.unpack_from, compression.decompress
         all_counts, all_records, all_bytes, bodies = self._counts, self.records, self.size, run.bodies
         error: RecordError | None = None
         stop = starts[begin]
@@ -170,7 +164,7 @@ class Decoder:
             body, length = None, stop - start - HEADER_SIZE
             if is_usual and attributes & CODEC_MASK:
                 try:
-                    body = decompress(attributes & CODEC_MASK, source[start + HEADER_SIZE : stop], limit)
+                    body = decompress(attributes & CODEC_MASK, source[start + HEADER_SIZE : stop])
                     length = len(body)
                 except compression.CodecError:
                     is_usual = False
@@ -207,7 +201,7 @@ class Decoder:
         """Return the run to which the batch at ``begin`` is added."""
         last = self._runs[-1] if self._runs else None
         if last is None or last.batches is not batches or last.end != begin or last.is_used != is_used:
-            last = _Run(batches, begin, tp, len(self._counts), is_used)
+            last = _Run(batches, tp, len(self._counts), is_used, begin, begin)
             self._runs.append(last)
         return last
 
@@ -216,8 +210,10 @@ class Decoder:
 
         Raises: CorruptRecordError, UnsupportedCodecError, as :meth:`RecordBatch.decode`.
         """
-        found = batch.columns(*tp, self._check_crcs, decompressed_bytes_max=self._limit)
-        if found is None or not found.offsets:
+        if self._check_crcs:
+            batch.check_crc(*tp)
+        found = NO_ROWS if batch.is_control else batch.columns(*tp, self._check_crcs)
+        if not found.offsets:
             return 0, 0
         self._row_decoded[len(self._counts)] = found
         return len(found.offsets), sum(len(field) for field in (*found.keys, *found.values) if field)
@@ -227,27 +223,24 @@ class Decoder:
         is_small = self.records <= SMALL_RECORDS_MAX and self.size <= SMALL_BYTES_MAX
         found = None if is_small or self._row_decoded else self._decode_together(may_share=True, locate_headers=True)
         if found is not None:
-            return Decoded(found[0], self._first_records(), {})
+            return Decoded(found[0], [0, *accumulate(self._counts)], {})
         errors: dict[int, RecordError] = {}
-        batches, rows = [], []
-        for number, batch, tp, body in self._each():
-            batches.append(batch)
-            rows.append(self._decode_alone(number, batch, tp, body, errors))
-        counts = [len(columns.offsets) for columns in rows]
-        return Decoded(_flat_of_rows(batches, rows, counts), [0, *accumulate(counts)], errors)
+        alone = [(batch, columns) for batch, _, columns in self._each(errors)]
+        return Decoded(_flat_of_rows(alone), [0, *accumulate(len(columns.offsets) for _, columns in alone)], errors)
 
+    @garbage_collection_paused
     def rows(self, records_min: int) -> DecodedRows:
         """Decode the added batches to ``ConsumerRecord`` objects; fewer than ``records_min`` one batch at a time."""
         if self.records >= records_min and not self._row_decoded:
             # Records that are built later must not keep whole responses in memory, as columns do.
             found = self._decode_together(may_share=False, locate_headers=USE.is_common(self.records))
             if found is not None:
-                return DecodedRows(RowBuilder(*found), self._first_records(), {})
-        return self._rows_alone()
-
-    def _first_records(self) -> list[int]:
-        """Return the index of each batch's first record, and the count of records, if no batch was decoded alone."""
-        return [0, *accumulate(self._counts)]
+                return DecodedRows(RowBuilder(*found), [0, *accumulate(self._counts)], {})
+        errors: dict[int, RecordError] = {}
+        parts = [
+            build(*tp, batch.leader_epoch, batch.timestamp_type, columns) for batch, tp, columns in self._each(errors)
+        ]
+        return DecodedRows(list(chain.from_iterable(parts)), [0, *accumulate(map(len, parts))], errors)
 
     def _decode_together(
         self, *, may_share: bool, locate_headers: bool
@@ -259,7 +252,7 @@ class Decoder:
         """
         runs = [run for run in self._runs if run.is_used and run.end > run.begin]
         counts_of_runs = [self._counts[run.first : run.first + run.end - run.begin] for run in runs]
-        counts = _int64s([*chain.from_iterable(counts_of_runs)])
+        counts = np.array([*chain.from_iterable(counts_of_runs)], np.int64)
         used = counts > 0
         if not used.any():
             return None
@@ -271,44 +264,18 @@ class Decoder:
         found = _decode(heads, counts, data, begins, ends, locate_headers)
         return None if found is None else (found[0], data, found[1])
 
-    def _each(self) -> Iterator[tuple[int, RecordBatch, TopicPartition, bytes | memoryview]]:
-        """Yield each batch: its number, itself, its partition, and its records, if it was not decoded yet."""
+    def _each(self, errors: dict[int, RecordError]) -> Iterator[tuple[RecordBatch, TopicPartition, Columns]]:
+        """Decode each batch alone, by the row decoder; put the error of a corrupt one into ``errors``."""
         for run in self._runs:
             for number, index in enumerate(range(run.begin, run.end), run.first):
-                yield number, run.batches[index], run.tp, run.body(index) if self._counts[number] else b""
-
-    @garbage_collection_paused
-    def _rows_alone(self) -> DecodedRows:
-        """Decode each batch alone."""
-        errors: dict[int, RecordError] = {}
-        parts: list[Rows] = []
-        for number, batch, tp, body in self._each():
-            columns = self._decode_alone(number, batch, tp, body, errors)
-            parts.append(build(*tp, batch.leader_epoch, batch.timestamp_type, columns))
-        return DecodedRows(list(chain.from_iterable(parts)), [0, *accumulate(map(len, parts))], errors)
-
-    def _decode_alone(
-        self, number: int, batch: RecordBatch, tp: TopicPartition, body: bytes | memoryview,
-        errors: dict[int, RecordError],
-    ) -> Columns:  # fmt: skip
-        """Decode a batch by the row decoder; put its error into ``errors`` if it is corrupt."""
-        try:
-            return self._row_decoded.get(number) or self._decode_body(batch, tp, body)
-        except RecordError as error:
-            errors[number] = error
-            return NO_ROWS
-
-    def _decode_body(self, batch: RecordBatch, tp: TopicPartition, body: bytes | memoryview) -> Columns:
-        """Decode a batch by the row decoder from ``body``, its decompressed records; empty if it has no records."""
-        if not body:
-            return NO_ROWS
-        try:
-            return decode_rows(batch, bytes(body))
-        except Malformed:
-            # ``Malformed`` names neither partition nor offset. Decoding the whole batch again fails with the same
-            # fault, as a CorruptRecordError that names both.
-            batch.columns(*tp, False, decompressed_bytes_max=self._limit)
-            raise
+                batch, columns = run.batches[index], self._row_decoded.get(number, NO_ROWS)
+                if self._counts[number]:
+                    try:
+                        columns = decode_rows(batch, bytes(run.body(index)))
+                    except Malformed as fault:
+                        errors[number] = batch.corrupt(*run.tp, str(fault))
+                        errors[number].__cause__ = fault
+                yield batch, run.tp, columns
 
 
 def _decode(
@@ -382,7 +349,7 @@ def _locate_bodies(runs: Sequence[_Run], may_share: bool) -> tuple[bytes | memor
     """
     if any(run.bodies is not None for run in runs):
         bodies = [run.body(index) for run in runs for index in range(run.begin, run.end)]
-        sizes = _int64s([len(body) for body in bodies])
+        sizes = np.array([len(body) for body in bodies], np.int64)
         ends = sizes.cumsum()
         return b"".join(bodies), ends - sizes, ends
     response = runs[0].batches.source.obj
@@ -410,16 +377,12 @@ def _address(view: memoryview) -> int:
     return address
 
 
-def _int64s(values: list[int]) -> Int64s:
-    return np.array(values, np.int64)
-
-
-def _flat_of_rows(batches: Sequence[RecordBatch], rows: Sequence[Columns], counts: list[int]) -> RecordColumns:
-    """Convert the row decoder's output to columns; ``counts`` has the number of records of each batch."""
+def _flat_of_rows(alone: Sequence[tuple[RecordBatch, Columns]]) -> RecordColumns:
+    """Convert the row decoder's output to columns."""
     pieces: list[bytes | None] = []
     headers: list[int] = []
     parts: list[bytes | None] = []
-    for columns in rows:
+    for _, columns in alone:
         for key, value, some in zip(columns.keys, columns.values, columns.headers):
             pieces += (key, value)
             headers.append(len(some))
@@ -431,16 +394,15 @@ def _flat_of_rows(batches: Sequence[RecordBatch], rows: Sequence[Columns], count
     header_starts, header_lengths = _starts_and_lengths(parts, len(data))
     places = None
     if parts:
-        first = np.concatenate((np.zeros(1, np.int64), np.cumsum(headers)))
-        places = HeaderPlaces(
-            first, header_starts[::2], header_lengths[::2], header_starts[1::2], header_lengths[1::2]
-        )  # fmt: skip
+        first = np.array([0, *accumulate(headers)], np.int64)
+        places = HeaderPlaces(first, header_starts[::2], header_lengths[::2], header_starts[1::2], header_lengths[1::2])
+    counts = [len(columns.offsets) for _, columns in alone]
     return RecordColumns(
         "", -1,
-        _int64s([offset for columns in rows for offset in columns.offsets]),
-        _int64s([stamp for columns in rows for stamp in columns.timestamps]),
-        np.repeat(np.array([batch.timestamp_type for batch in batches], np.int8), counts),
-        np.repeat(np.array([batch.leader_epoch for batch in batches], np.int32), counts),
+        np.array([offset for _, columns in alone for offset in columns.offsets], np.int64),
+        np.array([stamp for _, columns in alone for stamp in columns.timestamps], np.int64),
+        np.repeat(np.array([batch.timestamp_type for batch, _ in alone], np.int8), counts),
+        np.repeat(np.array([batch.leader_epoch for batch, _ in alone], np.int32), counts),
         np.frombuffer(data + more, np.uint8),
         starts[::2], lengths[::2], starts[1::2], lengths[1::2], places,
     )  # fmt: skip
@@ -448,6 +410,6 @@ def _flat_of_rows(batches: Sequence[RecordBatch], rows: Sequence[Columns], count
 
 def _starts_and_lengths(pieces: Iterable[bytes | None], begin: int) -> tuple[Int64s, Int64s]:
     """Return starts and lengths of consecutive pieces, the first one at ``begin``; None has the length -1."""
-    lengths = _int64s([-1 if piece is None else len(piece) for piece in pieces])
+    lengths = np.array([-1 if piece is None else len(piece) for piece in pieces], np.int64)
     taken = np.maximum(lengths, 0)
     return begin + np.cumsum(taken) - taken, lengths

@@ -194,7 +194,6 @@ def _records(batch: StoredBatch) -> list[NewRecord] | None:
         found = split(memoryview(batch.data))[0][0].columns(check_crcs=False)
     except KafkaError:
         return None
-    assert found is not None
     return [
         NewRecord(value, key, headers, timestamp, offset - batch.base_offset)
         for offset, timestamp, key, value, headers in zip(*found)

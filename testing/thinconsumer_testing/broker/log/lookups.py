@@ -67,5 +67,4 @@ def _columns(batch: StoredBatch) -> tuple[Sequence[int], Sequence[int]]:
         # The records of a large batch are not decoded on append, so they may be invalid, or the Python package of their
         # codec may be missing: the lookup treats the batch as a single record.
         return (batch.base_offset,), (batch.max_timestamp,)
-    assert found is not None
     return found.offsets, found.timestamps
