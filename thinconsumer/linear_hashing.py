@@ -41,15 +41,9 @@ def parent_of(partition: int, initial: int) -> int | None:
 
 
 def ancestors_of(partition: int, initial: int) -> tuple[int, ...]:
-    """Return the parent of ``partition``, its parent's parent and so on, down to one of the initial partitions: at most
-    ``log2(partition / initial) + 1`` partitions, in descending order.
-    """
-    found: list[int] = []
+    """Return the parent of ``partition``, its parent's parent and so on: at most ``log2(partition / initial) + 1``."""
     parent = parent_of(partition, initial)
-    while parent is not None:
-        found.append(parent)
-        parent = parent_of(parent, initial)
-    return tuple(found)
+    return () if parent is None else (parent, *ancestors_of(parent, initial))
 
 
 def _round_size(initial: int, count: int) -> int:

@@ -1,9 +1,9 @@
 """Compute the assignment of the sticky assignors: most balanced, then rack-aware, then sticky.
 
-The result is optimal: no assignment is more balanced; of those, none has more partitions with a replica in their
-member's rack (KIP-881, if racks matter); of those, none leaves more partitions with their previous owners. Therefore an
-assignment used as input yields itself, and a cooperative group is stable after the second rebalance: partitions revoked
-in the first one have no owner, so assigning them as planned moves no partition.
+No assignment is more balanced; of equally balanced ones, none has more partitions with a replica in their member's rack
+(KIP-881, if racks matter); of those, none leaves more partitions with their previous owners. So an assignment used as
+input yields itself, and a cooperative group is stable after the second rebalance: partitions revoked in the first one
+have no owner, and to assign them as planned moves no partition.
 
 1. Partitions of topics with the same subscribers form a *pool*. :mod:`.levels` finds how evenly pools can be spread and
    divides the problem into *blocks*: each member of a block gets ``least`` or ``most`` partitions, all from the block's
@@ -13,9 +13,6 @@ in the first one have no owner, so assigning them as planned moves no partition.
    get the rest; then :mod:`.flow` moves partitions from overloaded to underloaded members at minimum cost.
 3. The number of partitions per pool and member is turned into partitions: first those that the member owns, then others
    round robin, which spreads each topic.
-
-If all members subscribe to the same topics, there is one pool and one block: members keep what they own up to their
-quota, and partitions above the quota move to members below theirs.
 """
 
 from __future__ import annotations
@@ -37,20 +34,16 @@ def balanced(
 ) -> dict[str, tuple[TopicPartition, ...]]:
     """Return the partitions of each member. ``owners`` are previous owners; any that left the group are ignored."""
     members = sorted(subscriptions, key=sort_key)
-    problem = _Problem(cluster, subscriptions, members)
-    shares = problem.solve(owners)
+    shares = _Problem(cluster, subscriptions, members).solve(owners)
     return {member: in_order(share) for member, share in zip(members, shares)}
 
 
 class _Pool:
-    """Partitions with the same subscribers, and with replicas in the same racks.
-
-    ``near`` is the bit mask of the subscribers in one of these racks or without a rack, ``far`` that of the others.
-    """
+    """Partitions with the same subscribers, and with replicas in the same racks."""
 
     def __init__(self, near: int, far: int) -> None:
-        self.near = near
-        self.far = far
+        self.near = near  #: The bit mask of the subscribers in one of these racks or without a rack.
+        self.far = far  #: The bit mask of the other subscribers.
         self.partitions: list[TopicPartition] = []
         self.owned: dict[int, list[TopicPartition]] = {}
 
@@ -90,20 +83,14 @@ class _Problem:
         self.bounds = [(0, 0)] * len(members)
         self.racks: dict[TopicPartition, frozenset[str]] = {}
         self.in_rack: dict[str, int] = {}
-        self._read_racks(cluster, subscriptions)
-
-    def _read_racks(self, cluster: ClusterView, subscriptions: Mapping[str, Subscription]) -> None:
         of_members = member_racks(subscriptions)
-        if not of_members:
-            return
-        racks = partition_racks(cluster, self.topics)
-        if not racks_matter(of_members.values(), racks.values()):
-            return
-        for number, member in enumerate(self.members):
-            if member in of_members:
-                self.in_rack[of_members[member]] = self.in_rack.get(of_members[member], 0) | 1 << number
-        known = frozenset(self.in_rack)
-        self.racks = {tp: where & known for tp, where in racks.items()}
+        racks = partition_racks(cluster, self.topics) if of_members else {}
+        if racks_matter(of_members.values(), racks.values()):
+            for number, member in enumerate(members):
+                if member in of_members:
+                    self.in_rack[of_members[member]] = self.in_rack.get(of_members[member], 0) | 1 << number
+            known = frozenset(self.in_rack)
+            self.racks = {tp: where & known for tp, where in racks.items()}
 
     def solve(self, owners: Mapping[TopicPartition, str]) -> list[list[TopicPartition]]:
         """Return the partitions of each member, by the member's number."""

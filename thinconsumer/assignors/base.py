@@ -1,8 +1,4 @@
-"""The public interface of assignors and its data types, after Java's ``ConsumerPartitionAssignor``.
-
-The group's leader calls ``assign`` with the cluster and the members' subscriptions. An assignor may keep state between
-rebalances, which ``on_assignment`` receives.
-"""
+"""The public interface of assignors and its data types, after Java's ``ConsumerPartitionAssignor``."""
 
 from __future__ import annotations
 

@@ -26,8 +26,8 @@ from .plans import bits
 #: The cost of a partition at a far member: more than the sum of all other costs on a path.
 FAR = 1 << 40
 
-#: Kinds of entries in the heap of :class:`_Search`. At equal distance the smallest kind comes first, so that the search
-#: ends as soon as it reaches a member with room (_SINK).
+#: Kinds of entries in the heap of :class:`_Search`. At equal distance the smallest comes first: a member with room ends
+#: the search.
 _SINK, _POOL, _MEMBER, _NEAR, _FAR = range(5)
 
 
@@ -53,12 +53,12 @@ class Flow:
         self.pool_excess = list(supplies)
         self.member_excess = [0] * members
         self.room = [0] * members
-        #: Heights (potentials in Dijkstra's algorithm). The height of a pool or member minus ``_source_height`` is the
-        #: cost of the cheapest path from excess partitions to this pool or member, as far as known.
+        #: A pool's or member's height minus ``source_height`` is the cost of the cheapest path to it from excess
+        #: partitions, as far as known.
         self.pool_height = [0] * pools
         self.member_height = [0] * members
         self.at_height = {0: (1 << members) - 1}  #: For each height, the bit mask of its members.
-        self._source_height = 0
+        self.source_height = 0
         self.sink_height = 0
 
     def load(self, member: int) -> int:
@@ -86,9 +86,9 @@ class Flow:
                 self.missing[pool].pop(member, None)
 
     def fill(self, most: Sequence[int]) -> None:
-        """Give each excess partition to the least loaded near member, up to the load ``most`` of each member.
+        """Give excess partitions to the least loaded near members, up to ``most`` each; :meth:`route` is slower.
 
-        This saves :meth:`route` searches. Pools with few members come first, as their partitions have the least choice.
+        Pools with few members come first, as their partitions have the least choice.
         """
         open_at: dict[int, int] = {}  # by load: the bit mask of members with this load that may get more
         for member, limit in enumerate(most):
@@ -158,18 +158,10 @@ class Flow:
 
     def sources(self) -> tuple[list[int], list[int]]:
         """Return the pools and members with excess partitions at which shortest paths begin."""
-        pools = [p for p, count in enumerate(self.pool_excess) if count and self.pool_height[p] == self._source_height]
-        members = [
-            m for m, count in enumerate(self.member_excess) if count and self.member_height[m] == self._source_height
-        ]
+        top = self.source_height
+        pools = [p for p, some in enumerate(self.pool_excess) if some and self.pool_height[p] == top]
+        members = [m for m, some in enumerate(self.member_excess) if some and self.member_height[m] == top]
         return pools, members
-
-    def starts(self) -> list[tuple[int, int, int, int]]:
-        """Return the initial heap of :class:`_Search`, with all pools and members that have excess partitions."""
-        top = self._source_height
-        starts = [(top - self.pool_height[p], _POOL, p, 0) for p, count in enumerate(self.pool_excess) if count]
-        starts += [(top - self.member_height[m], _MEMBER, m, 0) for m, count in enumerate(self.member_excess) if count]
-        return starts
 
     def is_goal(self, member: int) -> bool:
         """Return whether a shortest path can end at the member."""
@@ -181,7 +173,7 @@ class Flow:
         reach = search.run()
         if reach is None:
             return False
-        self._source_height -= reach
+        self.source_height -= reach
         for pool, distance in search.pools.items():
             self.pool_height[pool] += distance - reach
         for member, distance in search.members.items():
@@ -207,7 +199,10 @@ class _Search:
         self.members: dict[int, int] = {}  #: The same by member.
         self.free = (1 << len(flow.units)) - 1  #: The bit mask of members not reached yet.
         self.heights = sorted(flow.at_height, reverse=True)
-        self.heap = flow.starts()  #: Entries: (distance, kind, pool or member, index into ``heights``).
+        top = flow.source_height
+        #: Entries: (distance, kind, pool or member, index into ``heights``).
+        self.heap = [(top - flow.pool_height[p], _POOL, p, 0) for p, some in enumerate(flow.pool_excess) if some]
+        self.heap += [(top - flow.member_height[m], _MEMBER, m, 0) for m, some in enumerate(flow.member_excess) if some]
         heapify(self.heap)
 
     def run(self) -> int | None:
@@ -232,8 +227,8 @@ class _Search:
     def sweep(self, kind: int, pool: int, top: int, index: int) -> None:
         """Queue those members of the pool that have the next lower height, at ``index`` of :attr:`heights` or later.
 
-        The higher a member, the shorter its distance from the pool. Members of still lower height are queued only when
-        the members queued here are reached, since most searches end earlier.
+        The higher a member, the shorter its distance. Still lower members are queued when these are reached: most
+        searches end earlier.
         """
         waiting = self.free & self.masks(kind)[pool]
         while waiting and index < len(self.heights):
@@ -250,8 +245,7 @@ class _Search:
         flow = self.flow
         top = distance + flow.pool_height[pool]
         for kind, cost in ((_NEAR, 0), (_FAR, FAR)):
-            # The reduced cost of a step from the pool to a member is never negative, so no member that the pool can
-            # reach is higher than the pool's own height plus the cost. The search begins at that height.
+            # No member that the pool can reach is higher than the pool plus the cost: reduced costs are not negative.
             highest = bisect_left(self.heights, -flow.pool_height[pool] - cost, key=operator.neg)
             self.sweep(kind, pool, top + cost, highest)
         for member in flow.missing[pool]:

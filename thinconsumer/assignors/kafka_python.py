@@ -1,7 +1,7 @@
 """Adapter for assignors written for kafka-python: subclasses of its ``AbstractPartitionAssignor``.
 
-A class is recognised by the module name of its base class, so that kafka-python is not imported here. Its methods get
-objects that have the attributes of kafka-python 3.0 and 2.0, and may return objects of either version.
+They are recognised by the module name of their base class, so that kafka-python is not imported here. Their methods get
+objects with the attributes of kafka-python 3.0 and 2.0, and may return objects of either version.
 """
 
 from __future__ import annotations
@@ -86,11 +86,11 @@ class KafkaPythonAssignor(PartitionAssignor):
             self.supported_protocols = tuple(RebalanceProtocol(int(protocol)) for protocol in protocols())
 
     def subscription_user_data(self, topics: Collection[str]) -> bytes | None:
-        """Return the user data that the assignor's ``metadata()`` contains; the consumer fills in the other fields."""
+        """Return the user data in the assignor's ``metadata()``."""
         return _as_bytes(self._inner.metadata(set(topics)).user_data)
 
     def assign(self, cluster: ClusterView, subscriptions: Mapping[str, Subscription]) -> dict[str, Assignment]:
-        """Call the assignor and return its assignment."""
+        """Return the assignor's own assignment."""
         members = [_member(member_id, subscription) for member_id, subscription in subscriptions.items()]
         plan = self._inner.assign(_Cluster(cluster), members)
         return {member: self._read(share) for member, share in plan.items()}

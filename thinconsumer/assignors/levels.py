@@ -1,12 +1,10 @@
 """Find how many partitions each member gets when they are spread as evenly as the subscriptions allow.
 
 A *pool* is a set of partitions with the same subscribers, its members; of its partitions only the number matters. A
-member's *load* is its number of partitions.
-
-The most even distribution has the lowest maximum, the highest minimum, and the smallest differences and sum of squares.
-It divides pools and members into *blocks*: members of a block get partitions of its pools only, and their loads differ
-by one at most (Frank and Murota's "canonical partition" of decreasingly minimal vectors). The caller then chooses each
-member's partitions within these bounds.
+member's *load* is its number of partitions. The most even distribution has the lowest maximum, the highest minimum, and
+the smallest differences and sum of squares. It divides pools and members into *blocks*: members of a block get
+partitions of its pools only, and their loads differ by one at most (Frank and Murota's "canonical partition" of
+decreasingly minimal vectors).
 
 Blocks are found by dividing the problem until each part is a block. To test a part, its partitions are distributed with
 the same limit for every member: the average load, rounded up.
@@ -21,6 +19,8 @@ the same limit for every member: the average load, rounded up.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
+from operator import or_
 from typing import NamedTuple
 
 from .flow import Flow
@@ -38,9 +38,7 @@ class Block(NamedTuple):
 
 def blocks(supplies: Sequence[int], members_of: Sequence[int]) -> list[Block]:
     """Return the blocks. Pool ``i`` has ``supplies[i]`` partitions, and the members in the mask ``members_of[i]``."""
-    all_members = 0
-    for mask in members_of:
-        all_members |= mask
+    all_members = reduce(or_, members_of, 0)
     found: list[Block] = []
     waiting = [_Part(tuple(range(len(supplies))), all_members)] if all_members else []
     while waiting:

@@ -2,9 +2,8 @@
 
 Members with the same subscription get the same partition numbers of each topic, on which joins of co-partitioned topics
 rely. With racks (KIP-881), partitions with a replica in the member's rack are assigned first, within the same counts;
-topics with the same subscribers and number of partitions stay co-partitioned.
-
-The result equals that of Java's ``RangeAssignor``, so it does not depend on which client leads the group.
+topics with the same subscribers and number of partitions stay co-partitioned. The result equals that of Java's
+``RangeAssignor``, so it does not depend on which client leads the group.
 """
 
 from __future__ import annotations
@@ -87,10 +86,7 @@ class _Topic:
 
 
 def _within_racks(topics: Sequence[_Topic]) -> None:
-    """Assign partitions to members in the rack of a replica, up to each member's share.
-
-    Topics with the same subscribers and partition count are handled together, so that they stay co-partitioned.
-    """
+    """Assign partitions to members in the rack of a replica; keep topics with equal subscribers and counts in step."""
     together: dict[tuple[int, int], list[_Topic]] = {}
     for topic in topics:
         together.setdefault((topic.members, len(topic.replicas)), []).append(topic)

@@ -1,13 +1,12 @@
 """The sticky assignors: :func:`find_owners` finds the previous owners, :mod:`.balance` computes the assignment.
 
-With the one for eager rebalancing (KIP-54), members send their previous assignment as user data. With the cooperative
-one (KIP-429), they keep reading during a rebalance: it leaves out the partitions that another member may still read.
-Their owners revoke them and rejoin, and the second rebalance assigns them as planned. A partition that several members
-claim is not assigned until all of them have revoked it.
+Under eager rebalancing (KIP-54), members send their previous assignment as user data. Under cooperative rebalancing
+(KIP-429), they keep reading: partitions that another member may still read are not assigned. Their owners revoke them
+and rejoin, and the second rebalance assigns them as planned.
 
 A claim from a newer generation wins (KIP-792): the member of the older generation has missed the partition's
-reassignment. If two members claim a partition from the same generation, it has no owner (Java accepted one of them
-until KAFKA-12984). Claims to partitions that do not exist are dropped.
+reassignment. If several members claim a partition from the same generation, it has no owner (Java accepted one of them
+until KAFKA-12984), and is not assigned until all have revoked it. Claims to partitions that do not exist are dropped.
 """
 
 from __future__ import annotations
@@ -86,10 +85,7 @@ class StickyAssignor(PartitionAssignor):
         self._previous: Claim | None = None
 
     def subscription_user_data(self, topics: Collection[str]) -> bytes | None:
-        """Return the last assignment, encoded.
-
-        The subscription itself has no partitions: under eager rebalancing a member revokes all before it joins.
-        """
+        """Return the last assignment, encoded: under eager rebalancing the subscription itself has no partitions."""
         if self._previous is None:
             return None
         previous = to_topics(in_order(self._previous.partitions))

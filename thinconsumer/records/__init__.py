@@ -1,7 +1,4 @@
-"""Record batches: splitting a partition's bytes into batches, decoding them to records, and encoding.
-
-Covers the three message formats, checksums and compression codecs. Input is the bytes of one partition in a Fetch
-response; output is records, or errors with partition and offset. Brokers and positions are the caller's concern.
+"""Record batches of all message formats: from the bytes of a partition in a Fetch response to records, and back.
 
 ``batches`` finds the batches in the bytes; ``batch`` reads a header and decodes one batch; ``columns`` (with
 ``fast_decoder``) reads the records of format 2, ``legacy`` those of formats 0 and 1; ``aborted`` selects the batches

@@ -1,8 +1,7 @@
-"""The batches that ``isolation_level="read_committed"`` skips.
+"""The batches that ``isolation_level="read_committed"`` skips, as in Kafka's ``CompletedFetch``.
 
-As in Kafka's ``CompletedFetch``: a Fetch response lists the aborted transactions with offsets in its range, each by
-producer id and first offset. From that offset up to the producer's next abort marker, this producer's batches are
-skipped.
+A Fetch response lists the aborted transactions in its range by producer id and first offset. From that offset up to the
+producer's next abort marker, its transactional batches are skipped.
 """
 
 from collections.abc import Iterable

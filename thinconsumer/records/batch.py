@@ -24,7 +24,6 @@ COVERED = Struct(">hiqqqhii")
 #: The first fields of a message in formats 0 and 1: offset, length, CRC, magic, attributes. Length and magic are at the
 #: same positions as in format 2.
 LEGACY_HEADER = Struct(">qiIbb")
-TIMESTAMP = Struct(">q")
 LOG_OVERHEAD = 12
 CRC_COVERS_FROM = 21
 LEGACY_CRC_COVERS_FROM = 16
@@ -69,9 +68,7 @@ class RecordBatch:
     magic: int  #: Message format: 0, 1 or 2.
     crc: int
     attributes: int
-    #: The time to which the records' timestamp deltas are added. In a batch rewritten by compaction, the delete horizon
-    #: may replace it (KIP-534).
-    base_timestamp: int
+    base_timestamp: int  #: The records' timestamps are relative to it, also if it is a delete horizon (KIP-534).
     max_timestamp: int
     producer_id: int  #: The id of an idempotent or transactional producer; -1 for other producers.
     producer_epoch: int
@@ -94,7 +91,7 @@ class RecordBatch:
         self.base_offset, _, self.crc, self.magic, self.attributes = LEGACY_HEADER.unpack_from(view)
         self.next_offset = self.base_offset + 1
         self.leader_epoch = self.producer_id = self.producer_epoch = -1
-        self.base_timestamp = TIMESTAMP.unpack_from(view, LEGACY_HEADER.size)[0] if self.magic else -1
+        self.base_timestamp = legacy.TIMESTAMP.unpack_from(view, LEGACY_HEADER.size)[0] if self.magic else -1
         self.max_timestamp = self.base_timestamp
         self.timestamp_type = (1 if self.attributes & LOG_APPEND_TIME else 0) if self.magic else -1
         self.count = 1

@@ -17,11 +17,11 @@ from ..errors import CorruptRecordError
 from ..support.lazy_dataclass import dataclass
 from ..types import TopicPartition
 from .batch import HEADER_SIZE, LEGACY_HEADER, LENGTH_MIN, LOG_OVERHEAD, MAGIC_AT, OFFSET_MAX, RecordBatch
+from .legacy import OFFSET_AND_LENGTH
 
 #: The fields of a header of format 2 that tell where the batch ends, and which offsets and how many records it has:
 #: base offset, length, leader epoch, magic, last offset delta, record count.
 EXTENT = Struct(">qiib6xi30xi")
-OFFSET_AND_LENGTH = Struct(">qi")
 UNKNOWN_PARTITION = TopicPartition("", -1)
 
 
@@ -51,10 +51,10 @@ class Batches:
         return RecordBatch(self.source[starts[index] : starts[index + 1]])
 
     def first_from(self, offset: int, begin: int, end: int) -> int:
-        """Return the index of the first of the batches ``begin`` to ``end`` that begins at or after ``offset``.
+        """Return the index of the first batch from ``begin`` to ``end`` that begins at or after ``offset``, or ``end``.
 
-        Returns ``end`` if there is none. Only format 2 counts: in older formats the header of a compressed batch has
-        its last offset, not its first. The batches must be ascending.
+        Only format 2 counts: in older formats the header of a compressed batch has its last offset, not its first. The
+        batches must be ascending.
         """
         if begin >= end or offset >= self.next_offset:
             return end
@@ -67,9 +67,9 @@ class Batches:
     def end_of_corrupt(self, index: int, low: int) -> int:
         """Return the first offset after a corrupt batch, at least ``low`` + 1.
 
-        The next batch tells, if its checksum is right. Otherwise, and if the batch is the last one of the response, the
-        batch's own header does, see :meth:`.RecordBatch.probable_end`. A batch among those of older formats ends at its
-        own offset, also if its magic is damaged; the header of a compressed one after it has the last of its offsets.
+        This is the base offset of the next batch, if its checksum is right; otherwise see
+        :meth:`.RecordBatch.probable_end`. Beside a batch of an older format, a batch ends at its own offset, also if
+        its magic is damaged: the next header may have the last offset of a compressed batch, not the first.
         """
         batch = self[index]
         neighbors = [self[at] for at in (index - 1, index + 1) if 0 <= at < len(self.counts)]
@@ -151,10 +151,9 @@ def split(
 
 
 def _legacy_or_incomplete(view: memoryview, pos: int) -> tuple[int, str]:
-    """Return the size of the batch at ``pos``, which :func:`split` could not read as a valid batch of format 2.
+    """Return the size of a batch of format 0 or 1 at ``pos``, or 0 and what is wrong with its header.
 
-    Returns its size and an empty text for a batch of format 0 or 1, 0 and an empty text for an incomplete batch of any
-    format, and 0 and the error's text for a corrupt header.
+    For an incomplete batch of any format, returns 0 and an empty text.
     """
     left = len(view) - pos
     offset, length = OFFSET_AND_LENGTH.unpack_from(view, pos)
@@ -178,10 +177,7 @@ def _legacy_or_incomplete(view: memoryview, pos: int) -> tuple[int, str]:
 
 
 def claimed_end(view: memoryview, low: int) -> int:
-    """Return the offset after a batch, of which only the begin is known, by its header; at least ``low`` + 1.
-
-    Its length may be wrong, so that neither its checksum nor the next batch can be found.
-    """
+    """Return the offset after a batch of unknown length according to its header; at least ``low`` + 1."""
     if len(view) < HEADER_SIZE or view[MAGIC_AT] != 2:
         return low + 1
     return RecordBatch(view).probable_end(low)
@@ -192,8 +188,7 @@ def _corrupt_header(
 ) -> CorruptRecordError:
     """Return the error for the corrupt batch header at byte ``pos``.
 
-    The error's ``next_offset`` is the base offset of the batch after the corrupt one, if that batch can be found;
-    otherwise the one of :func:`claimed_end`.
+    Its ``next_offset`` is the base offset of the next batch, if that can be found, or else :func:`claimed_end`.
     """
     offset, length = OFFSET_AND_LENGTH.unpack_from(view, pos)
     if not low <= offset < high:

@@ -1,7 +1,7 @@
-"""The CRC-32C of record batches, computed by the package crc32c, which is loaded when the first checksum is needed.
+"""The CRC-32C of record batches, by the C extension of the package crc32c, loaded when the first checksum is needed.
 
-Only the package's C extension is loaded. The package itself imports argparse, email and importlib.metadata to know its
-own version, which would take 25 ms, a fifth of the time until the first record.
+The package itself imports argparse, email and importlib.metadata to know its own version, which would take 25 ms, a
+fifth of the time until the first record.
 """
 
 from __future__ import annotations

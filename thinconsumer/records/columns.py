@@ -20,8 +20,7 @@ if TYPE_CHECKING:
 
 #: The smallest record: one byte each for length, attributes, timestamp, offset, key and value length, header count.
 RECORD_SIZE_MIN = 7
-#: For runs of fewer similar records than this, the fast decoder is slower than reading record by record. After several
-#: such runs in a batch, the rest of the batch is read record by record.
+#: For runs of fewer similar records than this, the fast decoder is slower than reading record by record.
 RUN_MIN = 8
 #: A batch of up to so many records is read record by record.
 FEW = 2
@@ -35,11 +34,6 @@ class Columns(NamedTuple):
     keys: list[bytes | None]
     values: list[bytes | None]
     headers: Sequence[tuple[Header, ...]]
-
-
-def wrap64(value: int) -> int:
-    """Return ``value`` wrapped to 64 bits, as in Java's long arithmetic."""
-    return (value + 2**63) % 2**64 - 2**63
 
 
 #: Makes columns from the tuple of its fields, without the call in Python that ``Columns(...)`` makes.
@@ -78,10 +72,7 @@ def decode(batch: RecordBatch, data: bytes) -> Columns:
 
 
 def _read_fast(data: bytes, count: int, builder: ColumnsBuilder) -> int:
-    """Read all records; return the position after them.
-
-    Runs of similar records are read by the fast decoder; after too many short runs, the rest is read record by record.
-    """
+    """Read all records; return the position after them. After too many short runs, the rest is read one by one."""
     pos = 0
     short_runs_left = 4 + count // 64
     while (done := len(builder.values)) < count:
@@ -163,7 +154,9 @@ def _timestamps(batch: RecordBatch, deltas: list[int]) -> Sequence[int]:
     else:
         stamps = [base + delta for delta in deltas]
         lowest, highest = min(stamps, default=0), max(stamps, default=0)
-    return stamps if lowest >= -(2**63) and highest < 2**63 else [wrap64(stamp) for stamp in stamps]
+    if lowest >= -(2**63) and highest < 2**63:
+        return stamps
+    return [(stamp + 2**63) % 2**64 - 2**63 for stamp in stamps]  # wraps around, as Java's long does
 
 
 def _check_offsets(batch: RecordBatch, offsets: Sequence[int], consecutive: bool) -> None:

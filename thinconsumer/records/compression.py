@@ -21,17 +21,16 @@ from typing import Any, NamedTuple
 from ..errors import KafkaError
 from ..support.imports import import_uninterrupted
 
-#: The maximum decompressed size of a batch. Brokers limit only the compressed size (``max.message.bytes``, 1 MB by
-#: default). Java's consumer has no limit, because it decompresses piece by piece; this decoder decompresses a batch at
-#: once. librdkafka rejects zstd data above ``receive.message.max.bytes``, 100 MB by default. Producers limit the
-#: *uncompressed* size of batches and records (``max.request.size``, 1 MB by default), so valid data stays far below.
+#: The maximum decompressed size of a batch, which is decompressed at once (in Java, piece by piece). Brokers limit only
+#: the compressed size, but producers the *uncompressed* one (``max.request.size``, 1 MB by default), so that valid data
+#: stays far below. librdkafka rejects zstd data above ``receive.message.max.bytes``, 100 MB by default.
 DECOMPRESSED_BYTES_MAX = 256 * 1024 * 1024
 
 XERIAL_MAGIC = b"\x82SNAPPY\x00"
 XERIAL_HEADER = 16
 XERIAL_BLOCK = 32 * 1024
-#: zstd frames rarely declare their decompressed size. This first buffer is large enough for a batch of 64 kB; if it is
-#: too small, the frame is decompressed again in small steps.
+#: The first buffer for a zstd frame, which rarely declares its decompressed size. If the buffer is too small, the frame
+#: is decompressed again in small steps.
 ZSTD_FIRST_TRY = 128 * 1024
 _INT32 = struct.Struct(">i")
 _UINT32 = struct.Struct(">I")
@@ -119,7 +118,25 @@ def _load_snappy() -> _CodecFunctions:
     def decompress(data: memoryview, limit: int) -> bytes:
         if data[:8] != XERIAL_MAGIC:
             return block(data, limit, limit)
-        return b"".join(_xerial_blocks(data, block, limit))
+        # The version in the stream's header is not checked: Redpanda writes it in little-endian order.
+        parts: list[bytes] = []
+        room, pos, end = limit, XERIAL_HEADER, len(data)
+        while pos < end:
+            if data[pos : pos + 8] == XERIAL_MAGIC:  # the header of a further stream: streams may be concatenated
+                pos += XERIAL_HEADER
+                continue
+            if end - pos < 4:
+                raise CodecError("snappy stream is cut off")
+            (length,) = _INT32.unpack_from(data, pos)
+            pos += 4
+            if not 0 < length <= end - pos:
+                raise CodecError(f"xerial block claims {length} bytes, but {end - pos} are left")
+            parts.append(block(data[pos : pos + length], room, limit))
+            room -= len(parts[-1])
+            pos += length
+        if pos > end:
+            raise CodecError("snappy stream is cut off")
+        return b"".join(parts)
 
     def compress(data: bytes, level: int | None) -> bytes:
         """Compress to xerial framing, as Java does, because every client can read this form of snappy."""
@@ -130,31 +147,6 @@ def _load_snappy() -> _CodecFunctions:
         return b"".join(out)
 
     return _CodecFunctions(decompress, compress, (cramjam.DecompressionError, cramjam.CompressionError), "cramjam")
-
-
-def _xerial_blocks(data: memoryview, block: Callable[[memoryview, int, int], bytes], limit: int) -> list[bytes]:
-    """Return the decompressed blocks of a xerial stream.
-
-    The version in the stream's header is not checked: Redpanda writes it in little-endian order.
-    """
-    parts: list[bytes] = []
-    room, pos, end = limit, XERIAL_HEADER, len(data)
-    while pos < end:
-        if data[pos : pos + 8] == XERIAL_MAGIC:  # the header of a further stream: streams may be concatenated
-            pos += XERIAL_HEADER
-            continue
-        if end - pos < 4:
-            raise CodecError("snappy stream is cut off")
-        (length,) = _INT32.unpack_from(data, pos)
-        pos += 4
-        if not 0 < length <= end - pos:
-            raise CodecError(f"xerial block claims {length} bytes, but {end - pos} are left")
-        parts.append(block(data[pos : pos + length], room, limit))
-        room -= len(parts[-1])
-        pos += length
-    if pos > end:
-        raise CodecError("snappy stream is cut off")
-    return parts
 
 
 def _load_lz4() -> _CodecFunctions:
@@ -191,13 +183,9 @@ def _load_lz4() -> _CodecFunctions:
 
 def _load_zstd() -> _CodecFunctions:
     try:
-        return _load_stdlib_zstd()
+        zstd: Any = import_uninterrupted("compression.zstd")  # since Python 3.14
     except ImportError:
         return _load_zstandard()
-
-
-def _load_stdlib_zstd() -> _CodecFunctions:
-    zstd: Any = import_uninterrupted("compression.zstd")
 
     def decompress(data: memoryview, limit: int) -> bytes:
         return _inflate(zstd.ZstdDecompressor, data, limit, "zstd frame is cut off")
@@ -239,11 +227,7 @@ def _load_zstandard() -> _CodecFunctions:
 
 
 def _unpack_zstd_stepwise(inflater: Any, data: memoryview, limit: int) -> bytes:
-    """Decompress any number of frames of any size, in steps of 256 bytes.
-
-    The size limit is checked after each step: 4 bytes can expand to a block of 128 kB, so larger steps could allocate
-    too much memory.
-    """
+    """Decompress any number of frames of any size, in steps of 256 bytes: 4 bytes can expand to a block of 128 kB."""
     parts: list[bytes] = []
     room, pos = limit, 0
     stream = inflater.decompressobj()
@@ -310,8 +294,8 @@ def compress(codec: int, data: bytes, *, level: int | None = None) -> bytes:
 def _correct_lz4_checksum(frame: bytes) -> bytes:
     """Set the header checksum of an lz4 frame to the correct one, if it has a header.
 
-    Kafka 0.8 and 0.9 included the magic number in the checksum. Message format 0 keeps this error, and readers of that
-    format must accept both (KIP-57). The package has no function that computes the checksum, which is one byte.
+    Kafka 0.8 and 0.9 included the magic number in the checksum. Readers of message format 0 must accept both (KIP-57).
+    The package has no function that computes the checksum, which is one byte.
     """
     get_frame_info = import_uninterrupted("lz4.frame").get_frame_info
     flags = frame[4] if len(frame) > 4 else 0

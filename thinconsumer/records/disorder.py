@@ -77,10 +77,9 @@ def _out_of_order(batches: Batches, begin: int, index: int, start: int) -> tuple
 
 
 def _size(batch: RecordBatch) -> int:
-    """Return the number of offsets of a batch."""
+    """Return the batch's number of offsets."""
     return batch.next_offset - batch.base_offset
 
 
 def _part(batches: Batches, begin: int, end: int) -> Batches:
-    """Return some of the batches, which follow one another."""
     return split(batches.source[batches.starts[begin] : batches.starts[end]])[0]

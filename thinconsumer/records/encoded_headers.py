@@ -2,8 +2,7 @@
 
 Tracing adds five headers to each record of many topics, and most programs never read them. To decode them took a third
 of the time of such a record. For a program that does read them, they are decoded with the records, many at a time,
-which takes half as long as one record after the other: :class:`HeaderUse` decides. The decoder has checked the bytes;
-nothing here knows where in a batch they were.
+which takes half as long as one record after the other: :class:`HeaderUse` decides.
 """
 
 from __future__ import annotations
@@ -28,11 +27,11 @@ class HeaderUse:
 
     def __init__(self) -> None:
         self.reads = 0  #: How often headers were read since the last group of records with encoded headers.
-        self._records = 0  #: The number of records of that group.
+        self._records = 0  #: The size of that group.
         self.groups_left = 0  #: Headers are decoded with the records of so many more groups.
 
     def is_common(self, records: int) -> bool:
-        """Return if the headers of this many records, of the next group, should be decoded with them."""
+        """Return whether to decode the headers of the next group, of this many records, with the records."""
         if self.groups_left <= 0:  # below 0 if two threads have subtracted at once
             if self.reads and self.reads * self.RARE >= self._records:
                 self.groups_left = self.GROUPS

@@ -36,8 +36,7 @@ _FIRST_PART = [(byte - 128) // 2 if byte > 127 and not byte & 1 else NO_VARINT f
 _SECOND_PART = [byte * 64 if byte < 128 else NO_VARINT for byte in range(256)]
 _ASCII = bytes(range(128))
 _NOT_ASCII = bytes(range(128, 256))
-#: Records of equal size are unpacked this many at a time. The ``struct`` objects are cached, and would be large if each
-#: covered a whole batch.
+#: Records of equal size are unpacked this many at a time, so that the cached ``struct`` objects stay small.
 CHUNK = 64
 #: If fewer records than this have equal size, reading them one by one is faster.
 SAME_SIZE_MIN = 6
@@ -69,11 +68,9 @@ class ColumnsBuilder:
 def read_run(data: bytes, pos: int, count: int, builder: ColumnsBuilder) -> int:
     """Read a run of similar records from ``pos`` on; return the position of the first record not read.
 
-    A run ends when ``builder`` has ``count`` records, or at a record with other varint widths than the first of the
-    run.
-
-    A timestamp or an offset of another width may be noticed too late; it is then stored as :data:`NO_VARINT`. If
-    ``builder`` has this value, the caller must decode the batch again.
+    A run ends when ``builder`` has ``count`` records, or at a record with other varint widths than the run's first. A
+    timestamp or an offset of another width may be noticed too late; it is then stored as :data:`NO_VARINT`, and the
+    caller must decode the batch again.
     """
     done = len(builder.values)
     try:
@@ -105,13 +102,11 @@ def _reject(data: bytes, pos: int) -> tuple[Any, ...]:
 
 @cache
 def _keyless_layout(length_width: int, width: int, offset_width: int) -> tuple[Any, ...]:
-    """Return the parts of a reader for records without a key and with varints of these widths.
+    """Return what reads records without a key and with varints of these widths.
 
-    The parts are: a function that unpacks length, timestamp, offset, key length and value length; the position of the
-    value in the record; the width of the length; the table that decodes lengths.
-
-    The value's length is assumed to be as wide as the record's. If the record's length takes one byte, this is certain,
-    as the value is shorter than the record; if it takes two, it is likely.
+    This is a function that unpacks length, timestamp, offset, key length and value length; the position of the value in
+    the record; the width of the length; the table that decodes lengths. The value's length is assumed to be as wide as
+    the record's: for one byte this is certain, for two it is likely.
     """
     head = Struct(f"<{_FORMAT[length_width]}x{_FORMAT[width]}{_FORMAT[offset_width]}B{_FORMAT[length_width]}")
     return head.unpack_from, head.size, length_width, LENGTH_TABLES[length_width]
@@ -159,8 +154,7 @@ def _keyless(data: bytes, pos: int, count: int, builder: ColumnsBuilder, widths:
 def _keyed_layout(length_width: int, width: int, offset_width: int) -> tuple[list[Any], list[int]]:
     """Return two lists, indexed by the byte that holds a record's key length, for varints of these widths.
 
-    The first list has functions that unpack a record with such a key, the second the position of the value in the
-    record.
+    They have the functions that unpack a record with such a key, and the position of the value in the record.
     """
     readers: list[Any] = [_reject] * 256
     starts = [0] * 256
@@ -295,8 +289,7 @@ def _same_size(data: bytes, pos: int, stride: int, count: int, builder: ColumnsB
 def _timestamp_deltas(low: bytes, high: bytes) -> list[int]:
     """Return the timestamp deltas of records of equal size, up to the first one of another width.
 
-    ``low`` has the first byte of each record's timestamp varint, and ``high`` the second; ``high`` is empty if the
-    varints have one byte.
+    ``low`` has the first byte of each varint, and ``high`` the second; ``high`` is empty for varints of one byte.
     """
     table = NUMBER_TABLES[2 if high else 1]
     if not high:

@@ -1,8 +1,7 @@
 """Decode the headers of records of format 2 (KIP-82).
 
-Records of one topic often have the same headers, or the same names with values of the same sizes (trace ids, types). So
-:class:`HeaderReader` compares with the previous headers first: the same bytes need no decoding, and the same layout
-needs one ``struct`` call.
+Records of one topic often have the same headers, or the same names with values of the same sizes (trace ids, types).
+:class:`HeaderReader` does not decode the same bytes again, and decodes the same layout by one ``struct`` call.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from .varints import Malformed
 if TYPE_CHECKING:
     from .batch import RecordBatch
 
-ENTRY = Struct(">qi")
+OFFSET_AND_LENGTH = Struct(">qi")
 #: The first fields of a message: CRC, magic and attributes. Timestamp (in format 1 only), key and value follow.
 MESSAGE = Struct(">Ibb")
 TIMESTAMP = Struct(">q")
@@ -47,7 +47,7 @@ def decode(batch: RecordBatch, check_crcs: bool) -> Columns:
 
 def _decode(batch: RecordBatch, check_crcs: bool) -> Columns:
     codec = batch.codec
-    timestamp, key, value = _fields(batch.view[ENTRY.size :], batch.magic)
+    timestamp, key, value = _fields(batch.view[OFFSET_AND_LENGTH.size :], batch.magic)
     if not codec:
         return Columns([batch.base_offset], [timestamp], [key], [value], [()])
     if value is None:
@@ -92,14 +92,11 @@ def _nullable(message: memoryview, pos: int) -> tuple[bytes | None, int]:
 
 def _messages(data: memoryview, check_crcs: bool) -> Columns:
     """Decode the messages inside a compressed message."""
-    offsets: list[int] = []
-    timestamps: list[int] = []
-    keys: list[bytes | None] = []
-    values: list[bytes | None] = []
+    found: list[tuple[int, int, bytes | None, bytes | None]] = []
     pos, end = 0, len(data)
-    while end - pos >= ENTRY.size:
-        offset, length = ENTRY.unpack_from(data, pos)
-        pos += ENTRY.size
+    while end - pos >= OFFSET_AND_LENGTH.size:
+        offset, length = OFFSET_AND_LENGTH.unpack_from(data, pos)
+        pos += OFFSET_AND_LENGTH.size
         if length < MESSAGE_SIZE_MIN:
             raise Malformed(f"an inner message claims {length} bytes, below the minimum of {MESSAGE_SIZE_MIN}")
         if length > end - pos:  # the last message may be truncated
@@ -112,12 +109,9 @@ def _messages(data: memoryview, check_crcs: bool) -> Columns:
         if attributes & CODEC_MASK:
             raise Malformed("a message inside a compressed message is itself compressed")
         if check_crcs and zlib.crc32(message[4:]) != crc:
-            raise Malformed(f"inner message {len(offsets)} has a wrong checksum")
-        timestamp, key, value = _fields(message, magic)
-        offsets.append(offset)
-        timestamps.append(timestamp)
-        keys.append(key)
-        values.append(value)
-    if not offsets:
+            raise Malformed(f"inner message {len(found)} has a wrong checksum")
+        found.append((offset, *_fields(message, magic)))
+    if not found:
         raise Malformed("a compressed message contains no complete message")
-    return Columns(offsets, timestamps, keys, values, [()] * len(offsets))
+    offsets, timestamps, keys, values = map(list, zip(*found))
+    return Columns(offsets, timestamps, keys, values, [()] * len(found))

@@ -1,7 +1,4 @@
-"""A record batch as the log stores it, neither decompressed nor decoded: what ``Consumer.poll_raw`` returns.
-
-Only the header is read, by :class:`.RecordBatch`. :mod:`.section` writes such batches to another log.
-"""
+"""A record batch as the log stores it, neither decompressed nor decoded: what ``Consumer.poll_raw`` returns."""
 
 from __future__ import annotations
 

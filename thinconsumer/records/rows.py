@@ -66,9 +66,8 @@ def deserialize(
     """Apply the deserializers to keys and values; without a deserializer they stay bytes, and null stays null.
 
     The records are of one partition and of one class. Their headers are decoded only if a deserializer uses them.
-
-    Stops at the first record that cannot be deserialized. Returns the records before it, and the error to raise after
-    they are consumed. If a deserializer raises a ``BaseException`` that is no ``Exception``, as Ctrl-C does, calls
+    Returns the records before the first one that cannot be deserialized, and the error to raise after they are
+    consumed. If a deserializer raises a ``BaseException`` that is no ``Exception``, as Ctrl-C does, calls
     ``interrupted`` with the offset of the record, and lets the exception pass.
     """
     count = len(records)

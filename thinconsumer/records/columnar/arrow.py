@@ -1,4 +1,4 @@
-"""Convert columns to an Arrow record batch, without a Python object per record. The only module that needs pyarrow."""
+"""Convert columns to an Arrow record batch, without a Python object per record."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from .record_columns import RecordColumns
 
 HEADER = pa.struct([("key", pa.string()), ("value", pa.binary())])
+#: That of Spark's own Kafka source: Spark rejects a batch that differs even in a column's nullability or time zone.
 SCHEMA = pa.schema(
     [
         ("key", pa.binary()),
@@ -32,15 +33,14 @@ SCHEMA = pa.schema(
     ]
 )
 SCHEMA_WITH_HEADERS = SCHEMA.append(pa.field("headers", pa.list_(pa.field("element", HEADER))))
-#: If values are larger than this many bytes on average, they are copied one by one in Python, which is then faster than
-#: pyarrow's ``take``: ``take`` copies the data about twice.
+#: Values of a larger average size, in bytes, are copied one by one in Python: pyarrow's ``take`` copies them twice.
 LARGE_VALUE = 4096
 #: The greatest timestamp in milliseconds that, converted to microseconds for Arrow, still fits into 64 bits.
 MILLISECONDS_MAX = (2**63 - 1) // 1000
 
 
 def to_arrow(columns: RecordColumns, include_headers: bool) -> pa.RecordBatch:
-    """Convert columns to an Arrow batch; see :meth:`RecordColumns.to_arrow`."""
+    """As :meth:`.RecordColumns.to_arrow`."""
     count = len(columns)
     data = pa.py_buffer(columns.data)
     stamps = np.clip(columns.timestamps, -MILLISECONDS_MAX, MILLISECONDS_MAX) * 1000
@@ -73,9 +73,8 @@ def binary(data: pa.Buffer, starts: Int64s, lengths: Int64s) -> pa.Array:
         return pa.nulls(count, pa.binary())
     if int(lengths.sum()) > LARGE_VALUE * count:
         return _binary_of_large(data, starts, lengths)
-    # Build an Arrow array over all of ``data``: its elements at even indexes are the wanted slices, those at odd
-    # indexes the gaps between them (a null becomes an empty slice). ``take`` then copies the even elements in C++,
-    # without a Python object for each.
+    # An Arrow array over all of ``data``: its elements at even indexes are the wanted slices (empty ones for nulls),
+    # those at odd indexes the gaps between them. ``take`` copies the even elements, without a Python object for each.
     places = np.empty(2 * count + 1, np.int32)
     places[:-1:2] = starts
     np.add(starts, np.maximum(lengths, 0) if nulls else lengths, out=places[1::2], casting="unsafe")

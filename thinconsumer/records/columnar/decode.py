@@ -8,7 +8,6 @@ row decoder rejects bytes.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import accumulate, chain
 from math import inf
 from struct import Struct
@@ -19,6 +18,7 @@ import numpy.typing as npt
 
 from ...errors import RecordError
 from ...support.garbage_collection import garbage_collection_paused
+from ...support.lazy_dataclass import dataclass
 from ...types import ConsumerRecord, TopicPartition
 from .. import checksum, compression
 from ..batch import CODEC_MASK, CONTROL, CRC_COVERS_FROM, HEADER_SIZE, LOG_APPEND_TIME, MAGIC_AT, RecordBatch
@@ -71,7 +71,7 @@ class Decoded(NamedTuple):
 
 
 class DecodedRows(NamedTuple):
-    """The records of all batches, as in :class:`Decoded`, but as ``ConsumerRecord`` objects."""
+    """As :class:`Decoded`, with ``ConsumerRecord`` objects."""
 
     rows: Rows | RowBuilder
     first: list[int]
@@ -80,7 +80,7 @@ class DecodedRows(NamedTuple):
     def records(self, tp: TopicPartition, begin: int, end: int, *, build: bool = False) -> Rows | LazyRows:
         """Return the records of batches ``begin`` to ``end`` (exclusive), which are all of this partition.
 
-        With ``build``, they are all built now, and keep no other records in memory.
+        With ``build``, all are built now, and keep no other records in memory.
         """
         first, stop = self.first[begin], self.first[end]
         if isinstance(self.rows, list):
@@ -90,14 +90,14 @@ class DecodedRows(NamedTuple):
         return LazyRows(self.rows, tp, first, stop)
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class _Run:
     """Batches of one response that follow one another, with consecutive numbers."""
 
     batches: Batches
     tp: TopicPartition
     first: int  #: The number of the first batch.
-    is_used: bool  #: Whether records of the run are used; all of it is skipped otherwise.
+    is_used: bool  #: Whether the records of the run are used; otherwise it is skipped as a whole.
     begin: int
     end: int  #: The run consists of the batches at the indices from ``begin`` on, before ``end``.
     #: The decompressed records of each batch; None if no batch of the run is compressed.
@@ -245,10 +245,10 @@ class Decoder:
     def _decode_together(
         self, *, may_share: bool, locate_headers: bool
     ) -> tuple[RecordColumns, bytes | memoryview, Int64s | None] | None:
-        """Return the columns and their bytes; None if no batch has records, or one is not proven to be well-formed.
+        """Return the columns, their bytes, and maybe where each record ends (see :func:`_decode`).
 
-        With ``may_share``, the bytes may be a part of the response; otherwise they are a copy. If there are headers and
-        they are not to be located, the third item is where each record ends.
+        Returns None if no batch has records, or one is not proven to be well-formed. With ``may_share``, the bytes may
+        be a part of the response; otherwise they are a copy.
         """
         runs = [run for run in self._runs if run.is_used and run.end > run.begin]
         counts_of_runs = [self._counts[run.first : run.first + run.end - run.begin] for run in runs]
@@ -282,10 +282,10 @@ def _decode(
     heads: npt.NDArray[np.void], counts: Int64s, data: bytes | memoryview, begins: Int64s, ends: Int64s,
     locate_headers: bool,
 ) -> tuple[RecordColumns, Int64s | None] | None:  # fmt: skip
-    """Decode batches of at least one record each; return None unless every batch is proven to be well-formed.
+    """Decode batches of at least one record each, which begin and end at these positions in ``data``.
 
-    The records of each batch begin and end at these positions in ``data``. The second item is where each record ends,
-    if there are headers and they are not to be located.
+    Returns the columns, and where each record ends if there are headers that are not to be located; None unless every
+    batch is proven to be well-formed.
     """
     bytewise = np.frombuffer(data, np.uint8)
     stops = counts.cumsum()
@@ -328,7 +328,7 @@ def _decode(
 
 
 def _per_record(values: npt.NDArray[Any], counts: Int64s) -> npt.NDArray[Any]:
-    """Return an array with the batch's value for each record. Faster if all batches have the same value."""
+    """Return an array with the batch's value for each record; faster if all batches have the same value."""
     if (values == values[0]).all():
         return np.full(int(counts.sum()), values[0], values.dtype)
     return values.repeat(counts)
@@ -345,7 +345,7 @@ def _heads(run: _Run) -> npt.NDArray[np.void]:
 def _locate_bodies(runs: Sequence[_Run], may_share: bool) -> tuple[bytes | memoryview, Int64s, Int64s]:
     """Return one buffer with all batches' records, and where those of each batch begin and end.
 
-    The buffer is a part of the response, not copied, if no batch was compressed and ``may_share`` is set.
+    With ``may_share``, the buffer is a part of the response, not copied, if no batch was compressed.
     """
     if any(run.bodies is not None for run in runs):
         bodies = [run.body(index) for run in runs for index in range(run.begin, run.end)]
@@ -358,8 +358,7 @@ def _locate_bodies(runs: Sequence[_Run], may_share: bool) -> tuple[bytes | memor
         whole = memoryview(response).toreadonly()
         origin = _address(whole)
         places = [run.starts() + (_address(run.batches.source) - origin) for run in runs]
-        # Cut to the range of these batches: the receive buffer around it may also hold other responses, which the
-        # returned columns must not expose.
+        # Cut to the range of these batches: the returned columns must not expose other responses in the receive buffer.
         low, high = int(min(place[0] for place in places)), int(max(place[-1] for place in places))
         data, places = whole[low:high], [place - low for place in places]
     else:

@@ -1,7 +1,6 @@
 """Read the fields of many records of format 2 at known positions, one field of all records at a time.
 
-Reads the same bytes as :mod:`..columns`. Records that are not well-formed are marked as bad, and their batches are left
-to the row decoder, which raises the error.
+Records that are not well-formed are marked as bad: the row decoder (:mod:`..columns`) then reads all and raises errors.
 """
 
 from __future__ import annotations
@@ -17,19 +16,17 @@ Bytes: TypeAlias = npt.NDArray[np.uint8]
 #: Of some records: their indexes, and of one header each the start and the length of its name and of its value.
 HeaderRound: TypeAlias = tuple[Int64s, Int64s, Int64s, Int64s, Int64s]
 
-#: Number of records that are read together: so few that the intermediate arrays fit into the CPU cache, which makes
-#: reading a third faster.
+#: Number of records that are read together. The intermediate arrays fit into the CPU cache: reading is a third faster.
 BLOCK = 8000
-#: Headers are read in rounds: round n reads the n-th header of all records that have one. After this many rounds, the
-#: batches of the remaining records go to the row decoder if fewer records than the minimum have headers left.
+#: Round n reads the n-th header of all records that have one. After so many rounds, the rest of the records are left to
+#: the row decoder if they are fewer than the minimum.
 HEADER_ROUNDS, HEADER_RECORDS_MIN = 16, 32
 
 
 class HeaderPlaces(NamedTuple):
     """The positions of several records' headers: first all headers of the first record, then of the second, ..."""
 
-    #: Index of each record's first header in the four arrays below, and after the last record the count of headers.
-    first: Int64s
+    first: Int64s  #: The index of each record's first header in the arrays below; at the end, the count of headers.
     name_starts: Int64s
     name_lengths: Int64s
     value_starts: Int64s
@@ -52,10 +49,10 @@ class Fields(NamedTuple):
 
 
 def read(data: Bytes, begins: Int64s, ends: Int64s, *, locate_headers: bool = True) -> Fields:
-    """Read the fields of records, given where each record begins and ends.
+    """Read the fields of records that begin, with their length, at ``begins``.
 
-    A record begins at its length varint. The caller has computed ``ends`` from that length, without checking that the
-    fields end there, too. Headers are always checked, and their positions returned with ``locate_headers``.
+    The caller has computed ``ends`` from the lengths; that the fields end there, too, is checked here. Headers are
+    always checked, and their positions returned with ``locate_headers``.
     """
     blocks = [slice(at, at + BLOCK) for at in range(0, len(begins), BLOCK)]
     found = [_fields(data, begins[block], ends[block]) for block in blocks]
@@ -69,11 +66,7 @@ def read(data: Bytes, begins: Int64s, ends: Int64s, *, locate_headers: bool = Tr
 
 
 def _fields(data: Bytes, begins: Int64s, ends: Int64s) -> tuple[npt.NDArray[Any], ...]:
-    """Return the columns of :class:`Fields`, but without decoding headers.
-
-    In place of the column ``headers``, return two: the position of each record's header count, and whether the record
-    has headers.
-    """
+    """Return the columns of :class:`Fields`, but of headers only the position of their count and if there are any."""
     bad = np.zeros(len(begins), bool)
     pos = begins + 2 + (data.take(begins) >> 7)  # skips the length and the attributes, which are one unused byte
     if (ends - begins).max() > 8000:  # a record of 8 kB or more may have a length of three bytes
@@ -90,10 +83,7 @@ def _fields(data: Bytes, begins: Int64s, ends: Int64s) -> tuple[npt.NDArray[Any]
 
 
 def _skip(lengths: Int64s, starts: Int64s) -> tuple[Int64s, Int64s]:
-    """Return the positions after keys or values, given their lengths and starts.
-
-    Also return the lengths, in which -1 replaces every negative length (Kafka reads any of them as null).
-    """
+    """Return lengths of keys or values, -1 for every negative one (Kafka reads all as null), and where they end."""
     if lengths.max() < 0:
         return np.full_like(lengths, -1), starts
     if lengths.min() >= 0:
@@ -102,12 +92,8 @@ def _skip(lengths: Int64s, starts: Int64s) -> tuple[Int64s, Int64s]:
 
 
 def varints(data: Bytes, pos: Int64s, length_max: int, bad: npt.NDArray[np.bool_]) -> tuple[Int64s, Int64s]:
-    """Read a varint at each position; return the values, and the positions after the varints.
-
-    A varint of more than ``length_max`` bytes sets its entry in ``bad``.
-    """
-    # For a position beyond the end of the data, ``clip`` reads the last byte. The caller rejects the record, because
-    # the position is also beyond the record's end.
+    """Read a varint at each position; return values and ends; set ``bad`` for those of over ``length_max`` bytes."""
+    # Beyond the end of the data, ``clip`` reads the last byte: the caller rejects positions beyond the record's end.
     low = data.take(pos, mode="clip")
     long = low >> 7
     if not long.any():
@@ -142,9 +128,7 @@ def _long_varints(data: Bytes, pos: Int64s, length_max: int) -> tuple[Int64s, In
     return (raw >> np.uint64(1)).view(np.int64) ^ -(raw & np.uint64(1)).view(np.int64), after, more
 
 
-def _headers(
-    data: Bytes, records: Int64s, pos: Int64s, ends: Int64s, bad: npt.NDArray[np.bool_]
-) -> list[HeaderRound]:  # fmt: skip
+def _headers(data: Bytes, records: Int64s, pos: Int64s, ends: Int64s, bad: npt.NDArray[np.bool_]) -> list[HeaderRound]:
     """Read the headers of records from their header count at ``pos`` on; set ``bad`` for malformed records."""
     too_long = np.zeros(len(records), bool)
     numbers, at = varints(data, pos[records], 5, too_long)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 Row: TypeAlias = ConsumerRecord["bytes | None", "bytes | None"]
 #: At least so many records are built at once, for this call and the next ones.
 BLOCK = 256
-#: Names of headers are compared byte by byte. Longer ones are read for each record instead: that takes less time.
+#: Longer names of headers are read for each record: to compare them byte by byte would take more time.
 COMMON_NAME_MAX = 40
 
 
@@ -35,17 +35,13 @@ class RowBuilder:
     """Builds the records of any range of columns."""
 
     def __init__(self, flat: RecordColumns, data: bytes | memoryview, ends: Int64s | None = None) -> None:
-        """``data`` are the bytes of ``flat.data``.
-
-        ``ends`` is where each record ends, if there are headers that are decoded only when they are read: they follow
-        the value.
-        """
+        """``data``: the bytes of ``flat.data``. ``ends``: where records end if their headers are decoded when read."""
         self.average_size = len(data) / max(len(flat.offsets), 1)  #: In bytes.
         self.offsets = flat.offsets
         self._timestamps = flat.timestamps
         self._leader_epochs = _Values(flat.leader_epochs)
         self._timestamp_types = _Values(flat.timestamp_types)
-        # A record's key, value and headers follow one another, so that all pieces are in the order of their positions.
+        # A record's key, value and headers follow one another, so that all pieces are in ascending order.
         pieces = [(flat.value_starts, flat.value_lengths)]
         self._has_keys = len(flat.key_lengths) > 0 and int(flat.key_lengths.max()) >= 0
         if self._has_keys:
@@ -173,10 +169,7 @@ class _Values:
 
 
 class _Headers:
-    """The headers of each record.
-
-    Mostly all records that have headers have the same names in the same order. Then the names are read once.
-    """
+    """The headers of each record. If all records with headers have the same names, as mostly, these are read once."""
 
     def __init__(self, data: bytes | memoryview, places: HeaderPlaces) -> None:
         first = places.first
@@ -212,9 +205,7 @@ class _Headers:
         return headers
 
 
-def _common_names(
-    data: bytes | memoryview, starts: Int64s, lengths: Int64s, counts: Int64s
-) -> list[str] | None:  # fmt: skip
+def _common_names(data: bytes | memoryview, starts: Int64s, lengths: Int64s, counts: Int64s) -> list[str] | None:
     """Return the names of one record's headers; None if other records with headers have other names, or long ones."""
     if not len(counts) or (counts != counts[0]).any():
         return None

@@ -1,8 +1,7 @@
 """Copy many pieces of a buffer, such as keys and values, to ``bytes`` objects.
 
-A slice of each piece would take most of its time in the interpreter. ``struct`` copies pieces in C, given a format of
-how many bytes to skip and how many to copy (``35x372s7x12s...``). numpy writes this format for thousands of pieces as
-one array; a piece then costs less than half as much.
+``struct`` copies pieces in C, given a format of how many bytes to skip and how many to copy (``35x372s7x12s...``), and
+numpy writes this format for thousands of pieces as one array. A piece costs less than half as much as by a slice.
 """
 
 from __future__ import annotations
@@ -25,10 +24,9 @@ _WIDTH = _FORMAT.itemsize
 
 
 class Pieces:
-    """Pieces of a buffer, which are copied a range at a time.
+    """Pieces of a buffer at ``starts``, which are copied a range at a time; a negative length stands for null.
 
-    ``starts`` and ``lengths`` are their positions; a negative length stands for null. Each piece must lie within the
-    data. Pieces in ascending order are copied fastest, but any order is possible.
+    Each piece must lie within the data. Pieces in ascending order are copied fastest, but any order is possible.
     """
 
     __slots__ = ("_begins", "_data", "_format", "_gaps", "_nulls", "_sizes", "_starts")

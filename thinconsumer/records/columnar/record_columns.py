@@ -1,8 +1,4 @@
-"""The result of ``poll_batches`` for a partition: columns over one buffer, convertible to records or an Arrow batch.
-
-The Arrow schema equals that of Spark's own Kafka source. Spark rejects a batch that differs even in a column's
-nullability or time zone.
-"""
+"""The result of ``poll_batches`` for a partition: columns over one buffer, convertible to records or an Arrow batch."""
 
 from __future__ import annotations
 

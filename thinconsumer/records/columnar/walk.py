@@ -1,19 +1,17 @@
 """Find the positions of all records in many batches of format 2.
 
-A record's position is known only after the length of the record before it has been read, so the records of one batch
-have to be visited one after the other. Different batches are independent: each gets a *walker*, a position that
-advances from record to record, and numpy advances all walkers by one record in one step. When few walkers are left, the
-rest of each batch is walked alone in plain Python. Lengths of three bytes or more are read in plain Python between two
-steps; if many records are that long, all batches are walked alone.
+The length of one record says where the next one begins, so the records of a batch have to be visited one after the
+other. Each batch gets a *walker*, a position that advances from record to record, and numpy advances all walkers by one
+record in one step. When few walkers are left, the rest of each batch is walked alone in plain Python. Lengths of three
+bytes or more are read in plain Python between two steps; if many records are that long, all batches are walked alone.
 
 If the records of most batches are equally long (their first ones at least), one batch shows where the records of the
 others must be, which numpy verifies for all records at once.
 
 Few large batches are split into parts, with a walker for each part. The beginning of a part is guessed: search from a
-position in the middle of the batch for two apparent records with the offset deltas k and k + 1.
-
-Parts are verified, too: a walker must end exactly at the end of its batch, or at the beginning of the next part, after
-the expected number of records. If not, its batch is walked alone, and if that fails too, the walk fails.
+position in the middle of the batch for two apparent records with the offset deltas k and k + 1. A walker must end
+exactly at the end of its batch, or at the beginning of the next part, after the expected number of records. If not, its
+batch is walked alone, and if that fails too, the walk fails.
 """
 
 from typing import Any
@@ -50,8 +48,8 @@ def _steps() -> Int64s:
     return np.where((steps > width) & (steps < NO_VARINT), steps, 0).ravel()
 
 
-#: Indexed by a record's first two bytes as a little-endian number: the distance from that record to the next one. 0 if
-#: the distance is unknown (a length of three bytes or more) or invalid (a length of 0 or less).
+#: By a record's first two bytes as a little-endian number: the distance from that record to the next one. 0 if the
+#: distance is unknown (a length of three bytes or more) or invalid (a length of 0 or less).
 _STEPS_ARRAY = _steps()
 #: The same with ``FAR`` in place of 0, so that numpy itself raises an error after a step that is not known.
 _STEPS_OR_FAR = np.where(_STEPS_ARRAY > 0, _STEPS_ARRAY, FAR)
@@ -62,8 +60,8 @@ _STEPS_BY_BYTES: list[list[int]] = _STEPS_ARRAY.reshape(256, 256).tolist()
 def walk(data: Bytes, begins: Int64s, ends: Int64s, counts: Int64s) -> Int64s | None:
     """Return the positions of all records, batch after batch; None unless all batches are well-formed.
 
-    ``begins`` and ``ends`` are the positions of each batch's first record and of the end of its last one. The caller
-    has checked that each batch has at least one record, and at least seven bytes per record.
+    The records of each batch begin and end at ``begins`` and ``ends``. The caller has checked that each batch has at
+    least one record, and at least seven bytes per record.
     """
     positions = _walk_alike(data, begins, ends, counts)
     if positions is not None:
@@ -77,9 +75,9 @@ def walk(data: Bytes, begins: Int64s, ends: Int64s, counts: Int64s) -> Int64s | 
 
 
 def _walk_alike(data: Bytes, begins: Int64s, ends: Int64s, counts: Int64s) -> Int64s | None:
-    """Walk the batch with the most records alone; verify that the records of the other batches are as long as these.
+    """Return the positions of all records, found by walking the batch with the most records alone.
 
-    Return the positions of all records; None if this is not so for most batches, or a batch is not well-formed.
+    Returns None unless the records of most batches are as long as its records, and all batches are well-formed.
     """
     pairs, sizes = _pairs(data), ends - begins
     longest = int(counts.argmax())
@@ -143,10 +141,7 @@ def _split(data: Bytes, begins: Int64s, ends: Int64s, counts: Int64s) -> tuple[I
 
 
 def _first_records(data: Bytes, guesses: Int64s, ends: Int64s, window: int) -> tuple[Int64s, Int64s]:
-    """Search after each guessed position for bytes that look like a record.
-
-    Return the position and the offset delta of the first such record for each guess; -1 if none is near.
-    """
+    """Return position and offset delta of the first bytes after each guess that look like a record; -1 if none do."""
     pairs = _pairs(data)
     starts, numbers = np.full_like(guesses, -1), np.full_like(guesses, -1)
     # Row i of this array has the bytes from i on. The data are not copied.
@@ -197,10 +192,7 @@ def _walk(data: Bytes, begins: Int64s, ends: Int64s, counts: Int64s) -> Int64s |
 
 
 def _numpy_steps(counts: Int64s) -> int:
-    """Return the number of numpy steps after which walking the remaining batches alone costs least.
-
-    ``counts``: records per batch, in descending order.
-    """
+    """Return after how many numpy steps to walk the rest alone costs least; the batches' counts are descending."""
     steps = np.concatenate((counts, [0]))
     walkers_left = np.arange(len(steps))  # after ``steps[i]`` numpy steps, ``i`` walkers are left
     records_left = np.cumsum(steps) - steps - walkers_left * steps
@@ -210,11 +202,8 @@ def _numpy_steps(counts: Int64s) -> int:
 def _walk_together(data: Bytes, begins: Int64s, counts: Int64s, steps: int, order: Int64s) -> tuple[Int64s, Int64s]:
     """Walk up to ``steps`` records of each batch; return the records' positions, and where each walker has stopped.
 
-    ``order`` lists the batches by descending record count. Walkers of the smallest batches end first, so they are
-    always the last ones of the array and can be cut off.
-
-    Raises:
-        _WalkAloneError: a walker has met an invalid length, or has left the data; or too many records are long.
+    ``order`` lists the batches by descending record count: walkers of the smallest batches end first, and are cut off
+    at the array's end. Raises: _WalkAloneError for an invalid length, a walker beyond the data, or many long records.
     """
     pairs = _pairs(data)
     pos = begins[order]
@@ -255,8 +244,7 @@ class _WalkAloneError(Exception):
 def _move_far_walkers(data: Bytes, pos: Int64s) -> int:
     """Move the walkers that are ``FAR`` beyond a record to the record after it; return their number.
 
-    Raises:
-        _WalkAloneError: there is none, so that a walker has left the data; or a length is invalid.
+    Raises: _WalkAloneError if there is none, so that a walker has left the data, or if a length is invalid.
     """
     far = np.flatnonzero(pos >= FAR).tolist()
     if not far:
@@ -284,8 +272,7 @@ def _walk_alone_into(data: Bytes, begin: int, end: int, positions: Int64s) -> bo
     shift = 0
     body: Any = data.base
     if not isinstance(body, bytes) or len(body) != len(data):
-        # Indexing bytes is faster than indexing a memoryview, so the body is copied to bytes; with over 400 bytes per
-        # record, the copy would take longer than it saves.
+        # Bytes are indexed faster than a memoryview. Over 400 bytes per record, the copy takes more time than it saves.
         body, shift = memoryview(data)[begin:end], begin
         if end - begin < 400 * count:
             body = bytes(body)
