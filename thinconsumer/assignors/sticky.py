@@ -12,7 +12,6 @@ until KAFKA-12984), and is not assigned until all have revoked it. Claims to par
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from struct import Struct
 from typing import NamedTuple
 
 from ..errors import KafkaProtocolError
@@ -117,10 +116,6 @@ def read_claim(user_data: bytes | None) -> Claim:
     return Claim()
 
 
-#: Layout of the user data: the generation, for leaders that do not read it from the subscription (before KIP-792).
-_GENERATION = Struct(">i")
-
-
 class CooperativeStickyAssignor(PartitionAssignor):
     """``"cooperative-sticky"``: move the fewest partitions; members keep reading all partitions that do not move."""
 
@@ -131,8 +126,8 @@ class CooperativeStickyAssignor(PartitionAssignor):
         self._generation = NO_GENERATION
 
     def subscription_user_data(self, topics: Collection[str]) -> bytes | None:
-        """Return the encoded generation in which the owned partitions were assigned."""
-        return _GENERATION.pack(self._generation)
+        """Return the generation that assigned the owned partitions; leaders before KIP-792 read it only here."""
+        return self._generation.to_bytes(4, "big", signed=True)
 
     def assign(self, cluster: ClusterView, subscriptions: Mapping[str, Subscription]) -> dict[str, Assignment]:
         """Assign all partitions except those that another member has to revoke first."""
@@ -152,8 +147,5 @@ class CooperativeStickyAssignor(PartitionAssignor):
 def _generation(subscription: Subscription) -> int:
     if subscription.generation_id >= 0:
         return subscription.generation_id
-    data = subscription.user_data
-    if data is None or len(data) < _GENERATION.size:
-        return NO_GENERATION
-    generation: int = _GENERATION.unpack_from(data)[0]
-    return generation
+    data = (subscription.user_data or b"")[:4]
+    return int.from_bytes(data, "big", signed=True) if len(data) == 4 else NO_GENERATION

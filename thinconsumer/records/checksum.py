@@ -21,17 +21,11 @@ Crc32c = Callable[["bytes | bytearray | memoryview"], int]
 def _load_and_compute(data: bytes | bytearray | memoryview) -> int:
     global crc32c
     if crc32c is _load_and_compute:  # if not, this is another call of a caller that keeps this function
-        crc32c = _load()
+        module: Any = sys.modules.get("crc32c")
+        if not hasattr(module, "crc32c"):  # also while another thread imports the package
+            module = _extension() or import_uninterrupted("crc32c")
+        crc32c = module.crc32c
     return crc32c(data)
-
-
-def _load() -> Crc32c:
-    # While another thread imports the package, its module is there already, but has no functions yet.
-    found: Crc32c | None = getattr(sys.modules.get("crc32c"), "crc32c", None)
-    if found is None:
-        module: Any = _extension() or import_uninterrupted("crc32c")
-        found = module.crc32c
-    return found
 
 
 def _extension() -> ModuleType | None:

@@ -69,7 +69,7 @@ def _tables() -> dict[int, list[int]]:
 #: By width in bytes: a table that decodes varints of that width, indexed by their bytes as a little-endian number.
 NUMBER_TABLES = _tables()
 #: The same for lengths, which are not negative: the varints of negative numbers, the odd ones, have NO_VARINT.
-LENGTH_TABLES = _tables()
+LENGTH_TABLES = {width: [*table] for width, table in NUMBER_TABLES.items()}
 for _table in LENGTH_TABLES.values():
     _table[1::2] = [NO_VARINT] * (len(_table) // 2)
 
