@@ -14,13 +14,14 @@ lengths above 126, which are rare, need a further call to read the rest.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from ..errors import KafkaProtocolError
 from .primitives import STRING_MAX, Buffer, bad_count, bad_length, bad_tag, read_tag, read_tags, read_uvarint
 from .schema import Primitive, Struct, WireField, wire_fields
-from .source import COUNT_PREFIX, LENGTH_PREFIX, FunctionSource, min_size
+from .source import COUNT, CodecSource, min_size
 
 #: ``decode(buffer, position)`` returns the message that begins at ``position`` and must extend to the buffer's end.
 Decode = Callable[[Buffer, int], Any]
@@ -38,7 +39,7 @@ def compile_decoder(cls: type[Struct], version: int, flexible: bool) -> tuple[De
     with records must get a memoryview, from which it slices the records without a copy.
     """
     has_records = _has_records(cls, version)
-    return _Decoder(version, flexible, has_records).compile(cls), has_records
+    return _Decoder(version, flexible, has_records).decoder(cls), has_records
 
 
 def _has_records(cls: type[Struct], version: int) -> bool:
@@ -69,71 +70,46 @@ _NAMES: dict[str, object] = {
 }
 
 
-def default_of(cls: type[Struct]) -> Struct:
-    """Return an instance with defaults. The class need not generate its constructor for that."""
-    made = object.__new__(cls)
-    for attribute, wire in wire_fields(cls):
-        default = wire.default
-        value = default_of(default) if isinstance(default, type) and issubclass(default, Struct) else default
-        setattr(made, attribute, [] if default is list else value)
-    made.unknown_tags = {}
-    return made
-
-
-class _Decoder:
+class _Decoder(CodecSource):
     def __init__(self, version: int, flexible: bool, view: bool) -> None:
-        self.version = version
-        self.flexible = flexible
+        super().__init__(version, flexible, "def decode(buf, pos):", _NAMES, "unpack_from")
         self.view = view
         #: Names of constants of the generated decoder, by struct. Each is an instance with defaults, for nested structs
         #: that the version or the message lacks: built once, and shared by all messages.
         self.shared: dict[type[Struct], str] = {}
-        self.source = FunctionSource("def decode(buf, pos):", _NAMES, "unpack_from")
-        #: Fixed-size fields not yet unpacked: (struct format code, assignment target).
-        self.pending: list[tuple[str, str]] = []
 
-    def compile(self, cls: type[Struct]) -> Decode:
-        source = self.source
-        source.line("size = len(buf)")
+    def decoder(self, cls: type[Struct]) -> Decode:
+        self.line("size = len(buf)")
         message = self.structure(cls)
-        with source.block("if pos != size:"):
-            source.line("raise TrailingBytesError(pos, size)")
-        source.line(f"return {message}")
-        return source.compile(f"decode {cls.__name__} version {self.version}", "decode")
+        with self.block("if pos != size:"):
+            self.line("raise TrailingBytesError(pos, size)")
+        self.line(f"return {message}")
+        return self.compile("decode", cls)
 
-    def flush(self) -> None:
-        """Emit the one ``unpack_from`` that reads the pending fixed-size fields."""
-        if not self.pending:
-            return
-        targets = ", ".join(target for _, target in self.pending)
-        codes = "".join(code for code, _ in self.pending)
-        self.pending.clear()
+    def fixed(self, codes: str, names: str) -> None:
         if codes == "B":
-            self.source.line(f"{targets} = buf[pos]")
-            self.source.line("pos += 1")
-            return
-        unpack, size = self.source.packer(codes)
-        self.source.line(f"{targets}{'' if ',' in targets else ','} = {unpack}(buf, pos)")
-        self.source.line(f"pos += {size}")
+            self.line(f"{names} = buf[pos]")
+        else:
+            self.line(f"{names}{'' if ',' in names else ','} = {self.packer(codes)}(buf, pos)")
+        self.line(f"pos += {struct.calcsize('>' + codes)}")
 
     def structure(self, cls: type[Struct]) -> str:
         """Emit the code that reads one struct of class ``cls``; return the name of the variable that holds it."""
-        source = self.source
         self.flush()
-        name = source.fresh("o")
-        source.line(f"{name} = new({source.constant('C', cls)})")
-        source.line(f"{name}.unknown_tags = no_tags")
-        tagged: list[tuple[str, WireField]] = []
+        name = self.fresh("o")
+        self.line(f"{name} = new({self.constant('C', cls)})")
+        self.line(f"{name}.unknown_tags = no_tags")
+        tagged: list[tuple[str, str, WireField]] = []
         for attribute, wire in wire_fields(cls):
-            present = self.version in wire.versions
-            if present and wire.tag < 0:
-                self.value(wire, f"{name}.{attribute}", f"{cls.__name__}.{attribute}")
+            target, what = f"{name}.{attribute}", f"{cls.__name__}.{attribute}"
+            if self.version in wire.versions and wire.tag < 0:
+                self.value(wire, target, what)
                 continue
-            source.line(f"{name}.{attribute} = {self.default(wire)}")
-            if present:
-                tagged.append((attribute, wire))
+            self.line(f"{target} = {self.default(wire)}")
+            if self.version in wire.versions:
+                tagged.append((target, what, wire))
         if self.flexible:
-            self.tags(cls, name, tagged)
+            self.tags(name, tagged)
         self.flush()
         return name
 
@@ -142,148 +118,132 @@ class _Decoder:
         if wire.default is list:
             return "no_elements"
         if not callable(wire.default):
-            return self.source.literal(wire)
+            return repr(wire.default)
         if wire.default not in self.shared:
-            self.shared[wire.default] = self.source.constant("D", default_of(wire.default))
+            self.shared[wire.default] = self.constant("D", wire.default())
         return self.shared[wire.default]
 
     def value(self, wire: WireField, target: str, what: str) -> None:
         """Emit the code that reads one field and assigns its value to ``target``; ``what`` names it in errors."""
-        nullable = self.version in wire.nullable
+        of: Any = wire.of
         if wire.array:
-            self.array(wire, target, what, nullable)
-        elif isinstance(wire.of, Primitive):
-            if wire.of.code:
-                self.pending.append((wire.of.code, target))
-            else:
-                self.content(wire.of, target, what, nullable)
-        elif nullable:
-            self.nullable_structure(wire.of, target)
+            count = self.length(COUNT)
+            with self.unless_null(wire, target, f"{count} == {self.null}"):
+                self.elements(of, target, what, count)
+        elif isinstance(of, Primitive):
+            if of.code:
+                self.pending.append((of.code, target))
+                return
+            length = self.length(of.prefix)
+            with self.unless_null(wire, target, f"{length} == {self.null}"):
+                self.content(of, target, what, length)
         else:
-            self.source.line(f"{target} = {self.structure(wire.of)}")
+            present = self.fresh("n")
+            if self.version in wire.nullable:  # a byte comes first, which is negative for null (KIP-893)
+                self.pending.append(("b", present))
+                self.flush()
+            with self.unless_null(wire, target, f"{present} < 0"):
+                self.line(f"{target} = {self.structure(of)}")
 
-    def nullable_structure(self, of: type[Struct], target: str) -> None:
-        """Emit the code that reads a byte, which is negative for null, and then the struct (KIP-893)."""
-        present = self.source.fresh("n")
-        self.pending.append(("b", present))
-        self.flush()
-        with self.source.block(f"if {present} < 0:"):
-            self.source.line(f"{target} = None")
-        with self.source.block("else:"):
-            self.source.line(f"{target} = {self.structure(of)}")
-
-    def length(self, prefix: tuple[str, int]) -> str:
-        """Emit the code that reads a length or count; return the name of the variable that holds the number. In
-        flexible versions the number is the length plus one, as on the wire (KIP-482).
+    @contextmanager
+    def unless_null(self, wire: WireField, target: str, is_null: str) -> Iterator[None]:
+        """If the version allows None, emit the code that assigns it under the condition ``is_null``; the lines that are
+        emitted inside the ``with`` statement are for other values.
         """
-        name = self.source.fresh("n")
-        self.pending.append(("B" if self.flexible else prefix[0], name))
+        if self.version not in wire.nullable:
+            yield
+            return
+        with self.block(f"if {is_null}:"):
+            self.line(f"{target} = None")
+        with self.block("else:"):
+            yield
+
+    def length(self, code: str) -> str:
+        """Emit the code that reads a length or count; return the variable with the number as it is on the wire."""
+        name = self.fresh("n")
+        self.pending.append(("B" if self.flexible else code, name))
         self.flush()
         if self.flexible:
-            with self.source.block(f"if {name} > 127:"):
-                self.source.line(f"{name}, pos = read_uvarint(buf, pos, {name})")
+            self.long(name)
         return name
 
-    def content(self, of: Primitive[Any], target: str, what: str, nullable: bool) -> None:
+    def long(self, name: str) -> None:
+        """Emit the code that reads the rest of an unsigned varint that does not fit into its first byte."""
+        with self.block(f"if {name} > 127:"):
+            self.line(f"{name}, pos = read_uvarint(buf, pos, {name})")
+
+    def content(self, of: Primitive[Any], target: str, what: str, length: str) -> None:
         """Emit the code that reads a string, bytes or records."""
-        length = self.length(LENGTH_PREFIX[of.name])
         if self.flexible and of.name == "string":
             # In flexible versions the length field could hold more (KIP-482), but Kafka limits strings to 32,767 bytes
             # in every version.
-            with self.source.block(f"if {length} > {STRING_MAX + 1}:"):
-                self.source.line(f"bad_length({what!r}, {length} - 1, pos)")
-        if not nullable:
-            self.slice(of, target, what, length)
-            return
-        with self.source.block(f"if {length} == {0 if self.flexible else -1}:"):
-            self.source.line(f"{target} = None")
-        with self.source.block("else:"):
-            self.slice(of, target, what, length)
-
-    def slice(self, of: Primitive[Any], target: str, what: str, length: str) -> None:
-        source = self.source
-        source.line(f"end = pos + {length}{' - 1' if self.flexible else ''}")
-        with source.block("if not pos <= end <= size:"):
-            source.line(f"bad_length({what!r}, end - pos, pos)")
+            with self.block(f"if {length} > {STRING_MAX + 1}:"):
+                self.line(f"bad_length({what!r}, {length} - 1, pos)")
+        self.line(f"end = pos + {length}{' - 1' if self.flexible else ''}")
+        with self.block("if not pos <= end <= size:"):
+            self.line(f"bad_length({what!r}, end - pos, pos)")
         cut = "buf[pos:end]"
         if of.name == "string":
             cut = f"{cut}.tobytes().decode()" if self.view else f"{cut}.decode()"
         elif of.name == "bytes" and self.view:
             cut = f"bytes({cut})"
-        source.line(f"{target} = {cut}")
-        source.line("pos = end")
-
-    def array(self, wire: WireField, target: str, what: str, nullable: bool) -> None:
-        count = self.length(COUNT_PREFIX)
-        if not nullable:
-            self.elements(wire.of, target, what, count)
-            return
-        with self.source.block(f"if {count} == {0 if self.flexible else -1}:"):
-            self.source.line(f"{target} = None")
-        with self.source.block("else:"):
-            self.elements(wire.of, target, what, count)
+        self.line(f"{target} = {cut}")
+        self.line("pos = end")
 
     def elements(self, of: Primitive[Any] | type[Struct], target: str, what: str, count: str) -> None:
         """Emit the code that checks that ``count`` array elements fit into the frame, and then reads them."""
-        source = self.source
         if self.flexible:
-            source.line(f"{count} -= 1")
+            self.line(f"{count} -= 1")
         size_min = min_size(of, self.version, self.flexible)
         assert size_min > 0, f"{what}: a count of elements without bytes cannot be checked"
-        with source.block(f"if {count} < 0 or {count} * {size_min} > size - pos:"):
-            source.line(f"bad_count({what!r}, {count}, pos)")
+        with self.block(f"if {count} < 0 or {count} * {size_min} > size - pos:"):
+            self.line(f"bad_count({what!r}, {count}, pos)")
         if isinstance(of, Primitive) and of.code:
-            arrays = source.constant("A", _ARRAYS[of.code])
-            with source.block(f"if {count} <= {_SHORT_ARRAY_MAX}:"):
-                source.line(f"{target} = [*{arrays}[{count}](buf, pos)]")
-            with source.block("else:"):
-                source.line(f"{target} = [*unpack_from('>' + {of.code!r} * {count}, buf, pos)]")
-            source.line(f"pos += {count} * {of.size}")
+            arrays = self.constant("A", _ARRAYS[of.code])
+            with self.block(f"if {count} <= {_SHORT_ARRAY_MAX}:"):
+                self.line(f"{target} = [*{arrays}[{count}](buf, pos)]")
+            with self.block("else:"):
+                self.line(f"{target} = [*unpack_from('>' + {of.code!r} * {count}, buf, pos)]")
+            self.line(f"pos += {count} * {of.size}")
             return
-        items = source.fresh("x")
-        source.line(f"{target} = {items} = []")
-        with source.block(f"for _ in range({count}):"):
+        items = self.fresh("x")
+        self.line(f"{target} = {items} = []")
+        with self.block(f"for _ in range({count}):"):
             if isinstance(of, Primitive):
-                element = source.fresh("e")
-                self.content(of, element, what, nullable=False)
+                element = self.fresh("e")
+                self.content(of, element, what, self.length(of.prefix))
             else:
                 element = self.structure(of)
-            source.line(f"{items}.append({element})")
+            self.line(f"{items}.append({element})")
 
-    def tags(self, cls: type[Struct], name: str, tagged: list[tuple[str, WireField]]) -> None:
+    def tags(self, name: str, tagged: list[tuple[str, str, WireField]]) -> None:
         """Emit the code that reads a struct's tagged fields, declared and unknown ones."""
-        source = self.source
-        count = source.fresh("t")
+        count = self.fresh("t")
         self.pending.append(("B", count))
         self.flush()
-        with source.block(f"if {count}:"):
-            with source.block(f"if {count} > 127:"):
-                source.line(f"{count}, pos = read_uvarint(buf, pos, {count})")
+        with self.block(f"if {count}:"):
+            self.long(count)
             if not tagged:
-                source.line(f"{name}.unknown_tags, pos = read_tags(buf, pos, {count})")
+                self.line(f"{name}.unknown_tags, pos = read_tags(buf, pos, {count})")
                 return
-            source.line(f"{name}.unknown_tags = {{}}")
-            with source.block(f"if {count} * 2 > size - pos:"):
-                source.line(f"bad_count('tagged fields', {count}, pos)")
-            with source.block(f"for _ in range({count}):"):
-                self.tag(cls, name, tagged)
+            self.line(f"{name}.unknown_tags = {{}}")
+            with self.block(f"if {count} * 2 > size - pos:"):
+                self.line(f"bad_count('tagged fields', {count}, pos)")
+            with self.block(f"for _ in range({count}):"):
+                self.tag(name, tagged)
 
-    def tag(self, cls: type[Struct], name: str, tagged: list[tuple[str, WireField]]) -> None:
-        source = self.source
-        tag, length, stop = source.fresh("tag"), source.fresh("n"), source.fresh("stop")
-        source.line(f"{tag}, {length}, pos = read_tag(buf, pos)")
-        source.line(f"{stop} = pos + {length}")
-        with source.block(f"if {stop} > size:"):
-            source.line(f"bad_length('tagged field', {length}, pos)")
-        branch = "if"
-        for attribute, wire in tagged:
-            what = f"{cls.__name__}.{attribute}"
-            with source.block(f"{branch} {tag} == {wire.tag}:"):
-                self.value(wire, f"{name}.{attribute}", what)
+    def tag(self, name: str, tagged: list[tuple[str, str, WireField]]) -> None:
+        tag, length, stop = self.fresh("tag"), self.fresh("n"), self.fresh("stop")
+        self.line(f"{tag}, {length}, pos = read_tag(buf, pos)")
+        self.line(f"{stop} = pos + {length}")
+        with self.block(f"if {stop} > size:"):
+            self.line(f"bad_length('tagged field', {length}, pos)")
+        for target, what, wire in tagged:
+            with self.block(f"if {tag} == {wire.tag}:"):
+                self.value(wire, target, what)
                 self.flush()
-                with source.block(f"if pos != {stop}:"):
-                    source.line(f"bad_tag({what!r}, pos, {stop})")
-            branch = "elif"
-        with source.block("else:"):
-            source.line(f"{name}.unknown_tags[{tag}] = bytes(buf[pos:{stop}])")
-            source.line(f"pos = {stop}")
+                with self.block(f"if pos != {stop}:"):
+                    self.line(f"bad_tag({what!r}, pos, {stop})")
+                self.line("continue")
+        self.line(f"{name}.unknown_tags[{tag}] = bytes(buf[pos:{stop}])")
+        self.line(f"pos = {stop}")

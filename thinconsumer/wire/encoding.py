@@ -8,15 +8,13 @@ field that the version does not have is left out if it is ignorable or at its de
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
-from .primitives import STRING_MAX, UVARINTS, Write, null_refused, string_too_long, unsupported, uvarint, write_tags
-from .schema import NO_VERSIONS, Primitive, Struct, WireField, string, wire_fields
-from .source import COUNT_PREFIX, LENGTH_PREFIX, FunctionSource
-
-#: The declaration with which string or bytes elements of an array are written: never null, even in a nullable array.
-ELEMENT = WireField(string, False, NO_VERSIONS, NO_VERSIONS, -1, False, None)
+from .primitives import STRING_MAX, UVARINTS, UnsupportedFieldError, Write, string_too_long, uvarint, write_tags
+from .schema import NO_VERSIONS, Primitive, Struct, Versions, WireField, wire_fields
+from .source import COUNT, CodecSource
 
 #: ``encode(message, write)`` passes the message's bytes to ``write`` piece by piece, in order.
 Encode = Callable[[Any, Write], None]
@@ -24,39 +22,34 @@ Encode = Callable[[Any, Write], None]
 
 def compile_encoder(cls: type[Struct], version: int, flexible: bool) -> Encode:
     """Compile the encoder of ``cls`` in ``version``."""
-    return _Encoder(version, flexible).compile(cls)
+    return _Encoder(version, flexible).encoder(cls)
 
 
-#: The functions and tables that generated encoders use, by the names under which the generated code refers to them.
+#: What generated encoders use, by the names under which the generated code refers to it.
 _NAMES = {
     "UVARINTS": UVARINTS,
     "pack": struct.pack,
-    **{helper.__name__: helper for helper in (null_refused, string_too_long, unsupported, uvarint, write_tags)},
+    **{helper.__name__: helper for helper in (UnsupportedFieldError, string_too_long, uvarint, write_tags)},
 }
 
 
-class _Encoder:
+class _Encoder(CodecSource):
     def __init__(self, version: int, flexible: bool) -> None:
-        self.version = version
-        self.flexible = flexible
-        self.source = FunctionSource("def encode(message, write):", _NAMES, "pack")
+        super().__init__(version, flexible, "def encode(message, write):", _NAMES, "pack")
         self.write = "write"
-        #: Fixed-size fields not yet packed: (struct format code, expression).
-        self.pending: list[tuple[str, str]] = []
 
-    def compile(self, cls: type[Struct]) -> Encode:
+    def encoder(self, cls: type[Struct]) -> Encode:
         self.structure(cls, "message")
         # A message without fields in this version would otherwise have an empty function body, a syntax error.
-        self.source.line("return")
-        return self.source.compile(f"encode {cls.__name__} version {self.version}", "encode")
+        self.line("return")
+        return self.compile("encode", cls)
 
-    def flush(self) -> None:
-        """Emit the one ``pack`` that writes the pending fixed-size fields."""
-        if not self.pending:
-            return
-        pack, _ = self.source.packer("".join(code for code, _ in self.pending))
-        self.source.line(f"{self.write}({pack}({', '.join(expression for _, expression in self.pending)}))")
-        self.pending.clear()
+    def fixed(self, codes: str, names: str) -> None:
+        self.line(f"{self.write}({self.packer(codes)}({names}))")
+
+    def refuse(self, error: str) -> None:
+        """Emit the code that raises an error because of a value that the version cannot encode."""
+        self.line(f"raise UnsupportedFieldError({error!r})")
 
     def structure(self, cls: type[Struct], name: str) -> None:
         """Emit the code that writes the struct that the generated code holds in the variable ``name``."""
@@ -65,8 +58,8 @@ class _Encoder:
             expression, what = f"{name}.{attribute}", f"{cls.__name__}.{attribute}"
             if self.version not in wire.versions:
                 if not wire.ignorable:
-                    with self.source.block(f"if {self.differs(wire, expression)}:"):
-                        self.source.line(f"unsupported({what!r}, {self.version})")
+                    with self.block(f"if {self.differs(wire, expression)}:"):
+                        self.refuse(f"{what} is set, but version {self.version} lacks this field")
             elif wire.tag >= 0:
                 tagged.append((expression, what, wire))
             else:
@@ -84,124 +77,115 @@ class _Encoder:
         if callable(wire.default):
             inner = [self.differs(field, f"{expression}.{name}") for name, field in wire_fields(wire.default)]
             return f"({' or '.join([*inner, f'{expression}.unknown_tags'])})"
-        return f"{expression} != {self.source.literal(wire)}"
+        return f"{expression} != {wire.default!r}"
 
     def value(self, wire: WireField, expression: str, what: str) -> None:
-        """Emit the code that writes one field; ``expression`` is its value in the generated code."""
+        """Emit the code that writes one field; ``expression`` is its value in the generated code, ``what`` names it in
+        errors.
+        """
         if not wire.array and isinstance(wire.of, Primitive) and wire.of.code:
             self.pending.append((wire.of.code, expression))
             return
-        name = self.source.fresh("v")
-        self.source.line(f"{name} = {expression}")
+        name = self.fresh("v")
+        self.line(f"{name} = {expression}")
         if wire.array:
             self.array(wire, name, what)
         elif isinstance(wire.of, Primitive):
-            self.content(wire.of, wire, name, what)
+            self.content(wire.of, name, what, wire.nullable)
         elif wire.nullable.last >= 0:
             self.nullable_structure(wire, name, what)
         else:
             self.structure(wire.of, name)
 
+    @contextmanager
+    def unless_null(self, nullable: Versions, name: str, what: str, null: str) -> Iterator[None]:
+        """Emit the line ``null`` for the case that the value is None, if the version allows None; the lines that are
+        emitted inside the ``with`` statement are for other values.
+        """
+        if nullable.last < 0:
+            yield
+            return
+        with self.block(f"if {name} is None:"):
+            if self.version in nullable:
+                self.line(null)
+            else:
+                self.refuse(f"{what} is None, but not nullable in version {self.version}")
+        with self.block("else:"):
+            yield
+
     def nullable_structure(self, wire: WireField, name: str, what: str) -> None:
         """Emit the code that writes a byte, -1 for null and else 1, and then the struct (KIP-893)."""
         self.flush()
-        with self.source.block(f"if {name} is None:"):
-            if self.version in wire.nullable:
-                self.pending.append(("b", "-1"))
-                self.flush()
-            else:
-                self.source.line(f"null_refused({what!r}, {self.version})")
-        with self.source.block("else:"):
+        with self.unless_null(wire.nullable, name, what, rf"{self.write}(b'\xff')"):
             if self.version in wire.nullable:
                 self.pending.append(("b", "1"))
             self.structure(wire.of, name)
 
-    def length(self, prefix: tuple[str, int], name: str) -> None:
-        """Emit the code that writes a length or count, which the generated code holds in the variable ``name``. In
-        flexible versions that variable contains the length plus one, as on the wire (KIP-482).
+    def length(self, code: str, name: str, what: str, nullable: Versions, *, text: bool = False) -> str:
+        """Emit the code that writes the length or count of a value, after the fixed-size fields before it; return the
+        variable that holds the number as it is on the wire. ``text`` encodes a string first.
         """
+        length = self.fresh("n")
+        with self.unless_null(nullable, name, what, f"{length} = {self.null}"):
+            if text:
+                self.line(f"{name} = {name}.encode()")
+            self.line(f"{length} = len({name})")
+            if text:
+                self.line(f"if {length} > {STRING_MAX}: string_too_long({what!r}, {length})")
+            if self.flexible:
+                self.line(f"{length} += 1")
         if not self.flexible:
-            self.pending.append((prefix[0], name))
-            self.flush()
-            return
+            self.pending.append((code, length))
         self.flush()
-        self.source.line(f"{self.write}(UVARINTS[{name}] if {name} < {len(UVARINTS)} else uvarint({name}))")
-
-    def measure(self, wire: WireField, name: str, length: str, what: str, lines: list[str]) -> None:
-        """Emit the code that assigns the length or count of ``name`` to the variable ``length``.
-
-        ``lines`` compute the length of a value that is not None. If the field is nullable, None gets the length that
-        encodes null: -1, or 0 in flexible versions.
-        """
         if self.flexible:
-            lines.append(f"{length} += 1")
-        if wire.nullable.last >= 0:
-            with self.source.block(f"if {name} is None:"):
-                if self.version in wire.nullable:
-                    self.source.line(f"{length} = {0 if self.flexible else -1}")
-                else:
-                    self.source.line(f"null_refused({what!r}, {self.version})")
-            with self.source.block("else:"):
-                self.source.lines(lines)
-        else:
-            self.source.lines(lines)
+            self.line(f"{self.write}(UVARINTS[{length}] if {length} < {len(UVARINTS)} else uvarint({length}))")
+        return length
 
-    def content(self, of: Primitive[Any], wire: WireField, name: str, what: str) -> None:
+    def content(self, of: Primitive[Any], name: str, what: str, nullable: Versions = NO_VERSIONS) -> None:
         """Emit the code that writes a string, bytes or records."""
-        source = self.source
-        length = source.fresh("n")
-        lines = [f"{length} = len({name})"]
-        if of.name == "string":
-            lines.insert(0, f"{name} = {name}.encode()")
-            lines.append(f"if {length} > {STRING_MAX}: string_too_long({what!r}, {length})")
-        self.measure(wire, name, length, what, lines)
-        self.length(LENGTH_PREFIX[of.name], length)
-        with source.block(f"if {length} > {1 if self.flexible else 0}:"):
-            source.line(f"{self.write}({name})")
+        length = self.length(of.prefix, name, what, nullable, text=of.name == "string")
+        with self.block(f"if {length} > {1 if self.flexible else 0}:"):
+            self.line(f"{self.write}({name})")
 
     def array(self, wire: WireField, name: str, what: str) -> None:
-        source = self.source
-        count = source.fresh("n")
-        self.measure(wire, name, count, what, [f"{count} = len({name})"])
-        self.length(COUNT_PREFIX, count)
+        self.length(COUNT, name, what, wire.nullable)
         if isinstance(wire.of, Primitive) and wire.of.code:
-            with source.block(f"if {name}:"):
-                source.line(f"{self.write}(pack('>' + {wire.of.code!r} * len({name}), *{name}))")
+            with self.block(f"if {name}:"):
+                self.line(f"{self.write}(pack('>' + {wire.of.code!r} * len({name}), *{name}))")
             return
-        element = source.fresh("e")
-        with source.block(f"for {element} in {name}{' or ()' if wire.nullable.last >= 0 else ''}:"):
+        element = self.fresh("e")
+        with self.block(f"for {element} in {name}{' or ()' if wire.nullable.last >= 0 else ''}:"):
             if isinstance(wire.of, Primitive):
-                self.content(wire.of, ELEMENT, element, what)
+                self.content(wire.of, element, what)
             else:
                 self.structure(wire.of, element)
 
     def tags(self, name: str, tagged: list[tuple[str, str, WireField]]) -> None:
         """Emit the code that writes the unknown tagged fields and the declared ones that are not at their defaults."""
-        source = self.source
-        count = source.fresh("t")
-        source.line(f"{count} = len({name}.unknown_tags)")
+        count = self.fresh("t")
+        self.line(f"{count} = len({name}.unknown_tags)")
         for expression, _, wire in tagged:
-            with source.block(f"if {self.differs(wire, expression)}:"):
-                source.line(f"{count} += 1")
+            with self.block(f"if {self.differs(wire, expression)}:"):
+                self.line(f"{count} += 1")
         self.pending.append(("B", count))
         self.flush()
-        with source.block(f"if {count}:"):
-            known = source.fresh("known")
-            source.line(f"{known} = {{}}")
+        with self.block(f"if {count}:"):
+            known = self.fresh("known")
+            self.line(f"{known} = {{}}")
             for expression, what, wire in tagged:
-                with source.block(f"if {self.differs(wire, expression)}:"):
+                with self.block(f"if {self.differs(wire, expression)}:"):
                     self.tag(wire, expression, what, known)
-            source.line(f"write_tags({self.write}, {known}, {name}.unknown_tags)")
+            self.line(f"write_tags({self.write}, {known}, {name}.unknown_tags)")
 
     def tag(self, wire: WireField, expression: str, what: str, known: str) -> None:
         """Emit the code that encodes one tagged field into a separate bytes object. The field's length must be written
         before its content, and is only known when the content is encoded.
         """
-        source, outer = self.source, self.write
-        parts = source.fresh("parts")
+        outer = self.write
+        parts = self.fresh("parts")
         self.write = f"{parts}.append"
-        source.line(f"{parts} = []")
+        self.line(f"{parts} = []")
         self.value(wire, expression, what)
         self.flush()
-        source.line(f"{known}[{wire.tag}] = b''.join({parts})")
+        self.line(f"{known}[{wire.tag}] = b''.join({parts})")
         self.write = outer

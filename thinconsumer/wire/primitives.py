@@ -119,16 +119,6 @@ def bad_tag(what: str, position: int, end: int) -> NoReturn:
     raise KafkaProtocolError(f"tagged field {what} ends at byte {position}, but its declared length ends at byte {end}")
 
 
-def unsupported(what: str, version: int) -> NoReturn:
-    """Raise UnsupportedFieldError for a field that is set, not ignorable, and absent from this version."""
-    raise UnsupportedFieldError(f"{what} is set, but version {version} lacks this field")
-
-
-def null_refused(what: str, version: int) -> NoReturn:
-    """Raise UnsupportedFieldError for a field that is None in a version in which it is not nullable."""
-    raise UnsupportedFieldError(f"{what} is None, but not nullable in version {version}")
-
-
 def string_too_long(what: str, length: int) -> NoReturn:
     """Raise IllegalArgumentError for a string that is longer than Kafka accepts."""
     raise IllegalArgumentError(f"{what} has {length} bytes of UTF-8, more than the maximum of {STRING_MAX}")

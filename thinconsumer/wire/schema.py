@@ -99,14 +99,17 @@ def _declare(
 class Primitive(Generic[T]):
     """A wire type other than a struct, such as int32; calling it declares a field of that type.
 
-    ``code`` is its format code in the ``struct`` module if the size is fixed, otherwise empty.
+    ``code`` is its format code in the ``struct`` module if its size is fixed. Otherwise ``code`` is empty, and
+    ``prefix`` is the code of the length before a value in non-flexible versions. ``size`` is that of the value or of
+    the length.
     """
 
-    def __init__(self, name: str, code: str, size: int, zero: T) -> None:
+    def __init__(self, name: str, code: str, size: int, zero: T, prefix: str = "") -> None:
         self.name = name
         self.code = code
         self.size = size
         self.zero = zero
+        self.prefix = prefix
 
     def __repr__(self) -> str:
         return self.name
@@ -131,12 +134,12 @@ int16 = Primitive[int]("int16", "h", 2, 0)
 int32 = Primitive[int]("int32", "i", 4, 0)
 int64 = Primitive[int]("int64", "q", 8, 0)
 uuid = Primitive[bytes]("uuid", "16s", 16, ZERO_UUID)
-string = Primitive[str]("string", "", 0, "")
-binary = Primitive[bytes]("bytes", "", 0, b"")
+string = Primitive[str]("string", "", 2, "", prefix="h")
+binary = Primitive[bytes]("bytes", "", 4, b"", prefix="i")
 
 #: Encoded record batches: a memoryview of the frame after decoding, any bytes-like object for encoding.
 Records = bytes | bytearray | memoryview
-record_bytes = Primitive[Records]("records", "", 0, b"")
+record_bytes = Primitive[Records]("records", "", 4, b"", prefix="i")
 
 
 @overload

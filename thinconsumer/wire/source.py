@@ -1,19 +1,17 @@
 """Collect the source of a generated encoder or decoder and compile it. Shared by ``decoding`` and ``encoding``.
 
-The source contains only names and numbers from message declarations, never data from the network.
+The source contains only names and constants from message declarations, never data from the network.
 """
 
 import struct
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from .schema import Primitive, Struct, WireField, wire_fields
+from .schema import Primitive, Struct, wire_fields
 
-#: Struct format code and size of the length before variable-size content in non-flexible versions. Flexible versions
-#: write an unsigned varint of the length plus one (KIP-482).
-LENGTH_PREFIX = {"string": ("h", 2), "bytes": ("i", 4), "records": ("i", 4)}
-COUNT_PREFIX = ("i", 4)
+#: Struct format code and size of an array's count in non-flexible versions.
+COUNT, COUNT_SIZE = "i", 4
 
 
 def min_size(of: Primitive[Any] | type[Struct], version: int, flexible: bool) -> int:
@@ -21,13 +19,13 @@ def min_size(of: Primitive[Any] | type[Struct], version: int, flexible: bool) ->
     an array that cannot fit into the rest of the frame is rejected before memory is allocated for it.
     """
     if isinstance(of, Primitive):
-        return of.size or (1 if flexible else LENGTH_PREFIX[of.name][1])
+        return 1 if flexible and of.prefix else of.size
     total = 1 if flexible else 0
     for _, wire in wire_fields(of):
         if version not in wire.versions or wire.tag >= 0:
             continue
         if wire.array:
-            total += 1 if flexible else COUNT_PREFIX[1]
+            total += 1 if flexible else COUNT_SIZE
         elif version in wire.nullable and not isinstance(wire.of, Primitive):
             total += 1  # the byte of a null struct
         else:
@@ -35,11 +33,22 @@ def min_size(of: Primitive[Any] | type[Struct], version: int, flexible: bool) ->
     return total
 
 
-class FunctionSource:
-    """Source code of one encoder or decoder; ``method`` is what it calls in ``struct``: ``pack`` or ``unpack_from``."""
+class CodecSource:
+    """The source of one encoder or decoder, which a subclass emits line by line.
 
-    def __init__(self, header: str, names: dict[str, Any], method: str) -> None:
-        self.names = dict(names)
+    ``header`` is the first line of the generated function, ``names`` are its globals, and ``method`` is what it calls
+    in ``struct``: ``pack`` or ``unpack_from``.
+    """
+
+    def __init__(self, version: int, flexible: bool, header: str, names: dict[str, Any], method: str) -> None:
+        self.version = version
+        self.flexible = flexible
+        #: The length or count that stands for null. Flexible versions write lengths and counts plus one, as unsigned
+        #: varints (KIP-482).
+        self.null = 0 if flexible else -1
+        #: Fixed-size fields not yet packed or unpacked: (struct format code, expression or assignment target).
+        self.pending: list[tuple[str, str]] = []
+        self._names = dict(names)
         self._method = method
         self._lines = [header]
         self._depth = 1
@@ -49,11 +58,6 @@ class FunctionSource:
     def line(self, text: str) -> None:
         """Add one line at the current indentation."""
         self._lines.append("    " * self._depth + text)
-
-    def lines(self, texts: Iterable[str]) -> None:
-        """Add several lines at the current indentation."""
-        for text in texts:
-            self.line(text)
 
     @contextmanager
     def block(self, header: str) -> Iterator[None]:
@@ -70,27 +74,30 @@ class FunctionSource:
 
     def constant(self, prefix: str, value: Any) -> str:
         """Make ``value`` available to the generated function under a new global name, and return this name."""
-        name = self.fresh(prefix.upper())
-        self.names[name] = value
+        name = self.fresh(prefix)
+        self._names[name] = value
         return name
 
-    def packer(self, codes: str) -> tuple[str, int]:
-        """Return the name by which generated code calls ``pack`` or ``unpack_from`` for these ``struct`` format codes.
-        Also returns the size in bytes that these codes have together.
-        """
-        compiled = struct.Struct(">" + codes)
+    def packer(self, codes: str) -> str:
+        """Return the name under which generated code calls ``pack`` or ``unpack_from`` for these format codes."""
         if codes not in self._formats:
-            self._formats[codes] = self.constant("S", getattr(compiled, self._method))
-        return self._formats[codes], compiled.size
+            self._formats[codes] = self.constant("S", getattr(struct.Struct(">" + codes), self._method))
+        return self._formats[codes]
 
-    def literal(self, wire: WireField) -> str:
-        """Return a Python expression for the default of a field that is neither a list nor a struct."""
-        if isinstance(wire.default, bytes):
-            return self.constant("V", wire.default)
-        return repr(wire.default)
+    def flush(self) -> None:
+        """Emit one call of ``struct`` for all pending fixed-size fields."""
+        if self.pending:
+            codes, names = zip(*self.pending)
+            self.pending.clear()
+            self.fixed("".join(codes), ", ".join(names))
 
-    def compile(self, label: str, function: str) -> Callable[..., Any]:
-        """Compile the source and return the named function; ``label`` is its file name in tracebacks."""
-        exec(compile("\n".join(self._lines) + "\n", f"<{label}>", "exec"), self.names)
-        result: Callable[..., Any] = self.names[function]
+    def fixed(self, codes: str, names: str) -> None:
+        """Emit the call of ``struct`` that writes or reads the fields in ``names``, which have these format codes."""
+        raise NotImplementedError
+
+    def compile(self, function: str, cls: type[Struct]) -> Callable[..., Any]:
+        """Compile the source and return the ``function`` in it; tracebacks name it, the message and the version."""
+        label = f"<{function} {cls.__name__} version {self.version}>"
+        exec(compile("\n".join(self._lines) + "\n", label, "exec"), self._names)
+        result: Callable[..., Any] = self._names[function]
         return result
