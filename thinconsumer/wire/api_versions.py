@@ -7,15 +7,11 @@ a broker at a reused address can answer REBOOTSTRAP_REQUIRED (KIP-1242). The las
 project's own: it lists the APIs of ``wire.extensions``.
 """
 
-from __future__ import annotations
-
 from .message import Message
 from .schema import Struct, array, boolean, int16, int32, int64, string
 
 
 class ApiVersion(Struct):
-    """The range of versions of one API that the broker supports."""
-
     api_key: int = int16("0+")
     min_version: int = int16("0+")
     max_version: int = int16("0+")

@@ -4,15 +4,11 @@ In version 0 the coordinator makes the member id if the request has none. Versio
 coordinator evaluates, and member ids are made by the client (KIP-1082).
 """
 
-from __future__ import annotations
-
 from .message import Message
 from .schema import Struct, array, int16, int32, string, struct, uuid
 
 
 class TopicPartitions(Struct):
-    """Some partitions of a topic, which is named by its id."""
-
     topic_id: bytes = uuid("0+")
     partitions: list[int] = array(int32, "0+")
 

@@ -6,8 +6,6 @@ previous response has asked for one of its own positions. Works for members of c
 and of consumer groups, with their member epoch (KIP-848).
 """
 
-from __future__ import annotations
-
 from .consumer_group_heartbeat import TopicPartitions
 from .message import Message
 from .schema import Struct, array, int16, int32, int64, string, uuid
@@ -23,8 +21,6 @@ class PartitionPosition(Struct):
 
 
 class TopicPositions(Struct):
-    """Positions in the partitions of one topic."""
-
     topic_id: bytes = uuid("0+")
     partitions: list[PartitionPosition] = array(PartitionPosition, "0+")
 

@@ -8,11 +8,9 @@ is read as the highest known one, as in Java's client: later versions only appen
 Follows Kafka's ``ConsumerProtocolSubscription`` and ``ConsumerProtocolAssignment``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
+from contextlib import suppress
 from struct import Struct as Packer
-from typing import TypeVar
 
 from ..errors import KafkaProtocolError
 from ..types import TopicPartition
@@ -20,19 +18,14 @@ from .message import Message
 from .schema import Struct, array, binary, int32, string
 
 _VERSION = Packer(">h")
-M = TypeVar("M", bound=Message)
 
 
 class AssignedTopic(Struct):
-    """Partitions of one topic that a member owns or is assigned."""
-
     topic: str = string("0+")
     partitions: list[int] = array(int32, "0+")
 
 
 class ConsumerProtocolSubscription(Message, versions=(0, 3)):
-    """A member's subscribed topics and the partitions that it owns."""
-
     topics: list[str] = array(string, "0+")
     user_data: bytes | None = binary("0+", nullable="0+", default=None)
     owned_partitions: list[AssignedTopic] = array(AssignedTopic, "1+", ignorable=True)
@@ -41,8 +34,6 @@ class ConsumerProtocolSubscription(Message, versions=(0, 3)):
 
 
 class ConsumerProtocolAssignment(Message, versions=(0, 3)):
-    """The partitions assigned to a member."""
-
     assigned_partitions: list[AssignedTopic] = array(AssignedTopic, "0+")
     user_data: bytes | None = binary("0+", nullable="0+", default=None)
 
@@ -72,13 +63,9 @@ def decode_subscription(data: bytes | memoryview) -> ConsumerProtocolSubscriptio
         highest = min(version, ConsumerProtocolSubscription.VERSIONS[1])
         return ConsumerProtocolSubscription.decode(data, highest, _VERSION.size, ignore_trailing=True)
     except KafkaProtocolError:
-        if version == 0:
-            raise
-        # Some clients write version 1 before bytes that end after the fields of version 0: decode them as version 0.
-        try:
-            return ConsumerProtocolSubscription.decode(data, 0, _VERSION.size)
-        except KafkaProtocolError:
-            pass
+        if version:  # Some clients write version 1 before bytes that end after the fields of version 0.
+            with suppress(KafkaProtocolError):
+                return ConsumerProtocolSubscription.decode(data, 0, _VERSION.size)
         raise
 
 

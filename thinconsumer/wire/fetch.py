@@ -7,8 +7,6 @@ and newer leaders; version 13 names topics by id (KIP-516); version 15 moves the
 (KIP-903); version 16 adds the addresses of new leaders (KIP-951). Brokers from 4.0 on support version 4 and above.
 """
 
-from __future__ import annotations
-
 from .message import Message
 from .schema import Records, Struct, array, int8, int16, int32, int64, record_bytes, string, struct, uuid
 
@@ -73,8 +71,6 @@ class PartitionData(Struct):
 
 
 class FetchableTopicResponse(Struct):
-    """The partitions of one topic, named by ``topic`` up to version 12 and by ``topic_id`` after."""
-
     topic: str = string("0-12", ignorable=True)
     topic_id: bytes = uuid("13+", ignorable=True)
     partitions: list[PartitionData] = array(PartitionData, "0+")
@@ -116,8 +112,6 @@ class FetchPartition(Struct):
 
 
 class FetchTopic(Struct):
-    """The partitions to read of one topic, named by ``topic`` up to version 12 and by ``topic_id`` after."""
-
     topic: str = string("0-12", ignorable=True)
     topic_id: bytes = uuid("13+", ignorable=True)
     partitions: list[FetchPartition] = array(FetchPartition, "0+")

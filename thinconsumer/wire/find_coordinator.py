@@ -4,15 +4,11 @@ Version 1 adds the key type (0: group, 1: transaction, 2: share group, from vers
 can hold several keys, each with a result of its own (KIP-699); before, the response itself is the only result.
 """
 
-from __future__ import annotations
-
 from .message import Message
 from .schema import Struct, array, int8, int16, int32, string
 
 
 class FindCoordinatorResult(Struct):
-    """The coordinator of one key, or an error."""
-
     key: str = string("4+")
     node_id: int = int32("4+")
     host: str = string("4+")
@@ -22,8 +18,6 @@ class FindCoordinatorResult(Struct):
 
 
 class FindCoordinatorResponse(Message, key=10, versions=(0, 6), flexible=3):
-    """The coordinators: in ``coordinators`` from version 4 on; before, the response's own fields describe one."""
-
     throttle_time_ms: int = int32("1+", ignorable=True)
     error_code: int = int16("0-3")
     error_message: str | None = string("1-3", nullable="1-3", ignorable=True)
@@ -34,8 +28,6 @@ class FindCoordinatorResponse(Message, key=10, versions=(0, 6), flexible=3):
 
 
 class FindCoordinatorRequest(Message, response=FindCoordinatorResponse):
-    """Request coordinators: of all keys in ``coordinator_keys`` from version 4 on, of the one ``key`` before."""
-
     key: str = string("0-3")
     key_type: int = int8("1+")
     coordinator_keys: list[str] = array(string, "4+")

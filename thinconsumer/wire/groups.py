@@ -14,8 +14,6 @@ DeleteGroups (key 42): delete empty groups and their committed offsets (KIP-229)
 error messages (new in 4.4 brokers).
 """
 
-from __future__ import annotations
-
 from .message import Message
 from .schema import Struct, array, binary, boolean, int8, int16, int32, string, struct, uuid
 
@@ -32,8 +30,6 @@ class DescribedGroupMember(Struct):
 
 
 class DescribedGroup(Struct):
-    """The state, protocol and members of one group, or an error."""
-
     error_code: int = int16("0+")
     error_message: str | None = string("6+", nullable="6+", default=None)
     group_id: str = string("0+")
@@ -45,8 +41,6 @@ class DescribedGroup(Struct):
 
 
 class DescribeGroupsResponse(Message, key=15, versions=(0, 6), flexible=5):
-    """The description of each group."""
-
     throttle_time_ms: int = int32("1+", ignorable=True)
     groups: list[DescribedGroup] = array(DescribedGroup, "0+")
 
@@ -59,16 +53,12 @@ class DescribeGroupsRequest(Message, response=DescribeGroupsResponse):
 
 
 class DescribedTopicPartitions(Struct):
-    """Some partitions of a topic."""
-
     topic_id: bytes = uuid("0+")
     topic_name: str = string("0+")
     partitions: list[int] = array(int32, "0+")
 
 
 class DescribedAssignment(Struct):
-    """Partitions that a member owns, or that are assigned to it."""
-
     topic_partitions: list[DescribedTopicPartitions] = array(DescribedTopicPartitions, "0+")
 
 
@@ -89,8 +79,6 @@ class DescribedConsumerMember(Struct):
 
 
 class DescribedConsumerGroup(Struct):
-    """The state, the epochs and the members of one group, or an error."""
-
     error_code: int = int16("0+")
     error_message: str | None = string("0+", nullable="0+", default=None)
     group_id: str = string("0+")
@@ -103,8 +91,6 @@ class DescribedConsumerGroup(Struct):
 
 
 class ConsumerGroupDescribeResponse(Message, key=69, versions=(0, 1), flexible=0):
-    """The description of each group."""
-
     throttle_time_ms: int = int32("0+")
     groups: list[DescribedConsumerGroup] = array(DescribedConsumerGroup, "0+")
 
@@ -117,8 +103,6 @@ class ConsumerGroupDescribeRequest(Message, response=ConsumerGroupDescribeRespon
 
 
 class ListedGroup(Struct):
-    """One group that the broker coordinates."""
-
     group_id: str = string("0+")
     protocol_type: str = string("0+")
     group_state: str = string("4+", ignorable=True)
@@ -141,16 +125,12 @@ class ListGroupsRequest(Message, response=ListGroupsResponse):
 
 
 class DeletableGroupResult(Struct):
-    """The result for one group: error code 0 if it was deleted."""
-
     group_id: str = string("0+")
     error_code: int = int16("0+")
     error_message: str | None = string("3+", nullable="3+", default=None, ignorable=True)
 
 
 class DeleteGroupsResponse(Message, key=42, versions=(0, 3), flexible=2):
-    """The outcome for each group."""
-
     throttle_time_ms: int = int32("0+")
     results: list[DeletableGroupResult] = array(DeletableGroupResult, "0+")
 

@@ -9,8 +9,6 @@ from .schema import boolean, int16, int32, int64, string
 
 
 class InitProducerIdResponse(Message, key=22, versions=(0, 6), flexible=2):
-    """The producer id and epoch that the producer must use from now on, or an error."""
-
     throttle_time_ms: int = int32("0+", ignorable=True)
     error_code: int = int16("0+")
     producer_id: int = int64("0+", default=-1)

@@ -7,8 +7,6 @@ the protocol type (KIP-559), version 8 takes a reason for the broker's log (KIP-
 ``skip_assignment`` for a static leader that rejoins (KIP-814).
 """
 
-from __future__ import annotations
-
 from .message import Message
 from .schema import Struct, array, binary, boolean, int16, int32, string
 

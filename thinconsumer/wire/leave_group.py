@@ -4,23 +4,17 @@ From version 3 on one request can remove several members, static ones by their g
 names one member. Version 4 is flexible, version 5 takes a reason for the broker's log (KIP-800).
 """
 
-from __future__ import annotations
-
 from .message import Message
 from .schema import Struct, array, int16, int32, string
 
 
 class MemberResponse(Struct):
-    """The result for one member: error code 0 if it was removed from the group."""
-
     member_id: str = string("3+")
     group_instance_id: str | None = string("3+", nullable="3+")
     error_code: int = int16("3+")
 
 
 class LeaveGroupResponse(Message, key=13, versions=(0, 5), flexible=4):
-    """The error code of the whole request and, from version 3 on, the result for each member."""
-
     throttle_time_ms: int = int32("1+", ignorable=True)
     error_code: int = int16("0+")
     members: list[MemberResponse] = array(MemberResponse, "3+")
@@ -35,8 +29,6 @@ class MemberIdentity(Struct):
 
 
 class LeaveGroupRequest(Message, response=LeaveGroupResponse):
-    """Remove members from a group: those in ``members`` from version 3 on, the one in ``member_id`` before."""
-
     group_id: str = string("0+")
     member_id: str = string("0-2")
     members: list[MemberIdentity] = array(MemberIdentity, "3+")

@@ -7,8 +7,6 @@ KIP-1023). Version 0 returns a list of segment base offsets; brokers from 4.0 on
 adds leader epochs, version 10 a time limit for lookups in remote storage (KIP-1075).
 """
 
-from __future__ import annotations
-
 from .message import Message
 from .schema import Struct, array, int8, int16, int32, int64, string
 
@@ -25,22 +23,16 @@ class ListOffsetsPartitionResponse(Struct):
 
 
 class ListOffsetsTopicResponse(Struct):
-    """The offsets found in the partitions of one topic."""
-
     name: str = string("0+")
     partitions: list[ListOffsetsPartitionResponse] = array(ListOffsetsPartitionResponse, "0+")
 
 
 class ListOffsetsResponse(Message, key=2, versions=(0, 11), flexible=6):
-    """The offset found in each partition."""
-
     throttle_time_ms: int = int32("2+", ignorable=True)
     topics: list[ListOffsetsTopicResponse] = array(ListOffsetsTopicResponse, "0+")
 
 
 class ListOffsetsPartition(Struct):
-    """The timestamp to look up in one partition."""
-
     partition_index: int = int32("0+")
     current_leader_epoch: int = int32("4+", default=-1, ignorable=True)
     timestamp: int = int64("0+")
@@ -48,8 +40,6 @@ class ListOffsetsPartition(Struct):
 
 
 class ListOffsetsTopic(Struct):
-    """The partitions of one topic in which offsets are to be looked up."""
-
     name: str = string("0+")
     partitions: list[ListOffsetsPartition] = array(ListOffsetsPartition, "0+")
 

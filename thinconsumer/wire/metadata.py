@@ -8,8 +8,6 @@ adds an error code for the whole response (KIP-1102: REBOOTSTRAP_REQUIRED). The 
 (:mod:`.extensions`).
 """
 
-from __future__ import annotations
-
 from .message import Message
 from .schema import Struct, array, boolean, int16, int32, string, uuid
 
@@ -24,8 +22,6 @@ class MetadataResponseBroker(Struct):
 
 
 class MetadataResponsePartition(Struct):
-    """A partition with its leader, leader epoch and replicas."""
-
     error_code: int = int16("0+")
     partition_index: int = int32("0+")
     leader_id: int = int32("0+")

@@ -6,22 +6,16 @@ version 7 the group instance id (KIP-345), version 8 is flexible, version 9 acce
 (``generation_id_or_member_epoch``), version 10 names topics by id. Brokers from 4.0 on support version 2 and above.
 """
 
-from __future__ import annotations
-
 from .message import Message
 from .schema import Struct, array, int16, int32, int64, string, uuid
 
 
 class OffsetCommitResponsePartition(Struct):
-    """The result for one partition: error code 0 if its offset is committed."""
-
     partition_index: int = int32("0+")
     error_code: int = int16("0+")
 
 
 class OffsetCommitResponseTopic(Struct):
-    """The results for the partitions of one topic, named by ``name`` up to version 9 and by ``topic_id`` after."""
-
     name: str = string("0-9", ignorable=True)
     topic_id: bytes = uuid("10+", ignorable=True)
     partitions: list[OffsetCommitResponsePartition] = array(OffsetCommitResponsePartition, "0+")
@@ -45,8 +39,6 @@ class OffsetCommitRequestPartition(Struct):
 
 
 class OffsetCommitRequestTopic(Struct):
-    """The offsets to commit for one topic, named by ``name`` up to version 9 and by ``topic_id`` after."""
-
     name: str = string("0-9", ignorable=True)
     topic_id: bytes = uuid("10+", ignorable=True)
     partitions: list[OffsetCommitRequestPartition] = array(OffsetCommitRequestPartition, "0+")

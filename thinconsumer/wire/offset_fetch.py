@@ -7,8 +7,6 @@ with an open transaction get UNSTABLE_OFFSET_COMMIT (KIP-447). Version 8 takes s
 version 1 and above.
 """
 
-from __future__ import annotations
-
 from .message import Message
 from .schema import Struct, array, boolean, int16, int32, int64, string, uuid
 
@@ -24,8 +22,6 @@ class OffsetFetchResponsePartition(Struct):
 
 
 class OffsetFetchResponseTopic(Struct):
-    """The committed offsets of one topic, in versions up to 7."""
-
     name: str = string("0-7")
     partitions: list[OffsetFetchResponsePartition] = array(OffsetFetchResponsePartition, "0-7")
 
@@ -39,16 +35,12 @@ class OffsetFetchResponseTopics(Struct):
 
 
 class OffsetFetchResponseGroup(Struct):
-    """The committed offsets of one group, or an error."""
-
     group_id: str = string("8+")
     topics: list[OffsetFetchResponseTopics] = array(OffsetFetchResponseTopics, "8+")
     error_code: int = int16("8+")
 
 
 class OffsetFetchResponse(Message, key=9, versions=(0, 10), flexible=6):
-    """Committed offsets: in ``groups`` from version 8 on, in ``topics`` before."""
-
     throttle_time_ms: int = int32("3+", ignorable=True)
     topics: list[OffsetFetchResponseTopic] = array(OffsetFetchResponseTopic, "0-7")
     error_code: int = int16("2-7", ignorable=True)
@@ -56,8 +48,6 @@ class OffsetFetchResponse(Message, key=9, versions=(0, 10), flexible=6):
 
 
 class OffsetFetchRequestTopic(Struct):
-    """The requested partitions of one topic, in versions up to 7."""
-
     name: str = string("0-7")
     partition_indexes: list[int] = array(int32, "0-7")
 
@@ -80,8 +70,6 @@ class OffsetFetchRequestGroup(Struct):
 
 
 class OffsetFetchRequest(Message, response=OffsetFetchResponse):
-    """Request committed offsets: with ``groups`` from version 8 on, with ``group_id`` and ``topics`` before."""
-
     group_id: str = string("0-7")
     topics: list[OffsetFetchRequestTopic] | None = array(OffsetFetchRequestTopic, "0-7", nullable="2-7")
     groups: list[OffsetFetchRequestGroup] = array(OffsetFetchRequestGroup, "8+")

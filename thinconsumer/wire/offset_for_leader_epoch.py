@@ -4,8 +4,6 @@ Versions 0 and 1 were for followers only. Version 2 adds fencing by the current 
 version 4 is flexible. Brokers from 4.0 on support version 2 and above.
 """
 
-from __future__ import annotations
-
 from .message import Message
 from .schema import Struct, array, int16, int32, int64, string
 
@@ -22,15 +20,11 @@ class EpochEndOffset(Struct):
 
 
 class OffsetForLeaderTopicResult(Struct):
-    """The end offsets of leader epochs in the partitions of one topic."""
-
     topic: str = string("0+")
     partitions: list[EpochEndOffset] = array(EpochEndOffset, "0+")
 
 
 class OffsetForLeaderEpochResponse(Message, key=23, versions=(0, 4), flexible=4):
-    """The end offset of the requested leader epoch in each partition."""
-
     throttle_time_ms: int = int32("2+", ignorable=True)
     topics: list[OffsetForLeaderTopicResult] = array(OffsetForLeaderTopicResult, "0+")
 
@@ -44,8 +38,6 @@ class OffsetForLeaderPartition(Struct):
 
 
 class OffsetForLeaderTopic(Struct):
-    """The requested partitions of one topic."""
-
     topic: str = string("0+")
     partitions: list[OffsetForLeaderPartition] = array(OffsetForLeaderPartition, "0+")
 

@@ -5,8 +5,6 @@ Records of these epochs were written with the earlier number of partitions. Offs
 which they end in a partition's log.
 """
 
-from __future__ import annotations
-
 from .consumer_group_heartbeat import TopicPartitions
 from .message import Message
 from .schema import Struct, array, int16, int32, uuid
@@ -48,6 +46,4 @@ class PartitionLeaderEpochsForPartitionsResponse(Message, key=25_300, versions=(
 
 
 class PartitionLeaderEpochsForPartitionsRequest(Message, response=PartitionLeaderEpochsForPartitionsResponse):
-    """Request the leader epochs of partitions."""
-
     topics: list[TopicPartitions] = array(TopicPartitions, "0+")

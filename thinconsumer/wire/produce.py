@@ -7,8 +7,6 @@ topics by id (KIP-516). Brokers from 4.0 on advertise versions 0 to 2 for old li
 ``acks=0`` there is no response. The tagged field of topics is the project's own.
 """
 
-from __future__ import annotations
-
 from .fetch import LeaderIdAndEpoch, NodeEndpoint
 from .message import Message
 from .schema import Records, Struct, array, int16, int32, int64, record_bytes, string, struct, uuid
@@ -35,16 +33,12 @@ class PartitionProduceResponse(Struct):
 
 
 class TopicProduceResponse(Struct):
-    """The results for the partitions of one topic, named by ``name`` up to version 12 and by ``topic_id`` after."""
-
     name: str = string("0-12", ignorable=True)
     topic_id: bytes = uuid("13+", ignorable=True)
     partition_responses: list[PartitionProduceResponse] = array(PartitionProduceResponse, "0+")
 
 
 class ProduceResponse(Message, key=0, versions=(0, 13), flexible=9):
-    """The outcome for each partition."""
-
     responses: list[TopicProduceResponse] = array(TopicProduceResponse, "0+")
     throttle_time_ms: int = int32("1+", ignorable=True)
     node_endpoints: list[NodeEndpoint] = array(NodeEndpoint, "10+", tag=0)

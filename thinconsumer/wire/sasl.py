@@ -8,8 +8,6 @@ SaslAuthenticate (key 36): one message of the SASL mechanism, and the server's a
 the session lifetime, after which the broker expects a new login (KIP-368); version 2 is flexible.
 """
 
-from __future__ import annotations
-
 from .message import Message
 from .schema import array, binary, int16, int64, string
 
@@ -22,8 +20,6 @@ class SaslHandshakeResponse(Message, key=17, versions=(0, 1)):
 
 
 class SaslHandshakeRequest(Message, response=SaslHandshakeResponse):
-    """Name the SASL mechanism with which this client is going to authenticate."""
-
     mechanism: str = string("0+")
 
 

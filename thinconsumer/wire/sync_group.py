@@ -4,8 +4,6 @@ Version 3 adds the group instance id (KIP-345), version 4 is flexible, version 5
 and response, so that client and coordinator can detect a mismatch (KIP-559).
 """
 
-from __future__ import annotations
-
 from .message import Message
 from .schema import Struct, array, binary, int16, int32, string
 
@@ -21,8 +19,6 @@ class SyncGroupResponse(Message, key=14, versions=(0, 5), flexible=4):
 
 
 class SyncGroupRequestAssignment(Struct):
-    """The assignment that the group leader has computed for one member."""
-
     member_id: str = string("0+")
     assignment: bytes = binary("0+")
 

@@ -14,8 +14,6 @@ CreatePartitions (key 37): increase the number of partitions of topics (KIP-195)
 requests may get THROTTLING_QUOTA_EXCEEDED (KIP-599).
 """
 
-from __future__ import annotations
-
 from .message import Message
 from .schema import Struct, array, boolean, int8, int16, int32, string, uuid
 
@@ -44,8 +42,6 @@ class CreatableTopicResult(Struct):
 
 
 class CreateTopicsResponse(Message, key=19, versions=(0, 7), flexible=5):
-    """The outcome for each topic."""
-
     throttle_time_ms: int = int32("2+", ignorable=True)
     topics: list[CreatableTopicResult] = array(CreatableTopicResult, "0+")
 
@@ -58,8 +54,6 @@ class CreatableReplicaAssignment(Struct):
 
 
 class CreatableTopicConfig(Struct):
-    """One setting of a topic to create."""
-
     name: str = string("0+")
     value: str | None = string("0+", nullable="0+")
 
@@ -92,8 +86,6 @@ class DeletableTopicResult(Struct):
 
 
 class DeleteTopicsResponse(Message, key=20, versions=(0, 6), flexible=4):
-    """The outcome for each topic."""
-
     throttle_time_ms: int = int32("1+", ignorable=True)
     responses: list[DeletableTopicResult] = array(DeletableTopicResult, "0+")
 
@@ -106,31 +98,23 @@ class DeleteTopicState(Struct):
 
 
 class DeleteTopicsRequest(Message, response=DeleteTopicsResponse):
-    """Delete topics: those in ``topics`` from version 6 on, those in ``topic_names`` before."""
-
     topics: list[DeleteTopicState] = array(DeleteTopicState, "6+")
     topic_names: list[str] = array(string, "0-5", ignorable=True)
     timeout_ms: int = int32("0+")
 
 
 class CreatePartitionsTopicResult(Struct):
-    """The result for one topic: error code 0 if its partitions were added."""
-
     name: str = string("0+")
     error_code: int = int16("0+")
     error_message: str | None = string("0+", nullable="0+", default=None)
 
 
 class CreatePartitionsResponse(Message, key=37, versions=(0, 3), flexible=2):
-    """The outcome for each topic."""
-
     throttle_time_ms: int = int32("0+")
     results: list[CreatePartitionsTopicResult] = array(CreatePartitionsTopicResult, "0+")
 
 
 class CreatePartitionsAssignment(Struct):
-    """The replicas of one new partition."""
-
     broker_ids: list[int] = array(int32, "0+")
 
 
