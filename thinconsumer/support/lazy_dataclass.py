@@ -1,4 +1,4 @@
-"""A ``dataclass`` that generates each of its methods at the first call.
+"""A ``dataclass`` that generates ``__init__`` at the first call, and has the other methods without generated code.
 
 ``dataclasses.dataclass`` compiles up to six functions for each class at import, most of which a client never calls, and
 imports ``inspect``: together a third of the client's start. Classes of this decorator have the same constructor,
@@ -7,18 +7,19 @@ imports ``inspect``: together a third of the client's start. Classes of this dec
 
 import sys
 from collections.abc import Callable, Mapping
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 __all__ = ["Field", "FromDataclasses", "dataclass", "declared_fields", "field", "generate_init"]
 
 
-#: The default of a field without a default.
-_REQUIRED: Any = object()
+#: The default, or the function that makes it, of a field without one.
+_MISSING: Any = object()
 
 
 class Field(NamedTuple):
-    default: Any = _REQUIRED
-    default_factory: Callable[[], Any] | None = None
+    default: Any = _MISSING
+    default_factory: Callable[[], Any] = _MISSING
     repr: bool = True
     compare: bool = True
     init: bool = True
@@ -41,15 +42,18 @@ def _lazy_dataclass(
     def decorate(cls: type) -> type:
         names = _annotated_names(cls)
         namespace = {key: value for key, value in vars(cls).items() if key not in ("__dict__", "__weakref__")}
-        inherited = {key: value for base in reversed(cls.__mro__[1:]) for key, value in _own_fields(base).items()}
-        own = {name: _as_field(namespace.pop(name, _REQUIRED)) for name in names}
-        fields = inherited | own
+        inherited: dict[str, Field] = {}
+        for base in reversed(cls.__mro__[1:]):
+            inherited |= getattr(base, "_fields", {})
+        given = {name: namespace.pop(name, _MISSING) for name in names}
+        fields = inherited | {
+            name: value if isinstance(value, Field) else Field(value) for name, value in given.items()
+        }
         namespace |= {
             "__slots__": tuple(name for name in names if name not in inherited),
             "__match_args__": tuple(fields),
             "__dataclass_fields__": FromDataclasses("__dataclass_fields__"),
             "__dataclass_params__": FromDataclasses("__dataclass_params__"),
-            "_own_fields": own,
             "_fields": fields,
         }
         if init:
@@ -57,8 +61,11 @@ def _lazy_dataclass(
         if repr:
             namespace.setdefault("__repr__", _repr)
         if eq:
-            namespace.setdefault("__eq__", _first_eq)
-            namespace["__hash__"] = _first_hash if frozen else None
+            # The first attribute, which all instances share, makes the result a tuple also if there are few fields.
+            compared = [name for name, declared in fields.items() if declared.compare]
+            namespace["_compared"] = attrgetter("__module__", *compared)
+            namespace.setdefault("__eq__", _eq)
+            namespace["__hash__"] = _hash if frozen else None
         if frozen:
             namespace |= {"__setattr__": _refuse_change, "__delattr__": _refuse_change, "__setstate__": _set_state}
         made = type(cls)(cls.__name__, cls.__bases__, namespace)
@@ -89,39 +96,25 @@ def declared_fields(cls: type) -> Mapping[str, Field]:
     return found
 
 
-def _own_fields(cls: type) -> Mapping[str, Field]:
-    found: Mapping[str, Field] = vars(cls).get("_own_fields", {})
-    return found
-
-
-def _as_field(default: object) -> Field:
-    return default if isinstance(default, Field) else Field(default)
-
-
-def _owner(instance: object, name: str, stub: object) -> Any:
-    """Return the class from which an instance has a method that is still to be generated."""
-    # A list: Ctrl-C at the end of an unfinished generator would be a warning, and no KeyboardInterrupt.
-    owners = [cls for cls in type(instance).__mro__ if vars(cls).get(name) is stub]
-    return owners[0]
-
-
 def generate_init(self: Any, /, *args: Any, **values: Any) -> None:
     """Generate the ``__init__`` of the instance's class from ``_fields``, put it into this one's place, and call it."""
-    cls = _owner(self, "__init__", generate_init)
+    # A list: Ctrl-C at the end of an unfinished generator would be a warning, and no KeyboardInterrupt.
+    owners = [cls for cls in type(self).__mro__ if vars(cls).get("__init__") is generate_init]
+    cls: Any = owners[0]
     is_frozen = cls.__setattr__ is _refuse_change
-    names: dict[str, Any] = {"REQUIRED": _REQUIRED}
-    parameters, body = [], []
+    names: dict[str, Any] = {"MISSING": _MISSING}
+    parameters, body = ["self"], []
     for name, declared in cls._fields.items():
         if not declared.init:
             continue
         value = name
         if declared.kw_only and "*" not in parameters:
             parameters.append("*")
-        if declared.default_factory is not None:
+        if declared.default_factory is not _MISSING:
             names[f"make_{name}"] = declared.default_factory
-            parameters.append(f"{name}=REQUIRED")
-            value = f"make_{name}() if {name} is REQUIRED else {name}"
-        elif declared.default is _REQUIRED:
+            parameters.append(f"{name}=MISSING")
+            value = f"make_{name}() if {name} is MISSING else {name}"
+        elif declared.default is _MISSING:
             parameters.append(name)
         else:
             names[f"default_{name}"] = declared.default
@@ -131,35 +124,21 @@ def generate_init(self: Any, /, *args: Any, **values: Any) -> None:
             body.append(f"set_{name}(self, {value})")
         else:
             body.append(f"self.{name} = {value}")
-    _generate(cls, f"__init__({', '.join(['self', *parameters])})", body, names)
+    source = "\n    ".join([f"def __init__({', '.join(parameters)}):", *(body or ["pass"])])
+    exec(compile(source, f"<{cls.__qualname__}>", "exec"), names)
+    names["__init__"].__qualname__ = f"{cls.__qualname__}.__init__"
+    cls.__init__ = names["__init__"]
     cls.__init__(self, *args, **values)
 
 
-def _first_eq(self: Any, other: object) -> Any:
-    cls = _owner(self, "__eq__", _first_eq)
-    mine, others = _compared(cls, "self"), _compared(cls, "other")
-    body = ["if other.__class__ is not self.__class__: return NotImplemented", f"return {mine} == {others}"]
-    _generate(cls, "__eq__(self, other)", body, {})
-    return cls.__eq__(self, other)
+def _eq(self: Any, other: Any) -> Any:
+    if other.__class__ is not self.__class__:
+        return NotImplemented
+    return self._compared(self) == self._compared(other)
 
 
-def _first_hash(self: Any) -> Any:
-    cls = _owner(self, "__hash__", _first_hash)
-    _generate(cls, "__hash__(self)", [f"return hash({_compared(cls, 'self')})"], {})
-    return cls.__hash__(self)
-
-
-def _compared(cls: Any, variable: str) -> str:
-    return f"({''.join(f'{variable}.{name}, ' for name, declared in cls._fields.items() if declared.compare)})"
-
-
-def _generate(cls: Any, header: str, body: list[str], names: dict[str, Any]) -> None:
-    """Compile one method from the names of the fields, and put it into the class."""
-    source = "\n    ".join([f"def {header}:", *(body or ["pass"])])
-    exec(compile(source, f"<{cls.__qualname__}>", "exec"), names)
-    name = header.partition("(")[0]
-    names[name].__qualname__ = f"{cls.__qualname__}.{name}"
-    setattr(cls, name, names[name])
+def _hash(self: Any) -> int:
+    return hash(self._compared(self))
 
 
 def _repr(self: Any) -> str:
@@ -191,11 +170,7 @@ class FromDataclasses:
         fields: list[tuple[str, Any, Any]] = []
         for name, declared in owner._fields.items():
             options: dict[str, Any] = declared._asdict()
-            del options["default"], options["default_factory"]
-            if declared.default_factory is not None:
-                options["default_factory"] = declared.default_factory
-            elif declared.default is not _REQUIRED:
-                options["default"] = declared.default
-            fields.append((name, Any, dataclasses.field(**options)))
+            given = {key: value for key, value in options.items() if value is not _MISSING}
+            fields.append((name, Any, dataclasses.field(**given)))
         made: Any = dataclasses.make_dataclass(owner.__name__, fields, namespace={"__doc__": "-"})
         return getattr(made, self._name)
