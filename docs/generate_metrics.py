@@ -40,7 +40,7 @@ Each topic that is read has a group of its own, named `consumer-fetch-manager-me
 
 def table(metrics: list[Metric]) -> str:
     """Return the rows of one group."""
-    rows = [f"| `{metric.name}` | {metric.stat.value} | {metric.text} |" for metric in metrics]
+    rows = [f"| `{metric.name}` | {metric.stat.text} | {metric.text} |" for metric in metrics]
     return "\n".join(["", "| name | value | of |", "|---|---|---|", *rows, ""])
 
 

@@ -32,13 +32,16 @@ MetricValues = dict[str, dict[str, float]]
 
 
 class Window(NamedTuple):
-    """What is recorded of the values in the last two samples; ``max`` is -inf and ``min`` inf without any."""
+    """The values of the last two samples, which cover ``seconds``, and totals since the start; NaN without a value."""
 
     seconds: float
     events: int
     sum: float
     max: float
     min: float
+    total_events: int
+    total_sum: float
+    age: float  #: Seconds since the last event.
 
 
 class Sensor:
@@ -90,14 +93,17 @@ class Sensor:
         return self._since + SAMPLE_S
 
     def window(self, now: float) -> Window:
-        """Return the values of the last two samples."""
+        """Return what the metrics are computed from."""
         if now - self._since >= SAMPLE_S:
             self._roll(now)
         since, count, total, highest, lowest = self._previous or (self._since, 0, 0.0, -math.inf, math.inf)
         # A rate is computed over at least one sample's length: over the few seconds since the start alone, one burst of
         # events would give a rate that is far too high.
         seconds = max(now - since, SAMPLE_S)
-        return Window(seconds, count + self._count, total + self._sum, max(highest, self._max), min(lowest, self._min))
+        events = count + self._count
+        highest, lowest = (max(highest, self._max), min(lowest, self._min)) if events else (NAN, NAN)
+        age = NAN if self.last_at is None else max(0.0, now - self.last_at)
+        return Window(seconds, events, total + self._sum, highest, lowest, self.count, self.sum, age)
 
     def _roll(self, now: float) -> None:
         recent = now - self._since < 2 * SAMPLE_S and self._since > -math.inf
@@ -115,19 +121,15 @@ class EventSensors:
 
     def __init__(self, *sensors: Sensor) -> None:
         self._sensors = sensors
-        self._pending: list[tuple[Any, ...]] = []  #: The time and the values of each event that is not added yet.
+        self.pending: list[tuple[Any, ...]] = []  #: The time and the values of each event that is not added yet.
         #: Record an event: a tuple that begins with its time and a value for each sensor. It is ``list.append`` itself.
-        self.record: Callable[[tuple[Any, ...]], None] = self._pending.append
+        self.record: Callable[[tuple[Any, ...]], None] = self.pending.append
         self._add_at = -math.inf  #: The end of the sample to which events were added last.
-
-    def is_full(self) -> bool:
-        """Return whether so many events are kept that :meth:`flush` should be called."""
-        return len(self._pending) >= PENDING_MAX
 
     def flush(self) -> None:
         """Add the pending events to the sensors. Call this before a sensor is read, or records a value by itself."""
-        events = self._pending[:]
-        self._pending.clear()
+        events = self.pending[:]
+        self.pending.clear()
         if events:
             self._add(events)
 
@@ -173,39 +175,26 @@ class ReturnedRecords(EventSensors):
 
 
 class Stat(enum.Enum):
-    """How a metric is computed from a sensor."""
+    """How a metric is computed from the window of a sensor; ``text`` describes the result in docs/metrics.md."""
 
-    AVG = "average"
-    MAX = "maximum"
-    MIN = "minimum"
-    RATE = "events per second"
-    RATE_PER_HOUR = "events per hour"
-    SUM_RATE = "sum per second"
-    TOTAL = "events since the start"
-    SUM_TOTAL = "sum since the start"
-    AGE = "seconds since the last event"
-    GAUGE = "current value"
+    def __init__(self, text: str, compute: Callable[[Window], float]) -> None:
+        self.text = text
+        self._compute = compute
+
+    AVG = "average", lambda window: window.sum / window.events if window.events else NAN
+    MAX = "maximum", lambda window: window.max
+    MIN = "minimum", lambda window: window.min
+    RATE = "events per second", lambda window: window.events / window.seconds
+    RATE_PER_HOUR = "events per hour", lambda window: 3600 * window.events / window.seconds
+    SUM_RATE = "sum per second", lambda window: window.sum / window.seconds
+    TOTAL = "events since the start", lambda window: float(window.total_events)
+    SUM_TOTAL = "sum since the start", lambda window: window.total_sum
+    AGE = "seconds since the last event", lambda window: window.age
+    GAUGE = "current value", lambda window: NAN
 
     def of(self, sensor: Sensor, now: float) -> float:
         """Return the metric's value."""
-        if self is Stat.TOTAL:
-            return float(sensor.count)
-        if self is Stat.SUM_TOTAL:
-            return sensor.sum
-        if self is Stat.AGE:
-            return NAN if sensor.last_at is None else max(0.0, now - sensor.last_at)
-        window = sensor.window(now)
-        if self is Stat.RATE:
-            return window.events / window.seconds
-        if self is Stat.RATE_PER_HOUR:
-            return 3600 * window.events / window.seconds
-        if self is Stat.SUM_RATE:
-            return window.sum / window.seconds
-        if window.events == 0:
-            return NAN
-        if self is Stat.AVG:
-            return window.sum / window.events
-        return window.max if self is Stat.MAX else window.min
+        return self._compute(sensor.window(now))
 
 
 class Metric(NamedTuple):
@@ -218,9 +207,8 @@ class Metric(NamedTuple):
     text: str
 
 
-def _time(group: str, sensor: str, base: str, text: str, *stats: Stat) -> list[Metric]:
-    suffix = {Stat.AVG: "avg", Stat.MAX: "max", Stat.SUM_TOTAL: "total"}
-    return [Metric(group, f"{base}-{suffix[stat]}", sensor, stat, text) for stat in stats or (Stat.AVG, Stat.MAX)]
+def _time(group: str, sensor: str, base: str, text: str) -> list[Metric]:
+    return [Metric(group, f"{base}-avg", sensor, Stat.AVG, text), Metric(group, f"{base}-max", sensor, Stat.MAX, text)]
 
 
 def _meter(
@@ -239,6 +227,7 @@ TOPIC_METRICS: tuple[Metric, ...] = (
     *_amount(FETCH, "records", "records-consumed", "returned records"),
 )
 
+_REBALANCE = "ms from a rebalance's start to the end of its callbacks, failed attempts included"
 METRICS: tuple[Metric, ...] = (
     *TOPIC_METRICS,
     *_time(FETCH, "fetch_size", "fetch-size", "bytes of one Fetch response"),
@@ -250,22 +239,15 @@ METRICS: tuple[Metric, ...] = (
     Metric(FETCH, "records-lead-min", "lead", Stat.MIN, "records from a partition's start to the position"),
     *_time(COORDINATOR, "commit", "commit-latency", "ms from OffsetCommit request to response"),
     *_meter(COORDINATOR, "commit", "commit", "OffsetCommit responses"),
-    *_time(COORDINATOR, "heartbeat", "heartbeat-response-time", "ms from heartbeat to response", Stat.MAX),
+    Metric(COORDINATOR, "heartbeat-response-time-max", "heartbeat", Stat.MAX, "ms from heartbeat to response"),
     *_meter(COORDINATOR, "heartbeat_sent", "heartbeat", "heartbeats sent"),
     Metric(COORDINATOR, "last-heartbeat-seconds-ago", "heartbeat_sent", Stat.AGE, "heartbeats sent"),
     *_time(COORDINATOR, "join", "join-time", "ms from JoinGroup to response, which comes when all members have joined"),
     *_meter(COORDINATOR, "join", "join", "successful JoinGroup responses"),
     *_time(COORDINATOR, "sync", "sync-time", "ms from SyncGroup to response, which comes when the leader has assigned"),
     *_meter(COORDINATOR, "sync", "sync", "successful SyncGroup responses"),
-    *_time(
-        COORDINATOR,
-        "rebalance",
-        "rebalance-latency",
-        "ms from a rebalance's start to the end of its callbacks, failed attempts included",
-        Stat.AVG,
-        Stat.MAX,
-        Stat.SUM_TOTAL,
-    ),
+    *_time(COORDINATOR, "rebalance", "rebalance-latency", _REBALANCE),
+    Metric(COORDINATOR, "rebalance-latency-total", "rebalance", Stat.SUM_TOTAL, _REBALANCE),
     Metric(COORDINATOR, "rebalance-total", "rebalance", Stat.TOTAL, "completed rebalances"),
     Metric(COORDINATOR, "rebalance-rate-per-hour", "rebalance", Stat.RATE_PER_HOUR, "completed rebalances"),
     Metric(COORDINATOR, "last-rebalance-seconds-ago", "rebalance", Stat.AGE, "completed rebalances"),
@@ -305,8 +287,8 @@ class ConsumerMetrics:
         self._idle = self._events("poll_idle")
         #: A request and its response: the bytes of both, and the latency in ms.
         self.exchanges = self._events("request", "response", "request_latency")
+        self._all_events = (self.fetches, self.returned, self._polls, self._idle, self.exchanges)
         self._counts: dict[str, int] = {}
-        self._polls_kept = 0  #: Number of polls since :meth:`bound` was last called by one.
         self._poll_began: float | None = None
         self.poll_ended: float | None = None  #: When the last ``poll`` has returned or raised; None within one.
 
@@ -351,9 +333,7 @@ class ConsumerMetrics:
         """Record that ``poll`` is called."""
         began, ended = self._poll_began, self.poll_ended
         self._poll_began, self.poll_ended = now, None
-        self._polls_kept += 1
-        if self._polls_kept >= PENDING_MAX:
-            self._polls_kept = 0
+        if len(self._polls.pending) >= PENDING_MAX:
             self.bound()
         if began is None:
             self._sensors["poll"].record(0.0, now)
@@ -369,16 +349,13 @@ class ConsumerMetrics:
 
     def bound(self) -> None:
         """Add events to their sensors if many are kept. Called twice a second, and by each 200th poll."""
-        for events in self._all_events():
-            if events.is_full():
+        for events in self._all_events:
+            if len(events.pending) >= PENDING_MAX:
                 events.flush()
-
-    def _all_events(self) -> list[EventSensors]:
-        return [self.fetches, self.returned, self._polls, self._idle, self.exchanges]
 
     def values(self, now: float, gauges: Mapping[str, float]) -> MetricValues:
         """Return all metrics by group and name; ``gauges`` are the current values of the gauges, by name."""
-        for events in self._all_events():
+        for events in self._all_events:
             events.flush()
         values: MetricValues = {}
         for metric in METRICS:
