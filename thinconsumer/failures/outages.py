@@ -37,14 +37,14 @@ class _Outage:
 
     began_at: float
     failed_at: float  #: When an attempt last failed.
+    recurs_since: float  #: When the first of the outages began that have followed each other within RECURS_SOON_S.
+    recurrences: int = 1  #: The number of these outages.
+    returns: int = 0  #: How often the outage has begun again within RECURS_S. The first time is logged at once.
     logged_at: float | None = None
     lines: int = 0
     attempts: int = 0
     subjects: set[Hashable] = field(default_factory=set)
     text: str | Callable[[], str] = ""  #: Of the last failed attempt.
-    returns: int = 0  #: How often it has begun again within ``RECURS_S``. The first time is logged at once.
-    recurs_since: float = 0.0  #: When the first of the last outages began that have followed each other soon.
-    recurrences: int = 1  #: How many have.
 
     def resume(self, now: float) -> None:
         """Begin again."""
@@ -58,6 +58,9 @@ class _Outage:
     def is_recurring(self, now: float) -> bool:
         """Return whether failures and successes alternate."""
         return self.recurrences >= RECURRENCES_MIN and now - self.failed_at <= RECURS_SOON_S
+
+    def words(self) -> str:
+        return self.text if isinstance(self.text, str) else self.text()
 
     def next_line_at(self, grace: float) -> float:
         """Return when the next failed attempt is logged."""
@@ -125,7 +128,7 @@ class OutageLog:
             return
         others = len(outage.subjects) - 1
         more = f" (and {others} more)" if others else ""
-        self._logger.warning("%s%s%s", text if isinstance(text, str) else text(), more, outage.history(now))
+        self._logger.warning("%s%s%s", outage.words(), more, outage.history(now))
         outage.logged_at = now
         outage.lines += 1
 
@@ -154,12 +157,12 @@ class OutageLog:
     def recurring(self, now: float) -> list[tuple[str, float]]:
         """Return the texts of the outages that end and begin again all the time, and when each began to do so."""
         found = [one for one in (*self.under_way.values(), *self._ended.values()) if one.is_recurring(now)]
-        return [(one.text if isinstance(one.text, str) else one.text(), one.recurs_since) for one in found]
+        return [(one.words(), one.recurs_since) for one in found]
 
     def _begun(self, kind: Hashable, now: float) -> _Outage:
         before = self._ended.pop(kind, None)
         if before is None or now - before.failed_at > RECURS_S:
-            return _Outage(now, now, recurs_since=now)
+            return _Outage(now, now, now)
         before.resume(now)
         return before
 

@@ -149,6 +149,7 @@ _FETCH: dict[Code, Rule] = {
     Code.OFFSET_OUT_OF_RANGE: Rule(_A.RESET_POSITION, "the records were deleted, or the log was truncated"),
     Code.CORRUPT_MESSAGE: Rule(_A.RAISE, "the broker cannot read its log at this offset; Java's consumer raises, too"),
 }
+_REFUSED = Rule(_A.GIVE_UP, "every join of this member would be refused")
 _MEMBERSHIP: dict[Code, Rule] = {
     **_COORDINATOR,
     Code.MEMBER_ID_REQUIRED: Rule(_A.USE_MEMBER_ID, "the response has the member id to join with (KIP-394)"),
@@ -156,8 +157,8 @@ _MEMBERSHIP: dict[Code, Rule] = {
     Code.UNKNOWN_MEMBER_ID: Rule(_A.RESET_MEMBER_ID, "the session timed out, or the coordinator lost its state"),
     Code.ILLEGAL_GENERATION: Rule(_A.RESET_GENERATION, "the group rebalanced without this member"),
     Code.FENCED_INSTANCE_ID: Rule(_A.GIVE_UP, "two members with one group_instance_id would fence each other for ever"),
-    Code.INVALID_SESSION_TIMEOUT: Rule(_A.GIVE_UP, "every join of this member would be refused"),
-    Code.INVALID_GROUP_ID: Rule(_A.GIVE_UP, "every join of this member would be refused"),
+    Code.INVALID_SESSION_TIMEOUT: _REFUSED,
+    Code.INVALID_GROUP_ID: _REFUSED,
 }
 _HEARTBEAT = Rule(_A.RETRY, "the next heartbeat has the same error, and the member reacts to it there")
 _POSITIONS: dict[Code, Rule] = {
@@ -169,19 +170,18 @@ _POSITIONS: dict[Code, Rule] = {
     Code.FENCED_MEMBER_EPOCH: _HEARTBEAT,
     Code.STALE_MEMBER_EPOCH: Rule(_A.RETRY, "the response to the next heartbeat has the new member epoch"),
 }
-_ADMISSION = "every join of this member would be refused"
 _CONSUMER_GROUP: dict[Code, Rule] = {
     **_COORDINATOR,
     Code.UNKNOWN_MEMBER_ID: Rule(_A.RESET_GENERATION, "the session timed out, or the coordinator lost its state"),
     Code.FENCED_MEMBER_EPOCH: Rule(_A.RESET_GENERATION, "the coordinator knows a newer epoch"),
     Code.UNRELEASED_INSTANCE_ID: Rule(_A.GIVE_UP, "a running member has the same group_instance_id"),
     Code.FENCED_INSTANCE_ID: Rule(_A.GIVE_UP, "another member with the same group_instance_id has taken over"),
-    Code.UNSUPPORTED_ASSIGNOR: Rule(_A.GIVE_UP, _ADMISSION),
+    Code.UNSUPPORTED_ASSIGNOR: _REFUSED,
     Code.GROUP_MAX_SIZE_REACHED: Rule(_A.GIVE_UP, "Java's consumer gives up, too, in this protocol"),
-    Code.INVALID_REGULAR_EXPRESSION: Rule(_A.GIVE_UP, _ADMISSION),
+    Code.INVALID_REGULAR_EXPRESSION: _REFUSED,
     Code.UNSUPPORTED_VERSION: Rule(_A.GIVE_UP, "the cluster lacks the consumer group protocol"),
-    Code.INVALID_REQUEST: Rule(_A.GIVE_UP, _ADMISSION),
-    Code.INVALID_GROUP_ID: Rule(_A.GIVE_UP, _ADMISSION),
+    Code.INVALID_REQUEST: _REFUSED,
+    Code.INVALID_GROUP_ID: _REFUSED,
     Code.GROUP_ID_NOT_FOUND: Rule(
         _A.GIVE_UP, "the group has classic members, and may not be converted; a former member joins again"
     ),
@@ -287,12 +287,11 @@ def waits_for_user(error: KafkaError) -> bool:
     group concerned, so no later response could report the error a second time: an application that ignored the one
     exception would read nothing more and never learn why.
     """
-    if isinstance(error, BrokerResponseError) and (error.api, _S.GROUP) == _REFUSALS:
+    if isinstance(error, BrokerResponseError) and error.api == "ConsumerGroupHeartbeat":
         return rule(error.api, error.code, _S.GROUP).action is _A.GIVE_UP
     return isinstance(error, _WAITING)
 
 
-_REFUSALS = ("ConsumerGroupHeartbeat", _S.GROUP)
 _WAITING = (
     NoOffsetForPartitionError,
     LogTruncationError,
