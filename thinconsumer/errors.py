@@ -56,13 +56,6 @@ __all__ = [
 ]
 
 
-def _rebuild(cls: type[KafkaError], args: tuple[Any, ...], state: dict[str, Any]) -> KafkaError:
-    error = cls.__new__(cls, *args)
-    error.args = args
-    error.__dict__.update(state)
-    return error
-
-
 class KafkaError(Exception):
     """The base of this package's exceptions."""
 
@@ -71,18 +64,17 @@ class KafkaError(Exception):
 
     def __reduce__(self) -> tuple[Any, ...]:
         # By default unpickling calls cls(*args), which fails if the constructor takes more than the message. With
-        # multiprocessing or Spark, that TypeError would hide the cause.
-        return _rebuild, (type(self), self.args, self.__dict__)
+        # multiprocessing or Spark, that TypeError would hide the cause. OSError's __new__ ignores the arguments.
+        return type(self).__new__, (type(self), *self.args), {"args": self.args, **self.__dict__}
 
 
 class IllegalStateError(KafkaError):
-    """The call is not allowed in the consumer's present state."""
+    """The client's present state does not allow the call."""
 
 
 class ConcurrentAccessError(IllegalStateError):
-    """The client is in use: by another thread, or by a call that this one interrupts, as in a signal handler.
-
-    Also if it was connected before this process was forked.
+    """The client is in use: by another thread, by a call that this one interrupts, as in a signal handler, or by the
+    process from which this one was forked.
     """
 
 
@@ -107,9 +99,9 @@ class KafkaTimeoutError(KafkaError, TimeoutError):
 class KafkaConnectionError(KafkaError, ConnectionError):
     """A connection could not be established, failed, or was closed with requests in flight.
 
-    ``is_certificate_rejected`` marks a TLS handshake that fails in the same way when it is repeated: an untrusted
-    certificate, a host name that does not match, a missing client certificate, no protocol or cipher in common.
-    ``is_handshake_cut`` marks one that the peer ended without an answer: it restarts, or its port does not use TLS.
+    ``is_certificate_rejected`` marks a TLS handshake that would fail again: an untrusted certificate, a host name that
+    does not match, a missing client certificate, no protocol or cipher in common. ``is_handshake_cut`` marks a TLS
+    handshake that the peer ended without an answer: it restarts, or its port does not use TLS.
     """
 
     retriable = True
@@ -133,7 +125,7 @@ class KafkaConnectionError(KafkaError, ConnectionError):
 
 
 class NoBrokersAvailable(KafkaConnectionError):
-    """No broker answered within ``bootstrap_timeout_ms``, or none except bootstrap servers did.
+    """No broker answered within ``bootstrap_timeout_ms``, or only bootstrap servers did.
 
     ``causes`` maps each ``host:port`` to its last failure, for bootstrap servers and for the addresses that brokers
     advertise. The next poll tries again.
@@ -165,8 +157,8 @@ class CommitFailedError(KafkaError):
     ``reason`` is one of ``"unknown_member"``, ``"illegal_generation"``, ``"rebalance_in_progress"``, ``"fenced"``,
     ``"coordinator"`` (not found, not reachable or not ready in time), ``"authorization"``, ``"metadata_too_large"``,
     ``"timeout"``, ``"not_owned"`` and ``"refused"``. ``partitions`` are those whose offsets were not committed.
-    ``seconds_since_poll`` (not always the cause) is the time from the last ``poll`` (in a ``poll``: from the one
-    before) to the attempt, or None.
+    ``seconds_since_poll`` is the time from the last ``poll`` to the attempt (in a ``poll``, from the one before), or
+    None; a long time is not always the cause.
     """
 
     def __init__(
@@ -190,10 +182,11 @@ class RebalanceInProgressError(CommitFailedError):
 
 
 class PartitionNotOwnedError(CommitFailedError):
-    """This member does not own these ``partitions``: their offsets were not committed.
+    """This member does not own these ``partitions``: their offsets were not committed, because they would replace those
+    of the owners.
 
-    Otherwise they would replace the offsets of the members that own the partitions. Offsets of other partitions in the
-    same call were committed. With ``allow_foreign_commits=True`` all are committed, as by Java's consumer.
+    Offsets of other partitions in the same call were committed. With ``allow_foreign_commits=True`` all are committed,
+    as by Java's consumer.
     """
 
 
@@ -326,7 +319,7 @@ class UnsupportedVersionError(BrokerResponseError):
 
 
 class GroupError(BrokerResponseError):
-    """The coordinator rejects this member, and would reject it again."""
+    """The coordinator rejects this member, and would reject each further attempt."""
 
 
 class FencedInstanceIdError(GroupError):

@@ -167,10 +167,10 @@ class ConsumerRecord(tuple[Any, ...], Generic[K, V], metaclass=RecordType):
 
     Immutable, picklable, and true as a condition. Attributes are read fastest.
 
-    The tuple that it is made of has fewer items than the record if the others follow from these: 9 up to the headers,
-    as the decoder builds it, or 11, with the sizes of the serialized key and value, if these were deserialized. To
-    store all would take 30 ns, 3 % of a record's time. ``len``, unpacking, items, comparisons and the methods of named
-    tuples show all 13. The ``%`` operator reads the stored items: pass it ``tuple(record)``.
+    The underlying tuple may be shorter: the decoder stores 9 items, up to the headers, and 11 if key and value are
+    deserialized, with their serialized sizes; the others are computed. Storing all 13 would take 30 ns, 3 % of a
+    record's time. ``len``, unpacking, items, comparisons and the methods of named tuples show all 13. The ``%``
+    operator reads the stored items: pass it ``tuple(record)``.
     """
 
     __slots__ = ()

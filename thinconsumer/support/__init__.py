@@ -1,1 +1,1 @@
-"""Values and helpers that every other room may use: time, the agenda, pending results, state machines."""
+"""What every other room may use: backoff, the agenda, pending results, state machines, lazy dataclasses, imports."""

@@ -1,11 +1,9 @@
-"""The schedule of one client: what has to be looked at next, and when.
+"""The schedule of one client: which owners, managers and routes, are due, and when.
 
-Owns every time at which something in the engine is due without a response. An owner, a manager or a route, gets an
-:class:`Alarm` of the agenda for each such time, and sets it where the time becomes known: no other attribute holds it,
-and the engine asks no owner for it. An entry is due at a time, at once (:meth:`Agenda.touch`), with the next step
-that something else causes, such as a call of the application (:meth:`Agenda.join`), or never. What has become due is
-returned once: an owner that cannot act on it yet, because it waits for a response or a call of the application, is
-stepped again when that comes.
+Each time at which an owner is due without a response is an :class:`Alarm` of the agenda; no other attribute holds it.
+An owner can also be due at once (:meth:`Agenda.touch`), or with the next step that something else causes, such as a
+call of the application (:meth:`Agenda.join`). An owner that is due is returned once: if it cannot act because it waits
+for a response or a call of the application, it is stepped again when that comes.
 
 To move an alarm to a later time costs nothing: its entry stays in the heap until it comes up, and is moved then. The
 deadline of a response moves with each received chunk.
@@ -25,12 +23,12 @@ ALL = ""
 
 
 class ReportingKey:
-    """The key of alarms without an owner among the managers: each that comes is reported, and all managers step."""
+    """A key of alarms that belong to no manager: when one comes, it is reported, and all managers step."""
 
     __slots__ = ()
 
     def report_change(self) -> None:
-        """Note that an alarm with this key has come."""
+        """Report that an alarm with this key has come."""
         raise NotImplementedError
 
 
@@ -42,16 +40,15 @@ class Alarm:
     def __init__(self, agenda: Agenda, key: Hashable) -> None:
         self.key = key  #: What :meth:`Agenda.take` returns when the time has come.
         self.at = NEVER  #: When the owner is due; NEVER if the alarm is not set.
-        #: For the agenda: the times for which it has entries, the first one last, behind NEVER. An alarm that is near
-        #: and far in turn keeps its far entry: a new one each time would fill the heap.
+        #: For the agenda: NEVER, then the times of its entries for this alarm, in descending order. If an alarm is
+        #: moved to an earlier time and back again and again, its later entry stays: new ones would fill the heap.
         self.listed = [NEVER]
         self._agenda = agenda
 
     def set(self, at: float) -> None:
         """Make the owner due at a time, in place of the time before. NEVER: at no time."""
         if at < self.listed[-1]:
-            # The entry comes first: if Ctrl-C came between the lines, an entry too many would be noticed when it comes
-            # up, and one too few never.
+            # In this order, Ctrl-C between the lines leaves an entry too many, which does no harm, and none missing.
             heappush(self._agenda.entries, (at, next(self._agenda.serial), self))
             self.listed.append(at)
         self.at = at
@@ -83,7 +80,7 @@ class Alarm:
         self.at = NEVER
 
     def touch(self) -> None:
-        """Make the owner due at once; its time stays."""
+        """Make the owner due at once, and also at its time."""
         self._agenda.touched[self.key] = None
 
 
@@ -94,8 +91,7 @@ class Agenda:
         #: The keys of the owners that are due at once. A dict, which keeps the order in which they were touched.
         self.touched: dict[Hashable, None] = {}
         self.joining: dict[Hashable, None] = {}  #: Those of the owners that are due with the next step.
-        #: The first time that was in the agenda before the last :meth:`take`. It may not have come up, or
-        #: its alarm may have been moved meanwhile.
+        #: The time of the first entry before the last :meth:`take`, even if it was not due or its alarm was moved.
         self.due_at = NEVER
         self.entries: list[tuple[float, int, Alarm]] = []  #: A heap of the times of alarms.
         self.serial = count()  #: Makes entries of the same time comparable, without a comparison of alarms.
@@ -105,11 +101,11 @@ class Agenda:
         return Alarm(self, key)
 
     def touch(self, key: Hashable = ALL) -> None:
-        """Make an owner due at once: what it acts on has changed."""
+        """Make an owner due at once, because something on which it acts has changed."""
         self.touched[key] = None
 
     def join(self, key: Hashable) -> None:
-        """Make an owner due with the next step, but cause none: the application may have changed what it acts on."""
+        """Make an owner due with the next step, which this call does not cause."""
         self.joining[key] = None
 
     def next(self) -> float:
@@ -130,7 +126,7 @@ class Agenda:
         return bool(self.touched or self.joining) or (bool(entries) and entries[0][0] <= now and self.next() <= now)
 
     def take(self, now: float = -NEVER) -> dict[Hashable, None]:
-        """Return the keys of all that is due, which is not due any more after this; by default, what is due at once."""
+        """Remove and return the keys of the owners that are due at ``now``; by default only those due at once."""
         taken, self.touched = self.touched, {}
         entries = self.entries
         self.due_at = entries[0][0] if entries else NEVER
@@ -146,9 +142,8 @@ class Agenda:
         return taken
 
     def _remove_first(self, alarm: Alarm) -> None:
-        """Remove the first entry, which is this alarm's. If the alarm was moved to a later time, enter that time.
-
-        In this order, Ctrl-C between two lines leaves an entry too many, and never one too few.
+        """Remove the first entry, which is this alarm's. If the alarm was moved to a later time, enter that time first:
+        Ctrl-C between two lines may leave an entry too many, but none may be missing.
         """
         at = self.entries[0][0]
         if alarm.listed[-1] == at:
@@ -158,9 +153,9 @@ class Agenda:
         heappop(self.entries)
 
     def forget(self, keys: Callable[[Hashable], bool]) -> None:
-        """Drop the entries of the owners with such keys, which exist no more, and all that is due at once.
+        """Drop the entries of removed owners, those with such keys, and everything that is due at once.
 
-        The alarms of all other owners stay, and after an exception between any two lines none lacks its entry.
+        After an exception between any two lines, no alarm of another owner lacks its entry.
         """
         self.touched.clear()
         self.joining.clear()

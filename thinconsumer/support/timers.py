@@ -1,7 +1,7 @@
 """Backoff and retries.
 
-No function reads a clock: ``now`` is an argument, in float seconds of a monotonic clock, and deadlines are times of the
-same clock. Jitter comes from a :class:`Random` passed in, so that the same seed gives the same delays.
+Times are arguments, in seconds of a monotonic clock. Jitter comes from a :class:`Random` that is passed in, so that the
+same seed gives the same delays.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ class RetrySettings(Protocol):
 class SharedJitter:
     """A :class:`Random` that returns one value until :meth:`redraw`.
 
-    Partitions that failed together share it, so that they are retried in one request. With one jitter per
-    partition, thousands of partitions would be retried at different times, each in a request of its own.
+    Partitions that failed together share it: with a jitter each, thousands of partitions would be retried at different
+    times, each in a request of its own.
     """
 
     def __init__(self, random: Random) -> None:
@@ -48,7 +48,7 @@ class SharedJitter:
         self._value: float | None = None
 
     def redraw(self) -> None:
-        """Draw a new value when it is next needed: each draw from the system's generator is a system call."""
+        """Let the next call draw a new value. To draw it here could be in vain, and each draw is a system call."""
         self._value = None
 
     def random(self) -> float:
@@ -102,7 +102,7 @@ class Retry:
         self.random = random
         self.in_flight = False
         self.attempts = 0  #: Consecutive failures.
-        self.pause = (agenda or Agenda()).alarm()  #: Its end; then the managers step.
+        self.pause = (agenda or Agenda()).alarm()  #: The end of the pause, at which the managers step.
 
     def may_send(self, now: float) -> bool:
         """Return whether no request is in flight and the pause is over."""
