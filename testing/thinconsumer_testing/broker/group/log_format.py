@@ -28,8 +28,6 @@ GROUP_VALUE_VERSION = 3
 
 
 class OffsetCommitKey(Message, versions=(LEGACY_OFFSET_COMMIT, OFFSET_COMMIT)):
-    """The key of a committed offset: its group and partition."""
-
     group: str = string("0+")
     topic: str = string("0+")
     partition: int = int32("0+")
@@ -47,8 +45,6 @@ class OffsetCommitValue(Message, versions=(0, 4), flexible=4):
 
 
 class GroupMetadataKey(Message, versions=(GROUP_METADATA, GROUP_METADATA)):
-    """The key of a group's record: the group id."""
-
     group: str = string("2")
 
 

@@ -26,21 +26,15 @@ _STATES = tuple(TransactionState)
 
 
 class TransactionLogKey(Message, versions=(0, 0)):
-    """The key of a transaction's record: the transactional id."""
-
     transactional_id: str = string("0+")
 
 
 class PartitionsSchema(Struct):
-    """Partitions of one topic."""
-
     topic: str = string("0+")
     partition_ids: list[int] = array(int32, "0+")
 
 
 class TransactionLogValue(Message, versions=(0, 1), flexible=1):
-    """The value of a transaction's record: its metadata."""
-
     producer_id: int = int64("0+")
     previous_producer_id: int = int64("1+", tag=0, default=-1)
     next_producer_id: int = int64("1+", tag=1, default=-1)

@@ -1,34 +1,20 @@
-"""The APIs that create, delete and describe ACLs.
+"""The APIs that create, delete and describe ACLs (KIP-140).
 
-CreateAcls (key 30): add ACLs (KIP-140). Version 1 adds pattern types (KIP-290), version 2 is flexible, version 3 adds
-the resource type USER (KIP-373). Version 0 is not supported: Kafka 4.0 has removed it, and it cannot express prefixed
-patterns.
-
-DeleteAcls (key 31): delete the ACLs that match filters (KIP-140). Version 1 adds pattern types (KIP-290), version 2 is
-flexible, version 3 adds the resource type USER (KIP-373). Version 0 is not supported: Kafka 4.0 has removed it, and it
-cannot express prefixed patterns.
-
-DescribeAcls (key 29): the ACLs that match a filter (KIP-140). Version 1 adds pattern types (KIP-290), version 2 is
-flexible, version 3 adds the resource type USER (KIP-373). Version 0 is not supported: Kafka 4.0 has removed it, and it
-cannot express prefixed patterns.
+CreateAcls (key 30) adds ACLs, DeleteAcls (key 31) deletes those that match filters, and DescribeAcls (key 29) returns
+those that match a filter. Version 1 adds pattern types (KIP-290), version 2 is flexible, version 3 adds the resource
+type USER (KIP-373). Version 0 is not supported: Kafka 4.0 has removed it, and it cannot express prefixed patterns.
 """
-
-from __future__ import annotations
 
 from thinconsumer.wire.message import Message
 from thinconsumer.wire.schema import Struct, array, int8, int16, int32, string
 
 
 class AclCreationResult(Struct):
-    """The outcome for one ACL."""
-
     error_code: int = int16("0+")
     error_message: str | None = string("0+", nullable="0+")
 
 
 class CreateAclsResponse(Message, key=30, versions=(1, 3), flexible=2):
-    """The outcome for each ACL, in the order of the request."""
-
     throttle_time_ms: int = int32("0+")
     results: list[AclCreationResult] = array(AclCreationResult, "0+")
 
@@ -52,8 +38,6 @@ class CreateAclsRequest(Message, response=CreateAclsResponse):
 
 
 class DeleteAclsMatchingAcl(Struct):
-    """An ACL that matched the filter, and whether it was deleted."""
-
     error_code: int = int16("0+")
     error_message: str | None = string("0+", nullable="0+")
     resource_type: int = int8("0+")
@@ -66,16 +50,12 @@ class DeleteAclsMatchingAcl(Struct):
 
 
 class DeleteAclsFilterResult(Struct):
-    """The ACLs that matched one filter, or an error."""
-
     error_code: int = int16("0+")
     error_message: str | None = string("0+", nullable="0+")
     matching_acls: list[DeleteAclsMatchingAcl] = array(DeleteAclsMatchingAcl, "0+")
 
 
 class DeleteAclsResponse(Message, key=31, versions=(1, 3), flexible=2):
-    """The outcome for each filter, in the order of the request."""
-
     throttle_time_ms: int = int32("0+")
     filter_results: list[DeleteAclsFilterResult] = array(DeleteAclsFilterResult, "0+")
 
@@ -93,14 +73,10 @@ class DeleteAclsFilter(Struct):
 
 
 class DeleteAclsRequest(Message, response=DeleteAclsResponse):
-    """Delete all ACLs that match one of the filters."""
-
     filters: list[DeleteAclsFilter] = array(DeleteAclsFilter, "0+")
 
 
 class AclDescription(Struct):
-    """One ACL of a resource pattern."""
-
     principal: str = string("0+")
     host: str = string("0+")
     operation: int = int8("0+")
@@ -117,8 +93,6 @@ class DescribeAclsResource(Struct):
 
 
 class DescribeAclsResponse(Message, key=29, versions=(1, 3), flexible=2):
-    """The ACLs that match the filter, by resource pattern."""
-
     throttle_time_ms: int = int32("0+")
     error_code: int = int16("0+")
     error_message: str | None = string("0+", nullable="0+")

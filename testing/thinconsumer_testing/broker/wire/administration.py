@@ -10,8 +10,6 @@ DescribeCluster (key 60): the cluster's id, controller and brokers (KIP-700); fl
 sent to controllers (KIP-919), version 2 can include fenced brokers (KIP-1073).
 """
 
-from __future__ import annotations
-
 from thinconsumer.wire.message import Message
 from thinconsumer.wire.schema import Struct, array, boolean, int8, int16, int32, int64, string
 
@@ -25,15 +23,11 @@ class DeleteRecordsPartitionResult(Struct):
 
 
 class DeleteRecordsTopicResult(Struct):
-    """The results for the partitions of one topic."""
-
     name: str = string("0+")
     partitions: list[DeleteRecordsPartitionResult] = array(DeleteRecordsPartitionResult, "0+")
 
 
 class DeleteRecordsResponse(Message, key=21, versions=(0, 2), flexible=2):
-    """The outcome for each partition."""
-
     throttle_time_ms: int = int32("0+")
     topics: list[DeleteRecordsTopicResult] = array(DeleteRecordsTopicResult, "0+")
 
@@ -46,8 +40,6 @@ class DeleteRecordsPartition(Struct):
 
 
 class DeleteRecordsTopic(Struct):
-    """The partitions of one topic from which records are to be deleted."""
-
     name: str = string("0+")
     partitions: list[DeleteRecordsPartition] = array(DeleteRecordsPartition, "0+")
 
@@ -82,8 +74,6 @@ class DescribeConfigsResourceResult(Struct):
 
 
 class DescribeConfigsResult(Struct):
-    """The settings of one resource (topic, broker or group), or an error."""
-
     error_code: int = int16("0+")
     error_message: str | None = string("0+", nullable="0+")
     resource_type: int = int8("0+")
@@ -92,8 +82,6 @@ class DescribeConfigsResult(Struct):
 
 
 class DescribeConfigsResponse(Message, key=32, versions=(0, 4), flexible=4):
-    """The settings of each resource (topic, broker or group) in the request."""
-
     throttle_time_ms: int = int32("0+")
     results: list[DescribeConfigsResult] = array(DescribeConfigsResult, "0+")
 
@@ -107,8 +95,6 @@ class DescribeConfigsResource(Struct):
 
 
 class DescribeConfigsRequest(Message, response=DescribeConfigsResponse):
-    """Request the settings of topics, brokers or groups."""
-
     resources: list[DescribeConfigsResource] = array(DescribeConfigsResource, "0+")
     include_synonyms: bool = boolean("1+")
     include_documentation: bool = boolean("3+")

@@ -1,35 +1,26 @@
-"""The APIs that set, delete and describe SCRAM credentials of users (KIP-554).
+"""The APIs of users' SCRAM credentials (KIP-554).
 
-AlterUserScramCredentials (key 51): set and delete SCRAM credentials of users (KIP-554). Mechanism 1 is SCRAM-SHA-256, 2
-is SCRAM-SHA-512. The client salts the password, so that the broker never gets it.
-
-DescribeUserScramCredentials (key 50): the SCRAM mechanisms and iterations of users (KIP-554).
+AlterUserScramCredentials (key 51) sets and deletes them, DescribeUserScramCredentials (key 50) returns mechanisms and
+iterations. Mechanism 1 is SCRAM-SHA-256, 2 is SCRAM-SHA-512. The client salts the password, so that the broker never
+gets it.
 """
-
-from __future__ import annotations
 
 from thinconsumer.wire.message import Message
 from thinconsumer.wire.schema import Struct, array, binary, int8, int16, int32, string
 
 
 class AlterUserScramCredentialsResult(Struct):
-    """The outcome for one user."""
-
     user: str = string("0+")
     error_code: int = int16("0+")
     error_message: str | None = string("0+", nullable="0+")
 
 
 class AlterUserScramCredentialsResponse(Message, key=51, versions=(0, 0), flexible=0):
-    """The outcome for each user in the request."""
-
     throttle_time_ms: int = int32("0+")
     results: list[AlterUserScramCredentialsResult] = array(AlterUserScramCredentialsResult, "0+")
 
 
 class ScramCredentialDeletion(Struct):
-    """The user and mechanism of a credential to delete."""
-
     name: str = string("0+")
     mechanism: int = int8("0+")
 
@@ -59,8 +50,6 @@ class CredentialInfo(Struct):
 
 
 class DescribeUserScramCredentialsResult(Struct):
-    """The credentials of one user, or an error."""
-
     user: str = string("0+")
     error_code: int = int16("0+")
     error_message: str | None = string("0+", nullable="0+")
@@ -77,8 +66,6 @@ class DescribeUserScramCredentialsResponse(Message, key=50, versions=(0, 0), fle
 
 
 class UserName(Struct):
-    """A user to describe."""
-
     name: str = string("0+")
 
 

@@ -15,36 +15,26 @@ EndTxn (key 26): commit or abort a transaction (KIP-98). Version 3 is flexible. 
 a new producer epoch (KIP-890).
 """
 
-from __future__ import annotations
-
 from thinconsumer.wire.message import Message
 from thinconsumer.wire.schema import Struct, array, boolean, int16, int32, int64, string, uuid
 
 
 class AddPartitionsToTxnPartitionResult(Struct):
-    """The result for one partition: error code 0 if it is part of the transaction now."""
-
     partition_index: int = int32("0+")
     partition_error_code: int = int16("0+")
 
 
 class AddPartitionsToTxnTopicResult(Struct):
-    """The results for the partitions of one topic."""
-
     name: str = string("0+")
     results_by_partition: list[AddPartitionsToTxnPartitionResult] = array(AddPartitionsToTxnPartitionResult, "0+")
 
 
 class AddPartitionsToTxnResult(Struct):
-    """The results for the partitions of one transaction, from version 4 on."""
-
     transactional_id: str = string("4+")
     topic_results: list[AddPartitionsToTxnTopicResult] = array(AddPartitionsToTxnTopicResult, "4+")
 
 
 class AddPartitionsToTxnResponse(Message, key=24, versions=(0, 5), flexible=3):
-    """The results for all partitions, grouped by transaction from version 4 on, and by topic before."""
-
     throttle_time_ms: int = int32("0+")
     error_code: int = int16("4+", ignorable=True)
     results_by_transaction: list[AddPartitionsToTxnResult] = array(AddPartitionsToTxnResult, "4+")
@@ -52,15 +42,11 @@ class AddPartitionsToTxnResponse(Message, key=24, versions=(0, 5), flexible=3):
 
 
 class AddPartitionsToTxnTopic(Struct):
-    """The partitions of one topic that are to be added to the transaction."""
-
     name: str = string("0+")
     partitions: list[int] = array(int32, "0+")
 
 
 class AddPartitionsToTxnTransaction(Struct):
-    """One transaction and the partitions to add to it, from version 4 on."""
-
     transactional_id: str = string("4+")
     producer_id: int = int64("4+")
     producer_epoch: int = int16("4+")
@@ -69,10 +55,6 @@ class AddPartitionsToTxnTransaction(Struct):
 
 
 class AddPartitionsToTxnRequest(Message, response=AddPartitionsToTxnResponse):
-    """Add partitions to transactions. ``transactions`` has them from version 4 on; before, the ``v3_and_below`` fields
-    describe the one transaction.
-    """
-
     transactions: list[AddPartitionsToTxnTransaction] = array(AddPartitionsToTxnTransaction, "4+")
     v3_and_below_transactional_id: str = string("0-3")
     v3_and_below_producer_id: int = int64("0-3")
@@ -81,15 +63,11 @@ class AddPartitionsToTxnRequest(Message, response=AddPartitionsToTxnResponse):
 
 
 class AddOffsetsToTxnResponse(Message, key=25, versions=(0, 4), flexible=3):
-    """The outcome: error code 0 when the group's offsets are part of the transaction."""
-
     throttle_time_ms: int = int32("0+")
     error_code: int = int16("0+")
 
 
 class AddOffsetsToTxnRequest(Message, response=AddOffsetsToTxnResponse):
-    """Ask the transaction coordinator to add a group's offsets to the transaction."""
-
     transactional_id: str = string("0+")
     producer_id: int = int64("0+")
     producer_epoch: int = int16("0+")
@@ -97,23 +75,17 @@ class AddOffsetsToTxnRequest(Message, response=AddOffsetsToTxnResponse):
 
 
 class TxnOffsetCommitResponsePartition(Struct):
-    """The result for one partition: error code 0 if its offset is now part of the transaction."""
-
     partition_index: int = int32("0+")
     error_code: int = int16("0+")
 
 
 class TxnOffsetCommitResponseTopic(Struct):
-    """The results for the partitions of one topic, named by ``name`` up to version 5 and by ``topic_id`` after."""
-
     name: str = string("0-5", ignorable=True)
     topic_id: bytes = uuid("6+", ignorable=True)
     partitions: list[TxnOffsetCommitResponsePartition] = array(TxnOffsetCommitResponsePartition, "0+")
 
 
 class TxnOffsetCommitResponse(Message, key=28, versions=(0, 6), flexible=3):
-    """The outcome for each partition."""
-
     throttle_time_ms: int = int32("0+")
     topics: list[TxnOffsetCommitResponseTopic] = array(TxnOffsetCommitResponseTopic, "0+")
 
@@ -128,8 +100,6 @@ class TxnOffsetCommitRequestPartition(Struct):
 
 
 class TxnOffsetCommitRequestTopic(Struct):
-    """The offsets to commit for one topic, named by ``name`` up to version 5 and by ``topic_id`` after."""
-
     name: str = string("0-5", ignorable=True)
     topic_id: bytes = uuid("6+", ignorable=True)
     partitions: list[TxnOffsetCommitRequestPartition] = array(TxnOffsetCommitRequestPartition, "0+")

@@ -4,8 +4,6 @@ Keys are written like those of classic groups: the type in two bytes, then the f
 ``ConsumerGroup*Key.json`` and ``ConsumerGroup*Value.json`` of Kafka's ``group-coordinator``, version 4.3.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from thinconsumer.wire import Message
@@ -21,8 +19,6 @@ VALUE_VERSION = 0
 
 
 class ConsumerGroupMetadataKey(Message, versions=(GROUP_EPOCH, GROUP_EPOCH)):
-    """The key of a group's epoch."""
-
     group_id: str = string("0+")
 
 
@@ -40,22 +36,16 @@ class ConsumerGroupPartitionMetadataKey(Message, versions=(PARTITION_METADATA, P
 
 
 class ConsumerGroupMemberMetadataKey(Message, versions=(MEMBER_METADATA, MEMBER_METADATA)):
-    """The key of a member's subscription."""
-
     group_id: str = string("0+")
     member_id: str = string("0+")
 
 
 class ClassicProtocol(Struct):
-    """One protocol of a member that uses the classic protocol."""
-
     name: str = string("0+")
     metadata: bytes = binary("0+")
 
 
 class ClassicMemberMetadata(Struct):
-    """The session timeout and the protocols of a member that uses the classic protocol."""
-
     session_timeout_ms: int = int32("0+")
     supported_protocols: list[ClassicProtocol] = array(ClassicProtocol, "0+")
 
@@ -77,8 +67,6 @@ class ConsumerGroupMemberMetadataValue(Message, versions=(VALUE_VERSION, VALUE_V
 
 
 class ConsumerGroupTargetAssignmentMetadataKey(Message, versions=(TARGET_EPOCH, TARGET_EPOCH)):
-    """The key of the epoch of a group's target assignment."""
-
     group_id: str = string("0+")
 
 
@@ -90,28 +78,20 @@ class ConsumerGroupTargetAssignmentMetadataValue(Message, versions=(VALUE_VERSIO
 
 
 class ConsumerGroupTargetAssignmentMemberKey(Message, versions=(TARGET_MEMBER, TARGET_MEMBER)):
-    """The key of a member's target assignment."""
-
     group_id: str = string("0+")
     member_id: str = string("0+")
 
 
 class TargetTopicPartitions(Struct):
-    """Partitions of one topic that a member should own."""
-
     topic_id: bytes = uuid("0+")
     partitions: list[int] = array(int32, "0+")
 
 
 class ConsumerGroupTargetAssignmentMemberValue(Message, versions=(VALUE_VERSION, VALUE_VERSION), flexible=0):
-    """The target assignment of a member."""
-
     topic_partitions: list[TargetTopicPartitions] = array(TargetTopicPartitions, "0+")
 
 
 class ConsumerGroupCurrentMemberAssignmentKey(Message, versions=(CURRENT_ASSIGNMENT, CURRENT_ASSIGNMENT)):
-    """The key of a member's current assignment."""
-
     group_id: str = string("0+")
     member_id: str = string("0+")
 
@@ -135,8 +115,6 @@ class ConsumerGroupCurrentMemberAssignmentValue(Message, versions=(VALUE_VERSION
 
 
 class ConsumerGroupRegularExpressionKey(Message, versions=(REGULAR_EXPRESSION, REGULAR_EXPRESSION)):
-    """The key of the topics that match a regular expression."""
-
     group_id: str = string("0+")
     regular_expression: str = string("0+")
 
