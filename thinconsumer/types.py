@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import namedtuple
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import update_wrapper, wraps
+from functools import wraps
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar, cast
 
 __all__ = [
@@ -119,14 +119,9 @@ class ClusterView(NamedTuple):
         return frozenset(node.rack for node in nodes if node is not None and node.rack)
 
 
-#: Takes the arguments of ``ConsumerRecord(...)``. Its first nine field getters are the attributes of records: they are
-#: implemented in C, take a quarter of the time of Python properties, and work on any tuple.
-_Row = namedtuple(
-    "_Row",
-    "topic partition leader_epoch offset timestamp timestamp_type key value headers checksum "
-    "serialized_key_size serialized_value_size serialized_header_size",
-    defaults=((), None, None, None, None),
-)
+#: Only the field getters of this class are used, as the attributes of :class:`ConsumerRecord`. They are implemented in
+#: C, take a quarter of the time of Python properties, and work on any tuple.
+_Row = namedtuple("_Row", "topic partition leader_epoch offset timestamp timestamp_type key value headers")
 #: Reads an item of the tuple that a record is made of, see :class:`ConsumerRecord`.
 stored = tuple.__getitem__
 
@@ -149,17 +144,30 @@ class RecordType(type):
     1.5 times as long.
     """
 
-    def __call__(cls, *args: Any, **fields: Any) -> Any:
-        *row, key, value, headers, checksum, key_size, value_size, header_size = _Row(*args, **fields)
+    def __call__(
+        cls,
+        topic: str,
+        partition: int,
+        leader_epoch: int,
+        offset: int,
+        timestamp: int,
+        timestamp_type: int,
+        key: Any,
+        value: Any,
+        headers: Iterable[tuple[str, bytes | None]] = (),
+        checksum: int | None = None,
+        serialized_key_size: int | None = None,
+        serialized_value_size: int | None = None,
+        serialized_header_size: int | None = None,
+    ) -> Any:
         headers = tuple(headers)
         sizes = (
-            _size(key) if key_size is None else key_size,
-            _size(value) if value_size is None else value_size,
-            _header_size(headers) if header_size is None else header_size,
+            _size(key) if serialized_key_size is None else serialized_key_size,
+            _size(value) if serialized_value_size is None else serialized_value_size,
+            _header_size(headers) if serialized_header_size is None else serialized_header_size,
         )
-        return type.__call__(cls, (*row, key, value, headers, checksum, *sizes))
-
-    update_wrapper(__call__, _Row.__new__)  # help() shows the fields as parameters
+        row = (topic, partition, leader_epoch, offset, timestamp, timestamp_type, key, value, headers, checksum)
+        return type.__call__(cls, (*row, *sizes))
 
 
 class ConsumerRecord(tuple[Any, ...], Generic[K, V], metaclass=RecordType):
@@ -277,7 +285,10 @@ class ConsumerRecord(tuple[Any, ...], Generic[K, V], metaclass=RecordType):
     @classmethod
     def _make(cls, iterable: Iterable[Any]) -> ConsumerRecord[Any, Any]:
         """Return a record of its 13 items."""
-        return tuple.__new__(ConsumerRecord, _Row._make(iterable))
+        items = tuple(iterable)
+        if len(items) != len(cls._fields):
+            raise TypeError(f"Expected {len(cls._fields)} arguments, got {len(items)}")
+        return tuple.__new__(ConsumerRecord, items)
 
     def _replace(self, **fields: Any) -> ConsumerRecord[Any, Any]:
         """Return the record with other values of some fields; sizes stay as they are unless they are given."""
@@ -336,5 +347,5 @@ for _name in ("eq", "ne", "lt", "le", "gt", "ge", "add", "mul", "rmul", "contain
     setattr(ConsumerRecord, f"__{_name}__", _of_all_items(f"__{_name}__"))
 for _name in ("count", "index"):
     setattr(ConsumerRecord, _name, _of_all_items(_name))
-for _name in _Row._fields[:9]:
+for _name in _Row._fields:
     setattr(ConsumerRecord, _name, getattr(_Row, _name))
