@@ -18,7 +18,7 @@ from thinconsumer.group import coordinator
 from thinconsumer.group.classic import states as member_states
 from thinconsumer.group.consumer import states as epoch_states
 from thinconsumer.network import states
-from thinconsumer.network.states import CONNECTION_IGNORED, CONNECTION_TRANSITIONS, ROUTE_IGNORED, ROUTE_TRANSITIONS
+from thinconsumer.network.states import CONNECTION_TRANSITIONS, ROUTE_TRANSITIONS
 from thinconsumer.positions import states as position_states
 from thinconsumer.produce.batch import BATCH_TRANSITIONS, BatchState
 from thinconsumer_testing.broker.group import states as group_states
@@ -40,64 +40,51 @@ connection.
 #: The last section, which is written by hand.
 TAIL = PAGE.with_name("original_design.txt").read_text(encoding="utf-8")
 
-MACHINES: list[tuple[str, str, type[enum.Enum], Mapping[Any, Mapping[Any, Any]], Mapping[Any, str]]] = [
+MACHINES: list[tuple[str, str, type[enum.Enum], Mapping[Any, Mapping[Any, Any]]]] = [
     (
         "Position of a partition",
         "thinconsumer/positions/states.py",
         position_states.PositionState,
         position_states.TRANSITIONS,
-        {},
     ),
-    (
-        "One connection",
-        "thinconsumer/network/states.py",
-        states.ConnectionState,
-        CONNECTION_TRANSITIONS,
-        CONNECTION_IGNORED,
-    ),
-    ("The route to a broker", "thinconsumer/network/states.py", states.RouteState, ROUTE_TRANSITIONS, ROUTE_IGNORED),
+    ("One connection", "thinconsumer/network/states.py", states.ConnectionState, CONNECTION_TRANSITIONS),
+    ("The route to a broker", "thinconsumer/network/states.py", states.RouteState, ROUTE_TRANSITIONS),
     (
         "The group's coordinator",
         "thinconsumer/group/coordinator.py",
         coordinator.CoordinatorState,
         coordinator.TRANSITIONS,
-        {},
     ),
     (
         "A member of a group, classic protocol",
         "thinconsumer/group/classic/states.py",
         member_states.ClassicMemberState,
         member_states.TRANSITIONS,
-        {},
     ),
     (
         "A member of a group, consumer protocol (KIP-848)",
         "thinconsumer/group/consumer/states.py",
         epoch_states.ConsumerMemberState,
         epoch_states.TRANSITIONS,
-        {},
     ),
-    ("Producer: a batch", "thinconsumer/produce/batch.py", BatchState, BATCH_TRANSITIONS, {}),
+    ("Producer: a batch", "thinconsumer/produce/batch.py", BatchState, BATCH_TRANSITIONS),
     (
         "Embedded broker: a group",
         "testing/thinconsumer_testing/broker/group/states.py",
         group_states.GroupState,
         group_states.GROUP_TRANSITIONS,
-        {},
     ),
     (
         "Embedded broker: the coordinator of a partition of groups",
         "testing/thinconsumer_testing/broker/group/states.py",
         group_states.ShardState,
         group_states.SHARD_TRANSITIONS,
-        {},
     ),
     (
         "Embedded broker: a transaction",
         "testing/thinconsumer_testing/broker/txn/states.py",
         TransactionState,
         TRANSACTION_TRANSITIONS,
-        {},
     ),
 ]
 
@@ -107,19 +94,14 @@ def meanings(kind: type[enum.Enum]) -> dict[str, str]:
     return dict(re.findall(r"^\s+(\w+) = .*?#: (.*)$", inspect.getsource(kind), re.MULTILINE))
 
 
-def section(
-    title: str, path: str, kind: type[enum.Enum], moves: Mapping[Any, Mapping[Any, Any]], ignored: Mapping[Any, str]
-) -> str:
-    """Return one machine: its states, its moves, and what it ignores on purpose."""
+def section(title: str, path: str, kind: type[enum.Enum], moves: Mapping[Any, Mapping[Any, Any]]) -> str:
+    """Return one machine: its states and its moves."""
     says = meanings(kind)
     lines = [f"\n## {title}\n", f"`{path}`\n", "| state | meaning |", "|---|---|"]
     lines += [f"| {state.value} | {says.get(state.name, '')} |" for state in kind]
     lines += ["\n| in state | on | goes to |", "|---|---|---|"]
     for state, events in moves.items():
         lines += [f"| {state.value} | {event.value} | {to.value} |" for event, to in events.items()]
-    if ignored:
-        lines += ["\n| in state | ignores | because |", "|---|---|---|"]
-        lines += [f"| {state.value} | {event.value} | {why} |" for (state, event), why in ignored.items()]
     return "\n".join(lines) + "\n"
 
 

@@ -14,8 +14,7 @@ from thinconsumer.fetch import chunks, planner
 from thinconsumer.fetch.answers import Answers
 from thinconsumer.fetch.buffer import Buffer
 from thinconsumer.fetch.collector import Collector, PollResult
-from thinconsumer.fetch.leader_queries import LeaderQuery
-from thinconsumer.fetch.lookups import ListedOffset, OffsetLookups
+from thinconsumer.fetch.leader_queries import LeaderQuery, ListedOffset, OffsetLookups
 from thinconsumer.fetch.planner import Planner
 from thinconsumer.fetch.resets import Resets
 from thinconsumer.fetch.validation import Validation

@@ -14,6 +14,7 @@ from thinconsumer.errors import (
     UnsupportedVersionError,
 )
 from thinconsumer.network.connection import ARRIVING_FACTOR, ARRIVING_GAP, LEAST_ANSWER_TIME, THROTTLE_MAX
+from thinconsumer.network.negotiate import SOFTWARE_NAME, ApiVersionsCache
 from thinconsumer.network.states import ConnectionState
 from thinconsumer.support.timers import NEVER
 from thinconsumer.wire.api_versions import ApiVersionsRequest
@@ -32,13 +33,26 @@ def test_apiversions_is_the_first_request(bench):
     made = bench()
     assert made.write() == b""
     made.connection.connection_made(0.0)
-    made.write()
+    assert SOFTWARE_NAME.encode() in made.write()
     (header,) = made.written
     assert (header.api_key, header.api_version) == (ApiVersionsRequest.API_KEY, ApiVersionsRequest.VERSIONS[1])
     assert header.client_id == "me"
     made.reply(made.api_versions())
     assert made.connection.state is READY
     assert made.connection.was_ready
+
+
+def test_a_version_that_one_broker_rejected_is_not_tried_at_the_next(bench):
+    """Each rejection costs a round trip, and brokers of one cluster are mostly of one version."""
+    settings = {"api_versions_cache": ApiVersionsCache()}
+    for offered in ([ApiVersionsRequest.VERSIONS[1], 3], [3]):
+        made = bench(**settings)
+        made.connection.connection_made(0.0)
+        for version in offered:
+            made.write()
+            assert made.written[0].api_version == version
+            if version > 3:
+                made.reply(made.api_versions({18: (0, 3)}, error_code=35), version=0)
 
 
 def test_an_error_in_apiversions_ends_the_connection(bench):

@@ -15,7 +15,7 @@ ID_A = b"a" * 16
 def test_topics_are_looked_up_by_id_and_known_by_name_afterwards():
     """A consumer group's coordinator names topics by id (KIP-848). Ids and names do not share a request (KIP-516)."""
     metadata = Metadata(ConsumerConfig(), random.Random(1), Agenda())
-    call = metadata.look_up_ids([ID_A, b"z" * 16])
+    call = metadata.inquire((), "looking up topic ids", ids=[ID_A, b"z" * 16])
     [request] = metadata.step(1.0)
     assert request.min_version == 12
     assert [(t.name, t.topic_id) for t in request.build(12).topics] == [(None, ID_A), (None, b"z" * 16)]

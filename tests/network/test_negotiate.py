@@ -8,11 +8,10 @@ from thinconsumer.errors import BrokerResponseError, KafkaProtocolError, Unsuppo
 from thinconsumer.network.negotiate import (
     SOFTWARE_NAME,
     SOFTWARE_VERSION,
-    ApiVersionsCache,
-    Negotiation,
     choose_version,
     likely_cause,
     setup_timeout,
+    take_api_versions,
     wrong_port,
 )
 from thinconsumer.network.states import ConnectionState
@@ -27,25 +26,20 @@ def response(ranges, version, **fields):
     return ApiVersionsResponse(api_keys=keys, **fields).encode(version)
 
 
-def test_the_first_request_has_the_highest_version_and_names_the_software():
-    negotiation = Negotiation()
-    assert negotiation.version == HIGHEST
-    request = negotiation.request()
-    assert request.client_software_name == SOFTWARE_NAME
+def test_brokers_accept_the_name_and_version_of_the_software():
     for name in (SOFTWARE_NAME, SOFTWARE_VERSION):
         # Brokers reject other characters with INVALID_REQUEST (ApiVersionsRequest.isValid).
         assert re.fullmatch(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?", name)
 
 
 def test_the_response_gives_the_version_ranges():
-    negotiation = Negotiation()
-    _, ranges = negotiation.take(response({1: (4, 18), 18: (0, 5)}, HIGHEST), 0)
-    assert ranges == {1: (4, 18), 18: (0, 5)}
+    _, ranges, version = take_api_versions(response({1: (4, 18), 18: (0, 5)}, HIGHEST), 0, HIGHEST)
+    assert (ranges, version) == ({1: (4, 18), 18: (0, 5)}, HIGHEST)
 
 
 def test_apis_of_this_project_are_listed_beside_kafkas_and_cannot_replace_them():
     own = [ApiVersion(api_key=key, min_version=0, max_version=7) for key in (1, 25_300)]
-    _, ranges = Negotiation().take(response({1: (4, 18)}, HIGHEST, extension_api_keys=own), 0)
+    _, ranges, _ = take_api_versions(response({1: (4, 18)}, HIGHEST, extension_api_keys=own), 0, HIGHEST)
     assert ranges == {1: (4, 18), 25_300: (0, 7)}
 
 
@@ -55,33 +49,28 @@ def test_apis_of_this_project_are_listed_beside_kafkas_and_cannot_replace_them()
 )
 def test_the_next_version_is_the_one_that_the_rejection_offers(offered, version):
     """UNSUPPORTED_VERSION comes in version 0, whatever was asked; brokers before 2.4 offer nothing and mean 0."""
-    negotiation = Negotiation()
-    refusal = response(offered, 0, error_code=35)
-    assert negotiation.take(refusal, 0)[1] is None
-    assert negotiation.version == version
-    _, ranges = negotiation.take(response({1: (0, 11)}, version), 0)
-    assert ranges == {1: (0, 11)}
+    assert take_api_versions(response(offered, 0, error_code=35), 0, HIGHEST)[2] == version
+    _, *taken = take_api_versions(response({1: (0, 11)}, version), 0, version)
+    assert taken == [{1: (0, 11)}, version]
 
 
 @pytest.mark.parametrize("offered", [{18: (0, HIGHEST)}, {18: (0, 99)}, {18: (-5, -1)}, {18: (7, 9)}, {18: (3, 2)}])
 def test_a_rejection_without_a_lower_version_is_a_protocol_error(offered):
     """Otherwise two stubborn sides would talk for ever."""
-    negotiation = Negotiation()
     with pytest.raises(KafkaProtocolError, match="rejects ApiVersions"):
-        negotiation.take(response(offered, 0, error_code=35), 0)
+        take_api_versions(response(offered, 0, error_code=35), 0, HIGHEST)
 
 
 def test_the_number_of_fallbacks_is_bounded():
-    negotiation = Negotiation()
     refusal = response({18: (0, 3)}, 0, error_code=35)
-    negotiation.take(refusal, 0)
+    lower = take_api_versions(refusal, 0, HIGHEST)[2]
     with pytest.raises(KafkaProtocolError):
-        negotiation.take(refusal, 0)
+        take_api_versions(refusal, 0, lower)
 
 
 def test_any_other_error_code_is_raised():
     with pytest.raises(BrokerResponseError) as caught:
-        Negotiation().take(response({}, HIGHEST, error_code=42), 0)
+        take_api_versions(response({}, HIGHEST, error_code=42), 0, HIGHEST)
     assert caught.value.name == "INVALID_REQUEST"
 
 
@@ -89,7 +78,7 @@ def test_any_other_error_code_is_raised():
 def test_a_truncated_response_is_a_protocol_error(size):
     whole = response({1: (4, 18)}, HIGHEST)
     with pytest.raises(KafkaProtocolError):
-        Negotiation().take(whole[: min(size, len(whole) - 1)], 0)
+        take_api_versions(whole[: min(size, len(whole) - 1)], 0, HIGHEST)
 
 
 OURS = FetchRequest.VERSIONS[1]
@@ -125,14 +114,6 @@ def test_no_common_version_names_api_and_ranges(ranges, lowest, highest, words):
     with pytest.raises(UnsupportedVersionError, match=words) as caught:
         choose_version(FetchRequest, ranges, 3, lowest, highest)
     assert (caught.value.api, caught.value.node_id, caught.value.code) == ("Fetch", 3, 35)
-
-
-def test_a_version_that_one_broker_rejected_is_not_tried_at_the_next():
-    """Each refusal costs a round trip, and brokers of one cluster are mostly of one version."""
-    opening = ApiVersionsCache()
-    Negotiation(opening).take(response({18: (0, 4)}, 0, error_code=35), 0)
-    assert Negotiation(opening).version == 4
-    assert Negotiation().version == HIGHEST
 
 
 @pytest.mark.parametrize(

@@ -70,11 +70,11 @@ def chunk_that_passes_nothing(chunk, *args, **options):
 def keep_with_end(end_of):
     """Return ``Answers._keep`` with another end of the batches."""
 
-    def keep(keep, self, asked, partition, cursor, data, batches, *rest):
-        begin = cursor.fetch_offset
+    def keep(keep, self, asked, partition, data, batches, *rest):
+        begin = partition.cursor.fetch_offset
         ends = end_of(batches) if batches else begin
-        keep(self, asked, partition, cursor, data, batches, *rest)
-        cursor.fetch_offset = max(begin, ends)
+        keep(self, asked, partition, data, batches, *rest)
+        partition.cursor.fetch_offset = max(begin, ends)
 
     return keep
 

@@ -15,7 +15,7 @@ from ..engine import Shell, to_seconds
 from ..errors import IllegalArgumentError, IllegalStateError, KafkaConfigurationError, RecordError
 from ..fetch.chunks import DECODER
 from ..fetch.collector import Form
-from ..fetch.lookups import ListedOffset
+from ..fetch.leader_queries import ListedOffset
 from ..fetch.record_sequence import RecordSequence
 from ..metrics import MetricValues
 from ..positions.partitions import Reset

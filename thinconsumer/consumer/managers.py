@@ -17,7 +17,7 @@ from ..fetch.buffer import Buffer
 from ..fetch.chunks import Deserialize
 from ..fetch.collector import Collector
 from ..fetch.gatekeeper import Gatekeeper
-from ..fetch.lookups import OffsetLookups
+from ..fetch.leader_queries import OffsetLookups
 from ..fetch.planner import ASKER as FETCH
 from ..fetch.planner import Planner
 from ..fetch.resets import Resets

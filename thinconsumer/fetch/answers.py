@@ -1,7 +1,6 @@
 """Handle Fetch responses: act on error codes, add batches to the buffer and advance each partition's fetch offset.
 
-Each partition is handled in this order: error code, batch headers, fetch offset. The session's next request can then
-be sent. Batches are decompressed and decoded later, when polls return their records.
+The session's next request can then be sent. Batches are decoded later, when polls return their records.
 """
 
 import logging
@@ -13,7 +12,7 @@ from ..errors import BrokerResponseError, CorruptRecordError, KafkaError, TopicA
 from ..failures import GRACE, Action, OutageLog, Scope, rule
 from ..network.metadata import Metadata
 from ..network.request import Answer
-from ..positions.partitions import Cursor, Partition, Partitions
+from ..positions.partitions import Partition, Partitions
 from ..positions.states import PositionEvent, PositionState
 from ..records.aborted import AbortedTransactions
 from ..records.batch import OFFSET_MAX
@@ -72,8 +71,7 @@ class Answers:
     def handle(self, answer: Answer, now: float) -> bool:
         """Handle one response: buffer records of partitions that no seek or reset has moved.
 
-        Returns True if there was no error and all partitions in it are still FETCHING: only the planner needs a step
-        next.
+        Returns True if only the planner needs a step next: without an error, and with all partitions still FETCHING.
         """
         fetch: AnyFetch = answer.request.context
         response: FetchResponse | None = answer.response
@@ -96,7 +94,7 @@ class Answers:
         return is_smooth
 
     def _take_response(self, fetch: AnyFetch, response: FetchResponse, frame: Frame, now: float) -> bool:
-        """Take a response without an error for all of it; return as :meth:`handle`."""
+        """Take a response without a top-level error; return as :meth:`handle`."""
         node_id, listed = fetch.target.node_id, fetch.listed
         if self._planner.replicas.failures:
             self._planner.replicas.worked(node_id)
@@ -123,12 +121,11 @@ class Answers:
                     rejected[tp] = partition
                     self._partition_error(fetch, partition, data, response.node_endpoints, now)
                 elif listed.wanted[tp].fetch_offset != cursor.fetch_offset:
-                    # While this Fetch was in flight, the response of another node has advanced the partition's fetch
-                    # offset. Either node may be a deposed leader with a diverged log, so records of one must never be
-                    # appended to those of the other.
+                    # The response of another node has advanced the fetch offset meanwhile. Either node may be a deposed
+                    # leader with a diverged log, so records of one must never be appended to those of the other.
                     log.debug("dropping data of node %s for %s-%s: data of another node came first", node_id, *tp)
                 else:
-                    self._take(fetch, partition, cursor, data, frame, now)
+                    self._take(fetch, partition, data, frame, now)
                 is_smooth = is_smooth and partition.state is PositionState.FETCHING and partition.last_error is None
         fetch.answered(response.session_id)
         if isinstance(fetch, SecondFetch):
@@ -139,15 +136,14 @@ class Answers:
             self._confirm(listed, rejected)
         listed.confirmation.at = now  # those rejected keep the time of the response before
         if not frame.users and not has_dropped:
-            # Records that came too late for a seek do not count: a program that reads at random offsets would otherwise
-            # get its records at the pace of this backoff.
+            # Unless its records came too late for a seek: a program that reads at random offsets would be slowed down.
             fetch.pace(now)
         return is_smooth and not rejected
 
     def _confirm(self, listed: SessionPartitions, rejected: dict[TopicPartition, Partition]) -> None:
-        """Let the response confirm the log ends of all partitions of the request, except those rejected.
+        """Confirm the log ends of all partitions of the request, except those rejected.
 
-        An incremental response leaves out partitions without new data (KIP-227), which confirms their log ends, too.
+        An incremental response confirms those that it leaves out, too: they have no new data (KIP-227).
         """
         for tp, partition in rejected.items():
             listed.end_confirmation(partition)
@@ -164,7 +160,7 @@ class Answers:
         if isinstance(fetch, SecondFetch):
             return
         self._metadata.request_update(f"fetch from node {node_id} failed: {error}")
-        # Polls raise a rejected API version or login, because the broker would reject the next request, too.
+        # a rejected API version or login: the broker would reject the next request, too
         is_raised = isinstance(error, BrokerResponseError) and not error.retriable
         for partition in self._planner.wanted(node_id, now):
             partition.failed(error or KafkaError("the Fetch got no response"), is_raised=is_raised)
@@ -204,7 +200,7 @@ class Answers:
         fetch.pace(now)
 
     def _leave_replica(self, partition: Partition, node_id: int, now: float) -> None:
-        """Fetch from the leader again, and avoid ``node_id`` for a while, if it is the preferred replica."""
+        """Fetch from the leader again, and avoid ``node_id`` for a while, if that is the preferred replica."""
         if partition.preferred_replica == node_id:
             partition.preferred_replica = -1
             self._planner.replicas.failed(node_id, now)
@@ -223,8 +219,8 @@ class Answers:
         hint = data.current_leader
         node = next((Node(n.node_id, n.host, n.port, n.rack) for n in endpoints if n.node_id == hint.leader_id), None)
         if self._metadata.hint_leader(tp, node, hint.leader_id, hint.leader_epoch) and not partition.failures:
-            # The response names the new leader (KIP-951): no backoff. But brokers that name each other with ever
-            # higher epochs would set the pace, so the second such response in a row is a failure.
+            # The response names the new leader (KIP-951): no backoff. Brokers that name each other with ever higher
+            # epochs would set the pace, so the second such response in a row is a failure.
             partition.failures += 1
             return
         self._metadata.leader_refused(tp, fetch.target.node_id, data.error_code, now)
@@ -244,8 +240,8 @@ class Answers:
         partition.failed(error, is_raised=is_raised)
         tp, grace = partition.tp, 0.0 if is_raised else GRACE
         text = f"{tp.topic}-{tp.partition} cannot be read at offset {partition.cursor.offset}: {error}"
-        # With the count: a partition that is held after a change of the partition count is not fetched, so that the
-        # outage does not end, and the first rejected Fetch at the next change would be logged as one that lasts.
+        # With the count: the outage of a partition that is held after a change of the count does not end, and the first
+        # rejected Fetch at the next change would be logged as one that lasts.
         kind = code, tp.topic, self._partitions.counts.get(tp.topic)
         self.outages.failed(kind, now, text, subject=tp, grace=grace)
 
@@ -262,13 +258,9 @@ class Answers:
             return  # a late response: the position is already being reset or validated
         info = self._metadata.leader(partition.tp)
         if info is not None and fetch.target.node_id != info.leader:
-            # A follower may lag behind the leader, or have deleted old segments earlier: only the leader can decide.
-            log.info(
-                "%s-%s: follower %s reports offset %s as out of range; fetching from the leader",
-                *partition.tp,
-                fetch.target.node_id,
-                partition.cursor.fetch_offset,
-            )
+            # A follower may lag behind, or have deleted old segments earlier: only the leader can decide.
+            text = "%s-%s: follower %s reports offset %s as out of range; fetching from the leader"
+            log.info(text, *partition.tp, fetch.target.node_id, partition.cursor.fetch_offset)
             self._leave_replica(partition, fetch.target.node_id, now)
             return
         if partition.cursor.offset != partition.cursor.fetch_offset:
@@ -277,8 +269,8 @@ class Answers:
             return
         partition.ask_reset(None, out_of_range=partition.cursor.fetch_offset)
         if not fetch.uses_ids and self._metadata.topic_id(partition.tp.topic) != ZERO_UUID:
-            # The position may belong to a deleted topic of the same name. Only newer metadata tells: without it the
-            # position would be taken to the end of the new topic, as if records of the old one were truncated.
+            # The position may belong to a deleted topic of the same name. Without newer metadata, the position would be
+            # taken to the end of the new topic, as if records of the old one were truncated.
             partition.least_refresh = self._metadata.refresh_from_now(f"a position of {partition.tp} is out of range")
         # A broker may reject offsets that its own ListOffsets response reports. Without a backoff, the client would
         # fetch, reset and log in a tight loop.
@@ -288,9 +280,7 @@ class Answers:
         error = to_error(code, api="Fetch", node_id=fetch.target.node_id, partition=partition.tp)
         self._note(partition, code, error, now, is_raised=False)
 
-    def _take(
-        self, fetch: AnyFetch, partition: Partition, cursor: Cursor, data: PartitionData, frame: Frame, now: float
-    ) -> None:
+    def _take(self, fetch: AnyFetch, partition: Partition, data: PartitionData, frame: Frame, now: float) -> None:
         is_worse = (
             partition.last_error is not None
             or partition.failures
@@ -308,7 +298,7 @@ class Answers:
             self._prefer(fetch, partition, data.preferred_read_replica, now)
         if data.records:
             users = frame.users
-            self._take_records(fetch, partition, cursor, data, frame, now)
+            self._take_records(fetch, partition, data, frame, now)
             if is_worse and frame.users > users:
                 self._recovered(fetch, partition, now, has_records=True)
 
@@ -334,8 +324,8 @@ class Answers:
         if info is not None and fetch.target.node_id != info.leader:
             return  # only the leader chooses a replica: followers that name each other would set the pace
         if node_id in self._metadata.nodes:
-            # A Fetch of other partitions may be in flight to that replica. If the preference expired before its
-            # response, the partition's next Fetch would go to the leader, which only names the replica again.
+            # A Fetch may be in flight to that replica. If the preference expired before its response, the next Fetch
+            # would go to the leader, which only names the replica again.
             least = self._settings.fetch_max_wait_ms + self._settings.request_timeout_ms
             partition.prefer(node_id, now + max(self._settings.metadata_max_age_ms, least) / 1000)
         else:
@@ -345,42 +335,40 @@ class Answers:
             self._metadata.request_update(f"{partition.tp}: {words}")
 
     def _take_records(
-        self, fetch: AnyFetch, partition: Partition, cursor: Cursor, data: PartitionData, frame: Frame, now: float
+        self, fetch: AnyFetch, partition: Partition, data: PartitionData, frame: Frame, now: float
     ) -> None:
-        records = memoryview(data.records or b"")
-        end = data.high_watermark if data.high_watermark > cursor.fetch_offset else OFFSET_MAX
-        batches, broken = split(records, partition.tp, cursor.fetch_offset, end)
+        records, offset = memoryview(data.records or b""), partition.cursor.fetch_offset
+        end = data.high_watermark if data.high_watermark > offset else OFFSET_MAX
+        batches, broken = split(records, partition.tp, offset, end)
         if not batches.counts and broken is None:
-            # A broker sends at least one whole batch whatever the size limits (KIP-74), so the data is corrupt. As in
-            # Java, polls raise an error, and the Fetch is retried.
-            behind = min(claimed_end(records, cursor.fetch_offset), end)
-            self._no_batch(partition, cursor, f"its {len(records)} bytes hold no complete batch", now, behind)
+            # A broker sends at least one whole batch (KIP-74). As in Java, polls raise an error; the Fetch is retried.
+            behind = min(claimed_end(records, offset), end)
+            self._no_batch(partition, f"its {len(records)} bytes hold no complete batch", now, behind)
             return
-        if batches.counts and (batches.first_end <= cursor.fetch_offset or not batches.is_ascending):
-            batches, fault = usable(batches, cursor.fetch_offset, self._settings.check_crcs)
+        if batches.counts and (batches.first_end <= offset or not batches.is_ascending):
+            batches, fault = usable(batches, offset, self._settings.check_crcs)
             if fault is not None:
                 words = f"corrupt batch in {partition.tp.topic}-{partition.tp.partition}: {fault.problem}"
                 behind = min(fault.next_offset, max(end, fault.offset + 1))
                 broken = CorruptRecordError(words, partition.tp, fault.offset, behind)
         if batches.counts or broken is not None:
-            self._keep(fetch, partition, cursor, data, batches, broken, frame)
+            self._keep(fetch, partition, data, batches, broken, frame)
         else:
             # A broker may err once. But if a base offset was changed on the way to its disk, this never ends.
             words = "the broker returns only batches that end below this offset"
-            self._no_batch(partition, cursor, words, now, is_raised=partition.failures >= USELESS_MAX)
+            self._no_batch(partition, words, now, is_raised=partition.failures >= USELESS_MAX)
 
     def _no_batch(
-        self, partition: Partition, cursor: Cursor, words: str, now: float, behind: int = -1, *, is_raised: bool = True
+        self, partition: Partition, words: str, now: float, behind: int = -1, *, is_raised: bool = True
     ) -> None:
-        """Note that a response has bytes of the partition, but no usable batch; ``behind`` is where to skip to."""
-        error = _corrupt(partition.tp, cursor.fetch_offset, words, behind)
+        """Note that a response has bytes, but no usable batch; ``behind`` is where to skip to."""
+        error = _corrupt(partition.tp, partition.cursor.fetch_offset, words, behind)
         self._failed(partition, Code.CORRUPT_MESSAGE, error, now, is_raised=is_raised)
 
     def _keep(
         self,
         fetch: AnyFetch,
         partition: Partition,
-        cursor: Cursor,
         data: PartitionData,
         batches: Batches,
         broken: CorruptRecordError | None,
@@ -391,6 +379,7 @@ class Answers:
         if self._read_committed and data.aborted_transactions:
             pairs = ((a.producer_id, a.first_offset) for a in data.aborted_transactions)
             aborted = AbortedTransactions(pairs, *partition.tp)
+        cursor = partition.cursor
         count, records = len(batches.counts), sum(batches.counts)
         size, start = batches.starts[-1] - batches.starts[0], cursor.fetch_offset
         fetched = Fetched(partition, batches, frame, count, size, records, cursor, start, broken, aborted)
@@ -403,12 +392,11 @@ class Answers:
             cursor.fetch_offset = batches.next_offset
             cursor.fetch_epoch = batches.leader_epoch
             is_late = 0 <= fetch.listed.wanted[partition.tp].leader_epoch < partition.leader_epoch
-            is_source = fetch.target.node_id in (partition.leader, partition.preferred_replica)
-            is_late = is_late or (not is_source and cursor.fetch_epoch < partition.leader_epoch)
+            if not is_late and cursor.fetch_epoch < partition.leader_epoch:
+                is_late = fetch.target.node_id not in (partition.leader, partition.preferred_replica)
             if is_late and partition.state is PositionState.FETCHING:
-                # This response of the previous leader came after the leader change was detected, or that of a former
-                # leader which follows now, and has yet to truncate its log. A validation that the new leader has
-                # answered meanwhile did not cover these records: validate again.
+                # The response is from the previous leader, or from a former one that has yet to truncate its log. The
+                # new leader may have validated the position before these records came: validate again.
                 partition.move(PositionEvent.LEADER_CHANGED)
 
 

@@ -1,7 +1,6 @@
 """Hold fetched batches until a poll returns them, and count their memory.
 
-Batches are slices of their response, so one unused slice keeps the whole response in memory. ``max_buffered_bytes``
-therefore counts whole frames until their last slice is released, plus the bytes reserved by requests in flight.
+Batches are slices of their response: ``max_buffered_bytes`` counts whole frames until their last slice is released.
 """
 
 from __future__ import annotations
@@ -46,11 +45,9 @@ class Chunk(NamedTuple):
 class Fetched:
     """Batches of one partition from one Fetch response.
 
-    ``chunks`` holds one entry per decoded batch; ``batches[len(chunks)]`` is decoded next. No other attribute counts
-    decoded batches, so an exception between two statements can neither skip nor repeat one. ``verdicts`` grows in the
-    same way, with one flag per batch: whether its transaction was aborted.
-
-    Batches read as columns are not cached: their entry in ``chunks`` is ``None``.
+    ``chunks`` holds one entry per decoded batch, None for one read as columns; ``batches[len(chunks)]`` is decoded
+    next. No other attribute counts decoded batches, so an exception between two statements can neither skip nor repeat
+    one. ``verdicts`` grows in the same way: whether each batch's transaction was aborted.
     """
 
     partition: Partition
@@ -59,10 +56,9 @@ class Fetched:
     count: int  #: Number of batches; if one was found corrupt, only of those before it.
     size: int
     records: int  #: Number of records according to the batch headers.
-    #: The partition's cursor (position object) at the Fetch. A seek or reset replaces the partition's cursor, so these
-    #: batches are stale if the partition has another one now.
+    #: The partition's cursor at the Fetch. If the partition has another one now, the batches are stale.
     cursor: Cursor
-    #: The offset in the Fetch request. Brokers return whole batches, so the first batch may begin below this offset.
+    #: The offset in the Fetch request. Brokers return whole batches, so the first one may begin below this offset.
     start: int
     error: RecordError | None = None  #: Why the bytes after the last batch could not be parsed.
     aborted: AbortedTransactions | None = None
@@ -73,12 +69,12 @@ class Fetched:
 
     @property
     def fresh(self) -> bool:
-        """Whether the partition's position has not been moved since the Fetch."""
+        """Whether no seek or reset has moved the position since the Fetch."""
         return self.partition.cursor is self.cursor
 
 
 class Buffer:
-    """Queues of fetched batches, one per partition, with a round-robin order of the partitions."""
+    """Queues of fetched batches, one per partition."""
 
     def __init__(self) -> None:
         #: By partition, in round-robin order: its entries, oldest first. No queue is empty.
@@ -90,7 +86,6 @@ class Buffer:
         self.awaited_by: Alarm | None = None
 
     def clear(self) -> None:
-        """Drop all batches."""
         self.queues.clear()
         self.pinned = self.records = 0
 
@@ -123,7 +118,6 @@ class Buffer:
         return None
 
     def queue(self, partition: Partition) -> deque[Fetched]:
-        """Return the partition's entries, oldest first."""
         return self.queues.get(partition) or deque()
 
     def next_turns(self, partition: Partition) -> list[Partition]:
@@ -133,7 +127,6 @@ class Buffer:
         return turns[place + 1 :] + turns[:place]
 
     def rotate(self, partition: Partition) -> None:
-        """Move the partition to the end of the round-robin order."""
         if partition in self.queues:
             self.queues[partition] = self.queues.pop(partition)
 
@@ -159,7 +152,7 @@ class Buffer:
         )
 
     def withheld(self) -> int:
-        """Return the number of partitions, such as paused ones, with decoded records that may not be returned now."""
+        """Return the number of partitions with decoded records that may not be returned now."""
         return sum(not p.may_hand_out and self.decoded(p) > 0 for p in self.queues)
 
     def broken(self, partition: Partition) -> bool:

@@ -1,7 +1,7 @@
 """Decode fetched batches to chunks of records.
 
-With numpy, the batches that the next polls return are decoded together, and their chunks are cached: numpy takes about
-as long for one batch as for ten. Without numpy, or if there are few records, batches are decoded one at a time.
+With numpy, the batches that the next polls return are decoded together: numpy takes about as long for one batch as for
+ten. Without numpy, or if there are few records, batches are decoded one at a time.
 """
 
 from __future__ import annotations
@@ -41,13 +41,11 @@ DECODER = f"{__name__.split('.')[0]}.records.columnar.decode"
 TOGETHER_RECORDS = 4000
 #: About this many records are decoded first after a seek: a program that seeks after every few records drops the rest.
 FIRST_RECORDS = 500
-#: If the decoded records that wait for their poll take more memory than this, no more are decoded than the next polls
-#: return.
+#: If the decoded records that wait take more memory than this, no more are decoded than the next polls return.
 AHEAD_BYTES = 8 << 20
 #: Approximate size of the columns of one record, besides its bytes.
 COLUMNS_BYTES = 128
-#: Records of at most so many partitions, those next in turn, are decoded together: to look at each of thousands would
-#: take longer than decoding.
+#: Records of at most so many partitions are decoded together: to look at each of thousands would take longer.
 TURNS_MAX = 200
 #: The decompressed size from which on more batches do not make decoding faster, but only take more memory.
 FULL_BYTES = 4 << 20
@@ -56,15 +54,15 @@ TOGETHER_MIN = 80
 #: A deserializer is called for at most this many records at once, and at most as many as the poll returns, unless a
 #: batch has more.
 DESERIALIZED_MAX = 500
-#: If more partitions than this hold decoded records back, since they were paused in between, batches are decoded one
-#: at a time. Otherwise the decoded records could take much more memory than the buffered batches.
+#: If more paused partitions than this have decoded records, batches are decoded one at a time: the decoded records
+#: could take much more memory than the batches.
 WITHHELD_MAX = 8
 
 _offset = attrgetter("offset")
 
 
 def find_offset(records: Records, offset: int) -> int:
-    """Return the index of the first record with at least this offset; the count of records if there is none."""
+    """Return the index of the first record with at least this offset."""
     if not isinstance(records, list):
         return cast("LazyRows", records).find(offset)
     if not records or records[0].offset >= offset:
@@ -82,8 +80,8 @@ def part_of(records: Records, begin: int, end: int) -> Records:
 class PostponedError(RecordError):
     """Stands for a record at which a deserializer has interrupted a poll; no poll raises this error.
 
-    The poll after that one returns the records before, and only the next one calls the deserializer again. Otherwise a
-    deserializer that raises a ``BaseException`` each time would hide the records before it.
+    The next poll returns the records before it, and only the one after that calls the deserializer again. Otherwise a
+    deserializer that raises a ``BaseException`` each time would hide them.
     """
 
 
@@ -95,8 +93,7 @@ class ChunkDecoder:
         self._buffer = buffer
         self._deserialize = deserialize
         self.has_numpy = True  #: False once the import has failed.
-        #: Whether this poll has found too few records to decode them together. The next one looks again; within a poll,
-        #: there can only be fewer and fewer.
+        #: Whether this poll has found too few records to decode them together; within a poll, they only become fewer.
         self.has_few = False
         self.together_min = TOGETHER_MIN
         self.poll_records = TOGETHER_RECORDS  #: The number of records that this poll may return.
@@ -109,9 +106,9 @@ class ChunkDecoder:
     def chunk(self, fetched: Fetched, index: int, record: int, room: int = 1, *, calls_again: bool = False) -> Chunk:
         """Return the chunk of the batch at ``index``.
 
-        ``record`` is the first index that the caller needs. If the chunk ends there with a DeserializationError, the
-        deserializer is called again: its dependency (a schema registry, say) may be available again. With
-        ``calls_again`` this holds for a PostponedError, too. ``room``: how many records the poll can still return.
+        If it ends at ``record`` with a DeserializationError, the deserializer is called again: its dependency (a
+        schema registry, say) may be available again. With ``calls_again`` this holds for a PostponedError, too.
+        ``room``: how many records the poll can still return.
         """
         if index < len(fetched.chunks) and fetched.chunks[index] is None:
             # ``poll_batches`` has returned the first batches of a chunk of several.
@@ -129,7 +126,6 @@ class ChunkDecoder:
         )
 
     def _with_deserializer(self, fetched: Fetched, index: int, known: Chunk, record: int, calls_again: bool) -> Chunk:
-        """Return the chunk with deserialized records; for the arguments see :meth:`chunk`."""
         assert self._deserialize is not None
         if not known.is_deserialized:
             records, failure = self._deserialized(self._deserialize, fetched.partition.tp, known.records)
@@ -156,8 +152,8 @@ class ChunkDecoder:
     def is_aborted(self, fetched: Fetched, index: int) -> bool:
         """Whether read_committed skips batch ``index``. Each batch is evaluated once, in offset order.
 
-        The CRC of an aborted batch, which is not decoded, is checked here: if its producer id or offset range is
-        corrupt, valid records would be skipped as aborted ones. Raises ``CorruptRecordError`` if it is wrong.
+        Raises ``CorruptRecordError`` if the CRC of an aborted batch, which is not decoded, is wrong: with a corrupt
+        producer id or offset range, valid records would be skipped as aborted ones.
         """
         if fetched.aborted is None:
             return False
@@ -213,8 +209,8 @@ class ChunkDecoder:
     def _wanted(self, partition: Partition, room: int) -> list[tuple[Partition, int]]:
         """Return how many records to decode of this partition and of others: what the next polls return of each.
 
-        Polls return records of the partitions in turn: this one can still return ``room``, and the later ones are
-        expected to return as many each as the smaller of this one and the one before.
+        Polls return records of the partitions in turn: this poll can still return ``room``, and each later one is
+        expected to return ``later_records``.
         """
         waiting, turns = self._buffer.waiting, self._buffer.next_turns(partition)
         others = (other for other in turns if other.may_hand_out)
@@ -233,8 +229,7 @@ class ChunkDecoder:
             left -= available
         own = max(room, share)
         if not is_first and ahead * self._record_bytes <= AHEAD_BYTES:
-            # As many as the others leave. Otherwise partitions that run out at different times would be decoded alone,
-            # few records each time.
+            # As many as the others leave: partitions that run out at different times would be decoded alone.
             own = max(own, TOGETHER_RECORDS - total)
         return [(partition, own), *wanted]
 
@@ -247,14 +242,13 @@ class ChunkDecoder:
         """
         chunks: list[Chunk | None] = []
         known = len(source.chunks) - begin  # the index in ``source`` of the batch with the number 0
-        # A poll may return only a part of the last batch. If the rest, which waits until all other partitions had their
-        # turn, were not built before, it would keep everything in memory that was decoded with it.
+        # A poll may return only a part of the last batch. If the rest, which waits for its turn, were not built before,
+        # it would keep everything in memory that was decoded with it.
         last = end - 1 if len(self._buffer.queues) > TURNS_MAX else end
         while begin < end:
             stop = end if begin == last else last
             if self._deserialize is not None:
-                # Deserializers are user code, and may be slow: a poll must not call them for many more records than it
-                # returns.
+                # Deserializers may be slow: a poll must not call them for many more records than it returns.
                 most = decoded.first[begin] + min(self.poll_records, DESERIALIZED_MAX)
                 stop = min(stop, max(bisect_right(decoded.first, most, begin, end + 1) - 1, begin + 1))
             if decoded.errors:
@@ -310,8 +304,7 @@ class ChunkDecoder:
         batch = fetched.batches[index]
         rows: Records = []
         error: RecordError | None = None
-        # The batch may begin below the fetch offset, or below the position if ``poll_batches`` has returned a part of a
-        # chunk of several batches.
+        # ``poll_batches`` may have returned a part of a chunk of several batches.
         start = max(fetched.start, fetched.cursor.offset)
         try:
             if fetched.aborted is None or not self.is_aborted(fetched, index):

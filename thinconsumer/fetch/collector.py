@@ -96,9 +96,7 @@ class Collector:
         self.aborted_batches = 0  #: The number of aborted batches that positions have moved past.
 
     def gather(self, max_records: int, ends: Mapping[TopicPartition, int] | None = None) -> PollResult:
-        """Return up to ``max_records`` records.
-
-        With ``ends``, only records below their partition's offset in ``ends`` are returned.
+        """Return up to ``max_records`` records; with ``ends``, only those below their partition's offset in it.
 
         Raises ``RecordError`` when the next record cannot be returned.
         """
@@ -127,11 +125,10 @@ class Collector:
     def gather_columns(self, max_bytes: int, ends: Mapping[TopicPartition, int] | None = None) -> PollResult:
         """Return whole batches as columns, until their size without headers reaches ``max_bytes``.
 
-        With ``ends``, only batches that begin below their partition's offset in ``ends`` are returned, but these as a
-        whole: the last one may contain records beyond that offset.
+        With ``ends``, only batches that begin below their partition's offset in ``ends`` are returned; the last one may
+        contain records beyond that offset.
 
-        Raises ``RecordError`` as :meth:`gather`. Columns are not deserialized, so a deserialization error recorded by
-        an earlier poll is not raised.
+        Raises ``RecordError`` as :meth:`gather`, but no deserialization error.
         """
         from ..records.columnar.decode import Decoder  # needs numpy, which is optional
 
@@ -191,7 +188,7 @@ class Collector:
         return poll_result
 
     def first(self, poll_result: PollResult, count: int) -> PollResult:
-        """Return the part of a poll result that covers its first ``count`` records."""
+        """Return the part of a poll result with its first ``count`` records."""
         part = PollResult()
         for move in poll_result.moves:
             if part.count + move.adds > count:
@@ -219,13 +216,9 @@ class Collector:
         return RecordInHand(partition, last.offset, OffsetAndMetadata(offset, "", epoch))
 
     def settle(self, poll_result: PollResult) -> None:
-        """Advance the positions, and move the partitions to the end of the round-robin order.
-
-        Idempotent, so an interrupted call can be repeated.
-        """
+        """Advance the positions, and the round-robin order. An interrupted call can be repeated."""
         for fetched, _, chunk, record, offset, epoch, _ in poll_result.moves:
-            # Release the memory of the returned records. The entries stay, as None: the length of ``chunks`` counts
-            # batches.
+            # Release the records. The entries stay, as None: the length of ``chunks`` counts batches.
             if fetched.aborted is not None:
                 self.aborted_batches += sum(fetched.verdicts[fetched.chunk : chunk])
             fetched.chunks[fetched.chunk : chunk] = [None] * (chunk - fetched.chunk)
@@ -295,7 +288,7 @@ class Collector:
     def _postpone(self, fetched: Fetched, error: RecordError, poll_result: PollResult) -> bool:
         """Leave the error to the next poll, or raise it if this one returns nothing before it.
 
-        Returns whether the error stands for a record that has interrupted an earlier poll.
+        Returns whether it is a PostponedError.
         """
         is_postponed = isinstance(error, PostponedError)
         if not is_postponed and not poll_result.moves:
@@ -359,7 +352,7 @@ class Collector:
         return Span(fetched, begin, chunk, error, reached)
 
     def _hand_over(self, spans: list[Span], decoded: Decoded, poll_result: PollResult) -> None:
-        """Add the decoded columns to the poll result; raise the first error if no batch precedes it, else keep it."""
+        """Add the decoded columns to the poll result; raise the first error, or leave it to the next poll."""
         broken: Partition | None = None
         begins: dict[Partition, int] = {}
         places: dict[Partition, tuple[int, int]] = {}  # the position of each partition after the spans so far
@@ -435,7 +428,7 @@ class Collector:
         return taken, error
 
     def _error_at(self, fetched: Fetched, *, as_bytes: bool) -> RecordError | None:
-        """Return the error at the current position, if any; with ``as_bytes``, call no deserializer for that."""
+        """Return the error at the current position; with ``as_bytes``, call no deserializer for that."""
         if fetched.chunk >= fetched.count:
             return fetched.error
         if as_bytes:
@@ -449,7 +442,7 @@ class Collector:
 
 
 def _correct_end(error: CorruptRecordError, fetched: Fetched) -> None:
-    """Let the error of the batch at the position end where the next batch begins, not where a damaged header says."""
+    """Let the error of the batch at the position end where the next batch begins, whatever a damaged header says."""
     low, high = fetched.cursor.offset, fetched.partition.high_watermark or 0
     end = fetched.batches.end_of_corrupt(fetched.chunk, low)
     error.next_offset = min(end, high) if high > low else end

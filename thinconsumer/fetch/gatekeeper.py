@@ -2,9 +2,8 @@
 
 A gatekeeper holds a partition by values that polls and Fetch requests read, so that neither of them calls it:
 
-* ``Partition.delivery_end`` is the offset from which on records are held; ``NOTHING`` holds all, None holds none.
-* ``Partitions.held_topics`` are the topics of which newly assigned partitions begin with all records held. Without it,
-  a Fetch that is queued already could be written before the gatekeeper's next step.
+* ``Partition.delivery_end`` is the offset from which on records are held.
+* ``Partitions.held_topics`` are the topics of which newly assigned partitions begin with all records held.
 * ``Partitions.set_count`` sets the partition count that a topic's Fetch requests carry: the one for which partitions
   are held. A broker that has another one rejects the request, so that no record comes before the hold.
 

@@ -1,14 +1,14 @@
 """Send queries about partitions to their leaders: one request per leader, and a backoff after failures (KIP-580).
 
-The two kinds are :class:`~.lookups.OffsetLookups` and :class:`~.validation.Validation`. Unlike an admin operation, a
-query has no deadline, and one request combines the queries of several callers.
+The two kinds are :class:`OffsetLookups` and :class:`~.validation.Validation`. Unlike an admin operation, a query has no
+deadline, and one request combines the queries of several callers. KIP-79, KIP-207, KIP-320.
 """
 
 from __future__ import annotations
 
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
@@ -18,10 +18,18 @@ from ..failures import GRACE, Action, OutageLog, Scope, rule
 from ..network.metadata import Metadata
 from ..network.request import Answer, Request, Target
 from ..support.agenda import Agenda, Alarm
+from ..support.calls import Call
 from ..support.timers import Backoff, Random, SharedJitter
 from ..types import TopicPartition
 from ..wire import Message
-from ..wire.error_codes import to_error
+from ..wire.error_codes import Code, to_error
+from ..wire.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
 from ..wire.offset_for_leader_epoch import (
     EpochEndOffset,
     OffsetForLeaderEpochRequest,
@@ -38,9 +46,8 @@ class PartitionQuery:
 
     Args:
         argument: ListOffsets: a timestamp (ms; -1: log end, -2: log start). OffsetForLeaderEpoch: an epoch.
-        least_epoch: a leader with an epoch below this gets no query, since metadata may be outdated; or, if there is
+        least_epoch: a leader with a lower epoch gets no query, since metadata may be outdated; or, if there is
             ``outdated``, not before that is over.
-        least_refresh: the number of the metadata refresh that must have succeeded before the query is sent.
     """
 
     wanted: Callable[[], bool]  #: Returns whether the caller still needs the result.
@@ -56,9 +63,9 @@ class PartitionQuery:
         self.argument = argument
         self.least_epoch = least_epoch
         self.outdated = outdated
-        self.least_refresh = 0
+        self.least_refresh = 0  #: The metadata refresh that must have succeeded before the query is sent.
         # The state of a ``timers.Retry``, without an object of its own for each of thousands of queries.
-        self.attempts = 0  #: Number of failures, with which the backoff grows.
+        self.attempts = 0
         self.pause: Alarm | None = None  #: The end of the backoff; None before the first failure.
         #: The metadata version in which ``tp`` had no leader, else -1. A newer version ends the backoff.
         self.leaderless_in = -1
@@ -123,11 +130,10 @@ class LeaderQueries(ABC):
         self._agenda.touch()
 
     def topics(self) -> set[str]:
-        """Return the topics with pending queries: metadata must contain their leaders."""
+        """Return the topics with pending queries, whose leaders metadata must contain."""
         return {query.tp.topic for queries in (self._waiting, self._in_flight) for query in queries}
 
     def step(self, now: float) -> list[Request]:
-        """Return the requests due now."""
         if not self._waiting:
             return []
         self._drop_unwanted()
@@ -179,7 +185,6 @@ class LeaderQueries(ABC):
             self.outages.keep({query.tp for queries in (self._waiting, self._in_flight) for query in queries})
 
     def handle(self, answer: Answer, now: float) -> None:
-        """Handle the response to a request made by :meth:`step`."""
         self._redraw()
         group: Group = answer.request.context
         self._has_outages = bool(self.outages.under_way)
@@ -198,10 +203,7 @@ class LeaderQueries(ABC):
             self._again(query, error, now, final=final)
 
     def restart(self, now: float) -> None:
-        """Drop all queries at a restart of the engine.
-
-        An exception has ended the public call that waited for a result; resets and validation add their queries again.
-        """
+        """Drop all queries: an exception has ended the call that waited; resets and validation add theirs again."""
         self._waiting.clear()
         self._in_flight.clear()
         self._idle_in = -1
@@ -225,8 +227,7 @@ class LeaderQueries(ABC):
             missing = f": the topic has {len(topic.partitions)} partitions"
             query.failed(KafkaError(words + missing * (tp.partition not in topic.partitions)), False)
         self._metadata.request_update(words)
-        # The backoff grows with each failure, since thousands of clients may wait for the same leader and load the
-        # brokers with requests. A newer metadata version ends the backoff.
+        # A newer metadata version ends the backoff, which grows: thousands of clients may wait for the same leader.
         query.leaderless_in = self._metadata.version
         self._back_off(query, now)
 
@@ -252,7 +253,7 @@ class LeaderQueries(ABC):
         self._again(query, error, now, final=final)
 
     def invalid(self, query: PartitionQuery, error: KafkaError, now: float) -> None:
-        """Send a query again after a backoff, since its answer says nothing; log a warning if that lasts."""
+        """Send a query again after a backoff, since its answer is useless; log a warning if that lasts."""
         self.outages.failed("invalid", now, f"cannot {self.purpose}: {error}", subject=query.tp, grace=GRACE)
         self._again(query, error, now, final=False)
 
@@ -278,7 +279,7 @@ class LeaderQueries(ABC):
 
 
 def _place(groups: list[Group], query: PartitionQuery) -> None:
-    """Put the query into the first group without its partition: a request may name each partition only once."""
+    """Put the query into a group without its partition: a request may name each partition only once."""
     for group in groups:
         if query.tp not in group:
             group[query.tp] = query
@@ -287,10 +288,7 @@ def _place(groups: list[Group], query: PartitionQuery) -> None:
 
 
 class EpochEndQueries(LeaderQueries):
-    """Sends queries for the end offset of a leader epoch; their results are :class:`EpochEndOffset`.
-
-    A leader with another epoch than metadata rejects a query, so an answer is never older than the metadata.
-    """
+    """Sends queries for the end offset of a leader epoch: a leader with another epoch than metadata rejects them."""
 
     api = OffsetForLeaderEpochRequest
     min_version = 3  # the first one for which DESCRIBE on the topic suffices (KIP-320); others require ClusterAction
@@ -308,3 +306,73 @@ class EpochEndQueries(LeaderQueries):
         for topic in response.topics:
             for data in topic.partitions:
                 yield TopicPartition(topic.topic, data.partition), data
+
+
+#: The result of a lookup: ``offset`` is -1 if no record has the timestamp or a later one, ``leader_epoch`` -1 if
+#: unknown.
+ListedOffset = ListOffsetsPartitionResponse
+
+
+class OffsetLookups(LeaderQueries):
+    """Looks up the first offset at or after each query's timestamp."""
+
+    asker = "offsets"
+    api = ListOffsetsRequest
+    purpose = "look up offsets"
+
+    def __init__(self, settings: ConsumerConfig, metadata: Metadata, random: Random, agenda: Agenda) -> None:
+        super().__init__(settings, metadata, random, agenda)
+        self._isolation = 1 if settings.isolation_level == "read_committed" else 0
+        # Version 0 returns lists of segment start offsets instead; version 2 is the first with an isolation level.
+        self.min_version = 1 + self._isolation
+
+    def ask(self, timestamps: Mapping[TopicPartition, int], what: str) -> Call[dict[TopicPartition, ListedOffset]]:
+        """Look up one offset per partition (timestamp in ms; -1: log end, -2: log start).
+
+        The call succeeds when all offsets are known, and fails with the first final error.
+        """
+        call: Call[dict[TopicPartition, ListedOffset]] = Call(what)
+        results: dict[TopicPartition, ListedOffset] = {}
+        if not timestamps:
+            call.succeed(results)
+
+        def failed(error: KafkaError, final: bool) -> None:
+            call.last_error = error
+            if final:
+                call.fail(error)
+
+        for tp, timestamp in timestamps.items():
+
+            def found(answer: ListedOffset, now: float, tp: TopicPartition = tp) -> None:
+                results[tp] = answer
+                if len(results) == len(timestamps):
+                    call.succeed(results)
+
+            self.add(LeaderQuery(tp, timestamp, lambda: not call.over, found, failed))
+        return call
+
+    def _message(self, group: Group, version: int) -> Message:
+        topics: dict[str, ListOffsetsTopic] = {}
+        for tp, query in group.items():
+            info = self._metadata.leader(tp)
+            part = ListOffsetsPartition(partition_index=tp.partition, timestamp=query.argument)
+            part.current_leader_epoch = -1 if info is None else info.leader_epoch
+            topics.setdefault(tp.topic, ListOffsetsTopic(name=tp.topic)).partitions.append(part)
+        # replica_id -1 means a consumer. With the generated default 0, the broker would answer as to a follower
+        # replica, with offsets beyond the high watermark.
+        return ListOffsetsRequest(replica_id=-1, isolation_level=self._isolation, topics=list(topics.values()))
+
+    def _rows(self, response: ListOffsetsResponse) -> Iterator[tuple[TopicPartition, ListedOffset]]:
+        for topic in response.topics:
+            for data in topic.partitions:
+                yield TopicPartition(topic.name, data.partition_index), data
+
+    def _take(self, query: PartitionQuery, data: ListedOffset, node_id: int, now: float) -> None:
+        if data.error_code == Code.UNSUPPORTED_FOR_MESSAGE_FORMAT and query.argument >= 0:
+            data.error_code, data.offset = 0, -1  # this message format has no timestamps: none found, as in Java
+        if data.offset < 0:
+            if not data.error_code and query.argument < 0:
+                self.invalid(query, KafkaError(f"no offset for {query.tp} in the response"), now)
+                return
+            data.offset = -1
+        super()._take(query, data, node_id, now)

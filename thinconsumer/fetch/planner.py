@@ -1,9 +1,7 @@
 """Plan the Fetch requests: which partitions to fetch from which node, and how many bytes.
 
-The planner keeps one fetch session per node with at most one Fetch in flight, sends a second Fetch without a session if
-the broker holds that one (:mod:`.second_fetch`), and limits what all of them read ahead.
-A request is built when it is written, not when it is queued, since connecting may take long.
-After Java's ``AbstractFetch``; KIP-74, KIP-227, KIP-392, KIP-516.
+Each node has one fetch session with at most one Fetch in flight, and gets a second Fetch without a session if it holds
+that one (:mod:`.second_fetch`). After Java's ``AbstractFetch``; KIP-74, KIP-227, KIP-392, KIP-516.
 """
 
 from __future__ import annotations
@@ -84,9 +82,8 @@ class Planner:
         self._seconds: dict[int, SecondFetch] = {}
         self._has_topic_ids = (-1, -1, False)  #: Metadata version, assignment's generation, and the result for them.
         self._turn = 0  #: The number of requests so far, by which the next step begins with another node.
-        #: Whether to fetch up to ``max_buffered_bytes``, and not only as much as is read ahead by default: because none
-        #: of the records that were read ahead can be returned (their partitions are paused, or they are beyond what
-        #: ``read_to_end`` reads), or because the default does not apply.
+        #: Whether to fetch up to ``max_buffered_bytes``: if the default limit of what is read ahead does not apply, or
+        #: if no buffered record can be returned (paused partitions, or records beyond what ``read_to_end`` reads).
         self._may_fill = True
         self._now = 0.0
         self.batches = False  #: Whether polls read columns, many batches at a time, which allows larger fetches.
@@ -94,7 +91,7 @@ class Planner:
         self.replicas = Replicas(random, agenda)
 
     def step(self, now: float) -> list[Request]:
-        """Return a Fetch for each node with partitions to fetch and none in flight, and second ones that are due."""
+        """Return the Fetches that are due."""
         self._now = now
         nodes, sessions, partitions, targets = self._metadata.nodes, self._sessions, self._partitions, self.targets
         self._buffer.awaited_by = None
@@ -149,9 +146,8 @@ class Planner:
     def make_room(self) -> None:
         """Let a Fetch be sent that lacks memory: a poll has found no record in the buffer to return.
 
-        Otherwise the batches of paused partitions could hold all the memory, and no partition would be fetched ever
-        again. While less than ``max_buffered_bytes`` is read ahead, the rest may be filled from then on. Then the
-        batches of one partition are dropped.
+        Otherwise the batches of paused partitions could hold all the memory for ever. First, the buffer may be filled
+        up to ``max_buffered_bytes``; once it is, the batches of one partition are dropped.
         """
         if self._buffer.awaited_by is None or ASKER in self._agenda.touched:
             return  # the last step has left out nothing, or a Fetch may be sent with the next one
@@ -173,8 +169,8 @@ class Planner:
     def close(self, now: float, is_ready: Callable[[int, str], bool]) -> list[Request]:
         """Return Fetches that close the sessions, so that they do not occupy the brokers' session caches.
 
-        ``is_ready`` says whether there is a connection to a node for a channel. Behind a Fetch in flight, which the
-        broker may hold, the closing one would wait: it is sent over the general channel.
+        Behind a Fetch in flight, which the broker may hold, the closing one would wait: it is sent over the general
+        channel, if ``is_ready`` says that there is such a connection.
         """
         requests = []
         for node_id, session in self._sessions.items():
@@ -187,18 +183,17 @@ class Planner:
         return requests
 
     def wanted(self, node_id: int, now: float) -> list[Partition]:
-        """Return the partitions to fetch from one node."""
         self.targets.update(now)
         return self.targets.wanted(node_id)
 
     def is_asking(self, partition: Partition, now: float) -> bool:
-        """Return whether a Fetch to the partition's node is in flight or waits for a backoff after a failure."""
+        """Return :attr:`.FetchSession.is_asking` for the partition's node."""
         node_id = self.targets.node_for(partition, now)
         session = None if node_id is None else self._sessions.get(node_id)
         return session is not None and session.is_asking
 
     def sessions(self) -> Iterator[tuple[bool, SessionPartitions]]:
-        """Yield each fetch session: whether it is asking (:meth:`is_asking`), and its partitions."""
+        """Yield each fetch session: :attr:`.FetchSession.is_asking`, and its partitions."""
         for session in self._sessions.values():
             yield session.is_asking, session.listed
 
@@ -209,7 +204,7 @@ class Planner:
     def _allowance(self, partitions: int, nodes: int, limit: int) -> int:
         """Return the maximum bytes of one response; 0 if no Fetch may be sent now. ``limit``: of what is buffered.
 
-        Ends the permission to fill the whole buffer (``_may_fill``) once a response fits into ``limit`` again.
+        Unsets ``_may_fill`` once a response fits into ``limit`` again.
         """
         size_max = self._max_buffered_bytes
         wish = min(self._settings.fetch_max_bytes, partitions * self._partition_bytes())
@@ -228,7 +223,7 @@ class Planner:
     def _has_more(self, partition: Partition) -> bool | None:
         """Whether the broker has records of the partition that were not fetched yet; None if its log end is unknown.
 
-        True for a position beyond the log end, too: the broker answers with an error, and does not hold the Fetch.
+        True for a position beyond the log end, too: the broker answers at once, with an error.
         """
         offset, high_watermark = partition.cursor.fetch_offset, partition.high_watermark
         end = partition.last_stable_offset if self._isolation_level else high_watermark
@@ -272,7 +267,6 @@ class Planner:
         return waiting
 
     def _second(self, node_id: int, first: FetchSession, limit: int, now: float) -> list[Request]:
-        """Return a second Fetch of the partitions that wait, if one is due."""
         waiting = self._due_second(node_id, first, now) if node_id in self.targets.late else []
         if not waiting:
             return []
@@ -303,7 +297,7 @@ class Planner:
         return FetchRequest.VERSIONS[1] if self._has_topic_ids[2] else NAMES_UNTIL
 
     def _compose(self, session: FetchSession, version: int) -> Message:
-        """Return the session's Fetch, now that it is written: what has changed since the one before."""
+        """Return the session's Fetch, now that it is written."""
         targets, node_id, listed = self.targets, session.target.node_id, session.listed.wanted
         targets.update(self._now)
         sessions, uses_ids = version >= SESSIONS_SINCE, version > NAMES_UNTIL
@@ -361,7 +355,7 @@ class Planner:
         return WantedPartition(partition.cursor.fetch_offset, max_bytes, epoch, topic_id, count)
 
     def _partition_bytes(self) -> int:
-        """Return ``partition_max_bytes``. If it varied, each Fetch would have to send all partitions of its session."""
+        """Return ``partition_max_bytes``: if it varied, each Fetch would have to send all partitions of its session."""
         settings = self._settings
         if self.batches:
             wish = settings.batches_fetch_bytes
@@ -419,14 +413,13 @@ def _rotated(some: list[T], turn: int) -> list[T]:
     return some[start:] + some[:start]
 
 
-#: How long to avoid a failed follower, in seconds. The initial value is longer than a cluster takes to notice a dead
-#: broker. The time grows with each failure: if only this client cannot reach the follower, leaders keep naming it, and
-#: each attempt may cost ``request_timeout_ms``.
+#: How long to avoid a failed follower, in seconds: first longer than a cluster takes to notice a dead broker. If only
+#: this client cannot reach the follower, leaders keep naming it, and each attempt may cost ``request_timeout_ms``.
 SHUNNED = Backoff(initial=12.0, maximum=300.0)
 
 
 class Replicas:
-    """Track followers that failed as preferred read replicas (KIP-392), and until when to avoid each.
+    """The followers that failed as preferred read replicas (KIP-392), and until when to avoid each.
 
     A leader names a dead follower in the client's rack as the preferred read replica until the cluster notices the
     failure (9 s by default), and sends no records meanwhile. While any follower is avoided, Fetches carry an empty rack
@@ -448,17 +441,13 @@ class Replicas:
         alarm.set(now + SHUNNED.delay(failures, self._random))
 
     def worked(self, node_id: int) -> None:
-        """Reset the node's failure count after a successful response.
-
-        If the node is being avoided, it is avoided until the time already set.
-        """
+        """Reset the node's failure count after a successful response; it is avoided until the time already set."""
         self.failures.pop(node_id, None)
 
     def may_follow(self, node_id: int, now: float) -> bool:
-        """Return whether to accept this node as a preferred read replica."""
         return node_id not in self.shunned or not self.shunned[node_id].is_ahead(now)
 
     def any_shunned(self, now: float) -> bool:
-        """Return whether any follower is being avoided, so that Fetches must carry an empty rack id."""
+        """Return whether any follower is being avoided."""
         self.shunned = {node_id: alarm for node_id, alarm in self.shunned.items() if alarm.is_ahead(now)}
         return bool(self.shunned)

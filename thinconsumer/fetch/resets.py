@@ -1,8 +1,7 @@
 """Set the position of partitions that await a reset: by policy, by the user's request or after OFFSET_OUT_OF_RANGE.
 
-``lookups`` sends the ListOffsets requests; this module chooses the position and logs it. An out-of-range position is
-either below the log start (records expired) or past the log end (log truncated). OFFSET_OUT_OF_RANGE says neither, so
-both ends of the log are looked up. KIP-320, KIP-1106.
+An out-of-range position is either below the log start (records expired) or past the log end (log truncated).
+OFFSET_OUT_OF_RANGE says neither, so both ends of the log are looked up. KIP-320, KIP-1106.
 """
 
 import logging
@@ -15,28 +14,21 @@ from ..network.request import Answer, Request
 from ..positions.partitions import Cursor, Partition, Partitions, Reset
 from ..positions.states import PositionEvent, PositionState
 from ..wire.error_codes import Code
-from .leader_queries import PartitionQuery
-from .lookups import ListedOffset, OffsetLookups
+from .leader_queries import ListedOffset, OffsetLookups, PartitionQuery
 
 log = logging.getLogger(__name__)
 
 NO_POSITION = "no position"
-#: The ends of the log: both are looked up after an out-of-range error.
 LOG_ENDS = Reset(Reset.EARLIEST, "log start"), Reset(Reset.LATEST, "log end")
-MARKS = {
-    OffsetResetStrategy.EARLIEST: Reset.EARLIEST,
-    OffsetResetStrategy.LATEST: Reset.LATEST,
-    OffsetResetStrategy.NONE: None,
-}
+MARKS = {OffsetResetStrategy.EARLIEST: Reset.EARLIEST, OffsetResetStrategy.LATEST: Reset.LATEST}
 
 
 def timestamp_of(policy: OffsetResetPolicy, wall_time: float) -> int | None:
     """Return the timestamp to look up for a policy (ms; -1: log end, -2: log start); None for the policy none."""
     if policy.strategy is OffsetResetStrategy.BY_DURATION:
-        # ListOffsets gives negative timestamps another meaning. Timestamp 0, for a date before 1970, finds the log
-        # start.
+        # Negative timestamps, of a date before 1970, have another meaning in ListOffsets; 0 finds the log start.
         return max(0, int(wall_time * 1000) - policy.duration_ms)
-    return MARKS[policy.strategy]
+    return MARKS.get(policy.strategy)
 
 
 class Resets:
@@ -62,12 +54,11 @@ class Resets:
         self._asked: dict[Partition, Cursor] = {}
         #: The last reset by policy, which thousands of partitions may share, and what it was made of.
         self._last_reset: tuple[tuple[int, str, str], Reset] = ((0, "", ""), Reset(0, ""))
-        #: ``Partitions.changes`` at the last step, so that not each step looks at thousands of partitions that await
-        #: the offsets of their lookups.
+        #: ``Partitions.changes`` at the last step: not each step looks at thousands of partitions that await a lookup.
         self._changes_seen = -1
 
     def step(self, now: float) -> list[Request]:
-        """Start a lookup for each partition in AWAITING_RESET that has none; :class:`.OffsetLookups` requests it."""
+        """Start a lookup for each partition in AWAITING_RESET that has none."""
         changes = self._partitions.changes()
         if self._changes_seen == changes:
             return []
@@ -86,10 +77,9 @@ class Resets:
         return []
 
     def handle(self, answer: Answer, now: float) -> None:
-        """Nothing is answered: the lookups send the requests."""
+        """Do nothing: :class:`.OffsetLookups` sends the requests."""
 
     def restart(self, now: float) -> None:
-        """Start the lookup of every partition in AWAITING_RESET again in the next step."""
         self._asked.clear()
         self._changes_seen = -1
 
@@ -121,14 +111,13 @@ class Resets:
         return latest and why == NO_POSITION and (partition.is_new or self._metadata.is_new_partition(partition.tp))
 
     def _look_up(self, partition: Partition, reset: Reset, ends: dict[int, int] | None = None) -> None:
-        """Look up the offset of a reset or, with ``ends``, one of the log's ends, which is added there."""
+        """Look up the offset of a reset; with ``ends``, which gets the offset, of one of the log's ends."""
         query = _ResetQuery(self, partition, reset, ends)
         if ends is not None:
             query.least_refresh = partition.least_refresh
         self._lookups.add(query)
 
     def found(self, partition: Partition, reset: Reset, ends: dict[int, int] | None, answer: ListedOffset) -> None:
-        """Set the position to the offset that was looked up, or decide about it once both ends of the log are known."""
         if ends is not None:
             ends[reset.timestamp] = answer.offset
             if len(ends) == len(LOG_ENDS):
@@ -140,7 +129,7 @@ class Resets:
             self._place(partition, answer.offset, answer.leader_epoch, reset.reason)
 
     def _place(self, partition: Partition, offset: int, epoch: int, reason: str) -> None:
-        # If a broker rejects every offset as out of range, this line would fill the log; ``OutageLog`` logs that error.
+        # A broker that rejects every offset as out of range would fill the log; ``OutageLog`` logs that error.
         level = logging.INFO if partition.fruitless_ranges <= 1 else logging.DEBUG
         if log.isEnabledFor(level):
             log.log(level, "%s-%s: position set to %s (%s)", *partition.tp, offset, reason)
@@ -153,7 +142,7 @@ class Resets:
             # The position is valid: a lagging broker rejected it, or the log has grown since the rejection.
             self._place(partition, position, epoch, f"{position} is inside the log, which holds {start} to {end}")
         elif position > end and epoch >= 0:
-            # OffsetForLeaderEpoch with the position's epoch finds the exact truncation offset, so no reset is needed.
+            # OffsetForLeaderEpoch with the position's epoch finds the offset of the truncation.
             log.info("%s-%s: position %s is past the log end %s: validating it", *partition.tp, position, end)
             partition.out_of_range = None
             partition.move(PositionEvent.LEADER_CHANGED)
@@ -168,7 +157,7 @@ class Resets:
 
 
 class _ResetQuery(PartitionQuery):
-    """The lookup for one partition's reset: methods in place of three closures, as thousands may be needed at once."""
+    """The lookup for one partition's reset. Three closures for each would cost more: there may be thousands at once."""
 
     __slots__ = ("_cursor", "_ends", "_partition", "_reset", "_resets")
 
@@ -196,7 +185,6 @@ class _ResetQuery(PartitionQuery):
 
 
 def out_of_range_error(partition: Partition, position: int, start: int, end: int) -> OffsetOutOfRangeError:
-    """Return the error for a position outside the log under ``auto_offset_reset='none'``."""
     tp = partition.tp
     error = OffsetOutOfRangeError(
         f"position {position} of {tp.topic}-{tp.partition} is outside the log, which holds {start} to {end}, "

@@ -1,11 +1,8 @@
 """Decide when to send a second Fetch to a broker that holds the first one.
 
 A broker holds a Fetch of partitions without new records for ``fetch_max_wait_ms``, and reads no other request of that
-connection meanwhile. A partition that is ready to be fetched only then, after a seek or an assignment, or since the
-buffer has room for it again, would have to wait, though it may have records. It is asked for on a connection of its
-own, by a Fetch that the broker answers at once and that belongs to no session. The session's next Fetch has it, too.
-
-Here is when it is due. The planner chooses the partitions and builds the request; ``answers`` takes the records.
+connection meanwhile. A partition that becomes ready to be fetched only then, by a seek, say, would have to wait, though
+it may have records. The second Fetch, on a connection of its own, belongs to no session, and is answered at once.
 """
 
 from __future__ import annotations
@@ -47,24 +44,19 @@ class SecondFetch:
 
     @property
     def written_at(self) -> float | None:
-        """When the first Fetch was written."""
         return self.first.written_at
 
     def answered(self, session_id: int) -> None:
-        """Note a successful response."""
         self.reserved = 0
         self.retry.succeeded()
 
     def failed(self, now: float) -> None:
-        """Note a failure. The first Fetch shows whether the broker works, and has these partitions next."""
+        """Note a failure. The session's next Fetch has these partitions, too."""
         self.reserved = 0
         self.retry.failed(now)
 
     def got_nothing(self) -> None:
-        """Note that the response has no records of the partitions in the request.
-
-        If it has records of some, it may be full: then the others are asked for again.
-        """
+        """Note a response without any records. One with some may be full, so that the others are asked for again."""
         for partition, cursor in self.listed.cursors.values():
             if self.listed.has_position_of(partition):
                 self.tried[partition] = cursor, cursor.fetch_offset

@@ -1,8 +1,7 @@
 """Fetch sessions (KIP-227): send only what changed since the last Fetch to a node.
 
-A session mirrors, per node, the partitions that the broker's session holds. It is strictly sequential: one request in
-flight at a time. If an incremental request omits a partition, the broker reads it from the offset last sent. So each
-changed offset must be sent, and a partition no longer wanted must be listed as forgotten.
+If an incremental request omits a partition, the broker reads it from the offset last sent. So each changed offset must
+be sent, and a partition no longer wanted must be listed as forgotten.
 """
 
 from __future__ import annotations
@@ -22,8 +21,7 @@ INITIAL_EPOCH = 0
 FIRST_INCREMENTAL_EPOCH = 1
 FINAL_EPOCH = -1
 NO_SESSION = 0
-#: How many Fetches may follow at once from responses without records. A new session or a leader change legitimately
-#: causes a few.
+#: How many Fetches may follow at once from responses without records: a new session or a leader change causes a few.
 FRUITLESS = 5
 
 
@@ -47,11 +45,7 @@ class Plan(NamedTuple):
 
 
 class SessionPartitions:
-    """The partitions that a broker's session holds after the request that was built last.
-
-    A request and the session share this object: no other request is built before the response. If the session is
-    reset, the next request begins with a new one.
-    """
+    """The partitions that a broker's session holds after the request that was built last."""
 
     __slots__ = ("_ids", "confirmation", "cursors", "names", "unconfirmed", "wanted")
 
@@ -85,7 +79,6 @@ class SessionPartitions:
             self.end_confirmation(partition)
 
     def expect(self, partition: Partition) -> None:
-        """Record the cursor for which a partition's data is requested."""
         known = self.cursors.get(partition.tp)
         if known is None or known[0] is not partition:
             self.unconfirmed[partition.tp] = partition
@@ -104,7 +97,7 @@ class SessionPartitions:
             partition.confirmation = self.confirmation.ended()
 
     def end(self) -> None:
-        """Keep these times for all partitions, since the session is reset."""
+        """Keep these times for all partitions."""
         self.confirmation.is_current = False
         for partition, _ in self.cursors.values():
             partition.report_change()
@@ -119,10 +112,7 @@ class SessionPartitions:
 
 @dataclass(slots=True)
 class FetchSession:
-    """The fetch session with one node, and its request in flight, if any.
-
-    The session is the context of its requests: there is one in flight at a time.
-    """
+    """The fetch session with one node. It is the context of its requests, of which one is in flight at a time."""
 
     target: Target
     retry: Retry  #: Whether a request is in flight, and the backoff after failures.
@@ -143,11 +133,10 @@ class FetchSession:
 
     @property
     def is_asking(self) -> bool:
-        """Whether a Fetch is in flight or waits for a backoff after a failure."""
+        """Whether a Fetch is in flight, or waits for a backoff."""
         return self.retry.in_flight or self.retry.attempts > 0
 
     def is_incremental(self, *, sessions: bool, uses_ids: bool) -> bool:
-        """Return whether the next request contains only the partitions that have changed since the last one."""
         return sessions and self.incremental and uses_ids == self.uses_ids and self.epoch != INITIAL_EPOCH
 
     def plan(
@@ -201,8 +190,7 @@ class FetchSession:
     def answered(self, session_id: int) -> None:
         """Note a successful response, so that the next Fetch may be sent at once.
 
-        The response has a new session id, the same one, or 0 for no session: the broker's cache is full, or the request
-        asked for none.
+        A session id of 0 means that there is no session: the broker's cache is full, or the request asked for none.
         """
         self.retry.in_flight = False  # the pause is over since the request was sent
         self.retry.attempts = self.reserved = 0
@@ -231,8 +219,7 @@ class FetchSession:
     def pace(self, now: float) -> None:
         """Count a response without records: after :data:`FRUITLESS` quick ones, one Fetch may follow in each ``pause``.
 
-        Each second allows another ``1 / pause`` Fetches, whatever the responses are. If only responses in a row were
-        counted, the count would start anew after each one with records or after a wait: the broker would set the pace.
+        If only responses in a row were counted, the broker could set the pace by a response with records, or by a wait.
         """
         written_at = now if self.written_at is None else self.written_at
         self.recovers_at = max(self.recovers_at, written_at) + self.pause
@@ -241,7 +228,6 @@ class FetchSession:
             pause.set(due)
 
     def is_paced(self, now: float) -> bool:
-        """Return whether the last responses count as quick and without records."""
         return self.recovers_at - (FRUITLESS - 2) * self.pause > now
 
     def reset(self, *, keep_id: bool = False) -> None:

@@ -1,8 +1,7 @@
 """Keep the list of partitions to fetch from each node, without looking at all partitions in each step.
 
-A partition is looked at again when it has changed (``Partition.report_change``), which includes the end of its backoff
-and of its preferred replica's time, when its buffered batches fill its share of the buffer or no longer do (also since
-the limit of all shares has changed), and with all others when metadata changes.
+A partition is looked at again when it has changed (``Partition.report_change``), when its buffered batches fill its
+share of the buffer or no longer do, and when metadata changes.
 """
 
 from __future__ import annotations
@@ -28,7 +27,6 @@ class FetchTargets:
         self.clear()
 
     def clear(self) -> None:
-        """Forget everything: the next :meth:`update` looks at all partitions again."""
         #: The partitions to fetch by node; no node has an empty list.
         self.by_node: dict[int, dict[Partition, None]] = {}
         #: Partitions that are not fetched since they have their share of the buffer filled, or a broken batch.
@@ -46,7 +44,6 @@ class FetchTargets:
         self._partitions.reindex()
 
     def set_limit(self, limit: int, now: float) -> None:
-        """Set another :attr:`limit`."""
         self.limit = limit
         self._place_all({}, now)
 
@@ -81,10 +78,9 @@ class FetchTargets:
             self._place(partition, now)
 
     def fetched(self, partition: Partition, size: int) -> None:
-        """Note that batches of the partition were buffered, and that its fetch offset is about to move past them.
+        """Note that batches of the partition were buffered, which now have ``size`` bytes: its fetch offset moves.
 
-        The next request names the new offset. Nothing else has changed, and the partition need not be looked at, unless
-        its buffered batches, which have ``size`` bytes, fill its share of the buffer.
+        The partition need not be looked at unless these bytes fill its share of the buffer.
         """
         node_id = self.nodes.get(partition)
         if node_id is None or partition.delivery_end is not None or size >= self._share:
@@ -97,10 +93,7 @@ class FetchTargets:
         return sorted(self.by_node.get(node_id, ()), key=by_number)
 
     def node_for(self, partition: Partition, now: float) -> int | None:
-        """Return the node to fetch from: the preferred replica until it expires or metadata drops it, else the leader.
-
-        ``None`` if there is no known leader.
-        """
+        """Return the preferred replica until it expires or metadata drops it, else the leader; None if unknown."""
         info = self._metadata.leader(partition.tp)
         if partition.preferred_replica >= 0:
             is_over = partition.preference is None or not partition.preference.is_ahead(now)
@@ -110,7 +103,7 @@ class FetchTargets:
         return None if info is None else info.leader
 
     def _place(self, partition: Partition, now: float) -> None:
-        """Put the partition where it belongs: to its node, to ``left_out`` or ``leaderless``, or nowhere."""
+        """Put the partition to its node, to ``left_out`` or ``leaderless``, or nowhere."""
         self.left_out.pop(partition, None)
         self.leaderless.pop(partition, None)
         node_id = self._node(partition, now) if partition in self._fetchable else None
@@ -130,7 +123,7 @@ class FetchTargets:
             self.nodes[partition] = node_id
 
     def _node(self, partition: Partition, now: float) -> int | None:
-        # head() drops batches fetched before a seek, which would use up the partition's share of the buffer.
+        # head() drops batches from before a seek, which would use up the partition's share of the buffer.
         is_buffered = partition in self._buffer.queues and self._buffer.head(partition) is not None
         if is_buffered and (self._buffer.size_of(partition) >= self._share or self._buffer.broken(partition)):
             self.left_out[partition] = None

@@ -1,8 +1,7 @@
 """Validate positions after a leader change with OffsetForLeaderEpoch (KIP-320).
 
-A partition enters VALIDATING when metadata shows a new leader epoch. The response confirms the position or reports
-the offset where the logs diverge. The position moves back there; under reset policy none, polls raise
-``LogTruncationError`` instead.
+The response confirms the position or reports the offset where the logs diverge. The position moves back there; under
+reset policy none, polls raise ``LogTruncationError`` instead.
 """
 
 import logging
@@ -21,9 +20,8 @@ from .leader_queries import EpochEndQueries, LeaderQuery, PartitionQuery
 
 log = logging.getLogger(__name__)
 
-#: How long to wait, in seconds, until metadata reaches the leader epoch of records already read. A cluster takes 9 s by
-#: default to notice a broker that is cut off. If the epoch belongs to a deleted topic or to another cluster, metadata
-#: never reaches it and validation is delayed by this time.
+#: How long to wait, in seconds, until metadata reaches the leader epoch of records already read: a cluster takes 9 s by
+#: default to notice a broker that is cut off. The epoch of a deleted topic or another cluster is never reached.
 BEHIND_S = 10.0
 
 
@@ -42,7 +40,7 @@ class Validation(EpochEndQueries):
         self._seen = (-1, -1)
 
     def step(self, now: float) -> list[Request]:
-        """Detect new leaders and recreated topics; return the requests due now, one per leader."""
+        """Detect new leaders and recreated topics; return the requests due now."""
         seen = self._metadata.version, self._partitions.generation
         if self._seen != seen:
             self._seen = seen
@@ -61,7 +59,6 @@ class Validation(EpochEndQueries):
         return super().step(now)
 
     def restart(self, now: float) -> None:
-        """Compare all leader epochs again, and send a new query for every partition in state VALIDATING."""
         super().restart(now)
         self._asked.clear()
         self._seen = (-1, -1)
@@ -70,8 +67,8 @@ class Validation(EpochEndQueries):
         partition = self._partitions.get(query.tp)
         is_newer = not data.error_code and data.leader_epoch > query.argument
         if is_newer and partition is not None and query.wanted() and data.end_offset < partition.cursor.fetch_offset:
-            # The end of a newer epoch says nothing about the end of the requested one. Taken for a truncation, the
-            # answer would be followed by the same request at once, for ever.
+            # The end of a newer epoch says nothing about the requested one. Taken for a truncation, the answer would be
+            # followed by the same request at once, for ever.
             wrong = f"{data.leader_epoch}, {data.end_offset}"
             text = f"node {node_id} answered with the end of a newer leader epoch than {query.argument}: {wrong}"
             self.invalid(query, KafkaError(text), now)
@@ -109,11 +106,8 @@ class Validation(EpochEndQueries):
     def _begin_anew(self, partition: Partition) -> None:
         partition.committed = None  # the committed offset belonged to the old topic
         if partition.state in (PositionState.FETCHING, PositionState.VALIDATING):
-            log.warning(
-                "%s-%s: its topic was deleted and created again; resetting position %s",
-                *partition.tp,
-                partition.cursor.offset,
-            )
+            text = "%s-%s: its topic was deleted and created again; resetting position %s"
+            log.warning(text, *partition.tp, partition.cursor.offset)
             partition.ask_reset(None)
         elif partition.state is PositionState.AWAITING_RESET:
             # A lookup in flight may return an offset of the deleted topic: repeat it, for the same target.
@@ -142,8 +136,8 @@ class Validation(EpochEndQueries):
             del self._asked[partition]
             self._found(partition, data)
 
-        # A leader with an older epoch than that of the records read would report a truncation that did not happen, and
-        # a valid position would be reset. So the query waits for newer metadata, unless there is none.
+        # A leader with an older epoch than that of the records read would report a truncation that did not happen. So
+        # the query waits for newer metadata, unless there is none.
         least_epoch = -1 if self._metadata.has_lowered_epoch(partition.tp) else fetch_epoch
         outdated = None
         if leader_epoch < least_epoch:
@@ -162,12 +156,12 @@ class Validation(EpochEndQueries):
         if is_known and data.end_offset >= received:
             partition.move(PositionEvent.VALIDATED)
         elif is_known and 0 <= epoch < data.leader_epoch:
-            # The log diverges from the buffered records. The response's epoch is newer than the position's and may have
-            # begun below the position: drop the buffer, and validate again with the position's own epoch.
+            # The log diverges from the buffered records. The epoch of the response may have begun below the position:
+            # drop the buffer, and validate again with the position's own epoch.
             partition.place(PositionEvent.SEEK_VALIDATED, position, epoch)
         elif epoch < 0 or (is_known and data.end_offset >= position):
-            # Buffered records are truncated: fetch them again. The position stays, since no record before it is
-            # truncated, or the user has set it and no record was returned since.
+            # Buffered records are truncated. The position stays, since no record before it is truncated, or the user
+            # has set it and no record was returned since.
             log.info("%s-%s: log truncated at %s, position stays %s", *partition.tp, data.end_offset, position)
             partition.place(PositionEvent.TRUNCATED, position, min(epoch, data.leader_epoch))
         else:

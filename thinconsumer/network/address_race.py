@@ -1,7 +1,7 @@
 """Connect to the addresses of one host side by side, and keep the connection that is ready first (RFC 8305).
 
-An address may drop packets or belong to a stopped broker. If the addresses were dialled one after the other, each such
-address would cost a setup timeout of ten seconds and more before the next one is tried.
+If the addresses were dialled one after the other, each that drops packets or belongs to a stopped broker would cost a
+setup timeout of ten seconds and more.
 """
 
 import logging
@@ -21,19 +21,17 @@ CONNECT_DELAY = 0.25
 #: The next address is dialled after this many seconds if the address before is connected but has not answered
 #: ApiVersions. Longer than CONNECT_DELAY, since a busy broker takes longer to answer than a network takes to connect.
 ANSWER_DELAY = 1.0
-#: A failed address is dialled again after this many seconds while other addresses are still tried. A restarting broker
-#: refuses connections only for a moment; without a retry, the client would wait for the setup timeout of another
-#: address that drops packets.
+#: A failed address is dialled again after this many seconds while others are still tried. A restarting broker refuses
+#: connections only for a moment: without a retry, the client would wait for the setup timeout of another address.
 RETRY_DELAY = 1.0
 #: Maximum number of connections in setup at a time: without a limit, a name with many addresses would open one to each.
 PARALLEL_MAX = 4
 
 
 class AddressRace:
-    """One attempt to connect to a host: at most ``PARALLEL_MAX`` connections at a time, under one deadline.
+    """One attempt to connect to a host under one deadline; over once :attr:`winner` is set or :attr:`has_failed`.
 
-    ``dial`` begins a connection to one address, ``probe`` one without TLS and login. The attempt is over once
-    :attr:`winner` is set or :attr:`has_failed`.
+    ``dial`` begins a connection to one address, ``probe`` one without TLS and login.
     """
 
     def __init__(
@@ -63,11 +61,9 @@ class AddressRace:
 
     @property
     def has_failed(self) -> bool:
-        """Whether every connection has failed and no address is left to try."""
         return self.winner is None and not self.connections and not self._untried and self.probe is None
 
     def step(self, now: float) -> None:
-        """Keep the first connection that is ready, note failed ones, and dial addresses that are due."""
         if self.probe is not None and self._is_answered(self.probe, now):
             return
         for connection in list(self.connections):
@@ -93,7 +89,6 @@ class AddressRace:
 
     @property
     def open(self) -> list[Connection]:
-        """All connections of the attempt."""
         return self.connections if self.probe is None else [*self.connections, self.probe]
 
     def _is_answered(self, probe: Connection, now: float) -> bool:
@@ -127,7 +122,7 @@ class AddressRace:
             self._retries.append((now, connection.address))
 
     def _plan_dial(self) -> None:
-        """Set the alarm for the next dial while connections are in setup; clear it if there is none to dial."""
+        """Set the alarm for the next dial while connections are in setup; clear it if there is nothing to dial."""
         if not (self._untried or self._retries) or not 0 < len(self.connections) < PARALLEL_MAX:
             self._next_dial.clear()
             return

@@ -17,7 +17,7 @@ AF_INET = 2  # The value of ``socket.AF_INET``, which is 2 on every system; this
 
 
 class NameLookup:
-    """One lookup of one name, shared by all routes that wait for it."""
+    """One lookup of one name."""
 
     def __init__(self, addresses: tuple[Address, ...] = ()) -> None:
         self.addresses = addresses
@@ -76,7 +76,7 @@ class AddressBook:
 
 
 def _numeric(host: str, port: int) -> Address | None:
-    # On demand: the first connection needs it, and the import of the client would take longer.
+    # On demand: otherwise the import of the client would take longer.
     ipaddress = import_uninterrupted("ipaddress")
     try:
         return Address(AF_INET, (str(ipaddress.IPv4Address(host)), port))

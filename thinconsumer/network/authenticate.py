@@ -1,6 +1,5 @@
 """The interfaces of a login: the requests between ApiVersions and a connection's first other request, and their source.
 
-:func:`is_logged_out` recognizes the response of a broker that no longer counts the connection as logged in.
 :class:`thinconsumer.sasl.login.SaslLogin` and :class:`thinconsumer.sasl.login_manager.LoginManager` implement them.
 Java's counterpart is ``SaslClientAuthenticator``.
 """
@@ -21,8 +20,7 @@ class Login(Protocol):
     def next_request(self, answer: Message | None, now: float) -> Message | None:
         """Return the next request, or None when logged in.
 
-        ``answer`` is the decoded response to the login's previous request; None for the first call. The connection, not
-        the login, does the framing, versions and timeouts.
+        ``answer`` is the decoded response to the login's previous request; None for the first call.
 
         Raises:
             KafkaError: the login failed. After an ``AuthorizationError`` no other address of the host is tried.
@@ -70,7 +68,7 @@ class NoLogins:
 
 
 def is_logged_out(response: Message, version: int) -> bool:
-    """Return whether the response has the error code ILLEGAL_SASL_STATE.
+    """Return whether the response has the error code ILLEGAL_SASL_STATE: the broker counts the login as ended.
 
     Brokers that refuse a request as a whole put the code into the response, or else into each of its topics, partitions
     or groups, of which the first is looked at: comparing all would make responses of thousands of partitions slower.

@@ -1,7 +1,6 @@
 """All connections of one client: chooses the broker for a request, dials and redials, and reports outages.
 
-Owns the routes: one per target (a node and one of the channels to it: Fetch, say), and one per bootstrap server in use.
-Which of them have to step is in the agenda (``agenda.py``); the engine passes them to :meth:`NetworkClient.step`.
+There is one route per target (a node and one of the channels to it), and one per bootstrap server in use.
 
 * A request for a node waits for the route to that node. When an attempt to connect fails, the request gets that error
   at once; a request sent during the backoff waits for the next attempt. A request for a node that metadata does not
@@ -24,18 +23,19 @@ from collections import deque
 from collections.abc import Collection, Iterable, Sequence
 
 from ..config import ClientOptions
-from ..driver import Address, Command
+from ..driver import Address, Command, host_and_port
 from ..errors import KafkaConnectionError, KafkaTimeoutError
+from ..failures import GRACE
 from ..support.agenda import Agenda
+from ..support.lazy_dataclass import dataclass
 from ..support.timers import NEVER, Backoff, Random
 from ..types import Node
 from .addresses import AddressBook
 from .authenticate import Logins, NoLogins
 from .connection import Connection, ConnectionSettings
 from .negotiate import api_name
-from .outage import Outage, causes_of, log_end, log_outage
 from .request import ANY_NODE, Answer, QueuedRequest, Request, Target
-from .route import SLOW_ATTEMPT, BrokerRoute, RouteContext
+from .route import NO_BROKER, SLOW_ATTEMPT, BrokerRoute, RouteContext
 from .states import RouteState
 
 log = logging.getLogger(__name__)
@@ -47,6 +47,21 @@ SILENT = 2.0
 #: An outage ends after this many seconds in which no request waited for a connection. Shorter gaps belong to the
 #: outage: the components that send requests pause for up to a second before they repeat one.
 UNWANTED = 5.0
+_ADVERTISED = "{} (node {} advertises this address: check advertised.listeners of that broker)"
+_BOOTSTRAP_ONLY = "answers, but no address that its metadata names can be reached"
+
+
+@dataclass(frozen=True, slots=True)
+class Outage:
+    """A time in which requests wait and no broker answers."""
+
+    #: Start in monotonic seconds, moved forward by the time in which the application did not poll: only time in which
+    #: the client could have received a response counts.
+    since: float
+    causes: dict[str, str]  #: The text of the last failure by ``host:port``.
+
+    def __str__(self) -> str:
+        return "; ".join(f"{name}: {cause}" for name, cause in self.causes.items())
 
 
 class NetworkClient:
@@ -60,9 +75,7 @@ class NetworkClient:
         agenda: Agenda | None = None,
         commands: deque[Command] | None = None,
     ) -> None:
-        """``agenda`` says which of the routes :meth:`step` has to step; its key for the requests of no route is this
-        client itself. ``commands`` are those for the driver.
-        """
+        """``agenda`` has routes as keys and, for requests for any node, this client; ``commands`` go to the driver."""
         commands = deque() if commands is None else commands
         self._logins = logins or NoLogins()
         settings = ConnectionSettings(
@@ -103,7 +116,6 @@ class NetworkClient:
         self.outage_since: float | None = None  #: When the current :class:`Outage` began; None without one.
         self._wanted_at = -NEVER  #: When a request was last waiting for a connection.
         #: Whether a bootstrap server has answered requests, but no node has answered since at its advertised address.
-        #: If so, the error of an outage says that the advertised addresses cannot be reached.
         self._only_bootstrap_answers = False
 
     def send(self, request: Request, now: float) -> None:
@@ -131,23 +143,24 @@ class NetworkClient:
             route.step(now, wanted=True)
 
     def touch_waiting(self) -> None:
-        """Make the routes with waiting requests due, and the requests for any node: there may be credentials now."""
+        """Make all waiting requests due: there may be credentials now."""
         for route in self._shared.waiting:
             self._agenda.touch(route)
         if self._any:
             self._alarm.touch()
 
     def step(self, now: float, due: Collection[object]) -> list[str]:
-        """Do what is due at ``now``: fail expired requests, close idle connections, connect, and write requests.
+        """Step the routes in ``due``, the keys of the agenda, and the requests for any node.
 
-        ``due`` has the routes to step, or this client itself: its keys of the agenda. Returns reasons to refresh
-        metadata, as the leaders may have changed.
+        Returns reasons to refresh metadata, as the leaders may have changed.
         """
         since, self.polls.after = self.polls.after, now
         if not (due or self._any or self._leaving or self._shared.waiting or self.outage_since is not None):
             return []
         if self.outage_since is not None:
-            self._shift_outage(self.outage_since, now, since)
+            # If this step is late, the application has not polled in between: that time does not count.
+            late = now - max(since, self._agenda.due_at)
+            self.outage_since = min(now, self.outage_since + max(0.0, late))
         for route in due:
             if isinstance(route, BrokerRoute):
                 route.step(now)
@@ -163,10 +176,8 @@ class NetworkClient:
     def _doubts(self, now: float) -> list[str]:
         """Return a reason to refresh metadata for each node that may have moved, or may lead no partition any more.
 
-        A reason is a node with a connection that broke, or a node with queued requests if an attempt to connect has
-        failed or is slow, or if there are no credentials to log in with. A slow attempt counts before it has failed: it
-        may take two connection setup timeouts, for which a client with a dead leader would wait before it looked for
-        the new one.
+        A slow attempt to connect counts before it has failed: it may take two connection setup timeouts, for which a
+        client with a dead leader would wait before it looked for the new one.
         """
         lost, self._shared.lost = self._shared.lost, []
 
@@ -186,8 +197,8 @@ class NetworkClient:
     def update_nodes(self, nodes: Iterable[Node]) -> None:
         """Replace the nodes with those of the metadata.
 
-        If a node has another address now, its connections are closed. If a node is missing now, its connections are
-        closed once they have no request in flight.
+        Connections to a node that has another address now are closed; those to a node that is missing now, once they
+        have no request in flight.
         """
         self._nodes = {node.node_id: node for node in nodes}
         self._alarm.touch()
@@ -206,8 +217,7 @@ class NetworkClient:
 
         Requests queued or in flight on it get an error; the next request dials again.
         """
-        # If metadata does not name the node any more, its route was moved to ``_leaving``, where it stays until its
-        # requests in flight have answers.
+        # If metadata does not name the node any more, its route is in ``_leaving``.
         found = [route for route in self._leaving if (route.node_id, route.channel) == target]
         if target in self._routes:
             found.append(self._routes.pop(target))
@@ -257,7 +267,6 @@ class NetworkClient:
         return route is not None and route.is_ready and not route.lacks_credentials(self.polls.after)
 
     def any_ready(self) -> bool:
-        """Return whether a connection to any broker is ready for requests."""
         return any(route.is_ready for route in self._all_routes())
 
     def any_open(self) -> bool:
@@ -332,15 +341,6 @@ class NetworkClient:
         error = KafkaConnectionError(why, node_id=request.target.node_id)
         self.answers.append(Answer(request, request.target.node_id, error=error))
 
-    def _shift_outage(self, outage_since: float, now: float, stepped_at: float) -> None:
-        """If this step is late, move the start of the outage forward by the delay.
-
-        The application did not poll between the time at which this step was due and ``now``. Moving the start by this
-        delay excludes it from the outage.
-        """
-        late = now - max(stepped_at, self._agenda.due_at)
-        self.outage_since = min(now, outage_since + max(0.0, late))
-
     def _serve_any(self, now: float) -> None:
         self._expire_any()
         while self._any and (route := self._least_loaded(now)) is not None:
@@ -356,9 +356,8 @@ class NetworkClient:
         responsive = [route for route in usable if not self._is_silent(route, now)]
         if not responsive:
             self._dial_one_more(candidates, now)
-        # Else the requests wait until one of these nodes accepts requests again: at the end of its throttling, its
-        # route is due, and a node with the maximum of requests in flight needs no such time, as its next response
-        # causes a step.
+        # Else one of these nodes is throttled, so that its route is due at the end of that, or has the maximum of
+        # requests in flight, so that its next response causes a step.
 
     def _least_loaded(self, now: float) -> BrokerRoute | None:
         candidates = self._candidates()
@@ -370,11 +369,10 @@ class NetworkClient:
         return min(responsive or able, key=lambda r: (r.node_id < 0, r.load, self._random.random()), default=None)
 
     def _is_silent(self, route: BrokerRoute, now: float) -> bool:
-        """Return whether a connection to the node broke, or got nothing for ``SILENT`` s with a request in flight.
+        """Return whether any connection to the node broke, or got nothing for ``SILENT`` s with a request in flight.
 
-        All connections to the route's node are checked: a stopped broker is noticed on the one for Fetch, while the one
-        for other requests is idle. A Metadata request sent on the idle one, to find the new leader, would wait for
-        another timeout.
+        A stopped broker is noticed on the connection for Fetch, while the one for other requests is idle. A Metadata
+        request sent on the idle one, to find the new leader, would wait for another timeout.
         """
         same = [r for r in self._routes.values() if r.node_id == route.node_id] if route.node_id >= 0 else [route]
         received_at = route.connection.received_at if route.connection is not None else -NEVER
@@ -436,31 +434,48 @@ class NetworkClient:
                 self.answers.append(Answer(self._any.popleft().request, -1, error=error))
 
     def _update_outage(self, now: float) -> None:
-        has_queued = node_answers = bootstrap_answers = False
-        for route in self._all_routes():
-            has_queued = has_queued or bool(route.queue)
-            if route.is_working and not route.lacks_credentials(now):
-                node_answers = node_answers or route.node_id >= 0
-                bootstrap_answers = bootstrap_answers or route.node_id < 0
-        wanted = has_queued or bool(self._any)
+        routes = self._all_routes()
+        wanted = bool(self._any or [route for route in routes if route.queue])
+        working = [route.node_id for route in routes if route.is_working and not route.lacks_credentials(now)]
+        node_answers, bootstrap_answers = max(working, default=-1) >= 0, min(working, default=0) < 0
         if wanted:
             self._wanted_at = now
         self._only_bootstrap_answers = not node_answers and (self._only_bootstrap_answers or bootstrap_answers)
-        # Once metadata has named nodes, responses of a bootstrap server do not end an outage, since the addresses that
-        # the nodes advertise may be unreachable.
+        # Once metadata has named nodes, a bootstrap server that answers ends no outage: the addresses that the nodes
+        # advertise may be unreachable.
         is_working = node_answers or (bootstrap_answers and not self._nodes)
         if is_working or (not wanted and now > self._wanted_at + UNWANTED):
             self.outage_since = None
-            log_end(self._shared.outages, now, is_answered=is_working)
+            if is_working:
+                self._shared.outages.recovered(NO_BROKER, now, "a broker answers again")
+            else:
+                self._shared.outages.forget(NO_BROKER)
         elif wanted and self.outage_since is None:
             self.outage_since = now
         if self.outage_since is not None:
-            log_outage(self._shared.outages, now, lambda: Outage(now, self._causes(now)))
+
+            def text() -> str:
+                return f"no broker can be reached: {Outage(now, self._causes(now))}"
+
+            self._shared.outages.failed(NO_BROKER, now, text, subject=NO_BROKER, grace=GRACE, attempts=0)
 
     def _causes(self, now: float) -> dict[str, str]:
-        is_advertised = self._only_bootstrap_answers and bool(self._nodes)
-        nodes, routes = self._nodes.values(), self._all_routes()
-        return causes_of(self._servers, nodes, routes, now, only_bootstrap_answers=is_advertised)
+        """Return the last failure by ``host:port``: of the bootstrap servers, then of the cluster's nodes."""
+        only_bootstrap_answers = self._only_bootstrap_answers and bool(self._nodes)
+        routes = self._all_routes()
+
+        def cause_of(name: str, other: str = "") -> str:
+            found = [route for route in routes if route.name == name]
+            cause = next((route.cause for route in found if route.cause), other)
+            return cause or next((route.describe(now) for route in found), "not tried yet")
+
+        names = [host_and_port(*server) for server in self._servers]
+        causes = {name: cause_of(name, _BOOTSTRAP_ONLY if only_bootstrap_answers else "") for name in names}
+        for node in self._nodes.values():
+            name = host_and_port(node.host, node.port)
+            cause = cause_of(name)
+            causes[name] = _ADVERTISED.format(cause, node.node_id) if only_bootstrap_answers else cause
+        return causes
 
     def _label(self, route: BrokerRoute) -> str:
         who = f"node {route.node_id}" if route.node_id >= 0 else "bootstrap"

@@ -1,9 +1,8 @@
 """One broker connection without its socket: turns received bytes into answers, in the order of the requests.
 
-Owns one connection from its dial to its end: ApiVersions, login, framing, correlation ids, deadlines of requests in
-flight, and throttling (KIP-219). It queues no request: :class:`~.route.BrokerRoute` passes a request when it can be
-written, and dials a new connection when this one has ended. Implements :class:`thinconsumer.driver.Stream`: malformed
-bytes close the connection and raise nothing. After Java's ``NetworkClient`` and ``InFlightRequests``.
+A connection queues no request: :class:`~.route.BrokerRoute` passes a request when it can be written, and dials a new
+connection when this one has ended. Implements :class:`thinconsumer.driver.Stream`: malformed bytes close the connection
+and raise nothing. After Java's ``NetworkClient`` and ``InFlightRequests``; KIP-219, KIP-368, KIP-601.
 """
 
 from __future__ import annotations
@@ -29,15 +28,16 @@ from ..support.garbage_collection import garbage_collection_paused
 from ..support.lazy_dataclass import dataclass, field
 from ..support.state_machine import next_state
 from ..wire import Message
+from ..wire.api_versions import ApiVersionsRequest
 from ..wire.error_codes import Code
 from ..wire.header import decode_response_header, encode_request
 from ..wire.sasl import SaslHandshakeRequest
 from . import negotiate
 from .authenticate import Login, NewLogin, is_logged_out
 from .framing import SIZE_BYTES, Frame, Frames, TlsAnswerError
-from .negotiate import ApiVersionsCache, Negotiation, Ranges, api_name, choose_version
+from .negotiate import ApiVersionsCache, Ranges, api_name, choose_version, take_api_versions
 from .request import Answer, QueuedRequest, Request
-from .states import CONNECTION_IGNORED, CONNECTION_TRANSITIONS, ConnectionEvent, ConnectionState
+from .states import CONNECTION_TRANSITIONS, ConnectionEvent, ConnectionState
 
 log = logging.getLogger(__name__)
 
@@ -73,18 +73,18 @@ class ConnectionSettings:
     api_versions_cache: ApiVersionsCache = field(default_factory=ApiVersionsCache)
 
 
+@dataclass(slots=True)
 class IoPolls:
-    """Between which steps of one client its driver has polled I/O; shared by the client's connections."""
+    """When a client was last stepped and its driver last polled I/O; shared by the client's connections."""
 
-    def __init__(self) -> None:
-        self.after = -NEVER  #: When the client was last stepped.
-        #: When I/O was last polled. Bytes that are received now have arrived after this time, from which load
-        #: balancers count idle time. If the time at which a program that pauses reads them counted, the next request
-        #: could be written to a connection that was dropped meanwhile.
-        self.read_at = -NEVER
-        #: The time before the last poll of I/O: deadlines pass up to here. A response to a request with a later one may
-        #: have arrived without having been read.
-        self.horizon = -NEVER
+    after: float = -NEVER  #: When the client was last stepped.
+    #: When I/O was last polled. Bytes that are received now have arrived since, and load balancers count idle time from
+    #: their arrival. If the time of reading counted, a program that pauses could send its next request over a
+    #: connection that was dropped meanwhile.
+    read_at: float = -NEVER
+    #: Deadlines pass up to this time, before which all received bytes were read: the response to a request with a later
+    #: deadline may have arrived without having been read.
+    horizon: float = -NEVER
 
 
 @dataclass(slots=True)
@@ -104,7 +104,7 @@ class Connection:
     """One connection to one address."""
 
     __slots__ = (
-        "_answer", "_correlation_id", "_frames", "_hang_up", "_in_flight", "_login", "_negotiation", "_new_alarm",
+        "_answer", "_correlation_id", "_frames", "_hang_up", "_in_flight", "_login", "_new_alarm",
         "_out", "_polls", "_queued", "_settings", "_setup_timeout", "_unsent", "_used_at", "_versions", "address",
         "deadline", "error", "get_buffer", "has_answered", "host", "login_pause", "node_id", "ranges", "received_at",
         "relogin", "setup_began_at", "state", "throttle", "was_ready",
@@ -128,13 +128,10 @@ class Connection:
     ) -> None:
         """``answer`` is called once per request, with its result; ``hang_up`` orders the driver to close the socket.
 
-        The connection is in ``unsent`` while bytes wait that the driver has not got from :meth:`data_to_send`
-        yet; all connections of one client share the set.
-        ``new_alarm`` returns an alarm of the route, whose step follows; ``queued`` are the requests that wait for the
-        connection, and get more time while the broker throttles it.
-
-        ``setup_timeout`` (seconds) limits each step of the setup: TCP with TLS, ApiVersions, each response of the login
-        (KIP-601). TCP and TLS must also be complete before ``connect_by``.
+        ``unsent``, which a client's connections share, contains this one while bytes wait for the driver. ``new_alarm``
+        returns an alarm of the route. ``queued`` are the requests that wait for the connection, and get more time while
+        the broker throttles it. ``setup_timeout`` (seconds) limits each step of the setup: TCP with TLS, ApiVersions,
+        each response of the login (KIP-601). TCP and TLS must also be complete before ``connect_by``.
         """
         self.state = ConnectionState.CONNECTING
         self.node_id = node_id
@@ -171,7 +168,6 @@ class Connection:
         self._used_at = now  #: When the connection was last used for certain: see :meth:`buffer_updated`.
         #: When bytes were last received; before the first ones, the time at which the address was dialled.
         self.received_at = now
-        self._negotiation = Negotiation(settings.api_versions_cache)
         self._login: Login | None = None
         self.relogin: Alarm | None = None  #: Once it has come, the login runs again before the next request.
         #: Until it comes, the login does not run again. Requests that are due in between would meet a session that may
@@ -185,10 +181,8 @@ class Connection:
     @property
     def where(self) -> str:
         """Host, port and numeric address, for log lines and errors."""
-        numeric = str(self.address)
-        return (
-            numeric if self.host == self.address.sockaddr[0] else f"{self.host}:{self.address.sockaddr[1]} ({numeric})"
-        )
+        numeric, sockaddr = str(self.address), self.address.sockaddr
+        return numeric if self.host == sockaddr[0] else f"{self.host}:{sockaddr[1]} ({numeric})"
 
     @property
     def is_ready(self) -> bool:
@@ -197,16 +191,14 @@ class Connection:
 
     @property
     def has_ended(self) -> bool:
-        """Whether the connection is closed, by either side."""
         return self.state is ConnectionState.DISCONNECTED
 
     @property
     def in_flight(self) -> int:
-        """Number of requests that are written and not answered."""
         return len(self._in_flight)
 
     def can_send(self, now: float) -> bool:
-        """Return whether a request may be written now: ready, not throttled, and room for another request in flight."""
+        """Return whether a request may be written now."""
         return (
             self.state is ConnectionState.READY
             and (self.throttle is None or now >= self.throttle.at)
@@ -218,11 +210,7 @@ class Connection:
         return now - max(self._in_flight[0].sent_at, self.received_at) if self._in_flight else 0.0
 
     def send(self, request: Request, queued_at: float, deadline: float, now: float) -> None:
-        """Write a request; call only if :meth:`can_send`. A request that cannot be encoded gets an error at once.
-
-        ``deadline`` is the request's deadline, extended by the time for which the broker has throttled the connection
-        since ``queued_at``.
-        """
+        """Write a request; call only if :meth:`can_send`. ``deadline`` includes the throttling since ``queued_at``."""
         if self.state is not ConnectionState.READY:
             raise IllegalStateError(f"{self}: cannot send a request in state {self.state.value!r}")
         try:
@@ -240,14 +228,11 @@ class Connection:
         except KafkaError as error:
             self._answer(Answer(request, self.node_id, error=error))
         except BaseException as error:
-            self._note_bug(request, error)
+            # Its ``build`` may have raised. Without an answer, the request's manager would wait for ever.
+            if not self._in_flight or self._in_flight[-1].request is not request:
+                failure = KafkaError(f"building {api_name(request.api)} failed: {error!r}")
+                self._answer(Answer(request, self.node_id, error=failure))
             raise
-
-    def _note_bug(self, request: Request, error: BaseException) -> None:
-        """Answer a request whose ``build`` has raised: without an answer, its manager would wait for ever."""
-        if not self._in_flight or self._in_flight[-1].request is not request:
-            failure = KafkaError(f"building {api_name(request.api)} failed: {error!r}")
-            self._answer(Answer(request, self.node_id, error=failure))
 
     def is_login_due(self, now: float) -> bool:
         """Return whether the session ends soon, so that :meth:`reauthenticate` comes before the next request."""
@@ -255,7 +240,6 @@ class Connection:
 
     @property
     def _is_login_next(self) -> bool:
-        """Whether the next response belongs to the login."""
         if self.state is ConnectionState.REAUTHENTICATING:
             return not self._in_flight or self._in_flight[0].request is None
         return self.state is ConnectionState.AUTHENTICATING
@@ -286,7 +270,9 @@ class Connection:
         if self.state not in _SET_UP:
             self.deadline.set(self.deadline.at)  # for one that has come before I/O was polled
             if self.deadline.is_over(horizon):
-                self._time_out_setup()
+                seconds = self.deadline.at - self.setup_began_at
+                text = negotiate.setup_timeout(self.state, seconds, self._settings.security_protocol)
+                self.close(KafkaConnectionError(f"{self.where}: {text}", node_id=self.node_id))
         elif self._in_flight:
             due = min(item.deadline for item in self._in_flight)
             if self._frames.partial:  # later, while a response is arriving
@@ -316,7 +302,7 @@ class Connection:
         if self._move(ConnectionEvent.CONNECTION_MADE):
             self._used_at = now
             self._begin_setup_step(now)
-            self._send_api_versions(now)
+            self._send_api_versions(self._settings.api_versions_cache.version, now)
             self.deadline.touch()
 
     def buffer_updated(self, size: int, now: float) -> bool:
@@ -365,7 +351,6 @@ class Connection:
             self._end(explained)
 
     def data_to_send(self) -> Sequence[bytes | memoryview]:
-        """Return the bytes that wait to be sent."""
         if not self._out:
             return ()
         self._unsent.discard(self)
@@ -383,12 +368,12 @@ class Connection:
             size -= len(chunk)
 
     def _move(self, event: ConnectionEvent) -> bool:
-        if (self.state, event) in CONNECTION_IGNORED:
-            if self.state is ConnectionState.DISCONNECTED and event is ConnectionEvent.RECEIVED:
-                self._hang_up(self)  # Ctrl-C has kept the driver from closing the socket: try again
-            return False
+        """Make the transition of ``event``; return False if the connection had ended before."""
+        had_ended = self.has_ended
+        if had_ended and event is ConnectionEvent.RECEIVED:
+            self._hang_up(self)  # Ctrl-C has kept the driver from closing the socket: try again
         self.state = next_state(CONNECTION_TRANSITIONS, self.state, event, self)
-        return True
+        return not had_ended
 
     def _end(self, error: KafkaError | None) -> None:
         """Answer all requests in flight with an error, and free the buffers."""
@@ -417,7 +402,7 @@ class Connection:
     def _login_error(self, error: KafkaError) -> KafkaError:
         """Return the error of a failed login, with the broker's name.
 
-        An error that a repeated login would have again, such as a malformed message of the broker, becomes a
+        An error that is not retriable, such as a malformed message of the broker, becomes a
         SaslAuthenticationFailedError: otherwise the client would retry it until it reports that no broker answers.
         """
         if isinstance(error, KafkaConnectionError) or error.retriable:
@@ -475,16 +460,10 @@ class Connection:
         self.setup_began_at = now
         self.deadline.set(now + self._setup_timeout)
 
-    def _time_out_setup(self) -> None:
-        seconds = self.deadline.at - self.setup_began_at
-        text = negotiate.setup_timeout(self.state, seconds, self._settings.security_protocol)
-        self.close(KafkaConnectionError(f"{self.where}: {text}", node_id=self.node_id))
-
     def _throttle(self, response: Any, now: float) -> None:
         """Send nothing for the throttle time in the response (KIP-219), during which the broker reads no requests.
 
-        Brokers before 2.0 have already waited for the throttle time before they sent the response. The client waits
-        again, since it does not distinguish the two kinds of brokers.
+        Brokers before 2.0 have already waited before they sent the response. The client then waits a second time.
         """
         throttle_ms = getattr(response, "throttle_time_ms", 0)
         if throttle_ms <= 0:
@@ -551,12 +530,12 @@ class Connection:
         self.deadline.touch()
         if self.state is ConnectionState.NEGOTIATING:
             self._in_flight.popleft()
-            response, ranges = self._negotiation.take(frame, body)
+            response, self.ranges, version = take_api_versions(frame, body, item.version)
             self._throttle(response, now)
-            if ranges is None:
-                self._send_api_versions(now)
+            if version != item.version:
+                self._settings.api_versions_cache.version = version
+                self._send_api_versions(version, now)
                 return
-            self.ranges = ranges
             self._move(ConnectionEvent.NEGOTIATED)
             if self._settings.new_login is not None:
                 self._login = self._settings.new_login(self.host)
@@ -566,8 +545,11 @@ class Connection:
             self._in_flight.popleft()
             self._log_in(answer, now, item.sent_at)
 
-    def _send_api_versions(self, now: float) -> None:
-        self._write(self._negotiation.request(), self._negotiation.version, now, now + self._setup_timeout)
+    def _send_api_versions(self, version: int, now: float) -> None:
+        request = ApiVersionsRequest(
+            client_software_name=negotiate.SOFTWARE_NAME, client_software_version=negotiate.SOFTWARE_VERSION
+        )
+        self._write(request, version, now, now + self._setup_timeout)
 
     def _log_in(self, answer: Message | None, now: float, began: float) -> None:
         """Continue the login after ``answer``, the response to a request that was written at ``began``."""

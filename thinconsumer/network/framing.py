@@ -1,13 +1,12 @@
 """Cut the bytes of a connection into frames: four bytes of size, then that many bytes.
 
 Small frames are received together into one shared buffer and copied out of it. A large frame gets a buffer of its own,
-into which the driver receives, so that its body is copied once, from the kernel. A frame is never overwritten while a
-slice of it exists, such as a record. Afterwards the buffer is used for another large frame: allocating a new one takes
-as long as receiving, since both the system and Python fill it with zeros.
+into which the driver receives, so that its body is copied once, from the kernel. Once no slice of the frame exists (a
+record, say), its buffer is used for another one: allocating a new one takes as long as receiving, since both the system
+and Python fill it with zeros.
 
-A size comes from the peer and is not trusted. A size over the limit ends the connection. For a size within the limit,
-the buffer starts small and doubles as bytes arrive, unless this connection has already received a frame of that size.
-If the first bytes are from a server that is not Kafka, the error names its protocol.
+A size comes from the peer and is not trusted: the buffer starts small and doubles as bytes arrive, unless this
+connection has already received a frame of that size.
 """
 
 from __future__ import annotations
@@ -74,7 +73,7 @@ class Frames:
 
     @property
     def partial(self) -> bool:
-        """Whether a part of a frame has arrived, but not all of it."""
+        """Whether a part of a frame has arrived."""
         return self._body is not None or self._filled > 0
 
     def buffer(self) -> memoryview:
@@ -92,8 +91,7 @@ class Frames:
     def received(self, size: int) -> Iterable[Frame]:
         """Take note of ``size`` bytes received into :meth:`buffer`; return an iterable of the frames now complete.
 
-        The caller must either iterate to the end or close the connection, because the bytes after a frame are parsed
-        only when the iteration continues.
+        The caller must iterate to the end, or close the connection.
 
         Raises:
             KafkaProtocolError: a size is negative, too small or over the limit, or the bytes are of another protocol.
@@ -176,16 +174,15 @@ class Frames:
 
 @cache
 def _make_glibc_keep_memory() -> None:
-    """Allocate and free a large block once, so that glibc keeps freed memory for the next allocation.
+    """Allocate and free a large block once: until then, glibc returns freed memory to the system at once.
 
-    Until a program has freed a large block, glibc returns freed memory to the system at once. Every few kilobytes that
-    are copied out of a frame would then need new pages from the system, which halves the speed.
+    Every few kilobytes that are copied out of a frame would need new pages from the system, which halves the speed.
     """
     bytes(KEPT_BYTES)
 
 
 def _is_free(body: bytearray) -> bool:
-    """Return whether no slice or array refers to the body: while one does, Python raises BufferError for a resize."""
+    """Return whether no slice or array refers to the body: while one does, Python refuses to resize it."""
     try:
         body.append(body.pop())
     except BufferError:
@@ -196,21 +193,16 @@ def _is_free(body: bytearray) -> bool:
 def _doubled(body: bytearray, size: int) -> bytearray:
     """Return the body, enlarged to ``size`` bytes, at most twice its size; a copy if it cannot be resized."""
     try:
-        # ``*=`` resizes in place without filling the new half with zeros first. The new half has a copy of the first
-        # one, which received bytes will overwrite.
-        body *= 2
+        body *= 2  # resizes in place, without filling the new half with zeros first
         del body[size:]
     except BufferError:
-        # The driver still has the slice from ``buffer()``, which prevents a resize: copy the body.
+        # The driver still has the slice from ``buffer()``.
         body = body + bytes(size - len(body))
     return body
 
 
 def _reject_other_protocols(prefix: bytes) -> None:
-    """Raise if the first bytes of a connection are those of another protocol.
-
-    If such bytes were a frame's size, it would be 350 MB or more; no ApiVersions response is that large.
-    """
+    """Raise if the first bytes of a connection are those of another protocol; as a size, they are 350 MB or more."""
     if prefix[0] in (_TLS_ALERT, _TLS_HANDSHAKE) and prefix[1] == 3:
         raise TlsAnswerError("the peer answers in TLS")
     for signature, server in _OTHER_PROTOCOLS.items():

@@ -1,7 +1,6 @@
 """Cache the cluster's brokers, topics, partition leaders and leader epochs, and refresh them.
 
-At most one Metadata refresh is in flight. :mod:`.topic_metadata` decides which leaders of a response count; a new topic
-id is a new topic. ``fetch`` and ``group`` react to changes by comparing
+:mod:`.topic_metadata` decides which leaders of a response count. ``fetch`` and ``group`` react to changes by comparing
 :attr:`Metadata.version`. After Java's ``Metadata`` and ``MetadataCache``; KIP-320, KIP-516, KIP-951.
 """
 
@@ -23,7 +22,7 @@ from ..wire import ZERO_UUID, Message
 from ..wire.error_codes import Code, to_error
 from ..wire.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse, MetadataResponseTopic
 from .request import ANY_NODE, Answer, Request
-from .topic_metadata import TopicMetadata, comparable, partition_info
+from .topic_metadata import TopicMetadata, partition_info
 
 __all__ = ["ASKER", "IDS_SINCE", "Inquiry", "Metadata", "TopicMetadata"]
 
@@ -45,7 +44,7 @@ class Inquiry:
 
 
 class Metadata:
-    """Caches cluster metadata and requests its refreshes."""
+    """Caches cluster metadata and requests its refreshes, of which at most one is in flight."""
 
     asker = ASKER
 
@@ -76,8 +75,8 @@ class Metadata:
         #: Whether a Metadata response has listed the brokers; ``nodes`` may also have some from :meth:`learn_node`.
         self.has_brokers = False
         self.cluster_id: str | None = None
-        #: The node to which admin requests for the controller are sent; -1 if unknown. With KRaft the metadata names an
-        #: arbitrary broker here, which forwards the requests.
+        #: The node to which requests for the controller are sent; -1 if unknown. With KRaft, it is an arbitrary broker,
+        #: which forwards the requests.
         self.controller_id = -1
         self.rebootstrap_reason: str | None = None  #: If set, the engine rebootstraps (KIP-1102) and resets it to None.
         self.version = 0  #: Incremented with each change of nodes or topics.
@@ -100,7 +99,7 @@ class Metadata:
         return -1 if topic is None else topic.epochs.get(tp.partition, -1)
 
     def topic_id(self, name: str) -> bytes:
-        """Return the topic's id, or sixteen zero bytes if it is unknown."""
+        """Return the topic's id, or ZERO_UUID if it is unknown."""
         topic = self.topics.get(name)
         return topic.topic_id if topic else ZERO_UUID
 
@@ -148,9 +147,9 @@ class Metadata:
         return {tp: len(found) for tp, found in known if found and tp.partition not in found}
 
     def want(self, topics: Iterable[str], *, everything: bool = False) -> None:
-        """Refresh exactly these topics from now on; request a topic without cached partitions at once.
+        """Refresh exactly these topics from now on, or all of the cluster with ``everything``.
 
-        With ``everything``, refresh all topics of the cluster, for subscriptions by pattern.
+        Topics without cached partitions are requested at once.
         """
         wanted = frozenset(topics)
         if everything != self._everything:
@@ -163,9 +162,8 @@ class Metadata:
             if name in self.topics and not self.topics[name].partitions:
                 self._forget(name)
         for name in wanted ^ self._wanted:
-            # For a topic that becomes wanted, or stops being wanted, clear the error, which may be outdated by the time
-            # it is read. Keep id and epochs: a topic that is wanted again is not treated as a new one, and its epochs
-            # still cannot decrease.
+            # The error may be outdated by the time it is read. Id and epochs stay: a topic that is wanted again is not
+            # a new one, and its epochs still cannot decrease.
             if (topic := self.topics.get(name)) is not None:
                 self._set_error(topic, None)
         if any(name not in self.topics or not self.topics[name].partitions for name in wanted - self._wanted):
@@ -181,29 +179,24 @@ class Metadata:
             self._agenda.touch(ASKER)
 
     def refresh_from_now(self, why: str) -> int:
-        """Request a refresh, and return its number: :attr:`refreshed` reaches it when what is known is newer than now.
+        """Request a refresh, and return the number that :attr:`refreshed` reaches when the refresh has succeeded.
 
         A refresh in flight does not count, since the broker may have answered it already.
         """
         self.request_update(why)
         return self._refreshes_sent + 1
 
-    def inquire(self, topics: Iterable[str] | None, what: str) -> Call[dict[str, TopicMetadata]]:
-        """Request these topics (``None``: all) for a user's call; the result omits topics that do not exist."""
-        return self._inquire(None if topics is None else tuple(topics), what)
-
-    def look_up_ids(self, ids: Iterable[bytes]) -> Call[dict[str, TopicMetadata]]:
-        """Request the topics with these ids (KIP-516), which become known by name; those that do not exist are omitted.
-
-        One request names topics either by id or by name: a broker ignores the names in a request that has ids.
-        """
-        return self._inquire((), "looking up topic ids", tuple(sorted(ids)))
-
-    def _inquire(
-        self, topics: tuple[str, ...] | None, what: str, ids: tuple[bytes, ...] = ()
+    def inquire(
+        self, topics: Iterable[str] | None, what: str, *, ids: Iterable[bytes] = ()
     ) -> Call[dict[str, TopicMetadata]]:
+        """Request these topics (``None``: all) for a user's call; the result omits topics that do not exist.
+
+        With ``ids`` (KIP-516), request the topics with these ids, which become known by name: a broker ignores the
+        names in a request that has ids.
+        """
         call: Call[dict[str, TopicMetadata]] = Call(what)
-        self._inquiries.append(Inquiry(topics, call, self._new_retry(), ids))
+        names = None if topics is None else tuple(topics)
+        self._inquiries.append(Inquiry(names, call, self._new_retry(), tuple(sorted(ids))))
         self._agenda.touch(ASKER)
         return call
 
@@ -241,7 +234,7 @@ class Metadata:
         return True
 
     def leader_refused(self, tp: TopicPartition, node_id: int, code: int, now: float) -> None:
-        """Note an error code of a node for a partition: some may be due to a wrong epoch, see :class:`.EpochDoubt`."""
+        """Note an error code of a node for a partition, which may be due to a wrong epoch: see :class:`.EpochDoubt`."""
         topic = self.topics.get(tp.topic)
         if topic is None or code not in (Code.UNKNOWN_LEADER_EPOCH, Code.NOT_LEADER_OR_FOLLOWER):
             return
@@ -297,17 +290,19 @@ class Metadata:
         if response is not None and response.error_code:
             error = to_error(response.error_code, api="Metadata", node_id=answer.node_id)
         if response is None or error is not None:
-            self._note_failure(error, now, is_refresh=inquiry is None)
+            is_final = _is_final(error)
+            if isinstance(error, BrokerResponseError):  # connections log their own failures
+                self.outages.failed(error.code, now, f"Metadata cannot be refreshed: {error}")
             self._consider_rebootstrap(response, now)
             retry.failed(now)
             if inquiry is None:
                 self.request_update(f"the last refresh failed: {error}")
-                # No call of the user waits for the refresh, so the next poll raises its error. Otherwise a rejected
-                # login or an unsupported version would never be reported.
-                self.refresh_error = error if _is_final(error) else None
+                # The next poll raises it. Otherwise a rejected login or an unsupported version would not be reported.
+                self.refresh_error = error if is_final else None
+                self.rejection = error if isinstance(error, BrokerResponseError) and not is_final else None
             else:
                 inquiry.call.last_error = error
-                if error is not None and _is_final(error):
+                if error is not None and is_final:
                     inquiry.call.fail(error)
             return
         self._failing_since = None
@@ -323,10 +318,7 @@ class Metadata:
             self._settle(inquiry, response, now)
 
     def _consider_rebootstrap(self, response: MetadataResponse | None, now: float) -> None:
-        """Make the engine start from the bootstrap servers again, if the known brokers give no metadata (KIP-1102).
-
-        They answer REBOOTSTRAP_REQUIRED, or have given none for ``metadata_recovery_rebootstrap_trigger_ms``.
-        """
+        """Make the engine start from the bootstrap servers again, if the known brokers give no metadata (KIP-1102)."""
         if self._failing_since is None:
             self._failing_since = now
         if self._settings.metadata_recovery_strategy != "rebootstrap":
@@ -349,8 +341,7 @@ class Metadata:
         create = inquiry is None and self._settings.allow_auto_create_topics
 
         def build(version: int) -> Message:
-            # A refresh may be written long after it was queued, and the wanted topics may have changed meanwhile, so
-            # they are read here, when the request is written.
+            # The wanted topics may have changed since the refresh was queued.
             names = topics if inquiry is not None else None if self._everything else sorted(self._wanted)
             if inquiry is None:
                 self._listing = names is None
@@ -371,28 +362,19 @@ class Metadata:
         incomplete = [name for name in sorted(self._wanted) if self._incomplete(name)]
         self._note_incomplete(incomplete, now)
         if incomplete:
-            # The refresh is repeated until the topics are complete. failed() makes its backoff grow: otherwise the
-            # client would send requests as fast as the broker answers.
+            # Repeat the refresh, with a growing backoff: otherwise it would be as fast as the broker answers.
             self._retry.failed(now)
             self.refresh_reason = self.refresh_reason or "a wanted topic is missing or has a partition without a leader"
             return
         # Even after a success the next refresh waits for the backoff, so that several errors with one cause trigger
-        # only one refresh. The backoff grows with each requested refresh that changed nothing: otherwise a partition
-        # that does not exist would be requested for ever without a pause (KIP-580 has the same rule).
+        # only one refresh. The backoff grows with each requested refresh that changed nothing (KIP-580): otherwise
+        # partitions that do not exist would be requested at the same pace for ever.
         attempts = self._retry.attempts + 1 if self._demanded and not changed else 0
         self._retry.succeeded()
         self._retry.attempts = attempts
         self._retry.pause.set(now + self._backoff.delay(max(1, attempts), self._random))
 
-    def _note_failure(self, error: KafkaError | None, now: float, *, is_refresh: bool) -> None:
-        """Log a request that a broker rejects with an error code; connections log their own failures."""
-        if is_refresh:  # the error of an inquiry is raised by its call, which may end before a request succeeds
-            self.rejection = error if isinstance(error, BrokerResponseError) and not _is_final(error) else None
-        if isinstance(error, BrokerResponseError):
-            self.outages.failed(error.code, now, f"Metadata cannot be refreshed: {error}")
-
     def _note_incomplete(self, names: list[str], now: float) -> None:
-        """Log topics with an error or with partitions without a leader."""
         for name in names:
             topic = self.topics.get(name)
             error = None if topic is None else topic.error
@@ -427,8 +409,7 @@ class Metadata:
     def _take(self, response: MetadataResponse, version: int, refresh: int) -> bool:
         """Update the cache from a response; return whether nodes or topics changed."""
         before = self.nodes, [self._known(raw.name) for raw in response.topics]
-        # A broker that has not loaded the metadata yet responds without brokers. Keep the known brokers: without any,
-        # the client could send no request at all.
+        # A broker that has not loaded the metadata yet names no brokers. Without any, no request could be sent.
         if response.brokers:
             self.has_brokers = True
             self.nodes = {b.node_id: Node(b.node_id, b.host, b.port, b.rack) for b in response.brokers}
@@ -443,8 +424,7 @@ class Metadata:
     def _take_listing(self, names: set[str | None]) -> None:
         """Treat cached topics that are not among ``names``, a list of all topics, as deleted.
 
-        The entry of a wanted topic stays, without partitions. Its id is compared with that of a later topic of the same
-        name, to recognize a new topic.
+        A wanted topic stays, without partitions: a later topic of the same name is a new one if it has another id.
         """
         for name in self.topics.keys() - names:
             if name in self._wanted:
@@ -454,7 +434,7 @@ class Metadata:
         self.has_listed = True
 
     def _forget(self, name: str) -> None:
-        """Drop a topic that neither exists nor is wanted any more; otherwise short-lived topics would accumulate."""
+        """Drop a topic: short-lived ones would accumulate."""
         del self.topics[name]
         self._failing.pop(name, None)
         self.outages.forget(name)
@@ -467,8 +447,12 @@ class Metadata:
             self._failing[topic.name] = None
 
     def _known(self, name: str | None) -> tuple[object, ...] | None:
+        """Return the parts of a topic's metadata that count as a change of the metadata if they differ."""
         topic = self.topics.get(name) if name is not None else None
-        return None if topic is None else comparable(topic)
+        if topic is None:
+            return None
+        code = getattr(topic.error, "code", None)
+        return topic.topic_id, code, dict(topic.partitions), topic.counts, topic.partition_count_epoch
 
     def _take_topic(
         self, raw: MetadataResponseTopic, name: str, version: int, refresh: int, *, caught_up: bool
@@ -516,8 +500,8 @@ class Metadata:
                 # The brokers send no topic ids, so only this error shows that the topic was deleted. If it is created
                 # again, its leader epochs begin at 0: compared with the old ones, they would be ignored as outdated.
                 topic.epochs = {}
-                # Empty, as all partitions of a topic that appears later are new. But a response without brokers comes
-                # from a broker that has just started and does not know all topics yet, so the topic may be an old one.
+                # All partitions of a topic that appears later are new. But a response without brokers comes from a
+                # broker that has just started and may lack an old topic.
                 topic.first_seen = frozenset() if caught_up else None
 
 

@@ -33,67 +33,47 @@ def api_name(api: type[Message]) -> str:
 
 
 class ApiVersionsCache:
-    """The version in which new connections send ApiVersions first, shared by all connections of one client.
+    """The version in which new connections of one client send ApiVersions first.
 
-    If a broker rejects the version, the lower one that is sent next is stored here. Most brokers of a cluster have the
-    same version, so usually only one connection loses a round trip to a rejection.
+    It is the lower one after a broker has rejected one. Most brokers of a cluster have the same version, so usually
+    only one connection loses a round trip to a rejection.
     """
 
     def __init__(self) -> None:
         self.version = ApiVersionsRequest.VERSIONS[1]
 
 
-class Negotiation:
-    """One ApiVersions exchange: send :meth:`request` in :attr:`version`, and pass the response to :meth:`take`."""
+def take_api_versions(frame: Frame, body: int, version: int) -> tuple[ApiVersionsResponse, Ranges, int]:
+    """Decode the response to ApiVersions in ``version``; return it, the version ranges by API key, and a version.
 
-    def __init__(self, cache: ApiVersionsCache | None = None) -> None:
-        self._cache = cache or ApiVersionsCache()
-        self.version = self._cache.version
+    That version is a lower one if the broker has rejected ``version``: the caller must send ApiVersions again, in it.
 
-    def request(self) -> ApiVersionsRequest:
-        """Return the request, the same for every version."""
-        return ApiVersionsRequest(client_software_name=SOFTWARE_NAME, client_software_version=SOFTWARE_VERSION)
-
-    def take(self, frame: Frame, body: int) -> tuple[ApiVersionsResponse, Ranges | None]:
-        """Decode the response; return it and the broker's version ranges by API key.
-
-        The ranges are None if the broker has rejected the version: the caller must send ApiVersions again, in the new
-        :attr:`version`.
-
-        Raises:
-            KafkaProtocolError: the bytes are not an ApiVersions response.
-            BrokerResponseError: the broker answered with an error other than UNSUPPORTED_VERSION.
-        """
-        rejected = int.from_bytes(frame[body : body + 2], "big", signed=True) == Code.UNSUPPORTED_VERSION
-        response = ApiVersionsResponse.decode(frame, 0 if rejected else self.version, body)
-        ranges = {api.api_key: (api.min_version, api.max_version) for api in response.api_keys}
-        for api in response.extension_api_keys:
-            if api.api_key >= FIRST_API_KEY:
-                ranges[api.api_key] = (api.min_version, api.max_version)
-        if rejected:
-            self._fall_back(ranges)
-            return response, None
+    Raises:
+        KafkaProtocolError: the bytes are not an ApiVersions response.
+        BrokerResponseError: the broker answered with an error other than UNSUPPORTED_VERSION.
+    """
+    rejected = int.from_bytes(frame[body : body + 2], "big", signed=True) == Code.UNSUPPORTED_VERSION
+    response = ApiVersionsResponse.decode(frame, 0 if rejected else version, body)
+    ranges = {api.api_key: (api.min_version, api.max_version) for api in response.api_keys}
+    for api in response.extension_api_keys:
+        if api.api_key >= FIRST_API_KEY:
+            ranges[api.api_key] = (api.min_version, api.max_version)
+    if not rejected:
         if response.error_code:
             raise to_error(response.error_code, api="ApiVersions")
-        return response, ranges
-
-    def _fall_back(self, ranges: Ranges) -> None:
-        lowest, highest = ranges.get(ApiVersionsRequest.API_KEY, (0, 0))
-        version = min(highest, ApiVersionsRequest.VERSIONS[1])
-        # Each request has a lower version than the last, or a broker that rejects all would cause an endless loop.
-        if not max(0, lowest) <= version < self.version:
-            raise KafkaProtocolError(
-                f"the broker rejects ApiVersions {self.version} and offers versions {lowest} to {highest}"
-            )
-        self.version = self._cache.version = version
+        return response, ranges, version
+    lowest, highest = ranges.get(ApiVersionsRequest.API_KEY, (0, 0))
+    lower = min(highest, ApiVersionsRequest.VERSIONS[1])
+    # Each request has a lower version than the last, or a broker that rejects all would cause an endless loop.
+    if not max(0, lowest) <= lower < version:
+        raise KafkaProtocolError(f"the broker rejects ApiVersions {version} and offers versions {lowest} to {highest}")
+    return response, ranges, lower
 
 
 def choose_version(
     api: type[Message], ranges: Ranges, node_id: int, min_version: int = 0, max_version: int | None = None
 ) -> int:
-    """Return the highest version that the broker and this client share.
-
-    ``min_version`` and ``max_version`` narrow the range of the client.
+    """Return the highest version that the broker and this client share, from ``min_version`` to ``max_version``.
 
     Raises:
         UnsupportedVersionError: no such version is shared. The message names the API and the versions of both sides.
@@ -117,7 +97,7 @@ def choose_version(
 
 
 def wrong_port(security_protocol: str) -> str:
-    """Return a likely reason why a port does not answer ApiVersions, and the option to change."""
+    """Return a likely reason why a port does not answer ApiVersions."""
     if security_protocol.endswith("SSL"):
         return "it is not a Kafka listener (check host and port)"
     return f"{needs_tls(security_protocol)} or is not a Kafka listener (check host and port)"
@@ -132,10 +112,7 @@ def needs_tls(security_protocol: str) -> str:
 def likely_cause(ended_in: ConnectionState, protocol: str, unanswered: str | None) -> str:
     """Return why the peer has probably closed the connection, to append to an error's text; empty if unknown.
 
-    Args:
-        ended_in: The state in which the connection was closed.
-        protocol: The option ``security_protocol``.
-        unanswered: The API of the oldest request in flight, if the connection was ready and has answered no request.
+    ``unanswered`` is the API of the oldest request in flight, if the connection has answered no request.
     """
     if ended_in is ConnectionState.NEGOTIATING:
         return f" before it answered ApiVersions: {wrong_port(protocol)}"

@@ -1,7 +1,7 @@
 """Requests that managers pass to the network client, and answers that they get back.
 
-Every :class:`Request` gets exactly one :class:`Answer`: the decoded response, or an error (the connection failed, the
-deadline passed, the broker supports no common version). The manager that sent the request needs no timer of its own.
+Every :class:`Request` gets exactly one :class:`Answer`, a decoded response or an error: the manager that sent it needs
+no timer of its own.
 """
 
 from __future__ import annotations
@@ -26,22 +26,19 @@ class Target(NamedTuple):
     channel: str = ""
 
 
-#: The target of a request that any broker can answer. The least loaded of the ready connections gets the request. While
-#: none is ready, known nodes are dialled; if none is known, or all have failed, bootstrap servers, too.
+#: The target of a request that any broker can answer.
 ANY_NODE = Target(-1)
 
 
 @dataclass(slots=True, eq=False)
 class Request:
-    """One request to one broker.
-
-    ``build`` returns the message for the negotiated version. It is called when the request is written, so that
-    positions, generations and session epochs that have changed since it was queued are current.
-    """
+    """One request to one broker."""
 
     asker: str  #: The name of the manager that has sent the request and handles its answer.
     api: type[Message]  #: The request's message class; its attribute ``RESPONSE`` is the class of the response.
     target: Target
+    #: Returns the message for the negotiated version; called when the request is written, so that positions,
+    #: generations and session epochs are current.
     build: Callable[[int], Message]
     #: The monotonic time by which the answer must arrive; the time for queueing and connecting counts, too.
     deadline: float

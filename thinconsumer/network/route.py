@@ -1,10 +1,9 @@
 """The route to one node: looks up its name, connects to one of its addresses, backs off, and queues requests.
 
-Owns the requests that are not written yet and one connection. An *attempt* covers all addresses of the host, see
-:class:`.AddressRace`. If all addresses known from an earlier lookup fail, the name is looked up again within the same
-attempt (KAFKA-12193: all addresses of a cluster can change). When an attempt fails, all queued requests get its error;
-requests sent during the backoff wait for the next attempt. After Java's ``ClusterConnectionStates``; KIP-144, KIP-302,
-KIP-601.
+An *attempt* to connect covers all addresses of the host, see :class:`.AddressRace`. If all addresses known from an
+earlier lookup fail, the name is looked up again within the same attempt (KAFKA-12193: all addresses of a cluster can
+change). When an attempt fails, all queued requests get its error; requests sent during the backoff wait for the next
+attempt. After Java's ``ClusterConnectionStates``; KIP-144, KIP-302, KIP-601.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from .authenticate import Logins, NoLogins
 from .connection import Connection, ConnectionSettings, IoPolls
 from .negotiate import ApiVersionsCache, api_name
 from .request import Answer, QueuedRequest, Request
-from .states import ROUTE_IGNORED, ROUTE_TRANSITIONS, RouteEvent, RouteState
+from .states import ROUTE_TRANSITIONS, RouteEvent, RouteState
 
 log = logging.getLogger(__name__)
 
@@ -66,18 +65,12 @@ class RouteContext:
     lost: list[BrokerRoute] = field(default_factory=list)
 
     def hang_up(self, connection: Connection) -> None:
-        """Order the driver to close the transport of a connection, by queueing a Hangup."""
+        """Order the driver to close the transport of a connection."""
         self.commands.append(Hangup(connection))
 
 
 class BrokerRoute:
     """The route to one node, for one of its channels."""
-
-    __slots__ = (
-        "_alarm", "_backoff", "_connected_at", "_looked_up", "_lookup", "_race", "_shared", "_success_noted", "_tried",
-        "broken_at", "cause", "channel", "connection", "failures", "host", "login_error", "node_id", "port", "queue",
-        "started_at", "state", "unreachable",
-    )  # fmt: skip
 
     def __init__(self, shared: RouteContext, host: str, port: int, node_id: int = -1, channel: str = "") -> None:
         self.host = host
@@ -103,40 +96,36 @@ class BrokerRoute:
         self._tried: set[Address] = set()
         self._looked_up = False
         self._connected_at = -NEVER
-        #: Whether this connection has answered a request, and :attr:`failures` was reset for that.
+        #: Whether :attr:`failures` was reset since this connection has answered a request.
         self._success_noted = False
 
     @property
     def name(self) -> str:
-        """Host and port, for log lines and errors."""
         return host_and_port(self.host, self.port)
 
     @property
     def is_ready(self) -> bool:
-        """Whether the connection is ready for requests."""
         return self.connection is not None and self.connection.is_ready
 
     @property
     def is_working(self) -> bool:
         """Whether the connection is ready and has answered a request other than ApiVersions and the login's.
 
-        A connection without an answer may be useless: a listener that requires a login answers ApiVersions even
-        without one, and closes the connection at the next request.
+        A listener that requires a login answers ApiVersions even without one, and closes the connection at the next
+        request.
         """
         return self.connection is not None and self.connection.has_answered and self.connection.is_ready
 
     def lacks_credentials(self, now: float) -> bool:
         """Return whether requests wait for valid credentials: to dial, or to log in again on the connection.
 
-        A connection whose session has ended is still open, and still ready, but may send nothing before it has logged
-        in again.
+        A connection whose session has ended is still ready, but may send nothing before it has logged in again.
         """
         if self.connection is not None and not self.connection.is_login_due(now):
             return False
         return not self._shared.logins.may_dial()
 
     def can_send(self, now: float) -> bool:
-        """Return whether the connection could write a request now."""
         return self.connection is not None and self.connection.can_send(now) and not self.lacks_credentials(now)
 
     @property
@@ -145,7 +134,6 @@ class BrokerRoute:
         return self.state is RouteState.RESOLVING or self.state is RouteState.CONNECTING
 
     def is_slow(self, now: float) -> bool:
-        """Return whether an attempt has been under way for ``SLOW_ATTEMPT`` seconds."""
         return self.is_connecting and now >= self.started_at + SLOW_ATTEMPT
 
     @property
@@ -172,7 +160,7 @@ class BrokerRoute:
         return f"{words}, {queued}{failed}"
 
     def connections(self) -> list[Connection]:
-        """Return the route's connection, or the connections in setup while there is none."""
+        """Return the route's connection or, while there is none, those in setup."""
         if self.connection is not None:
             return [self.connection]
         return self._race.open if self._race is not None else []
@@ -187,7 +175,7 @@ class BrokerRoute:
         self.close(error)
 
     def write(self, request: Request, now: float) -> bool:
-        """Write a request at once if the connection is ready and nothing else is to be done first; else return False.
+        """Write a request at once, unless something else is to be done first; return whether it was written.
 
         A queue and another step for each request would cost a tenth of a poll that returns one record.
         """
@@ -202,7 +190,7 @@ class BrokerRoute:
         return True
 
     def send(self, request: Request, now: float) -> None:
-        """Queue a request. The next :meth:`step` writes the request, or begins to connect to the node."""
+        """Queue a request, which the next :meth:`step` writes, or for which it begins to connect."""
         deadline = request.deadline
         throttle = None if self.connection is None else self.connection.throttle
         if throttle is not None and throttle.is_ahead(now):
@@ -222,8 +210,9 @@ class BrokerRoute:
         if connection is not None:
             connection.step(now)
             self._check_connection(connection, now)
-        if self.queue:
-            self._expire(now)
+        for waiting in [item for item in self.queue if item.deadline <= self._shared.polls.horizon]:
+            self._too_late(waiting, now)
+            self.queue.remove(waiting)
         if self.state is RouteState.BACKING_OFF and self._backoff.is_over(now):
             self._move(RouteEvent.WAITED)
         if self.state is RouteState.DISCONNECTED and (wanted or self.queue) and self._shared.logins.may_dial():
@@ -237,8 +226,8 @@ class BrokerRoute:
     def _set_alarm(self, now: float) -> None:
         """Set the alarm to the time at which :meth:`step` has something to do even if nothing is received.
 
-        That time is in the past if a deadline has passed since the last poll of I/O: the request times out only after
-        the next poll, which may bring its response.
+        That time may be past: a request with such a deadline times out only after the next poll of I/O, which may bring
+        its response.
         """
         alarm = self._alarm
         alarm.clear()
@@ -253,23 +242,20 @@ class BrokerRoute:
             alarm.set_earlier(self.started_at + SLOW_ATTEMPT)
 
     def leave(self, why: str) -> None:
-        """Begin to close the route: fail the queued requests, and wait for the answers to those in flight.
-
-        After this, the caller calls :meth:`has_left` until the route is closed.
-        """
+        """Fail the queued requests, and wait for the answers to those in flight: until :meth:`has_left`."""
         self.refuse(self.error(why))
         if self.connection is None or not self.connection.in_flight:
             self.close(None)
 
     def has_left(self) -> bool:
-        """After :meth:`leave`: close the route if no request is in flight; return whether it is closed."""
+        """Close the route if no request is in flight; return whether it is closed."""
         if self.connection is not None and not self.connection.has_ended and self.connection.in_flight:
             return False
         self.close(None)
         return True
 
     def move_to(self, host: str, port: int, why: str) -> None:
-        """Follow a node to a new host and port: close the connection, and keep the queued requests for the new one."""
+        """Follow a node to a new address: close the connection, and keep the queued requests for the next one."""
         self.close(self.error(why))
         self.host, self.port = host, port
         self.unreachable = False
@@ -306,8 +292,7 @@ class BrokerRoute:
         self._backoff.clear()
 
     def _move(self, event: RouteEvent) -> None:
-        if (self.state, event) not in ROUTE_IGNORED:
-            self.state = next_state(ROUTE_TRANSITIONS, self.state, event, f"route to {self.name}")
+        self.state = next_state(ROUTE_TRANSITIONS, self.state, event, f"route to {self.name}")
 
     def _begin_attempt(self, now: float) -> None:
         self.started_at = now
@@ -408,7 +393,6 @@ class BrokerRoute:
         self._move(RouteEvent.READY)
 
     def _check_connection(self, connection: Connection, now: float) -> None:
-        """Reset :attr:`failures` at the first answer; end the outage after ``STABLE_AFTER``; back off after a loss."""
         if connection.has_answered and not self._success_noted:
             self._success_noted = True
             self.unreachable = False
@@ -444,12 +428,12 @@ class BrokerRoute:
 
     @property
     def _outage(self) -> tuple[str]:
-        """The key of this route's failures in :class:`.OutageLog`."""
+        """This route's key in :class:`.OutageLog`."""
         return (f"{self.name} ({self.channel})" if self.channel else self.name,)
 
     def _back_off(self, cause: str, now: float) -> None:
         outage = self._outage
-        # The line that no broker can be reached names all: their own lines would be repeated beside it.
+        # If no broker can be reached, one line names all of them.
         outages, covered = self._shared.outages, self._shared.outages.is_logged(NO_BROKER)
         outages.failed(outage, now, f"{outage[0]}: {cause}", subject=outage, logs=not covered)
         self.cause = cause
@@ -458,7 +442,7 @@ class BrokerRoute:
         self._backoff.set(now + self._shared.backoff.delay(self.failures, self._shared.random))
 
     def _without_name(self, error: KafkaError) -> str:
-        """Return the text of the error without the host name, as the caller puts the name in front of all texts."""
+        """Return the text of the error without the host name, which the caller puts in front of several texts."""
         text = str(error)
         if text.startswith(f"{self.name}: "):
             return text[len(self.name) + 2 :]
@@ -466,11 +450,6 @@ class BrokerRoute:
             address, _, cause = text[len(self.name) + 2 :].partition("): ")
             return f"{cause} ({address})"
         return text
-
-    def _expire(self, now: float) -> None:
-        for waiting in [item for item in self.queue if item.deadline <= self._shared.polls.horizon]:
-            self._too_late(waiting, now)
-            self.queue.remove(waiting)
 
     def _too_late(self, waiting: QueuedRequest, now: float) -> None:
         state = self.connection.state.value if self.connection else self.state.value

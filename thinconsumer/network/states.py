@@ -3,8 +3,6 @@
 A :class:`~.connection.Connection` lives from its dial to its end and is never dialled twice. A
 :class:`~.route.BrokerRoute` looks up a name, dials its addresses, and waits between attempts. In Java,
 ``ConnectionState`` and ``NetworkClient`` have one set of states for both.
-
-Each pair of state and event is in a table of transitions or in a table of ignored events; any other pair raises.
 """
 
 from __future__ import annotations
@@ -80,22 +78,24 @@ CONNECTION_TRANSITIONS: Mapping[ConnectionState, Mapping[ConnectionEvent, Connec
         _E.AUTHENTICATED: _C.READY,
         **_ENDS,
     },
-    _C.DISCONNECTED: {},
-}
-
-_BATCH = "the driver may be in the middle of a batch of events when the connection is closed"
-_CROSSED = "the close on this side and the one of the peer have crossed"
-
-CONNECTION_IGNORED: Mapping[tuple[ConnectionState, ConnectionEvent], str] = {
-    **{(_C.DISCONNECTED, event): _BATCH for event in (_E.CONNECTION_MADE, _E.RECEIVED, _E.SENT)},
-    **{(_C.DISCONNECTED, event): _CROSSED for event in (_E.CLOSE, _E.CONNECTION_LOST)},
+    _C.DISCONNECTED: {
+        # The driver may be in the middle of a batch of events when the connection is closed.
+        _E.CONNECTION_MADE: _C.DISCONNECTED,
+        _E.RECEIVED: _C.DISCONNECTED,
+        _E.SENT: _C.DISCONNECTED,
+        **_ENDS,  # this side and the peer may close it at the same time
+    },
 }
 
 _R = RouteState
 _V = RouteEvent
 
 ROUTE_TRANSITIONS: Mapping[RouteState, Mapping[RouteEvent, RouteState]] = {
-    _R.DISCONNECTED: {_V.LOOK_UP: _R.RESOLVING, _V.DIAL: _R.CONNECTING},
+    _R.DISCONNECTED: {
+        _V.LOOK_UP: _R.RESOLVING,
+        _V.DIAL: _R.CONNECTING,
+        _V.CLOSED: _R.DISCONNECTED,  # a node can move or vanish while its route has no connection
+    },
     _R.RESOLVING: {_V.DIAL: _R.CONNECTING, _V.FAILED: _R.BACKING_OFF, _V.CLOSED: _R.DISCONNECTED},
     _R.CONNECTING: {
         _V.READY: _R.CONNECTED,
@@ -105,8 +105,4 @@ ROUTE_TRANSITIONS: Mapping[RouteState, Mapping[RouteEvent, RouteState]] = {
     },
     _R.CONNECTED: {_V.LOST: _R.BACKING_OFF, _V.CLOSED: _R.DISCONNECTED},
     _R.BACKING_OFF: {_V.WAITED: _R.DISCONNECTED, _V.CLOSED: _R.DISCONNECTED},
-}
-
-ROUTE_IGNORED: Mapping[tuple[RouteState, RouteEvent], str] = {
-    (_R.DISCONNECTED, _V.CLOSED): "a node can move or vanish while its route has no connection"
 }

@@ -30,10 +30,10 @@ DEPOSED_S = 10.0
 class EpochDoubt:
     """Whether the newest leader epoch seen of a partition is one that the cluster does not have.
 
-    A leader rejects requests with a newer leader epoch than its own (UNKNOWN_LEADER_EPOCH), also while this leader lags
-    behind the cluster. But if a Metadata response that was requested after a rejection names the leader with a lower
-    epoch, and the leader rejects three more requests over at least :attr:`proof_s`, then the seen epoch was wrong or is
-    lost: a cluster with a restored disk counts from an older epoch.
+    A leader that lags behind the cluster rejects requests with the newest leader epoch (UNKNOWN_LEADER_EPOCH). But if a
+    Metadata response that was requested after a rejection names the leader with a lower epoch, and the leader rejects
+    three more requests over at least :attr:`proof_s`, then the seen epoch was wrong or is lost: a cluster with a
+    restored disk counts from an older epoch.
     """
 
     least_refresh: int  #: The number of the first Metadata refresh that was requested after the first rejection.
@@ -44,7 +44,7 @@ class EpochDoubt:
     since: float = 0.0  #: When the named leader first rejected the newest epoch.
 
     def name(self, info: PartitionInfo, refresh: int) -> None:
-        """Note the leader in a Metadata response with a lower epoch; ``refresh`` is the number of its request."""
+        """Note the leader in a Metadata response with a lower epoch."""
         if refresh >= self.least_refresh:
             known = self.named
             if known is None or (known.leader, known.leader_epoch) != (info.leader, info.leader_epoch):
@@ -71,8 +71,8 @@ class TopicMetadata:
     error: KafkaError | None = None  #: The topic's error in the latest response, if any.
     partitions: dict[int, PartitionInfo] = field(default_factory=dict)
     #: Numbers of the partitions in the first response with this topic id; None before that response. Any other
-    #: partition was added to the topic later, and may have records that were written before this client saw it.
-    #: Empty if the topic was created while this client was running: all its partitions were added later.
+    #: partition was added later, and may have records that were written before this client saw the partition. Empty if
+    #: the topic was created while this client was running.
     first_seen: frozenset[int] | None = None
     #: Newest leader epoch seen of each partition. Kept when ``partitions`` is cleared: otherwise an outdated leader
     #: would be accepted after one response from a broker that does not have the topic yet.
@@ -87,9 +87,7 @@ class TopicMetadata:
     def newer(self, new: PartitionInfo, nodes: Container[int], refresh: int) -> PartitionInfo:
         """Return the partition to keep after a Metadata response that has it as ``new``.
 
-        Args:
-            nodes: The known brokers by id.
-            refresh: The number of the Metadata refresh; -1 for a response to another request.
+        ``refresh`` is the number of the Metadata refresh; -1 for a response to another request.
         """
         number, seen = new.partition, self.epochs.get(new.partition, -1)
         if new.leader_epoch < 0:
@@ -109,8 +107,8 @@ class TopicMetadata:
             new = doubt.named or new
         if known is not None and known.leader in nodes and (doubt is None or doubt.named is None):
             return known
-        # The named leader gets requests with the newest epoch, which it rejects if it lags behind. Without requests
-        # there would be no rejections, and the partition might have no leader for ever.
+        # The named leader gets requests with the newest epoch. Without its rejections, the partition might have no
+        # leader for ever.
         return new._replace(leader_epoch=seen)
 
     def has_newer_counts(self, raw: MetadataResponseTopic) -> bool:
@@ -133,15 +131,15 @@ class TopicMetadata:
     ) -> bool:
         """Count a rejection of the newest leader epoch by a node; return whether the lower one of Metadata counts now.
 
-        With ``is_epoch_unknown=False``, the node answered that it does not lead the partition, which proves no epoch.
-        It begins a doubt nevertheless: a node that a wrong Metadata response has named may never answer otherwise.
+        With ``is_epoch_unknown=False``, the node answered that it does not lead the partition. That proves nothing, but
+        begins a doubt: a node that a wrong Metadata response has named may never answer otherwise.
         """
         doubt = self.doubts.get(number)
         if doubt is None or (is_epoch_unknown and not doubt.is_rejected):
             known = self.partitions.get(number)
             if known is None or known.leader != node_id:
-                # A follower, or a leader of before: if it lags behind, Metadata responses that do so as well would
-                # move requests from the leader to a deposed one.
+                # A follower or former leader. If it lags behind, Metadata responses that do so as well would move
+                # requests from the leader to a deposed one.
                 return False
             was_deposed = doubt is not None or not is_epoch_unknown
             doubt = EpochDoubt(next_refresh, DEPOSED_S if was_deposed else REFUSED_S, is_epoch_unknown)
@@ -149,12 +147,9 @@ class TopicMetadata:
         info = doubt.refused(node_id, now) if is_epoch_unknown else None
         if info is None:
             return False
-        text = (
-            "%s-%s: leader epoch %s was seen, but leader %s has rejected that epoch for %.1f s: going back to epoch %s"
-        )
-        log.warning(
-            text, self.name, number, self.epochs.get(number), node_id, now - doubt.since, info.leader_epoch
-        )  # fmt: skip
+        text = "%s-%s: leader epoch %s was seen, but leader %s has rejected that one for %.1f s: going back to epoch %s"
+        seen, seconds = self.epochs.get(number), now - doubt.since
+        log.warning(text, self.name, number, seen, node_id, seconds, info.leader_epoch)
         del self.doubts[number]
         self.epochs[number] = self.lowered[number] = info.leader_epoch
         self.partitions[number] = info
@@ -173,15 +168,4 @@ def partition_info(topic: str, raw: MetadataResponsePartition, version: int) -> 
         replicas,
         replicas if raw.isr_nodes == raw.replica_nodes else tuple(raw.isr_nodes),
         tuple(raw.offline_replicas),
-    )
-
-
-def comparable(topic: TopicMetadata) -> tuple[object, ...]:
-    """Return the parts of a topic's metadata that count as a change of the metadata if they differ."""
-    return (
-        topic.topic_id,
-        getattr(topic.error, "code", None),
-        dict(topic.partitions),
-        topic.counts,
-        topic.partition_count_epoch,
     )

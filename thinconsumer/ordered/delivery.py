@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from ..config import ConsumerConfig
 from ..errors import KafkaError
-from ..fetch.leader_queries import LeaderQuery
-from ..fetch.lookups import ListedOffset, OffsetLookups
+from ..fetch.leader_queries import LeaderQuery, ListedOffset, OffsetLookups
 from ..group.listener import call_key_listener
 from ..network.metadata import Metadata
 from ..network.request import Answer, Request

@@ -44,15 +44,13 @@ _BY_USER = {_E.SEEK: _S.FETCHING, _E.SEEK_VALIDATED: _S.VALIDATING, _E.RESET_ASK
 TRANSITIONS: dict[PositionState, dict[PositionEvent, PositionState]] = {
     _S.AWAITING_CALLBACK: {
         _E.CALLBACK_DONE: _S.AWAITING_COMMITTED,
-        # A seek inside ``on_partitions_assigned`` sets the start position, so the committed offset is not fetched
-        # after the callback.
-        **_BY_USER,
+        **_BY_USER,  # a seek inside ``on_partitions_assigned``: the committed offset is not fetched
     },
     _S.AWAITING_COMMITTED: {_E.COMMITTED_FOUND: _S.VALIDATING, _E.COMMITTED_MISSING: _S.AWAITING_RESET, **_BY_USER},
     _S.AWAITING_RESET: {
         _E.RESET_FOUND: _S.FETCHING,
-        # The lookup for an out-of-range position has shown that it is past the log end. If its leader epoch is known,
-        # OffsetForLeaderEpoch finds the offset at which the log was truncated, in place of a reset.
+        # The position is past the log end. If its leader epoch is known, OffsetForLeaderEpoch finds the offset at which
+        # the log was truncated.
         _E.LEADER_CHANGED: _S.VALIDATING,
         **_BY_USER,
     },

@@ -1,5 +1,7 @@
 """All connections of a client: the node of each request, bootstrapping, outages, and one answer to each request."""
 
+import logging
+
 import pytest
 
 from thinconsumer.broker import Delay, Disconnect, Silence
@@ -413,8 +415,9 @@ def test_an_outage_names_hosts_not_tried_yet_and_known_nodes(make_bench):
     bench.network.kill("kafka1", 9092)
     bench.network.kill("kafka2", 9092)
     bench.know(1)
-    outage = outage_of(bench, 0.02)
+    outage = outage_of(bench, 0.0)
     assert list(outage.causes) == ["seed:9092", "kafka1:9092"]
+    assert outage.causes["seed:9092"] == "not tried yet"
     outage = outage_of(bench, 5.0)
     assert "DNS" in outage.causes["seed:9092"]
     assert "refused" in outage.causes["kafka1:9092"]
@@ -459,15 +462,18 @@ def test_an_outage_counts_only_the_time_in_which_the_client_is_stepped(make_benc
     assert 29.0 < bench.now - bench.client.outage(bench.now).since < 34.0
 
 
-def test_an_outage_ends_when_no_request_has_waited_for_a_while(make_bench):
+def test_an_outage_ends_without_a_log_line_when_no_request_has_waited_for_a_while(make_bench, caplog):
+    caplog.set_level(logging.INFO, "thinconsumer")
     bench = make_bench(nodes=1)
     bench.network.kill("kafka1", 9092)
-    bench.send(allowance=3.0)
-    bench.run(4.0)
+    bench.send(allowance=8.0)
+    bench.run(9.0)
     assert bench.client.outage(bench.now)
+    assert [text for text in caplog.messages if text.startswith("no broker can be reached: kafka1:9092: ")]
     for _ in range(10):
         bench.run(1.0)
     assert bench.client.outage(bench.now) is None
+    assert not [text for text in caplog.messages if text.startswith("a broker answers again")]
 
 
 # -- the end

@@ -170,7 +170,7 @@ class MemberAssignment:
             self._lookup.succeeded()
         elif self._lookup.may_send(now) and (self._lookup_call is None or self._lookup_call.over):
             self._lookup.failed(now)
-            self._lookup_call = self._metadata.look_up_ids(unresolved)
+            self._lookup_call = self._metadata.inquire((), "looking up topic ids", ids=unresolved)
 
     def restart(self) -> None:
         """Drop the lookup in progress: the engine restart drops Metadata requests without settling their calls."""
