@@ -1,5 +1,7 @@
 """What is left when a call is interrupted, or the program has paused, and the consumer is closed."""
 
+from unittest.mock import Mock
+
 import pytest
 
 from thinconsumer import Consumer, TopicPartition
@@ -55,3 +57,21 @@ def test_an_interrupted_call_does_not_commit_the_record_in_hand(monkeypatch, is_
     reader.close()
     with consumer() as other:
         assert other.committed(T0) == 9
+
+
+def test_close_leaves_the_group_after_an_interrupted_unsubscribe(monkeypatch):
+    cluster = MemoryCluster(1, topics={"t": 1})
+    options = {"bootstrap_servers": cluster.bootstrap_servers, "group_id": "g", "group_protocol": "consumer"}
+    consumer = Consumer(driver=cluster.driver(), **options)
+    consumer.subscribe(["t"])
+    while not consumer.assignment():
+        consumer.poll(1000)
+    assignment = consumer._reader.managers.group.member.assignment
+    monkeypatch.setattr(assignment, "forget", Mock(side_effect=[KeyboardInterrupt, None]))
+    with pytest.raises(KeyboardInterrupt):
+        consumer.unsubscribe()
+    consumer.close()
+    with Consumer(driver=cluster.driver(), **options) as other:
+        other.subscribe(["t"])
+        other.poll(1000)
+        assert other.assignment(), "the partition would be assigned only after the session of the first member"

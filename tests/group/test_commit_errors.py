@@ -21,8 +21,8 @@ SETTINGS = SimpleNamespace(session_timeout_ms=10_000, max_poll_interval_ms=300_0
 LIMITS = ("session_timeout_ms", "max_poll_interval_ms")
 
 
-def error_of(failures, what="commit"):
-    return final_error(SETTINGS, "g", failures, what)  # type: ignore[arg-type]
+def error_of(failures, seconds=None):
+    return final_error(SETTINGS, "g", failures, "commit", seconds)  # type: ignore[arg-type]
 
 
 #: Every code that a commit can fail with, and its reason.
@@ -43,7 +43,7 @@ ENDS = [
 def test_the_error_has_reason_partitions_and_only_exceeded_limits(code, reason, seconds):
     """A commit that fails half a second after a poll has not exceeded max_poll_interval_ms."""
     cause = to_error(code, api="OffsetCommit", node_id=1)
-    error = error_of({A: Failure(reason_of(cause), str(cause), cause, seconds)})
+    error = error_of({A: Failure(reason_of(cause), str(cause), cause)}, seconds)
     assert isinstance(error, CommitFailedError)
     assert (error.reason, error.partitions, error.seconds_since_poll) == (reason, (A,), seconds)
     assert error.retriable == (reason == "rebalance_in_progress")
@@ -57,12 +57,14 @@ def test_the_error_has_reason_partitions_and_only_exceeded_limits(code, reason, 
     assert limits == (expected if from_absence else [])
     if limits:
         assert f"{seconds:.1f} s after the last poll" in str(error)
+        error = final_error(SETTINGS, "g", {A: Failure(reason, "why")}, "commit", seconds, has_epochs=True)  # type: ignore[arg-type]
+        assert "session_timeout_ms" not in str(error), "the broker has the session timeout"
 
 
 @pytest.mark.parametrize("reason", sorted(ADVICE))
 def test_errors_survive_pickling(reason):
     """Workers of Spark and multiprocessing pickle exceptions."""
-    error = error_of({A: Failure(reason, "why", None, 1.0)})
+    error = error_of({A: Failure(reason, "why")}, 1.0)
     again = pickle.loads(pickle.dumps(error))
     assert (again.reason, again.partitions, again.retriable) == (reason, (A,), reason in RETRIABLE)
     assert str(again) == str(error)

@@ -51,7 +51,7 @@ def test_deadlines_of_settled_calls_do_not_pile_up(queue):
     for number in range(1000):
         add(queue, (A, number), deadline=60.0 + number)
         entries = queue.take("g")
-        queue.written(A, entries[A])
+        queue.resolve(A, entries[A], None)
         queue.expired(1.0)
     assert len(queue._deadlines) < 100
     assert queue.expired(5000.0) == []
@@ -145,9 +145,9 @@ def test_an_interrupt_at_any_line_settles_every_call_once():
         calls += [add_one(3, (A, 3), (C, 3)), add_one(4, (C, 4))]
 
         def work(queue: CommitQueue = queue, entries: Any = entries, add_one: Any = add_one) -> None:
-            queue.written(B, entries.pop(B))
+            queue.resolve(B, entries.pop(B), None)
             queue.put_back(A, entries.pop(A), delayed=True)
-            queue.failed(C, queue.take("g")[C], LATE)
+            queue.resolve(C, queue.take("g")[C], LATE)
             add_one(5, (B, 5))
             queue.release()
 
@@ -155,7 +155,7 @@ def test_an_interrupt_at_any_line_settles_every_call_once():
         queue.rebuild(entries)
         while queue.ready:
             for tp, entry in queue.take("g").items():
-                queue.written(tp, entry)
+                queue.resolve(tp, entry, None)
         assert not queue.calls
         while queue.finished:
             queue.run_first_callback()

@@ -10,7 +10,7 @@ from thinconsumer.errors import (
     UnsupportedVersionError,
 )
 from thinconsumer.failures import Action
-from thinconsumer.group.coordinator_requests import judge
+from thinconsumer.group.coordinator import judge
 from thinconsumer.group.group import lacks_consumer_protocol
 from thinconsumer.network.request import Answer, Request, Target
 from thinconsumer.wire.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse

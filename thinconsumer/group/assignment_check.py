@@ -16,8 +16,8 @@ from ..network.request import Answer, Request
 from ..support.timers import Random
 from ..wire.error_codes import Code
 from ..wire.groups import DescribedGroup, DescribeGroupsRequest
-from .coordinator import Coordinator, RequestSettings
-from .coordinator_requests import CoordinatorRequests, judge
+from .coordinator import Coordinator, RequestSettings, judge
+from .coordinator_requests import CoordinatorRequests
 from .identity import Identity
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ STABLE, DEAD = "Stable", "Dead"
 
 
 class AssignmentCheck:
-    """Send one DescribeGroups after a static leader's restart, and repeat it until the group is stable."""
+    """Send DescribeGroups after a static leader's restart, until the group is stable."""
 
     asker = "assignment check"
 

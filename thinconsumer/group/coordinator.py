@@ -1,10 +1,9 @@
 """Find the broker that coordinates a group with FindCoordinator, and find it again when it changes.
 
-Other managers send requests to the coordinator (:mod:`.coordinator_requests`). They report that it is not the
-coordinator or is unreachable (:meth:`Coordinator.lost`), or that it is loading (:meth:`Coordinator.loading`). A
-JoinGroup may be pending for minutes on a healthy coordinator as on a stopped one; so while a response is pending, other
-brokers are asked whether the group has moved. Follows Java's ``AbstractCoordinator`` and
-``CoordinatorRequestManager``; KIP-699.
+Other managers send requests to the coordinator (:mod:`.coordinator_requests`), and report what a response shows about
+it (:meth:`Coordinator.report`). A JoinGroup may be pending for minutes on a healthy coordinator as on a stopped one; so
+while a response is pending, other brokers are asked whether the group has moved. Follows Java's ``AbstractCoordinator``
+and ``CoordinatorRequestManager``; KIP-699.
 """
 
 from __future__ import annotations
@@ -12,19 +11,20 @@ from __future__ import annotations
 import enum
 import logging
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ..errors import BrokerResponseError, KafkaError
 from ..failures import GRACE, Action, OutageLog, Scope, rule
 from ..network.metadata import Metadata
+from ..network.negotiate import api_name
 from ..network.request import ANY_NODE, Answer, Request, Target
 from ..support.agenda import Agenda
 from ..support.state_machine import next_state
 from ..support.timers import NEVER, Backoff, Random, Retry, RetrySettings
 from ..types import Node
 from ..wire import Message
-from ..wire.error_codes import to_error
-from ..wire.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from ..wire.error_codes import Code, to_error
+from ..wire.find_coordinator import FindCoordinatorRequest
 
 if TYPE_CHECKING:
     from .coordinator_requests import CoordinatorRequests
@@ -45,6 +45,8 @@ PORT_MAX = 65_535
 LASTING = 60.0
 #: A coordinator lost within this many seconds of the previous loss is logged at DEBUG only.
 QUIET = 30.0
+#: How many characters of a broker's error message are shown.
+MESSAGE_MAX = 500
 
 
 class RequestSettings(RetrySettings, Protocol):
@@ -193,7 +195,10 @@ class Coordinator:
         if node_id == self.node_id:
             self._retry.succeeded()
             if node_id != self._announced:
-                self._announce(node_id)
+                self._announced = node_id
+                node = self._metadata.nodes.get(node_id)
+                where = "" if node is None else f" ({node.host}:{node.port})"
+                log.info("group %s: the coordinator is node %d%s", self.group_id, node_id, where)
 
     def loading(self, now: float) -> None:
         """Note COORDINATOR_LOAD_IN_PROGRESS: the node stays the coordinator, and gets no requests during a backoff."""
@@ -240,13 +245,16 @@ class Coordinator:
             log.debug("group %s: dropped a late FindCoordinator response", self.group_id)
             return
         self._in_flight.remove(answer.request)
-        node, error = self._read(answer)
-        if node is not None:
-            self._found(node, now)
-            return
-        if self.state is CoordinatorState.FINDING:
+        row: Any = answer.response  # of version 4 on: its part about this group
+        if row is not None and answer.version >= 4:
+            row = next((row for row in row.coordinators if row.key == self.group_id), None)
+        action, error = self._judge(answer, row)
+        if error is None:
+            known = self._metadata.nodes.get(row.node_id)
+            self._found(Node(row.node_id, row.host, row.port, known.rack if known is not None else None), now)
+        elif self.state is CoordinatorState.FINDING:
             self._retry.failed(now)
-            self._note(error, now)
+            self._note(action, error, now)
             self._move(CoordinatorEvent.FAILED)
 
     def restart(self, now: float) -> None:
@@ -288,29 +296,14 @@ class Coordinator:
             return Target(others[self._random.randrange(len(others))])
         return None if self._in_flight else ANY_NODE
 
-    def _read(self, answer: Answer) -> tuple[Node | None, KafkaError | None]:
-        if answer.error is not None:
-            return None, answer.error
-        response: FindCoordinatorResponse = answer.response
-        row = response
-        if answer.version >= 4:
-            rows = [row for row in response.coordinators if row.key == self.group_id]
-            if not rows:
-                text = f"broker {answer.node_id} answered FindCoordinator without group {self.group_id!r}"
-                return None, KafkaError(text)
-            row = rows[0]  # type: ignore[assignment]
-        if row.error_code:
-            group_id = self.group_id
-            detail = "; ".join(filter(None, (f"group {group_id}", row.error_message)))
-            return None, to_error(
-                row.error_code, api="FindCoordinator", node_id=answer.node_id, group_id=group_id, detail=detail
-            )
-        if row.node_id < 0 or not row.host or not 0 < row.port <= PORT_MAX:
-            return None, KafkaError(
-                f"broker {answer.node_id} named an invalid coordinator: node {row.node_id} at {row.host!r}:{row.port}"
-            )
-        known = self._metadata.nodes.get(row.node_id)
-        return Node(row.node_id, row.host, row.port, known.rack if known is not None else None), None
+    def _judge(self, answer: Answer, row: Any) -> tuple[Action, KafkaError | None]:
+        by = f"broker {answer.node_id}"
+        if answer.error is None and row is None:
+            return Action.RETRY, KafkaError(f"{by} answered FindCoordinator without group {self.group_id!r}")
+        action, error = judge(answer, self.group_id, row)
+        if error is None and (row.node_id < 0 or not row.host or not 0 < row.port <= PORT_MAX):
+            error = KafkaError(f"{by} named an invalid coordinator: node {row.node_id} at {row.host!r}:{row.port}")
+        return action, error
 
     def _found(self, node: Node, now: float) -> None:
         self._metadata.learn_node(node)
@@ -327,21 +320,32 @@ class Coordinator:
             self._in_flight.clear()
         self._move(CoordinatorEvent.FOUND)
 
-    def _announce(self, node_id: int) -> None:
-        self._announced = node_id
-        node = self._metadata.nodes.get(node_id)
-        where = "" if node is None else f" ({node.host}:{node.port})"
-        log.info("group %s: the coordinator is node %d%s", self.group_id, node_id, where)
-
-    def _note(self, error: KafkaError | None, now: float) -> None:
+    def _note(self, action: Action, error: KafkaError, now: float) -> None:
         """Log the error of a failed search, and store it in :attr:`error` if it lasts until the application acts."""
         self.last_error = error
+        is_raised = action is Action.RAISE
         if isinstance(error, BrokerResponseError):
-            is_raised = rule("FindCoordinator", error.code, Scope.GROUP).action is Action.RAISE
             self.error = error if is_raised else None
             text = f"group {self.group_id}: cannot find the coordinator: {error}"
             self.outages.failed(error.code, now, text, grace=0.0 if is_raised else GRACE)
-            if is_raised:
-                return
-        level = logging.INFO if self._retry.attempts == 1 else logging.DEBUG
-        log.log(level, "group %s: no coordinator yet: %s", self.group_id, error)
+        if not is_raised:
+            level = logging.INFO if self._retry.attempts == 1 else logging.DEBUG
+            log.log(level, "group %s: no coordinator yet: %s", self.group_id, error)
+
+
+def judge(
+    answer: Answer, group_id: str, row: Any = None, scope: Scope = Scope.GROUP
+) -> tuple[Action, KafkaError | None]:
+    """Return the action for a response, and its error. Without a response, the action is to find the coordinator.
+
+    ``row`` is the part of the response that has the error code, if the response itself has none.
+    """
+    row = answer.response if row is None else row
+    api, error = api_name(answer.request.api), answer.error
+    if error is None and row.error_code != Code.NONE:
+        message = (getattr(row, "error_message", None) or "")[:MESSAGE_MAX]
+        detail = ": ".join(filter(None, (f"group {group_id}", message)))
+        error = to_error(row.error_code, api=api, node_id=answer.node_id, group_id=group_id, detail=detail)
+    if isinstance(error, BrokerResponseError):
+        return rule(api, error.code, scope).action, error
+    return Action.ACCEPT if error is None else Action.FIND_COORDINATOR, error

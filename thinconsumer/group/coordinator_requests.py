@@ -1,9 +1,8 @@
 """Requests of one kind to a group's coordinator, one at a time: the counterpart of ``LeaderQueries`` for leaders.
 
-The user of a :class:`CoordinatorRequests` decides what to send, and processes the responses. At each step it calls
-:meth:`CoordinatorRequests.abandon_if_moved`, and may send if :meth:`CoordinatorRequests.may_send` allows it; for each
-answer it calls :meth:`CoordinatorRequests.take` first. The response to an abandoned request is dropped. An abandoned
-request that is still queued is never written.
+In each step, the user of a :class:`CoordinatorRequests` calls :meth:`CoordinatorRequests.abandon_if_moved`, and may
+send if :meth:`CoordinatorRequests.may_send` allows it; for each answer it calls :meth:`CoordinatorRequests.take` first.
+The response to an abandoned request is dropped. An abandoned request that is still queued is never written.
 """
 
 from __future__ import annotations
@@ -12,19 +11,14 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
-from ..errors import BrokerResponseError, IllegalStateError, KafkaError
-from ..failures import Action, Scope, rule
+from ..errors import IllegalStateError
 from ..network.negotiate import api_name
 from ..network.request import Answer, Request
 from ..support.timers import NEVER, Backoff, Random, Retry
 from ..wire import Message
-from ..wire.error_codes import Code, to_error
 from .coordinator import GENERAL, Coordinator, RequestSettings
 
 log = logging.getLogger(__name__)
-
-#: How many characters of a broker's error message are shown.
-MESSAGE_MAX = 500
 
 
 class CoordinatorRequests:
@@ -63,7 +57,7 @@ class CoordinatorRequests:
         return self.in_flight is None and self._coordinator.target(self.channel) is not None
 
     def may_send(self, now: float) -> bool:
-        """Return whether a request may be sent now: the requests are open, and the backoff is over."""
+        """Return whether :attr:`is_open`, and the backoff is over."""
         return self.is_open and not self.retry.pause.is_ahead(now)
 
     def send(
@@ -115,21 +109,3 @@ class CoordinatorRequests:
         """Forget the request in flight and end the backoff: the engine's restart has closed all connections."""
         self.in_flight = None
         self.retry.succeeded()
-
-
-def judge(
-    answer: Answer, group_id: str, row: Any = None, scope: Scope = Scope.GROUP
-) -> tuple[Action, KafkaError | None]:
-    """Return the action for a response, and its error. Without a response, the action is to find the coordinator.
-
-    ``row`` is the part of the response that has the error code, if the response itself has none.
-    """
-    row = answer.response if row is None else row
-    api, error = api_name(answer.request.api), answer.error
-    if error is None and row.error_code != Code.NONE:
-        message = (getattr(row, "error_message", None) or "")[:MESSAGE_MAX]
-        detail = ": ".join(filter(None, (f"group {group_id}", message)))
-        error = to_error(row.error_code, api=api, node_id=answer.node_id, group_id=group_id, detail=detail)
-    if isinstance(error, BrokerResponseError):
-        return rule(api, error.code, scope).action, error
-    return Action.ACCEPT if error is None else Action.FIND_COORDINATOR, error

@@ -23,8 +23,7 @@ from ..types import OffsetAndMetadata, TopicPartition
 from .assignment_check import AssignmentCheck
 from .classic.member import ClassicMember
 from .consumer_role import ConsumerRole
-from .coordinator import Coordinator
-from .coordinator_requests import judge
+from .coordinator import Coordinator, judge
 from .identity import Identity
 from .membership import Membership
 from .offsets.auto_commit import AutoCommit

@@ -20,8 +20,8 @@ from ..support.state_machine import next_state
 from ..support.timers import NEVER, Random
 from ..types import TopicPartition
 from ..wire import Message
-from .coordinator import MEMBERSHIP, Coordinator, GroupSettings
-from .coordinator_requests import CoordinatorRequests, judge
+from .coordinator import MEMBERSHIP, Coordinator, GroupSettings, judge
+from .coordinator_requests import CoordinatorRequests
 from .identity import NO_GENERATION, Identity
 from .join_failures import JoinFailurePolicy
 from .leave_attempt import LeaveAttempt

@@ -1,7 +1,7 @@
-"""Revoke and assign partitions in a rebalance: call the listener, and commit offsets before partitions go.
+"""Revoke and assign partitions in a rebalance, each with its listener callback.
 
-Owns the order of a revocation (stop returning records, auto-commit, call the listener, wait for the listener's commits,
-drop the partitions) and of an assignment. The role decides which partitions are revoked and assigned.
+A revocation stops returning records, auto-commits, calls the listener, waits for the listener's commits, and drops the
+partitions. The group protocol decides which partitions are revoked and assigned.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ COMMIT_TIMEOUT = 5.0
 
 
 class RevocationStep(enum.Enum):
-    """Name the step of a revocation."""
+    """The steps of a revocation."""
 
     IDLE = "idle"
     COMMITTING = "committing"  #: Waits for the auto-commit; polls return no more records of these partitions.
@@ -37,7 +37,7 @@ class RevocationStep(enum.Enum):
 
 
 class PartitionRevocation:
-    """Revoke, lose and assign partitions, each with its listener callback."""
+    """Revoke, lose and assign partitions; see the module."""
 
     def __init__(
         self,

@@ -1,21 +1,15 @@
-"""The user's subscription: topics, a pattern, or manually assigned partitions. After Java's ``SubscriptionState``.
-
-Owns the choice, and the rule that subscription and manual assignment do not mix. It holds no partitions.
-"""
+"""The user's subscription: topics, a pattern, or manual assignment. After Java's ``SubscriptionState``."""
 
 from __future__ import annotations
 
 import enum
 import re
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from typing import Any
 
 from ..errors import IllegalArgumentError, IllegalStateError
 from ..network.metadata import Metadata
 from ..types import SubscriptionPattern
-
-if TYPE_CHECKING:
-    from ..network.metadata import TopicMetadata
 
 _LEGAL = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
@@ -45,7 +39,7 @@ class UserSubscription:
     @property
     def is_subscribed(self) -> bool:
         """Whether the group assigns the partitions."""
-        return self.mode in (Mode.TOPICS, Mode.PATTERN, Mode.BROKER_PATTERN)
+        return self.mode not in (Mode.NONE, Mode.MANUAL)
 
     def subscribe(
         self,
@@ -101,36 +95,12 @@ class UserSubscription:
         self.exclude = None
         self.version += 1
 
-    def wanted(self, known: Mapping[str, TopicMetadata], *, internal: bool) -> frozenset[str]:
-        """Return the subscribed topics: the given names, or those of ``known`` that match the pattern as a whole.
-
-        Topics that match ``exclude`` as a whole are left out. Return none for a pattern that the broker evaluates.
-        ``internal`` says whether a pattern may match internal topics.
-        """
-        if self.pattern is None:
-            return self.topics
-        return frozenset(
-            name
-            for name, topic in known.items()
-            if topic.partitions and (internal or not topic.internal) and self._matches(name)
-        )
-
-    def may_have(self, topic: str, *, is_hidden: bool = False) -> bool:
-        """Return False if this subscription does not have the topic.
-
-        ``is_hidden`` says whether patterns do not match the topic because it is internal. Return True if only the
-        broker can tell, and if nothing is subscribed, as for partitions that are assigned by hand.
-        """
-        if self.pattern is not None:
-            return not is_hidden and self._matches(topic)
-        return self.mode is not Mode.TOPICS or topic in self.topics
-
     def pattern_text(self) -> str:
         """Return the pattern and the one of excluded topics for an error message."""
         return repr(self.pattern) if self.exclude is None else f"{self.pattern!r} without {self.exclude!r}"
 
-    def _matches(self, topic: str) -> bool:
-        """Return whether the pattern matches a topic, and ``exclude`` does not."""
+    def matches(self, topic: str) -> bool:
+        """Return whether the pattern that is evaluated here matches a whole topic name, and ``exclude`` does not."""
         pattern, exclude = self.pattern, self.exclude
         return pattern is not None and bool(pattern.fullmatch(topic)) and not (exclude and exclude.fullmatch(topic))
 
@@ -197,7 +167,10 @@ def _regex(pattern: SubscriptionPattern) -> str:
 
 
 class SubscribedTopics:
-    """Evaluate the user's subscription against the known topics, again when one of the two has changed."""
+    """Evaluate the user's subscription against the known topics, again when one of the two has changed.
+
+    ``internal`` says whether a pattern may match internal topics.
+    """
 
     def __init__(self, subscription: UserSubscription, metadata: Metadata, *, internal: bool) -> None:
         self._subscription = subscription
@@ -207,7 +180,7 @@ class SubscribedTopics:
         self._computed_with: tuple[int, int] | None = None
 
     def names(self) -> frozenset[str]:
-        """Return the subscribed topics; with a pattern, those that match it.
+        """Return the subscribed topics; with a pattern, those that match it; none if the broker evaluates the pattern.
 
         The result is the same object until it may have changed.
         """
@@ -215,11 +188,22 @@ class SubscribedTopics:
         seen = self._metadata.version, self._subscription.version
         if seen != self._computed_with:
             self._computed_with = seen
-            self._names = self._subscription.wanted(self._metadata.topics, internal=self._internal)
+            self._names = self._subscription.topics if self._subscription.pattern is None else self._matching()
         return self._names
 
     def may_have(self, topic: str) -> bool:
-        """Return False if partitions of the topic, which were assigned before, are no longer subscribed."""
-        known = self._metadata.topics.get(topic)
-        is_hidden = known is not None and known.internal and not self._internal
-        return self._subscription.may_have(topic, is_hidden=is_hidden)
+        """Return False if partitions of the topic, which were assigned before, are no longer subscribed.
+
+        Return True if only the broker can tell, and if nothing is subscribed, as for partitions assigned by hand.
+        """
+        subscription, known = self._subscription, self._metadata.topics.get(topic)
+        if subscription.pattern is None:
+            return subscription.mode is not Mode.TOPICS or topic in subscription.topics
+        return (self._internal or known is None or not known.internal) and subscription.matches(topic)
+
+    def _matching(self) -> frozenset[str]:
+        return frozenset(
+            name
+            for name, topic in self._metadata.topics.items()
+            if topic.partitions and (self._internal or not topic.internal) and self._subscription.matches(name)
+        )

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ..errors import BrokerResponseError, KafkaError
 from ..failures import GRACE, Action, OutageLog
-from ..group.coordinator import GroupSettings
-from ..group.coordinator_requests import CoordinatorRequests, judge
+from ..group.coordinator import GroupSettings, judge
+from ..group.coordinator_requests import CoordinatorRequests
 from ..group.identity import Identity
 from ..network.request import Answer, Request
 from ..support.timers import Random

@@ -123,7 +123,7 @@ def test_partitions_to_be_revoked_are_held_back_until_a_newer_assignment_has_the
     world.target((T, 0), (T, 1))
     world.finish(5)
     held = []
-    for target, covered in (({(T, 1)}, ()), (set(), (T0,)), ({(T, 0), (T, 1)}, (T0,)), ({(T, 0)}, ())):
+    for target, covered in (({(T, 1)}, ()), (set(), (T0,)), ({(T, 0), (T, 1)}, (T0,)), ({(T, 0)}, (T0,))):
         world.revocation.covered = covered
         world.assignment.receive(frozenset(target))
         held.append([p.tp for p in sorted(world.partitions, key=lambda p: p.tp) if p.pending_revocation])

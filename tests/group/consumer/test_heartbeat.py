@@ -12,8 +12,8 @@ from thinconsumer.group.consumer.heartbeat import (
     Gaps,
     HeartbeatFields,
     KnownFields,
+    bare_heartbeat,
     heartbeat,
-    leave,
     leave_epoch,
     new_member_id,
 )
@@ -82,7 +82,7 @@ def test_an_empty_expression_ends_the_former_one():
 def test_static_members_always_name_themselves():
     static = MEMBER._replace(group_instance_id="i")
     assert heartbeat(static, None, FIELDS, FIELDS).instance_id == "i"
-    assert leave(static, LEAVE_STATIC_EPOCH).instance_id == "i"
+    assert bare_heartbeat(static, LEAVE_STATIC_EPOCH).instance_id == "i"
 
 
 @pytest.mark.parametrize(

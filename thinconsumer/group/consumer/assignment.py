@@ -1,7 +1,7 @@
 """The partitions that a member of a consumer group owns and is assigned, and the steps from owned to assigned.
 
-Owns the topic ids of the owned partitions, the epoch since which each is owned, and the order of a reconciliation:
-revoke, then let the coordinator know, then assign. ``PartitionRevocation`` calls the listener and commits.
+The order of a reconciliation is: revoke, let the coordinator know, assign. ``PartitionRevocation`` calls the listener
+and commits.
 """
 
 from __future__ import annotations
@@ -38,7 +38,6 @@ class MemberAssignment:
         self._ids: dict[TopicPartition, bytes] = {}  #: The topic ids of owned partitions, and of some revoked ones.
         self._since: dict[TopicPartition, int] = {}  #: The member epoch in which each of them was assigned.
         self._revoking: frozenset[TopicPartition] | None = None  #: The partitions of a revocation that is not complete.
-        self._withheld: frozenset[TopicPartition] = frozenset()  #: The partitions that :meth:`receive` has withheld.
         self._owes_callback = False  #: Whether ``on_partitions_assigned`` is due even if nothing is added.
         self._owned: tuple[int, PartitionIds] = (-1, frozenset())
         #: What follows from metadata, owned partitions and target: what is left to do, and the names of topics.
@@ -51,16 +50,15 @@ class MemberAssignment:
     def receive(self, target: PartitionIds) -> None:
         """Take over an assignment of the coordinator. Polls return no more records of the partitions that it revokes.
 
-        That holds also while an earlier revocation still waits for its commits; the next one begins only after it.
+        This includes those that are revoked only after an earlier revocation, which may still wait for its commits.
         """
         self.target = target
         revoke = self.difference().revoke
         for partition in self._partitions:
             if partition.tp in revoke:
                 partition.pending_revocation = True
-            elif partition.tp in self._withheld and not self._revocation.covers(partition.tp):
+            elif partition.pending_revocation and not self._revocation.covers(partition.tp):
                 partition.pending_revocation = False
-        self._withheld = revoke
 
     def owned(self) -> PartitionIds:
         """Return the owned partitions by topic id, as heartbeats name them; the same object until they change."""
@@ -101,7 +99,7 @@ class MemberAssignment:
     @property
     def is_complete(self) -> bool:
         """Whether the owned partitions are the assigned ones, and the listener was called."""
-        return self._revoking is None and not self._owes_callback and self.difference().is_empty
+        return self._revoking is None and not self._owes_callback and not any(self.difference())
 
     @property
     def revokes(self) -> bool:
@@ -115,7 +113,7 @@ class MemberAssignment:
         return self._revoking is not None or self._owes_callback or bool(change.revoke or change.add)
 
     def advance(self, epoch: int, now: float) -> bool:
-        """Do the next step of the reconciliation; return False if the revocation waits for a commit.
+        """Revoke or assign partitions; return False if the revocation waits for a commit.
 
         After a revocation, a heartbeat without the partitions has to be sent before others are assigned. Exceptions of
         ``on_partitions_assigned`` propagate.
@@ -130,7 +128,8 @@ class MemberAssignment:
             if not self._revocation.advance(self._revoking, now):
                 return False
             for tp in self._revoking:
-                self._forget(tp)
+                self._ids.pop(tp, None)
+                self._since.pop(tp, None)
             self._revoking = None
             self._owes_callback = has_revoked = True
         if has_revoked:
@@ -154,14 +153,9 @@ class MemberAssignment:
     def forget(self) -> None:
         """Forget the membership: the assignment, and the epochs of partitions."""
         self.target, self._revoking, self._owes_callback = None, None, False
-        self._withheld = frozenset()
         self._ids.clear()
         self._since.clear()
         self._owned = (-1, frozenset())
-
-    def _forget(self, tp: TopicPartition) -> None:
-        self._ids.pop(tp, None)
-        self._since.pop(tp, None)
 
     def look_up(self, now: float) -> None:
         """Request the names of topics that are only known by id, unless that was done a moment ago."""

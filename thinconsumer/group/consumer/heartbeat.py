@@ -1,7 +1,6 @@
 """Build ConsumerGroupHeartbeat requests: all fields after a join, a loss or an error, otherwise only what has changed.
 
-Pure functions of the member's state; ``ConsumerMember`` decides when a request is sent. Follows Java's
-``ConsumerHeartbeatRequestManager``.
+Follows Java's ``ConsumerHeartbeatRequestManager``.
 """
 
 from __future__ import annotations
@@ -38,21 +37,21 @@ class HeartbeatFields(NamedTuple):
 
 
 class KnownFields:
-    """What the coordinator has of this member, as far as its responses tell."""
+    """What the coordinator has stored of this member, as far as its responses tell."""
 
     def __init__(self) -> None:
-        self.fields: HeartbeatFields | None = None  #: The fields that it has; None if that is uncertain.
+        self.fields: HeartbeatFields | None = None  #: The stored fields; None if they are uncertain.
         self.written: HeartbeatFields | None = None  #: Those of the heartbeat in flight, once it is written.
-        self.may_have_member = False  #: Whether it may count this consumer as a member.
+        self.may_have_member = False  #: Whether the coordinator may count this consumer as a member.
         self.may_have_regex = False  #: Whether a heartbeat was written that had a regular expression.
 
     def wrote(self, fields: HeartbeatFields) -> None:
-        """Note that a heartbeat is written, which the coordinator may process without a response that arrives."""
+        """Note a written heartbeat: the coordinator may process it even if its response is lost."""
         self.written, self.may_have_member = fields, True
         self.may_have_regex = self.may_have_regex or fields.regex is not None
 
     def answered(self, *, is_join: bool) -> None:
-        """Note the response: to a join it assumes that this member owns nothing, as the request said."""
+        """Note the response. After a join the coordinator has stored that the member owns nothing, as requested."""
         self.fields = self.written
         if is_join and self.written is not None:
             self.fields = self.written._replace(owned=frozenset())
@@ -60,35 +59,34 @@ class KnownFields:
     def count_as_owned(self, unseen: PartitionIds) -> None:
         """Note partitions that the coordinator has assigned, and now revokes, before this member owned them.
 
-        It waits until a heartbeat does not name them. What is owned has not changed, so that without this the next
-        heartbeats would name nothing.
+        The coordinator waits for a heartbeat whose owned partitions lack them. As these have not changed, the next
+        heartbeats would otherwise leave the field out.
         """
         if self.fields is not None:
             self.fields = self.fields._replace(owned=self.fields.owned | unseen)
 
 
 class Gaps(NamedTuple):
-    """How long the application was away between two calls, and which gap the membership has survived before.
+    """The times between two calls of the application, and the longest one that the membership has survived.
 
-    The client does not know the broker's session timeout, only that it is longer than the heartbeat interval.
+    The client has no other measure of the broker's session timeout, except that it exceeds the heartbeat interval.
     """
 
-    #: The longest time between two heartbeats that this membership has survived: the session lasts at least that.
-    survived: float = 0.0
+    survived: float = 0.0  #: The longest time between two heartbeats of one session: it lasts at least that long.
     confirmed_at: float = -NEVER  #: When the last heartbeat was sent that has succeeded.
     longest: float = 0.0  #: The longest gap between calls that no response has confirmed yet.
     #: Whether the last gap began before the response to a heartbeat after the gap before it was read.
     is_outpaced: bool = False
 
     def away(self, seconds: float, *, is_unconfirmed: bool) -> Gaps:
-        """Return the state after a gap; ``is_unconfirmed``: no response has confirmed the one before."""
+        """Return the state after a gap. ``is_unconfirmed``: no response has confirmed the gap before."""
         return self._replace(longest=max(seconds, self.longest if is_unconfirmed else 0.0), is_outpaced=is_unconfirmed)
 
     def confirmed(self, sent_at: float, *, is_first: bool, is_session: bool) -> Gaps:
         """Return the state after a heartbeat that was sent at this time has succeeded.
 
-        The time since the one before counts as survived, unless a heartbeat has failed meanwhile, so that it was not
-        the same session: the coordinator may have moved, and then began a new one.
+        The time since the heartbeat before counts as survived if it was in the same session (``is_session``): not if a
+        heartbeat has failed meanwhile, since the coordinator may have moved, which begins a new session.
         """
         survived = max(self.survived, sent_at - self.confirmed_at) if is_session else self.survived
         return self._replace(survived=0.0 if is_first else survived, confirmed_at=sent_at)
@@ -114,12 +112,9 @@ def heartbeat(
     While ``who`` is no member, the request joins: it has epoch 0, all fields, and no owned partitions. ``had_regex``
     tells whether the coordinator may have a regular expression of this member.
     """
-    epoch = who.generation_id if who.is_member else JOIN_EPOCH
+    request = bare_heartbeat(who, who.generation_id if who.is_member else JOIN_EPOCH)
     if not who.is_member:
         sent, fields = None, fields._replace(owned=frozenset())
-    request = ConsumerGroupHeartbeatRequest(
-        group_id=who.group_id, member_id=who.member_id, member_epoch=epoch, instance_id=who.group_instance_id
-    )
     if sent is None:
         request.rack_id = rack
     if sent is None or sent.rebalance_timeout_ms != fields.rebalance_timeout_ms:
@@ -135,11 +130,8 @@ def heartbeat(
     return request
 
 
-def leave(who: Identity, epoch: int, version: int = 0) -> ConsumerGroupHeartbeatRequest:
-    """Return the last heartbeat of a member, with :data:`LEAVE_EPOCH` or :data:`LEAVE_STATIC_EPOCH`.
-
-    It is the same in each ``version`` of the request.
-    """
+def bare_heartbeat(who: Identity, epoch: int) -> ConsumerGroupHeartbeatRequest:
+    """Return a heartbeat that only names the member and its epoch, as one that leaves the group does."""
     return ConsumerGroupHeartbeatRequest(
         group_id=who.group_id, member_id=who.member_id, member_epoch=epoch, instance_id=who.group_instance_id
     )

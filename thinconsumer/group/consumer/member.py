@@ -1,9 +1,9 @@
 """A member of a consumer group (KIP-848): one request, ConsumerGroupHeartbeat, joins, acknowledges and leaves.
 
-Owns the state machine of :mod:`.states`. The coordinator assigns partitions in its responses; the member reconciles in
-:meth:`ConsumerMember.work`, never in a step, since this calls the listener. One heartbeat is in flight at a time. After
-a lost response or an error the next one has all fields, because the coordinator may or may not have seen the last.
-Follows Java's ``AbstractMembershipManager`` and ``ConsumerHeartbeatRequestManager``.
+The coordinator assigns partitions in its responses; the member reconciles in :meth:`ConsumerMember.work`, never in a
+step, since this calls the listener. One heartbeat is in flight at a time. After a lost response or an error the next
+one has all fields, because the coordinator may or may not have processed the last. Follows Java's
+``AbstractMembershipManager`` and ``ConsumerHeartbeatRequestManager``.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from .heartbeat import (
     Gaps,
     HeartbeatFields,
     KnownFields,
+    bare_heartbeat,
     explain,
     group_is_gone,
     heartbeat,
-    leave,
     leave_epoch,
     new_member_id,
 )
@@ -48,7 +48,7 @@ _E = ConsumerMemberEvent
 
 
 class ConsumerMember(Membership):
-    """Take part in a consumer group: send heartbeats as a manager of the engine; reconcile in :meth:`work`.
+    """Take part in a consumer group.
 
     ``read_subscription`` returns the subscribed names, and the regular expression that the coordinator evaluates; None
     while the names are not known yet.
@@ -78,7 +78,7 @@ class ConsumerMember(Membership):
         self._known = KnownFields()
         self._gaps = Gaps()
         self._is_late = False  #: Whether the member leaves because of the poll timeout.
-        self._has_to_lose = False
+        self._has_to_lose = False  #: Whether partitions are to be dropped as lost, in the state FATAL, too.
         self._began_at: float | None = None  #: When the reconciliation in progress has begun.
 
     def __repr__(self) -> str:
@@ -86,7 +86,7 @@ class ConsumerMember(Membership):
 
     @property
     def situation(self) -> str:
-        """The state, and while the member reconciles what is left to do, in words for health."""
+        """The state, and what is left to reconcile, in words for health."""
         left = f": {self.assignment.describe()}" if self.state is _S.RECONCILING else ""
         return f"{self.state.value}{left}"
 
@@ -148,10 +148,9 @@ class ConsumerMember(Membership):
 
     def _start_leave(self, leave_group: bool | None, now: float) -> None:
         epoch = self._leave_epoch(leave_group)
-        self._move(_E.PREPARE)
         if epoch is not None:
-            message = partial(leave, self.identity, epoch)
-            self._start_leave_attempt(ConsumerGroupHeartbeatRequest, message, now, MEMBERSHIP)
+            message = bare_heartbeat(self.identity, epoch)
+            self._start_leave_attempt(ConsumerGroupHeartbeatRequest, lambda version: message, now, MEMBERSHIP)
         self._end_membership(now)
         self._move(_E.LEAVE)
 
@@ -238,30 +237,26 @@ class ConsumerMember(Membership):
         is_allowed = self._expulsion is None and self.state in ACTIVE and not self._awaits_poll
         return is_allowed and self._heartbeats.is_open
 
-    def _is_heartbeat_due(self, now: float) -> bool:
-        """Return whether a heartbeat is due: none is while the subscription is not known."""
-        fields = self._fields()
-        if fields is None or not self._failures.may_send(now):
-            return False
-        is_urgent = self._known.fields not in (None, fields)
-        return is_urgent or self.state is _S.ACKNOWLEDGING or self._next.is_over(now)
-
     def _send_all_fields(self, now: float) -> None:
         """Make a heartbeat with all fields due at once."""
         self._known.fields = None
         self._next.set(now)
 
     def _fields(self) -> HeartbeatFields | None:
+        """Return the fields of a full heartbeat; None while the subscription is not known."""
         found = self._read_subscription()
         if found is None:
             return None
         return HeartbeatFields(self._settings.max_poll_interval_ms, *found, self._assignor, self.assignment.owned())
 
     def _heartbeat(self, now: float) -> Request | None:
-        if not self._may_send or not self._is_heartbeat_due(now):
+        fields = self._fields() if self._may_send and self._failures.may_send(now) else None
+        if fields is None:
             return None
-        found = self._fields()
-        lowest = REGEX_SINCE if found is not None and found.regex is not None else 0
+        is_urgent = self.state is _S.ACKNOWLEDGING or self._known.fields not in (None, fields)
+        if not is_urgent and not self._next.is_over(now):
+            return None
+        lowest = REGEX_SINCE if fields.regex is not None else 0
         self._known.written = None
         self._failures.heartbeat_sent(now)
         return self._send_heartbeat(ConsumerGroupHeartbeatRequest, self._build, now, None, lowest)
@@ -398,12 +393,10 @@ class ConsumerMember(Membership):
         if not every:
             return None  # each task may call a listener
         if self.state is _S.RECONCILING:
-            return self._reconcile if self.assignment.is_due or self.assignment.is_complete else None
+            is_due = self.assignment.is_due or self.assignment.is_complete
+            return partial(self.assignment.advance, self.identity.generation_id) if is_due else None
         is_lost = self.state in (_S.FENCED, _S.STALE) or (self.state is _S.FATAL and self._has_to_lose)
         return self._lose if is_lost else None
-
-    def _reconcile(self, now: float) -> bool:
-        return self.assignment.advance(self.identity.generation_id, now)
 
     def _worked(self, failure: Exception | None, now: float, *, has_moved: bool) -> None:
         # A call inside the listener, such as unsubscribe() or a commit, may have ended this membership.

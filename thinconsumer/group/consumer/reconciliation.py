@@ -1,4 +1,4 @@
-"""Pure functions of a reconciliation: what an assignment revokes and adds, and which topics have no known name yet.
+"""What an assignment revokes and adds.
 
 The coordinator names topics by id, and an assignment may arrive before the metadata of a new topic. A topic that was
 deleted and created again has another id: its partitions are revoked, and then added.
@@ -24,13 +24,8 @@ class Difference(NamedTuple):
     """The partitions to revoke and to assign until the owned ones are those of the assignment."""
 
     revoke: frozenset[TopicPartition] = frozenset()
-    add: Mapping[TopicPartition, bytes] = {}  #: Only partitions of topics with a known name.
+    add: Mapping[TopicPartition, bytes] = {}  #: Topic ids by partition; only of topics with a known name.
     unresolved: frozenset[bytes] = frozenset()  #: Ids of topics that no metadata has named yet.
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether the owned partitions are those of the assignment."""
-        return not (self.revoke or self.add or self.unresolved)
 
 
 def read_assignment(assignment: HeartbeatAssignment) -> PartitionIds:

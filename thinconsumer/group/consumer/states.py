@@ -1,8 +1,9 @@
 """The states of a member of a consumer group (KIP-848), and every legal transition between them.
 
-``docs/states.md`` is generated from this table. The states are those of Java's ``MemberState``, with two differences: a
-member acknowledges until the coordinator has answered, not until the request was sent; and a member in state *fatal*
-may leave, so that ``unsubscribe()`` and ``subscribe()`` join again.
+``docs/states.md`` is generated from this table. The states are those of Java's ``MemberState``, with three differences:
+a member acknowledges until the coordinator has answered, not until the request was sent; a member in state *fatal* may
+leave, so that ``unsubscribe()`` and ``subscribe()`` join again; and there is no state PREPARE_LEAVING, in which Java's
+member calls the listener, since here the partitions are revoked before.
 """
 
 from __future__ import annotations
@@ -19,7 +20,6 @@ class ConsumerMemberState(enum.Enum):
     ACKNOWLEDGING = "acknowledging"  #: A heartbeat with the owned partitions is due or in flight.
     STABLE = "stable"  #: Owns what the coordinator has assigned, and sends heartbeats.
     FENCED = "fenced"  #: Removed from the group; drops all partitions as lost, then joins again.
-    PREPARE_LEAVING = "prepare leaving"  #: Its partitions are given up; decides whether to tell the coordinator.
     LEAVING = "leaving"  #: The heartbeat with epoch -1, or -2 for a static member, is due or in flight.
     STALE = "stale"  #: Has left because of the poll timeout; the next poll drops all partitions as lost.
     FATAL = "fatal"  #: Rejected with an error that a repetition cannot heal.
@@ -36,7 +36,6 @@ class ConsumerMemberEvent(enum.Enum):
     EXPELLED = "expelled"  #: UNKNOWN_MEMBER_ID or FENCED_MEMBER_EPOCH.
     REFUSED = "refused"  #: An error after which the member must not join again.
     LOST = "lost"  #: All partitions are dropped.
-    PREPARE = "prepare to leave"
     LEAVE = "leave"
     LEFT = "left"
     POLL_TIMED_OUT = "left after the poll timeout"  #: ``max_poll_interval_ms`` has passed without a poll.
@@ -44,7 +43,7 @@ class ConsumerMemberEvent(enum.Enum):
 
 _S = ConsumerMemberState
 _E = ConsumerMemberEvent
-_OUT = {_E.EXPELLED: _S.FENCED, _E.REFUSED: _S.FATAL, _E.PREPARE: _S.PREPARE_LEAVING}
+_OUT = {_E.EXPELLED: _S.FENCED, _E.REFUSED: _S.FATAL, _E.LEAVE: _S.LEAVING}
 
 #: Legal transitions. An event that is not listed for a state is a bug in this package, and raises.
 TRANSITIONS: dict[ConsumerMemberState, dict[ConsumerMemberEvent, ConsumerMemberState]] = {
@@ -54,10 +53,6 @@ TRANSITIONS: dict[ConsumerMemberState, dict[ConsumerMemberEvent, ConsumerMemberS
     _S.ACKNOWLEDGING: {_E.RECEIVED: _S.RECONCILING, _E.ACKNOWLEDGED: _S.STABLE, _E.UNFINISHED: _S.RECONCILING, **_OUT},
     _S.STABLE: {_E.RECEIVED: _S.RECONCILING, **_OUT},
     _S.FENCED: {_E.LOST: _S.JOINING, _E.LEFT: _S.UNSUBSCRIBED},
-    _S.PREPARE_LEAVING: {
-        _E.LEAVE: _S.LEAVING,
-        _E.LEFT: _S.UNSUBSCRIBED,  # the coordinator does not know this member, or must not be told
-    },
     _S.LEAVING: {_E.LEFT: _S.UNSUBSCRIBED, _E.POLL_TIMED_OUT: _S.STALE},
     _S.STALE: {_E.LOST: _S.JOINING, _E.LEFT: _S.UNSUBSCRIBED},
     _S.FATAL: {_E.LEFT: _S.UNSUBSCRIBED},

@@ -39,8 +39,7 @@ class AutoCommit:
         self._timeout = config.default_api_timeout_ms / 1000
         self._partitions = partitions
         self._commits = commits
-        #: When the next auto-commit is due. One that is overdue waits for the next ``poll``.
-        self._next = agenda.alarm()
+        self._next = agenda.alarm()  #: When the next ``poll`` commits.
         self._refresh = agenda.alarm()  #: When all positions are committed, even if they have not moved.
         self._call: Call[None] | None = None
         self._outages = OutageLog(log)
@@ -79,8 +78,7 @@ class AutoCommit:
         """
         found: dict[TopicPartition, OffsetAndMetadata] = {}
         for partition in partitions if self._commits.may_commit else ():
-            # Before on_partitions_assigned is called, no record of the partition is returned: there is nothing to
-            # commit.
+            # Before on_partitions_assigned is called, no record of the partition is returned.
             if not partition.may_commit or partition.callback_pending:
                 continue
             value, committed = self._partitions.processed(partition), partition.committed
@@ -96,11 +94,7 @@ class AutoCommit:
             # no outage to report: the revocation in this rebalance commits the positions
             log.debug("auto-commit failed in a rebalance: %s", error)
         except KafkaError as error:
-            covered = _is_unanswered(error) and self._outages.is_logged(None)
-            self._outages.failed(None, now, str(error), logs=not covered)
-
-
-def _is_unanswered(error: KafkaError) -> bool:
-    """Return whether the commit got no answer: then the repeated log lines about connections have the cause."""
-    is_late = isinstance(error, CommitFailedError) and error.reason in ("coordinator", "timeout")
-    return is_late and not isinstance(error.__cause__, BrokerResponseError)
+            # If the commit got no answer, the repeated log lines about connections have the cause.
+            is_late = isinstance(error, CommitFailedError) and error.reason in ("coordinator", "timeout")
+            is_unanswered = is_late and not isinstance(error.__cause__, BrokerResponseError)
+            self._outages.failed(None, now, str(error), logs=not (is_unanswered and self._outages.is_logged(None)))

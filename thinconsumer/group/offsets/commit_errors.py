@@ -1,13 +1,12 @@
-"""The error that a failed commit raises, with its reason and what to do.
+"""The error that a failed commit raises: the coordinator's error, the time since the last poll, and what to do.
 
-The message gives the coordinator's error, the time since the last poll, and what to do. It names a limit only if that
-limit was exceeded: a message that always names ``max_poll_interval_ms`` leads users to tune the wrong option. After
-Java's ``OffsetCommitResponseHandler``.
+The message names a limit only if that limit was exceeded: a message that always names ``max_poll_interval_ms`` leads
+users to tune the wrong option. After Java's ``OffsetCommitResponseHandler``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from ...errors import (
@@ -24,7 +23,7 @@ from ...wire.error_codes import Code, to_error
 from ..coordinator import GroupSettings
 
 API = "OffsetCommit"
-#: The number of partitions that a message names; of the other partitions it gives only the number.
+#: The number of partitions that a message names; the others are counted.
 NAMED_MAX = 5
 
 _LOST = (
@@ -54,13 +53,11 @@ RETRIABLE = frozenset({"rebalance_in_progress", "coordinator", "timeout"})
 
 
 class Failure(NamedTuple):
-    """Describe why a partition's offset was not committed."""
+    """Why the offset of a partition was not, or cannot be, committed."""
 
-    reason: str
+    reason: str  #: That of :class:`CommitFailedError`.
     why: str  #: Completes the message "offsets of t-0 were not committed: ".
     cause: KafkaError | None = None
-    seconds_since_poll: float | None = None
-    has_epochs: bool = False  #: Whether the member is one of a consumer group (KIP-848).
 
 
 def reason_of(error: KafkaError) -> str:
@@ -71,9 +68,18 @@ def reason_of(error: KafkaError) -> str:
 
 
 def final_error(
-    settings: GroupSettings, group_id: str, failures: Mapping[TopicPartition, Failure], what: str
+    settings: GroupSettings,
+    group_id: str,
+    failures: Mapping[TopicPartition, Failure],
+    what: str,
+    seconds_since_poll: float | None = None,
+    *,
+    has_epochs: bool = False,
 ) -> KafkaError:
-    """Return the error that a commit call raises for its failed partitions; of several reasons, the gravest counts."""
+    """Return the error that a commit call raises for its failed partitions; of several reasons, the gravest counts.
+
+    ``has_epochs`` says whether the member is one of a consumer group (KIP-848).
+    """
     if not failures:
         return CommitFailedError(
             f"{what} in group {group_id!r} timed out: earlier commits are unfinished", reason="timeout", retriable=True
@@ -83,13 +89,14 @@ def final_error(
         return _topics_error(grave.cause, failures)
     if isinstance(grave.cause, AuthorizationError):
         return grave.cause
+    names = listed([f"{tp.topic}-{tp.partition}" for tp in sorted(failures)], NAMED_MAX)
     error = _CLASSES.get(grave.reason, CommitFailedError)(
-        f"{what} in group {group_id!r}: offsets of {_names(failures)} were not committed: {grave.why}"
-        f"{_measured(settings, grave)}; {ADVICE[grave.reason]}",
+        f"{what} in group {group_id!r}: offsets of {names} were not committed: {grave.why}"
+        f"{_measured(settings, grave.reason, seconds_since_poll, has_epochs)}; {ADVICE[grave.reason]}",
         reason=grave.reason,
         partitions=failures,
         retriable=grave.reason in RETRIABLE,
-        seconds_since_poll=grave.seconds_since_poll,
+        seconds_since_poll=seconds_since_poll,
     )
     error.__cause__ = grave.cause
     return error
@@ -100,13 +107,12 @@ _RANK = {reason: rank for rank, reason in enumerate(ADVICE)}
 _FROM_ABSENCE = frozenset({"unknown_member", "illegal_generation", "rebalance_in_progress"})
 
 
-def _measured(settings: GroupSettings, failure: Failure) -> str:
+def _measured(settings: GroupSettings, reason: str, seconds: float | None, has_epochs: bool) -> str:
     """Return the time since the last poll, and the limits that it exceeds, if any."""
-    seconds = failure.seconds_since_poll
-    if seconds is None or failure.reason not in _FROM_ABSENCE:
+    if seconds is None or reason not in _FROM_ABSENCE:
         return ""
     limits = {"max_poll_interval_ms": settings.max_poll_interval_ms}
-    if not failure.has_epochs:  # in a consumer group the session timeout is the broker's
+    if not has_epochs:  # in a consumer group the session timeout is the broker's
         limits = {"session_timeout_ms": settings.session_timeout_ms, **limits}
     exceeded = [f"{name}={limit}" for name, limit in limits.items() if seconds * 1000 > limit]
     beyond = f", which exceeds {' and '.join(exceeded)}" if exceeded else ""
@@ -127,7 +133,6 @@ def _topics_error(
     return error
 
 
-def _names(tps: Collection[TopicPartition]) -> str:
-    names = [f"{tp.topic}-{tp.partition}" for tp in sorted(tps)[:NAMED_MAX]]
-    more = len(tps) - len(names)
-    return ", ".join(names) + (f" and {more} more" if more else "")
+def listed(names: Sequence[str], most: int) -> str:
+    """Return the first ``most`` names, and the number of the others."""
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")

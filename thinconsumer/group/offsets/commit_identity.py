@@ -1,8 +1,8 @@
 """The member id and generation for commits, and whether offsets queued under an earlier one may still be committed.
 
-In a rebalance the coordinator accepts commits of the old generation until all members have joined. After that it
-rejects them, and until SyncGroup completes it rejects those of the new generation too. Commits wait during that
-time. Afterwards they get the new generation, if the partition is still assigned to this member.
+In a rebalance the coordinator accepts commits of the old generation until all members have joined. From then until
+SyncGroup completes it rejects those of both generations, so commits wait. Afterwards they get the new generation, if
+the partition is still assigned to this member.
 """
 
 from __future__ import annotations
@@ -10,13 +10,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ..identity import Identity
-
-
-class Objection(NamedTuple):
-    """Why an offset can no longer be committed: the reason of :class:`CommitFailedError`, and its explanation."""
-
-    reason: str
-    why: str
+from .commit_errors import Failure
 
 
 class CommitIdentity(NamedTuple):
@@ -46,8 +40,8 @@ class CommitIdentity(NamedTuple):
     def consumed_as(self) -> Identity | None:
         """The identity under which newly queued offsets were consumed.
 
-        If the member has missed a generation, this is the identity before the missed one, until SyncGroup succeeds:
-        then the member drops the partitions that it had kept, and their queued offsets fail.
+        If the member has missed a generation, this is the identity before the missed one until SyncGroup succeeds,
+        when the member drops the partitions that it had kept, and their queued offsets fail.
         """
         who, before = self.who, self.settled
         if who is None or before is None or who.member_id != before.member_id or not self.is_rebalancing:
@@ -56,14 +50,11 @@ class CommitIdentity(NamedTuple):
 
     @property
     def awaits_sync(self) -> bool:
-        """Whether commits wait.
-
-        Once all members have joined, and until SyncGroup succeeds, the coordinator would reject them.
-        """
+        """Whether commits wait: from the join of all members until SyncGroup succeeds the coordinator rejects them."""
         who = self.who
         return self.is_rebalancing and who is not None and (who != self.settled or who == self.refused)
 
-    def objection(self, before: Identity, *, is_assigned: bool) -> Objection | None:
+    def objection(self, before: Identity, *, is_assigned: bool) -> Failure | None:
         """Return why an offset queued under ``before`` cannot be committed now, or None.
 
         ``is_assigned`` says whether the partition of the offset has been assigned to this consumer since then.
@@ -72,21 +63,19 @@ class CommitIdentity(NamedTuple):
         if before == who:
             return None
         if not before.is_member:
-            return Objection("refused", "the commit was made under manual assignment, before the consumer subscribed")
+            return Failure("refused", "the commit was made under manual assignment, before the consumer subscribed")
         member = f"member {before.member_id} of generation {before.generation_id}"
         if who is None or (before.member_id, before.incarnation) != (who.member_id, who.incarnation):
-            has_member_id = self.identity.member_id == before.member_id
-            return Objection(
-                "illegal_generation" if has_member_id else "unknown_member", f"{member} is not in the group any more"
-            )
+            reason = "illegal_generation" if self.identity.member_id == before.member_id else "unknown_member"
+            return Failure(reason, f"{member} is not in the group any more")
         if not self.has_epochs and who.generation_id > before.generation_id + 1:
             # In the missed generation another member may have committed a later offset, which this commit would reset.
-            return Objection("rebalance_in_progress", f"{member} has missed a later generation")
+            return Failure("rebalance_in_progress", f"{member} has missed a later generation")
         if is_assigned:
             return None
-        return Objection("rebalance_in_progress", f"{member} has lost the partition in a rebalance")
+        return Failure("rebalance_in_progress", f"{member} has lost the partition in a rebalance")
 
-    def foreign(self) -> Objection | None:
+    def foreign(self) -> Failure | None:
         """Return why an offset of a partition that this member does not own cannot be committed now, or None.
 
         Before the first assignment, a consumer may commit where its group begins. In a rebalance the objection is
@@ -95,11 +84,11 @@ class CommitIdentity(NamedTuple):
         if not self.is_subscribed or not self.has_assignment:
             return None
         if self.is_settled:
-            return Objection("not_owned", "this member does not own them")
-        return Objection("rebalance_in_progress", "this member does not own them before the rebalance is over")
+            return Failure("not_owned", "this member does not own them")
+        return Failure("rebalance_in_progress", "this member does not own them before the rebalance is over")
 
-    def outside(self) -> Objection:
+    def outside(self) -> Failure:
         """Return why a subscribed consumer that is not a member cannot commit."""
         if self.is_rebalancing:
-            return Objection("rebalance_in_progress", "this member is about to join the group")
-        return Objection("unknown_member", "this member is not in the group")
+            return Failure("rebalance_in_progress", "this member is about to join the group")
+        return Failure("unknown_member", "this member is not in the group")

@@ -1,8 +1,7 @@
 """The queue of commit calls: merge their offsets per partition, and give each call one result and one callback.
 
-The queue holds the state of the calls, and sends nothing. Each call (:class:`Pending`) records which offsets are
-written or have failed. The entries to send, one per partition, are derived from the calls. They are
-derived again if Ctrl-C has interrupted a change of both.
+Each call (:class:`Pending`) records which of its offsets are written or have failed. The entries to send, one per
+partition, are derived from the calls, and derived again if Ctrl-C has interrupted a change of both.
 
 For each partition the offset of the last call is sent, even if it is smaller than an earlier one, since a rewind is
 legal. If the last call has timed out while an earlier call still waits, the offset of the last call is sent all the
@@ -16,7 +15,7 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Mapping
 from heapq import heapify, heappop, heappush
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
 from ...errors import KafkaError
 from ...support.agenda import Alarm
@@ -25,7 +24,7 @@ from ...support.lazy_dataclass import dataclass, field
 from ...types import OffsetAndMetadata, TopicPartition
 from ...wire import ZERO_UUID
 from ..identity import Identity
-from .commit_errors import Failure
+from .commit_errors import Failure, listed
 
 log = logging.getLogger(__name__)
 
@@ -36,7 +35,7 @@ Explain = Callable[[Mapping[TopicPartition, Failure], str], KafkaError]
 #: The maximum size of one request, in bytes that the coordinator appends to its log. All offsets of a request go into
 #: one record batch, and brokers reject a batch that is larger than message.max.bytes (1 MB by default) as a whole.
 BYTES_MAX = 512 * 1024
-#: The number of offsets that a log line names; of the other offsets it gives only the number.
+#: The number of offsets that a log line names; the others are counted.
 LISTED_MAX = 100
 #: Bytes that one committed offset takes in the coordinator's log, not counting topic, group id and metadata.
 ROW_BYTES = 80
@@ -46,16 +45,8 @@ def log_failure(offsets: Mapping[TopicPartition, OffsetAndMetadata], error: Kafk
     """Log offsets that were not committed: the default callback of asynchronous commits."""
     if error is not None:
         failed = getattr(error, "partitions", None) or offsets
-        listed = [f"{tp.topic}-{tp.partition} at {offsets[tp].offset}" for tp in sorted(failed)]
-        more = f" and {len(listed) - LISTED_MAX} more" if len(listed) > LISTED_MAX else ""
-        log.warning("offsets not committed: %s%s: %s", ", ".join(listed[:LISTED_MAX]), more, error)
-
-
-class Finished(NamedTuple):
-    """A settled call with a callback that waits: callbacks are user code, and run outside of steps."""
-
-    pending: Pending  #: ``pending.callback`` is None once the callback was called.
-    error: KafkaError | None
+        names = [f"{tp.topic}-{tp.partition} at {offsets[tp].offset}" for tp in sorted(failed)]
+        log.warning("offsets not committed: %s: %s", listed(names, LISTED_MAX), error)
 
 
 @dataclass(slots=True, eq=False)
@@ -66,13 +57,13 @@ class Pending:
     offsets: Mapping[TopicPartition, OffsetAndMetadata]
     identity: Identity  #: The member id and generation when the call was added.
     deadline: float
-    callback: Callback | None
+    callback: Callback | None  #: None also once it was called.
     call: Call[None]
     outstanding: set[TopicPartition]  #: Partitions with an offset neither written nor failed.
-    topic_ids: Mapping[str, bytes] = field(default_factory=dict)  #: Ids of the topics when the call was added.
-    failed: dict[TopicPartition, Failure] = field(default_factory=dict)
+    topic_ids: Mapping[str, bytes]  #: Ids of the topics when the call was added.
     #: If another callback has added the call: when the callback may be called with an error.
-    pause: Alarm | None = None
+    pause: Alarm | None
+    failed: dict[TopicPartition, Failure] = field(default_factory=dict)
 
 
 @dataclass(slots=True, eq=False)
@@ -83,12 +74,7 @@ class Entry:
     number: int  #: The number of the call that the offset is from.
     identity: Identity  #: The member id and generation to commit the offset under.
     calls: list[Pending]
-    topic_id: bytes = ZERO_UUID  #: The id of the topic that the offset is for; zero bytes if it was not known.
-
-    def take_offset(self, other: Entry) -> None:
-        """Send the offset of another entry in place of this one's."""
-        self.value, self.number, self.identity = other.value, other.number, other.identity
-        self.topic_id = other.topic_id
+    topic_id: bytes  #: The id of the topic that the offset is for; zero bytes if it was not known.
 
 
 Entries = dict[TopicPartition, Entry]
@@ -107,7 +93,8 @@ class CommitQueue:
         self.ready: Entries = {}  #: Offsets for the next request.
         #: Offsets that wait for a backoff after a retriable error of their partition, until :meth:`release`.
         self.delayed: Entries = {}
-        self.finished: deque[Finished] = deque()  #: Calls with a callback due, in settling order.
+        #: Settled calls with a callback due, in settling order: callbacks are user code, and run outside of steps.
+        self.finished: deque[Pending] = deque()
 
     def add(
         self,
@@ -125,9 +112,10 @@ class CommitQueue:
         """
         self.last_number += 1
         call: Call[None] = Call(what)
-        pending = Pending(self.last_number, dict(offsets), identity, deadline, callback, call, set(offsets), topic_ids)
-        pending.pause = pause
-        self.newest = pending.call
+        self.newest = call
+        pending = Pending(
+            self.last_number, dict(offsets), identity, deadline, callback, call, set(offsets), topic_ids, pause
+        )
         self.calls[pending.number] = pending
         heappush(self._deadlines, (deadline, pending.number))
         for tp, value in pending.offsets.items():
@@ -140,25 +128,20 @@ class CommitQueue:
         return pending
 
     def has_callback(self, last: int, now: float | None = None) -> bool:
-        """Return whether the first callback is due, at any time by default, and is of a call up to number ``last``.
+        """Return whether the first callback is of a call up to number ``last``, and due ``now`` (None: at any time).
 
-        If callbacks of calls that other callbacks have just added ran at once, a callback that commits again after an
-        error would run for ever in a single poll: outside the group, a commit fails at once. One that commits again
-        after each error, of a partition that the member does not own, would run in every step, without a request in
-        between that could pace the steps. So an error waits for the end of the call's pause.
+        A callback may commit again after an error, and that commit may fail at once, without a request: outside the
+        group, or for a partition that the member does not own. ``last`` keeps such callbacks from running for ever in
+        one poll, and the call's pause after an error from running in every step.
         """
-        if not self.finished or self.finished[0].pending.number > last:
+        if not self.finished or self.finished[0].number > last:
             return False
-        pending, error = self.finished[0]
-        return error is None or now is None or pending.pause is None or not pending.pause.is_ahead(now)
+        first = self.finished[0]
+        return first.call.error is None or now is None or first.pause is None or not first.pause.is_ahead(now)
 
     def has_settled(self, number: int) -> bool:
         """Return whether all calls up to this number are settled."""
         return next(iter(self.calls), number + 1) > number
-
-    def unsettled(self) -> list[Pending]:
-        """Return the calls that are not settled, in call order."""
-        return list(self.calls.values())
 
     def expired(self, now: float) -> list[Pending]:
         """Return unsettled calls past their deadline, and the oldest unsettled call if its caller stopped waiting."""
@@ -170,8 +153,7 @@ class CommitQueue:
         if len(self._deadlines) > 2 * len(self.calls) + 64:
             # Most calls settle in milliseconds, but their deadlines are a minute away: without this cleanup, the heap
             # would hold the deadlines of all calls of the last minute.
-            self._deadlines = [(pending.deadline, number) for number, pending in self.calls.items()]
-            heapify(self._deadlines)
+            self._collect_deadlines()
         if self._deadlines:
             self._expiry.set(self._deadlines[0][0])
         first = next(iter(self.calls.values()), None)
@@ -226,16 +208,12 @@ class CommitQueue:
         """Return the ready and the delayed entries: all except those in the OffsetCommit in flight."""
         return [*self.ready.items(), *self.delayed.items()]
 
-    def written(self, tp: TopicPartition, entry: Entry) -> None:
+    def resolve(self, tp: TopicPartition, entry: Entry, failure: Failure | None) -> None:
+        """Note that the offset is written, or has failed, for all calls that wait for it."""
         for pending in entry.calls:
-            pending.outstanding.discard(tp)
-            self._settle_if_complete(pending)
-
-    def failed(self, tp: TopicPartition, entry: Entry, failure: Failure) -> None:
-        for pending in entry.calls:
-            if tp in pending.outstanding:
+            if failure is not None and tp in pending.outstanding:
                 pending.failed[tp] = failure
-                pending.outstanding.discard(tp)
+            pending.outstanding.discard(tp)
             self._settle_if_complete(pending)
 
     def drop(self, tp: TopicPartition, failure: Failure) -> None:
@@ -243,30 +221,29 @@ class CommitQueue:
         for where in (self.ready, self.delayed):
             entry = where.pop(tp, None)
             if entry is not None:
-                self.failed(tp, entry, failure)
+                self.resolve(tp, entry, failure)
 
     def rebuild(self, taken: Mapping[TopicPartition, Entry]) -> None:
-        """Compute all entries again, and settle calls that Ctrl-C left open.
+        """Compute all entries again from the unsettled calls, and settle calls that Ctrl-C left open.
 
-        The entries are computed from the unsettled calls. ``taken`` are the entries of the last request, which gets no
-        response; if one has a newer offset than a call that waits for the partition, the newer offset is sent.
+        ``taken`` are the entries of the last request, which gets no response. The newest offset of a partition is sent,
+        even if the call that it is from has timed out.
         """
         known: Entries = dict(taken)
-        for tp, entry in [*self.delayed.items(), *self.ready.items()]:
+        for tp, entry in self.waiting():
             if tp not in known or entry.number > known[tp].number:
                 known[tp] = entry
-        self.ready, self.delayed = {}, {}
+        for entry in known.values():
+            entry.calls = []
+        self.ready, self.delayed = known, {}
         for pending in list(self.calls.values()):
             for tp in pending.outstanding:
                 topic_id = pending.topic_ids.get(tp.topic, ZERO_UUID)
                 entry = Entry(pending.offsets[tp], pending.number, pending.identity, [pending], topic_id)
-                if tp in known and known[tp].number > pending.number:
-                    entry.take_offset(known[tp])
                 self._merge(self.ready, tp, entry)
             if pending.offsets:
                 self._settle_if_complete(pending)
-        self._deadlines = [(pending.deadline, number) for number, pending in self.calls.items()]
-        heapify(self._deadlines)
+        self._collect_deadlines()
         first = next(iter(self.calls.values()), None)
         if first is not None and not first.offsets:
             self._settle(first, None)
@@ -278,8 +255,8 @@ class CommitQueue:
         the removal of the callback and the call of the callback. Ctrl-C repeats no callback either: if it came while
         the call was being settled, the call is settled again, and is then in :attr:`finished` twice.
         """
-        pending, error = self.finished[0]
-        given, callback = dict(pending.offsets), pending.callback
+        pending = self.finished[0]
+        given, error, callback = dict(pending.offsets), pending.call.error, pending.callback
         pending.callback = None
         del self.finished[0]
         if callback is not None:
@@ -287,13 +264,17 @@ class CommitQueue:
         return True
 
     def _merge(self, where: Entries, tp: TopicPartition, newer: Entry) -> None:
-        older = where.get(tp)
-        if older is None:
-            where[tp] = newer
-            return
-        older.calls.extend(newer.calls)
-        if newer.number >= older.number:
-            older.take_offset(newer)
+        """Add the calls of an entry to the one that is there, and its offset, unless that is from an earlier call."""
+        older = where.setdefault(tp, newer)
+        if older is not newer:
+            older.calls.extend(newer.calls)
+            if newer.number >= older.number:
+                older.value, older.number, older.identity = newer.value, newer.number, newer.identity
+                older.topic_id = newer.topic_id
+
+    def _collect_deadlines(self) -> None:
+        self._deadlines = [(pending.deadline, number) for number, pending in self.calls.items()]
+        heapify(self._deadlines)
 
     def _settle_if_complete(self, pending: Pending) -> None:
         if not pending.outstanding and pending.number in self.calls:
@@ -304,12 +285,13 @@ class CommitQueue:
         """Settle a call, and calls that commit nothing and have no unsettled call before them now."""
         following: Pending | None = pending
         while following is not None:
-            if following.callback is not None:
-                self.finished.append(Finished(following, error))
+            # The call first: if Ctrl-C came before its error is set, the callback would be called without.
             if error is None:
                 following.call.succeed(None)
             else:
                 following.call.fail(error)
+            if following.callback is not None:
+                self.finished.append(following)
             del self.calls[following.number]
             first = next(iter(self.calls.values()), None)
             following, error = None if first is None or first.offsets else first, None

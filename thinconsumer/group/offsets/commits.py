@@ -1,13 +1,9 @@
 """Send OffsetCommit, one request at a time: commits made meanwhile wait, and are merged into the next request.
 
-This module decides when a commit may be sent and under which member id and generation, and settles commit calls by the
-response. The member id and generation are filled in when the request is written, since a rebalance may change them
-while the request is queued. Offsets that the rebalance has invalidated are then left out of the request. If they were
-sent without a member id, the coordinator could accept them as a commit under manual assignment, and they would replace
-later offsets of the partition's new owner.
-
-``CommitIdentity`` decides the member id for commits, and which queued offsets a rebalance has invalidated. Errors about
-the member id or generation are reported to the membership. Follows Java's ``ConsumerCoordinator``.
+The member id and generation are filled in when the request is written, since a rebalance may change them while the
+request is queued. Offsets that the rebalance has invalidated are then left out. If they were sent without a member id,
+the coordinator could accept them as a commit under manual assignment, and they would replace later offsets of the
+partition's new owner. Follows Java's ``ConsumerCoordinator``.
 """
 
 from __future__ import annotations
@@ -32,11 +28,11 @@ from ...wire.offset_commit import (
     OffsetCommitRequestTopic,
     OffsetCommitResponse,
 )
-from ..coordinator import GENERAL, Coordinator, GroupSettings
-from ..coordinator_requests import CoordinatorRequests, judge
+from ..coordinator import GENERAL, Coordinator, GroupSettings, judge
+from ..coordinator_requests import CoordinatorRequests
 from ..identity import NO_GENERATION, Identity
 from .commit_errors import API, Failure, final_error, reason_of
-from .commit_identity import CommitIdentity, Objection
+from .commit_identity import CommitIdentity
 from .commit_queue import Callback, CommitQueue, Entries, Entry, Pending
 
 log = logging.getLogger(__name__)
@@ -54,9 +50,7 @@ class OffsetCommitInFlight:
 
     entries: Entries
     stamp: Identity | None = None  #: The identity in the written request.
-    #: Partitions in the written request; invalidated offsets are left out.
-    sent: set[TopicPartition] = field(default_factory=set)
-    names: dict[bytes, str] = field(default_factory=dict)
+    names: dict[bytes, str] = field(default_factory=dict)  #: The topics of the written request by id.
 
 
 class Commits:
@@ -92,12 +86,12 @@ class Commits:
         self._requests = CoordinatorRequests(self.asker, settings, coordinator, random)
         #: Backoff after retriable errors of single partitions.
         self._stragglers = Retry(self._requests.retry.backoff, random, coordinator.agenda)
-        self.queue = CommitQueue(partial(final_error, settings, self._group_id), coordinator.agenda.alarm())
+        self.queue = CommitQueue(self._explain, coordinator.agenda.alarm())
         #: The identity and the version of metadata for which :meth:`_judge` has checked all waiting offsets; None if it
         #: must check them again.
         self._judged: tuple[Identity, int] | None = None
         self._stale_error: KafkaError | None = None
-        self._now = 0.0
+        self._now = 0.0  #: The time of the last step, response or call.
         #: Called if a commit failed because of its member id, generation or instance id, or with REBALANCE_IN_PROGRESS.
         self.on_membership_error: Callable[[KafkaError, Identity, float], None] = lambda error, identity, now: None
         #: Returns the member epoch since which this consumer owns a partition. An offset of an earlier epoch was read
@@ -152,7 +146,7 @@ class Commits:
         if who is None and offsets:
             # The consumer is subscribed but not a member. The call fails now: if it were queued and unsubscribe()
             # followed before the next step, its offsets would be sent as a commit without a member id.
-            self.queue.fail_call(pending, self._failure(*current.outside(), self._now))
+            self.queue.fail_call(pending, current.outside())
         return pending.call
 
     def release(self, tps: Iterable[TopicPartition]) -> None:
@@ -163,17 +157,19 @@ class Commits:
 
     def timeout_error(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], now: float) -> KafkaError:
         """Return the timeout error for a ``commit()`` that stops waiting for these offsets; they are still sent."""
-        waiting = [pending for pending in self.queue.unsettled() if pending.offsets == offsets]
-        failures = {tp: self._timeout(waiting[-1], now) for tp in waiting[-1].outstanding} if waiting else {}
-        return final_error(self._settings, self._group_id, failures, "commit")
+        self._now = now
+        waiting = [pending for pending in self.queue.calls.values() if pending.offsets == offsets]
+        failures = {tp: self._timeout(waiting[-1]) for tp in waiting[-1].outstanding} if waiting else {}
+        return self._explain(failures, "commit")
 
     def give_up_all(self, now: float) -> None:
         """Fail every call that is not settled, because the consumer closes or stops waiting."""
         if not self.queue.calls:
             return
+        self._now = now
         self.restart(now)  # Ctrl-C may have interrupted a step: rebuild the queue first
-        for pending in self.queue.unsettled():
-            self.queue.fail_call(pending, self._timeout(pending, now))
+        for pending in list(self.queue.calls.values()):
+            self.queue.fail_call(pending, self._timeout(pending))
 
     def step(self, now: float) -> list[Request]:
         """Return the request due now, if any."""
@@ -182,18 +178,20 @@ class Commits:
         if not current.is_rebalancing:
             self._settled, self._refused = current.who, None
         for pending in self.queue.expired(now):
-            self.queue.fail_call(pending, self._timeout(pending, now))
+            self.queue.fail_call(pending, self._timeout(pending))
         if self._coordinator.error is not None:
-            self._fail_without_coordinator(now)
+            self._fail_without_coordinator(self._coordinator.error)
         if not self.queue.calls:
             self.queue.ready, self.queue.delayed = {}, {}
             self._coordinator.unwant(self.asker)
             return []
         self._coordinator.want(self.asker)
-        self._judge(now)
         abandoned = self._requests.abandon_if_moved()
-        if abandoned is not None:
-            self._queue_again(abandoned.context.entries, now)
+        if abandoned is not None:  # the former coordinator writes no more commits
+            self._judged = None
+            for tp, entry in abandoned.context.entries.items():
+                self.queue.put_back(tp, entry)
+        self._judge()
         if not self._requests.may_send(now) or self._commit_identity().awaits_sync:
             return []
         if self.queue.delayed and self._stragglers.may_send(now):
@@ -204,13 +202,19 @@ class Commits:
         """Process the response to a request made by :meth:`step`."""
         if not self._requests.take(answer):
             return
+        self._now = now
         self._judged = None  # check again: offsets in flight may be of an older generation
         flight: OffsetCommitInFlight = answer.request.context
-        if answer.error is not None:
-            self._take_error(flight, answer, now)
+        if answer.error is None:
+            self.on_answer(now - self._requests.sent_at, now)
+            self._take_response(flight, answer)
             return
-        self.on_answer(now - self._requests.sent_at, now)
-        self._take_response(flight, answer, now)
+        action, error = judge(answer, self._group_id, scope=Scope.PARTITION)
+        self._coordinator.report(action, error, answer, now)
+        if action is Action.FAIL and isinstance(error, BrokerResponseError):  # a failed login, an unsupported version
+            self._fail(flight.entries, error)
+        else:
+            self._again(flight.entries, answer.error)
 
     def restart(self, now: float) -> None:
         """Queue the offsets in flight again: the engine restart closed all connections, so no response can arrive."""
@@ -223,7 +227,11 @@ class Commits:
     def _commit_identity(self) -> CommitIdentity:
         return self._read_identity()._replace(settled=self._settled, refused=self._refused)
 
-    def _judge(self, now: float) -> None:
+    def _explain(self, failures: Mapping[TopicPartition, Failure], what: str) -> KafkaError:
+        seconds, has_epochs = self._seconds_since_poll(self._now), self._read_identity().has_epochs
+        return final_error(self._settings, self._group_id, failures, what, seconds, has_epochs=has_epochs)
+
+    def _judge(self) -> None:
         """Fail offsets that the current member may not commit, and give the others its member id and generation."""
         current = self._commit_identity()
         who, version = current.who, self._metadata.version
@@ -232,17 +240,15 @@ class Commits:
         for tp, entry in self.queue.waiting():
             objection = self._objection(tp, entry, current)
             if objection is not None:
-                self.queue.drop(tp, self._failure(*objection, now))
+                self.queue.drop(tp, objection)
             elif who is not None:
                 entry.identity = who
         self._judged = None if who is None else (who, version)
 
-    def _objection(self, tp: TopicPartition, entry: Entry, current: CommitIdentity) -> Objection | None:
+    def _objection(self, tp: TopicPartition, entry: Entry, current: CommitIdentity) -> Failure | None:
         """Return why a queued offset cannot be committed any more, or None."""
         if self._is_of_deleted_topic(tp, entry):
-            return Objection(
-                "refused", "the topic was deleted, and the offset is not for the topic that has its name now"
-            )
+            return Failure("refused", "the topic was deleted, and the topic that has its name now is another one")
         before = entry.identity
         if before == current.who:
             return None
@@ -259,19 +265,12 @@ class Commits:
         current = self._metadata.topic_id(tp.topic)
         return ZERO_UUID not in (current, entry.topic_id) and current != entry.topic_id
 
-    def _queue_again(self, entries: Entries, now: float) -> None:
-        """Queue offsets again that the former coordinator may not have written: it writes no more commits."""
-        self._judged = None
-        for tp, entry in entries.items():
-            self.queue.put_back(tp, entry)
-        self._judge(now)
-
-    def _foreign(self, tp: TopicPartition) -> Objection | None:
+    def _foreign(self, tp: TopicPartition) -> Failure | None:
         """Return why the offset of a partition cannot be committed now if this member does not own it; else None.
 
-        Offsets are checked when they are sent: the partition may have been assigned meanwhile. A partition that is
-        being revoked is still assigned. After its revocation no other member owns it before the generation has ended.
-        A partition that is assigned, while ``on_partitions_assigned`` is still due, is owned for the coordinator.
+        This is checked when offsets are sent: the partition may have been assigned meanwhile. It counts as owned from
+        the coordinator's assignment on, before ``on_partitions_assigned``; and after its revocation until the
+        generation ends, since no other member owns it before.
         """
         if self._allows_foreign or tp in self._assigned:
             return None
@@ -279,33 +278,29 @@ class Commits:
         is_released = tp in self._released and current.identity == self._released_as
         return None if is_released or self.is_coming(tp) else current.foreign()
 
-    def _failure(self, reason: str, why: str, now: float, cause: KafkaError | None = None) -> Failure:
-        return Failure(reason, why, cause, self._seconds_since_poll(now), self._read_identity().has_epochs)
-
-    def _timeout(self, pending: Pending, now: float) -> Failure:
+    def _timeout(self, pending: Pending) -> Failure:
         last, why = pending.call.last_error, "the call timed out"
         if self._commit_identity().awaits_sync:
-            return self._failure("rebalance_in_progress", "the group was still rebalancing at the timeout", now, last)
+            return Failure("rebalance_in_progress", "the group was still rebalancing at the timeout", last)
         reason = "rebalance_in_progress" if getattr(last, "code", None) == Code.REBALANCE_IN_PROGRESS else "timeout"
         if self._coordinator.target(GENERAL) is None:
             last = self._coordinator.last_error or last
             reason, why = "coordinator", "no coordinator was found before the timeout"
-        return self._failure(reason, why if last is None else f"{why}; the last error was: {last}", now, last)
+        return Failure(reason, why if last is None else f"{why}; the last error was: {last}", last)
 
-    def _fail_without_coordinator(self, now: float) -> None:
-        """Fail all waiting offsets if FindCoordinator has an error that lasts until the application acts.
+    def _fail_without_coordinator(self, error: KafkaError) -> None:
+        """Fail all waiting offsets after an error of FindCoordinator that lasts until the application acts.
 
         An error that arrived before the oldest of these offsets was added is ignored: its cause may be gone.
         """
-        error = self._coordinator.error
-        if self._requests.in_flight is not None or error is None or error is self._stale_error or not self.queue.calls:
+        is_served = self._requests.in_flight is not None or self._coordinator.target(GENERAL) is not None
+        if is_served or error is self._stale_error:
             return
-        if self._coordinator.target(GENERAL) is None:
-            # reason_of() maps the error codes of OffsetCommit, but this error is from FindCoordinator.
-            reason = "authorization" if isinstance(error, AuthorizationError) else "coordinator"
-            failure = self._failure(reason, str(error), now, error)
-            for tp, _ in self.queue.waiting():
-                self.queue.drop(tp, failure)
+        # reason_of() maps the error codes of OffsetCommit, but this error is from FindCoordinator.
+        reason = "authorization" if isinstance(error, AuthorizationError) else "coordinator"
+        failure = Failure(reason, str(error), error)
+        for tp, _ in self.queue.waiting():
+            self.queue.drop(tp, failure)
 
     def _send(self, now: float) -> list[Request]:
         entries: Entries = {}
@@ -314,12 +309,11 @@ class Commits:
             if objection is None:
                 entries[tp] = entry
             else:
-                self.queue.failed(tp, entry, self._failure(*objection, now))
+                self.queue.resolve(tp, entry, objection)
         if not entries:
             return []
         flight = OffsetCommitInFlight(entries)
-        topics = {tp.topic for tp in entries}
-        metadata = self._metadata
+        topics, metadata = {tp.topic for tp in entries}, self._metadata
         return [
             self._requests.send(
                 OffsetCommitRequest,
@@ -334,13 +328,13 @@ class Commits:
     def _build(self, flight: OffsetCommitInFlight, version: int) -> Message:
         current = self._commit_identity()
         who = flight.stamp = current.who
-        flight.sent = set()
         topics: dict[str, OffsetCommitRequestTopic] = {}
-        entries = {} if who is None or current.awaits_sync else flight.entries
-        for tp, entry in entries.items():
-            if self._objection(tp, entry, current) is not None or self._foreign(tp) is not None:
+        waits = who is None or current.awaits_sync
+        for tp, entry in list(flight.entries.items()):
+            if waits or self._objection(tp, entry, current) is not None or self._foreign(tp) is not None:
+                self._judged = None
+                self.queue.put_back(tp, flight.entries.pop(tp))
                 continue
-            flight.sent.add(tp)
             topic = topics.get(tp.topic)
             if topic is None:
                 topic = topics[tp.topic] = OffsetCommitRequestTopic(name=tp.topic)
@@ -367,20 +361,9 @@ class Commits:
             request.group_instance_id = stamp.group_instance_id
         return request
 
-    def _take_error(self, flight: OffsetCommitInFlight, answer: Answer, now: float) -> None:
-        """Retry after a lost connection; fail the offsets after a failed login or an unsupported version."""
-        action, error = judge(answer, self._group_id, scope=Scope.PARTITION)
-        self._coordinator.report(action, error, answer, now)
-        if action is Action.FAIL and isinstance(error, BrokerResponseError):
-            self._fail(flight.entries, error, now)
-        elif error is not None:
-            self._again(flight.entries, error, now)
-
-    def _take_response(self, flight: OffsetCommitInFlight, answer: Answer, now: float) -> None:
+    def _take_response(self, flight: OffsetCommitInFlight, answer: Answer) -> None:
         response: OffsetCommitResponse = answer.response
-        unanswered = {tp: entry for tp, entry in flight.entries.items() if tp in flight.sent}
-        for tp in flight.entries.keys() - unanswered.keys():
-            self.queue.put_back(tp, flight.entries[tp])
+        unanswered = dict(flight.entries)
         refused: dict[int, Entries] = {}
         for topic in response.topics:
             name = flight.names.get(topic.topic_id) if answer.version >= IDS_SINCE else topic.name
@@ -390,12 +373,13 @@ class Commits:
                 if entry is None:
                     continue
                 if row.error_code == Code.NONE:
-                    self.queue.written(tp, entry)
+                    self.queue.resolve(tp, entry, None)
                     if not self._is_of_deleted_topic(tp, entry):
                         self.on_written(tp, entry.value)
                 else:
                     refused.setdefault(row.error_code, {})[tp] = entry
-        if not refused or not any(rule(API, code, Scope.PARTITION).action in _OF_COORDINATOR for code in refused):
+        actions = {code: rule(API, code, Scope.PARTITION).action for code in refused}
+        if _OF_COORDINATOR.isdisjoint(actions.values()):
             self._requests.retry.succeeded()
             self._coordinator.answered(answer.node_id)
         if not refused:
@@ -403,50 +387,46 @@ class Commits:
         for code, entries in refused.items():
             partition = next(iter(entries))
             error = to_error(code, api=API, node_id=answer.node_id, partition=partition, group_id=self._group_id)
-            self._take_code(answer, rule(API, code, Scope.PARTITION).action, error, entries, now)
+            self._take_code(answer, actions[code], error, entries)
         if unanswered:
             missing = KafkaError(f"broker {answer.node_id} left partitions out of its answer to {API}")
-            self._again(unanswered, missing, now, delayed=True)
+            self._again(unanswered, missing, delayed=True)
         if not self.queue.delayed:
             self._stragglers.succeeded()
 
-    def _take_code(
-        self, answer: Answer, action: Action, error: BrokerResponseError, entries: Entries, now: float
-    ) -> None:
+    def _take_code(self, answer: Answer, action: Action, error: BrokerResponseError, entries: Entries) -> None:
         log.debug("group %s: %d offsets not committed: %s", self._group_id, len(entries), error)
         if action is Action.CHECK_MEMBERSHIP:
-            self._handle_membership_error(answer.request.context.stamp, error, entries, now)
+            self._handle_membership_error(answer.request.context.stamp, error, entries)
         elif action is Action.RETRY_PARTITION:
             entries = self._without_removed(entries)
             counted = self._metadata.counted()
             if error.code != Code.UNKNOWN_TOPIC_OR_PARTITION or any(tp.topic in counted for tp in entries):
                 self._metadata.request_update(f"committing: {error}")
-            self._again(entries, error, now, delayed=True)
+            self._again(entries, error, delayed=True)
         elif action is Action.FAIL:
-            self._fail(entries, error, now)
+            self._fail(entries, error)
         else:
             if action in (Action.FIND_COORDINATOR, Action.WAIT_FOR_COORDINATOR):
-                self._coordinator.report(action, error, answer, now)
-            self._again(entries, error, now)
+                self._coordinator.report(action, error, answer, self._now)
+            self._again(entries, error)
 
     def _without_removed(self, entries: Entries) -> Entries:
-        """Return the offsets without those of assigned partitions that were removed, as counted topics lose
-        partitions: their records are deleted, so there is nothing left to commit. Such a commit would block until its
-        deadline, and with it the rebalance that assigns the partitions that are left.
+        """Return the offsets without those of assigned partitions that a counted topic has lost, with their records.
+
+        Those count as written. Otherwise the commit would block until its deadline, and the rebalance with it.
         """
         found: Entries = {}
         for tp, entry in entries.items():
             topic = self._metadata.topics.get(tp.topic)
             partitions = topic.partitions if topic is not None and topic.counts is not None else {}
             if partitions and tp.partition not in partitions and tp in self._assigned:
-                self.queue.written(tp, entry)
+                self.queue.resolve(tp, entry, None)
             else:
                 found[tp] = entry
         return found
 
-    def _handle_membership_error(
-        self, stamp: Identity | None, error: BrokerResponseError, entries: Entries, now: float
-    ) -> None:
+    def _handle_membership_error(self, stamp: Identity | None, error: BrokerResponseError, entries: Entries) -> None:
         """Handle UNKNOWN_MEMBER_ID, ILLEGAL_GENERATION, STALE_MEMBER_EPOCH and the like.
 
         ``stamp`` is the identity in the written request.
@@ -457,63 +437,58 @@ class Commits:
             # The commit was made under manual assignment, without a member id, and the coordinator rejects it because
             # the group has members. The error says nothing about the membership that this consumer may have now.
             if error.code == Code.REBALANCE_IN_PROGRESS:
-                self._again(entries, error, now)
+                self._again(entries, error)
             else:
-                self._fail(entries, error, now)
+                self._fail(entries, error)
         elif error.code == Code.REBALANCE_IN_PROGRESS:
             # Kafka returns REBALANCE_IN_PROGRESS only between JoinGroup and SyncGroup, when this client sends no
             # commits; brokers that are not Kafka may return it at any time of a rebalance.
             self._refused = stamp
-            self._again(entries, error, now)
-            self.on_membership_error(error, stamp, now)
+            self._again(entries, error)
+            self.on_membership_error(error, stamp, self._now)
         elif who is not None and who != stamp and who.member_id == stamp.member_id:
             # The member has a newer generation than the request. Queue the offsets again: those of partitions that are
             # still assigned are committed under the newer generation.
-            self._again(entries, error, now)
+            self._again(entries, error)
         elif who == stamp and error.code == Code.STALE_MEMBER_EPOCH:
             # The coordinator has raised the epoch, and the response to the heartbeat with the new one is on its way, or
             # is lost. Offsets of partitions that are still owned are committed under the new epoch.
-            self._again(entries, error, now)
-            self.on_membership_error(error, stamp, now)
+            self._again(entries, error)
+            self.on_membership_error(error, stamp, self._now)
         elif who == stamp and error.code == Code.ILLEGAL_GENERATION and current.awaits_rebalance_response:
             # All members have joined, so the generation of the request is over, and the JoinGroup response with the
             # next one is on its way. Queue the offsets again, to commit them under the next generation.
             self._refused = stamp
-            self._again(entries, error, now)
+            self._again(entries, error)
         else:
-            self._fail(entries, error, now)
+            self._fail(entries, error)
             if error.code == Code.GROUP_ID_NOT_FOUND:
-                # GROUP_ID_NOT_FOUND: the group has no members, so this consumer is no member. The member handles only
-                # UNKNOWN_MEMBER_ID, which means the same here.
+                # The group has no members, so this consumer is none. The member handles only UNKNOWN_MEMBER_ID.
                 error = to_error(
                     Code.UNKNOWN_MEMBER_ID, api=API, node_id=error.node_id, detail="there is no such group"
                 )
-            self.on_membership_error(error, stamp, now)
+            self.on_membership_error(error, stamp, self._now)
 
-    def _again(self, entries: Entries, error: KafkaError, now: float, *, delayed: bool = False) -> None:
-        """Queue the entries again, to be sent after a backoff.
-
-        With ``delayed``, only these entries wait for the backoff; otherwise all commits wait, since the error concerns
-        the coordinator or the whole group.
-        """
+    def _again(self, entries: Entries, error: KafkaError, *, delayed: bool = False) -> None:
+        """Queue the entries again, to be sent after a backoff: of all commits, or with ``delayed`` of these entries."""
         if delayed:
-            self._stragglers.failed(now)
+            self._stragglers.failed(self._now)
         else:
-            self._requests.retry.failed(now)
-            self.last_error, self.failed_at = error, now
+            self._requests.retry.failed(self._now)
+            self.last_error, self.failed_at = error, self._now
         for tp, entry in entries.items():
             for pending in entry.calls:
                 pending.call.last_error = error
             self.queue.put_back(tp, entry, delayed=delayed)
 
-    def _fail(self, entries: Entries, error: BrokerResponseError, now: float) -> None:
+    def _fail(self, entries: Entries, error: BrokerResponseError) -> None:
         reason = reason_of(error)
         # Metadata that is too large concerns a single commit; later commits need not fail.
         if reason != "metadata_too_large" and rule(API, error.code, Scope.PARTITION).action is Action.FAIL:
-            self.last_error, self.failed_at = error, now
-        failure = self._failure(reason, str(error), now, error)
+            self.last_error, self.failed_at = error, self._now
+        failure = Failure(reason, str(error), error)
         for tp, entry in entries.items():
-            self.queue.failed(tp, entry, failure)
+            self.queue.resolve(tp, entry, failure)
 
 
 #: Actions about the coordinator or the member, not about single partitions.

@@ -1,7 +1,6 @@
 """OffsetFetch: read committed offsets, for partitions that start at them and for the user's ``committed()``.
 
-A partition with a committed offset validates that position; one without applies the reset policy. One request is in
-flight at a time. A response is dropped for a partition if a seek or reset has set its position meanwhile. If an open
+A partition with a committed offset validates that position; one without applies the reset policy. If an open
 transaction or an unreplicated commit is about to change an offset, the broker reports it as unstable and the request is
 repeated (KIP-447), at every isolation level as in Java: with the older offset, records would be read twice.
 """
@@ -10,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
@@ -34,8 +33,8 @@ from ...wire.offset_fetch import (
     OffsetFetchResponseGroup,
     OffsetFetchResponsePartition,
 )
-from ..coordinator import GENERAL, Coordinator, RequestSettings
-from ..coordinator_requests import CoordinatorRequests, judge
+from ..coordinator import GENERAL, Coordinator, RequestSettings, judge
+from ..coordinator_requests import CoordinatorRequests
 from ..identity import Identity
 from .commit_identity import CommitIdentity
 
@@ -67,10 +66,10 @@ class OffsetFetchInFlight:
 
     tps: dict[TopicPartition, None] = field(default_factory=dict)
     #: Partitions that wait for a committed offset, each with its cursor (position object) when the request was made. A
-    #: seek replaces the cursor, and the response is then dropped for the partition.
+    #: seek or reset replaces the cursor, and the response is then dropped for the partition.
     cursors: dict[Partition, Cursor] = field(default_factory=dict)
     questions: list[CommittedQuery] = field(default_factory=list)
-    names: dict[bytes, str] = field(default_factory=dict)
+    names: dict[bytes, str] = field(default_factory=dict)  #: The topics by id, if the request names them by id.
 
 
 class Committed:
@@ -100,9 +99,7 @@ class Committed:
         self._compared: set[str] = set()
         #: Returns the identity of now: the coordinator checks that of a member of a consumer group (KIP-848).
         self.read_identity: Callable[[], CommitIdentity] = lambda: CommitIdentity(Identity(self._group_id))
-        #: The error of the latest response, if it lasts until the application acts (a missing ACL, for example): polls
-        #: raise it once per response. Requests are repeated, so that a permission granted later ends the error.
-        self.error: KafkaError | None = None
+        self.error: KafkaError | None = None  #: As :attr:`Coordinator.error`.
 
     def __repr__(self) -> str:
         request = self._requests.in_flight
@@ -159,8 +156,8 @@ class Committed:
             return
         flight: OffsetFetchInFlight = answer.request.context
         self._shared_jitter.redraw()
-        row, rows = (None, {}) if answer.response is None else _read(answer, self._group_id, flight.names)
-        action, error = judge(answer, self._group_id, row)
+        part, rows = (None, {}) if answer.response is None else _read(answer, self._group_id, flight.names)
+        action, error = judge(answer, self._group_id, part)
         self._coordinator.report(action, error, answer, now)
         if error is not None:
             self._put_off(flight, error, action is Action.RAISE, now)
@@ -227,36 +224,40 @@ class Committed:
         if isinstance(error, BrokerResponseError):
             self._note(error, None, now, is_raised=final)
         self.error = error if final else None
-        for partition, _ in self._still_waiting(flight):
+        for partition in self._still_waiting(flight):
             partition.last_error = error
         for question in flight.questions:
             question.call.last_error = error
             if final:
                 question.call.fail(error)
 
-    def _still_waiting(self, flight: OffsetFetchInFlight) -> Iterator[tuple[Partition, TopicPartition]]:
-        for partition, cursor in flight.cursors.items():
-            current = self._partitions.get(partition.tp) is partition and partition.cursor is cursor
-            if current and partition.state is PositionState.AWAITING_COMMITTED:
-                yield partition, partition.tp
+    def _still_waiting(self, flight: OffsetFetchInFlight) -> list[Partition]:
+        return [
+            partition
+            for partition, cursor in flight.cursors.items()
+            if self._partitions.get(partition.tp) is partition
+            and partition.cursor is cursor
+            and partition.state is PositionState.AWAITING_COMMITTED
+        ]
 
     def _take(self, flight: OffsetFetchInFlight, rows: Rows, node_id: int, now: float) -> None:
         committed = {tp.topic for tp, row in rows.items() if row.committed_offset >= 0}
         committed |= {p.tp.topic for p in self._partitions if p.committed is not None}
         unknown = self._unknown_topics(flight) - committed
         found = missing = 0
-        for partition, tp in list(self._still_waiting(flight)):
-            row = rows.get(tp)
-            if row is None or row.error_code != Code.NONE:
-                self._refuse(partition, self._row_error(tp, row, node_id), now)
+        for partition in self._still_waiting(flight):
+            tp = partition.tp
+            result = self._result(tp, rows.get(tp), node_id)
+            if isinstance(result, KafkaError):
+                self._refuse(partition, result, now)
                 continue
             partition.worked()
             self.outages.recovered(tp, now, f"group {self._group_id}: committed offsets can be read again")
-            if (value := _value(row)) is not None:
+            if result is not None:
                 found += 1
-                partition.committed = value
-                partition.place(PositionEvent.COMMITTED_FOUND, value.offset, value.leader_epoch)
-                log.debug("%s-%s: starting at the committed offset %s", *tp, value.offset)
+                partition.committed = result
+                partition.place(PositionEvent.COMMITTED_FOUND, result.offset, result.leader_epoch)
+                log.debug("%s-%s: starting at the committed offset %s", *tp, result.offset)
             elif tp.topic in unknown:
                 # Request all partitions of the topic: if another one has a committed offset, this one was added later.
                 self._compared.add(tp.topic)
@@ -274,11 +275,9 @@ class Committed:
 
     def _unknown_topics(self, flight: OffsetFetchInFlight) -> set[str]:
         """Return topics of which only some partitions were requested: the others may have committed offsets."""
-        asked = Counter([tp.topic for tp in flight.tps])
-        known = {
-            name: len(self._metadata.topics[name].partitions) for name in asked.keys() & self._metadata.topics.keys()
-        }
-        return {name for name, count in known.items() if asked[name] < count and name not in self._compared}
+        topics, asked = self._metadata.topics, Counter([tp.topic for tp in flight.tps])
+        incomplete = {name for name, count in asked.items() if name in topics and count < len(topics[name].partitions)}
+        return incomplete - self._compared
 
     def _note(self, error: KafkaError, subject: TopicPartition | None, now: float, *, is_raised: bool) -> None:
         text = f"group {self._group_id}: cannot read committed offsets: {error}"
@@ -292,9 +291,15 @@ class Committed:
         partition.failures += 1
         partition.back_off(now + self._backoff.delay(partition.failures, self._shared_jitter))
 
-    def _row_error(self, tp: TopicPartition, row: OffsetFetchResponsePartition | None, node_id: int) -> KafkaError:
+    def _result(
+        self, tp: TopicPartition, row: OffsetFetchResponsePartition | None, node_id: int
+    ) -> OffsetAndMetadata | KafkaError | None:
+        """Return the committed offset, None if there is none, or the error."""
         if row is None:
             return KafkaError(f"broker {node_id} left {tp.topic}-{tp.partition} out of its answer to {API}")
+        if row.error_code == Code.NONE:
+            found = OffsetAndMetadata(row.committed_offset, row.metadata or "", row.committed_leader_epoch)
+            return found if row.committed_offset >= 0 else None
         error = to_error(row.error_code, api=API, node_id=node_id, partition=tp)
         if rule(API, row.error_code, Scope.PARTITION).action is Action.REFRESH_METADATA:
             self._metadata.request_update(f"committed offset of {tp.topic}-{tp.partition}: {error}")
@@ -305,14 +310,14 @@ class Committed:
     ) -> None:
         refused = False
         for tp in [tp for tp in question.left if tp in flight.tps]:
-            row = rows.get(tp)
-            if row is None or row.error_code != Code.NONE:
+            result = self._result(tp, rows.get(tp), node_id)
+            if isinstance(result, KafkaError):
                 refused = True
-                error = question.call.last_error = self._row_error(tp, row, node_id)
-                if _is_raised(error):
-                    question.call.fail(error)
+                question.call.last_error = result
+                if _is_raised(result):
+                    question.call.fail(result)
                 continue
-            question.found[tp] = _value(row)
+            question.found[tp] = result
             question.left.discard(tp)
         if not question.left:
             question.call.succeed(question.found)
@@ -340,17 +345,11 @@ def _read(answer: Answer, group_id: str, names: dict[bytes, str]) -> tuple[Any, 
     part: Any = answer.response
     if answer.version >= GROUPS_SINCE:
         part = {group.group_id: group for group in part.groups}.get(group_id) or OffsetFetchResponseGroup()
-    uses_ids = answer.version >= IDS_SINCE
     rows = {
-        TopicPartition(names.get(topic.topic_id, "") if uses_ids else topic.name, row.partition_index): row
+        TopicPartition(names.get(topic.topic_id, "") if names else topic.name, row.partition_index): row
         for topic in part.topics
         for row in topic.partitions
     }
     if answer.version < GROUP_ERRORS_SINCE:
         part.error_code = next(iter([row.error_code for row in rows.values() if row.error_code in _GROUP_CODES]), 0)
     return part, rows
-
-
-def _value(row: OffsetFetchResponsePartition) -> OffsetAndMetadata | None:
-    found = OffsetAndMetadata(row.committed_offset, row.metadata or "", row.committed_leader_epoch)
-    return found if row.committed_offset >= 0 else None
