@@ -31,7 +31,7 @@ def add(queue: CommitQueue, *pairs: tuple[TopicPartition, int], deadline: float 
 
 
 def taken(queue: CommitQueue) -> dict[TopicPartition, int]:
-    return {tp: entry.value.offset for tp, entry in queue.take("g").items()}
+    return {tp: entry.latest.offsets[tp].offset for tp, entry in queue.take("g").items()}
 
 
 def test_deadlines_pass_independently_of_the_call_order(queue):

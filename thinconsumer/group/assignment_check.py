@@ -47,7 +47,6 @@ class AssignmentCheck:
         self._requests = CoordinatorRequests(self.asker, settings, coordinator, random)
 
     def step(self, now: float) -> list[Request]:
-        """Return the DescribeGroups request, if the role needs the assignments of all members."""
         if not self._role.notes.awaits_assignments or not self._read_identity().is_member:
             self._requests.in_flight = None
             return []
@@ -58,7 +57,6 @@ class AssignmentCheck:
         return [self._requests.send(DescribeGroupsRequest, lambda version: question, now)]
 
     def handle(self, answer: Answer, now: float) -> None:
-        """Process the response: pass the assignments to the role, or ask again after a backoff."""
         if not self._requests.take(answer):
             return
         group_id = self._coordinator.group_id
@@ -83,7 +81,6 @@ class AssignmentCheck:
             self._role.compare_assignments(member.member_assignment for member in row.members)
 
     def restart(self, now: float) -> None:
-        """Send the request in flight again: the engine restart closed all connections, so no response can arrive."""
         self._requests.restart()
 
     def _is_settled(self, row: DescribedGroup) -> bool:

@@ -219,7 +219,6 @@ class Coordinator:
             self.answered(node_id)
 
     def step(self, now: float) -> list[Request]:
-        """Return the FindCoordinator request that is due, if any."""
         if self._is_loading and not self._loading.pause.is_ahead(now):
             self._is_loading = False
             self.agenda.touch()  # the managers that wait for this have stepped before
@@ -239,7 +238,6 @@ class Coordinator:
         return [] if target is None else [self._ask(target, now)]
 
     def handle(self, answer: Answer, now: float) -> None:
-        """Process a FindCoordinator response."""
         self._drop_needless_search()
         if answer.request not in self._in_flight:
             log.debug("group %s: dropped a late FindCoordinator response", self.group_id)
@@ -258,7 +256,7 @@ class Coordinator:
             self._move(CoordinatorEvent.FAILED)
 
     def restart(self, now: float) -> None:
-        """Forget requests in flight, as the engine restart closed all connections; keep a known coordinator."""
+        """Forget requests in flight, whose connections are closed; keep a known coordinator."""
         self._in_flight.clear()
         if self.state is CoordinatorState.FINDING:
             self._move(CoordinatorEvent.FAILED)

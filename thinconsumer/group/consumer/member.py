@@ -384,7 +384,6 @@ class ConsumerMember(Membership):
         self.unconfirmed = None
 
     def restart(self, now: float) -> None:
-        """Send a full heartbeat: the engine restart closed all connections, so no response can arrive."""
         super().restart(now)
         self._known.fields = None
         self.assignment.restart()

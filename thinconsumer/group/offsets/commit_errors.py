@@ -84,7 +84,8 @@ def final_error(
         return CommitFailedError(
             f"{what} in group {group_id!r} timed out: earlier commits are unfinished", reason="timeout", retriable=True
         )
-    grave = min(failures.values(), key=lambda failure: _RANK[failure.reason])
+    ranks = list(ADVICE)
+    grave = min(failures.values(), key=lambda failure: ranks.index(failure.reason))
     if isinstance(grave.cause, TopicAuthorizationFailedError):
         return _topics_error(grave.cause, failures)
     if isinstance(grave.cause, AuthorizationError):
@@ -102,7 +103,6 @@ def final_error(
     return error
 
 
-_RANK = {reason: rank for rank, reason in enumerate(ADVICE)}
 #: Reasons that a long time between polls can cause; only their messages give the time since the last poll.
 _FROM_ABSENCE = frozenset({"unknown_member", "illegal_generation", "rebalance_in_progress"})
 

@@ -22,7 +22,6 @@ from ...support.agenda import Alarm
 from ...support.calls import Call
 from ...support.lazy_dataclass import dataclass, field
 from ...types import OffsetAndMetadata, TopicPartition
-from ...wire import ZERO_UUID
 from ..identity import Identity
 from .commit_errors import Failure, listed
 
@@ -68,13 +67,11 @@ class Pending:
 
 @dataclass(slots=True, eq=False)
 class Entry:
-    """Hold the offset to write for one partition, and the calls that wait for it."""
+    """Hold the calls that wait for an offset of one partition to be written."""
 
-    value: OffsetAndMetadata
-    number: int  #: The number of the call that the offset is from.
+    latest: Pending  #: The call whose offset is sent. It may have timed out.
     identity: Identity  #: The member id and generation to commit the offset under.
     calls: list[Pending]
-    topic_id: bytes  #: The id of the topic that the offset is for; zero bytes if it was not known.
 
 
 Entries = dict[TopicPartition, Entry]
@@ -118,11 +115,10 @@ class CommitQueue:
         )
         self.calls[pending.number] = pending
         heappush(self._deadlines, (deadline, pending.number))
-        for tp, value in pending.offsets.items():
+        for tp in pending.offsets:
             # A delayed partition stays delayed: otherwise an application that commits in a loop bypasses the backoff.
             where = self.delayed if tp in self.delayed else self.ready
-            topic_id = topic_ids.get(tp.topic, ZERO_UUID)
-            self._merge(where, tp, Entry(value, pending.number, identity, [pending], topic_id))
+            self._merge(where, tp, Entry(pending, identity, [pending]))
         if not offsets and len(self.calls) == 1:
             self._settle(pending, None)
         return pending
@@ -179,7 +175,7 @@ class CommitQueue:
             entry.calls = [pending for pending in entry.calls if not pending.call.over]
             if not entry.calls:
                 continue
-            size += ROW_BYTES + len(group_id) + len(tp.topic) + 3 * len(entry.value.metadata)
+            size += ROW_BYTES + len(group_id) + len(tp.topic) + 3 * len(entry.latest.offsets[tp].metadata)
             if taken and size > BYTES_MAX:
                 later[tp] = entry
             else:
@@ -199,7 +195,6 @@ class CommitQueue:
             self._merge(where, tp, newer)
 
     def release(self) -> None:
-        """Make delayed entries ready to be sent."""
         delayed, self.delayed = self.delayed, {}
         for tp, entry in delayed.items():
             self.put_back(tp, entry)
@@ -231,16 +226,14 @@ class CommitQueue:
         """
         known: Entries = dict(taken)
         for tp, entry in self.waiting():
-            if tp not in known or entry.number > known[tp].number:
+            if tp not in known or entry.latest.number > known[tp].latest.number:
                 known[tp] = entry
         for entry in known.values():
             entry.calls = []
         self.ready, self.delayed = known, {}
         for pending in list(self.calls.values()):
             for tp in pending.outstanding:
-                topic_id = pending.topic_ids.get(tp.topic, ZERO_UUID)
-                entry = Entry(pending.offsets[tp], pending.number, pending.identity, [pending], topic_id)
-                self._merge(self.ready, tp, entry)
+                self._merge(self.ready, tp, Entry(pending, pending.identity, [pending]))
             if pending.offsets:
                 self._settle_if_complete(pending)
         self._collect_deadlines()
@@ -268,9 +261,8 @@ class CommitQueue:
         older = where.setdefault(tp, newer)
         if older is not newer:
             older.calls.extend(newer.calls)
-            if newer.number >= older.number:
-                older.value, older.number, older.identity = newer.value, newer.number, newer.identity
-                older.topic_id = newer.topic_id
+            if newer.latest.number >= older.latest.number:
+                older.latest, older.identity = newer.latest, newer.identity
 
     def _collect_deadlines(self) -> None:
         self._deadlines = [(pending.deadline, number) for number, pending in self.calls.items()]

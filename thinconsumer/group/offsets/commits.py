@@ -107,11 +107,6 @@ class Commits:
         self.last_error: KafkaError | None = None
         self.failed_at = -NEVER
 
-    def __repr__(self) -> str:
-        request = self._requests.in_flight
-        flight = "" if request is None else f", {len(request.context.entries)} partitions in flight"
-        return f"<Commits of {self._group_id}: {len(self.queue.calls)} calls{flight}>"
-
     @property
     def may_commit(self) -> bool:
         """Whether commits can be sent: the member has an id, or the assignment is manual and needs none."""
@@ -172,7 +167,6 @@ class Commits:
             self.queue.fail_call(pending, self._timeout(pending))
 
     def step(self, now: float) -> list[Request]:
-        """Return the request due now, if any."""
         self._now = now
         current = self._read_identity()
         if not current.is_rebalancing:
@@ -199,7 +193,6 @@ class Commits:
         return self._send(now) if self.queue.ready else []
 
     def handle(self, answer: Answer, now: float) -> None:
-        """Process the response to a request made by :meth:`step`."""
         if not self._requests.take(answer):
             return
         self._now = now
@@ -217,7 +210,6 @@ class Commits:
             self._again(flight.entries, answer.error)
 
     def restart(self, now: float) -> None:
-        """Queue the offsets in flight again: the engine restart closed all connections, so no response can arrive."""
         request = self._requests.in_flight
         self.queue.rebuild({} if request is None else request.context.entries)
         self._judged = None
@@ -262,8 +254,8 @@ class Commits:
         Before version 10 of OffsetCommit, which names topics by id, the offset is written to the new topic unless this
         client has noticed it.
         """
-        current = self._metadata.topic_id(tp.topic)
-        return ZERO_UUID not in (current, entry.topic_id) and current != entry.topic_id
+        before, current = entry.latest.topic_ids.get(tp.topic, ZERO_UUID), self._metadata.topic_id(tp.topic)
+        return ZERO_UUID not in (before, current) and before != current
 
     def _foreign(self, tp: TopicPartition) -> Failure | None:
         """Return why the offset of a partition cannot be committed now if this member does not own it; else None.
@@ -341,7 +333,7 @@ class Commits:
                 if version >= IDS_SINCE:
                     topic.topic_id = self._metadata.topic_id(tp.topic)
                     flight.names[topic.topic_id] = tp.topic
-            value = entry.value
+            value = entry.latest.offsets[tp]
             topic.partitions.append(
                 OffsetCommitRequestPartition(
                     partition_index=tp.partition,
@@ -375,7 +367,7 @@ class Commits:
                 if row.error_code == Code.NONE:
                     self.queue.resolve(tp, entry, None)
                     if not self._is_of_deleted_topic(tp, entry):
-                        self.on_written(tp, entry.value)
+                        self.on_written(tp, entry.latest.offsets[tp])
                 else:
                     refused.setdefault(row.error_code, {})[tp] = entry
         actions = {code: rule(API, code, Scope.PARTITION).action for code in refused}
@@ -427,10 +419,7 @@ class Commits:
         return found
 
     def _handle_membership_error(self, stamp: Identity | None, error: BrokerResponseError, entries: Entries) -> None:
-        """Handle UNKNOWN_MEMBER_ID, ILLEGAL_GENERATION, STALE_MEMBER_EPOCH and the like.
-
-        ``stamp`` is the identity in the written request.
-        """
+        """Handle UNKNOWN_MEMBER_ID and the like; ``stamp`` is the identity in the written request."""
         current = self._commit_identity()
         who = current.who
         if stamp is None or not stamp.is_member:

@@ -101,11 +101,6 @@ class Committed:
         self.read_identity: Callable[[], CommitIdentity] = lambda: CommitIdentity(Identity(self._group_id))
         self.error: KafkaError | None = None  #: As :attr:`Coordinator.error`.
 
-    def __repr__(self) -> str:
-        request = self._requests.in_flight
-        asked = "" if request is None else f", {len(request.context.tps)} partitions asked about"
-        return f"<Committed offsets of {self._group_id}: {len(self._questions)} questions{asked}>"
-
     def ask(self, tps: Iterable[TopicPartition]) -> Call[Offsets]:
         """Read the committed offsets of these partitions; the result is None for a partition without one.
 
@@ -121,7 +116,6 @@ class Committed:
         return question.call
 
     def step(self, now: float) -> list[Request]:
-        """Return the request due now, if any."""
         self._questions = [question for question in self._questions if not question.call.over]
         waiting = self._partitions.in_state(PositionState.AWAITING_COMMITTED, NEVER)
         if not waiting and not self._questions:
@@ -151,7 +145,6 @@ class Committed:
         ]
 
     def handle(self, answer: Answer, now: float) -> None:
-        """Process the response to a request made by :meth:`step`."""
         if not self._requests.take(answer):
             return
         flight: OffsetFetchInFlight = answer.request.context
@@ -169,7 +162,6 @@ class Committed:
         self._take(flight, rows, answer.node_id, now)
 
     def restart(self, now: float) -> None:
-        """Send the request in flight again: the engine restart closed all connections, so no response can arrive."""
         self._requests.restart()
 
     def _gather(self, waiting: list[Partition], now: float) -> OffsetFetchInFlight:
@@ -325,15 +317,9 @@ class Committed:
             question.retry.failed(now)
 
 
-#: Error codes of the whole group. A response of version 1 has no field for them: its partitions repeat the code.
-_GROUP_CODES = frozenset(
-    {
-        Code.COORDINATOR_LOAD_IN_PROGRESS,
-        Code.COORDINATOR_NOT_AVAILABLE,
-        Code.NOT_COORDINATOR,
-        Code.GROUP_AUTHORIZATION_FAILED,
-    }
-)
+def _is_of_group(code: int) -> bool:
+    is_of_coordinator = rule(API, code, Scope.GROUP).action in (Action.WAIT_FOR_COORDINATOR, Action.FIND_COORDINATOR)
+    return is_of_coordinator or code == Code.GROUP_AUTHORIZATION_FAILED
 
 
 def _is_raised(error: KafkaError) -> bool:
@@ -350,6 +336,6 @@ def _read(answer: Answer, group_id: str, names: dict[bytes, str]) -> tuple[Any, 
         for topic in part.topics
         for row in topic.partitions
     }
-    if answer.version < GROUP_ERRORS_SINCE:
-        part.error_code = next(iter([row.error_code for row in rows.values() if row.error_code in _GROUP_CODES]), 0)
+    if answer.version < GROUP_ERRORS_SINCE:  # which has no field for errors of the group: its partitions repeat them
+        part.error_code = next(filter(_is_of_group, (row.error_code for row in rows.values())), 0)
     return part, rows
