@@ -1,1 +1,1 @@
-"""What every other room may use: backoff, the agenda, pending results, state machines, lazy dataclasses, imports."""
+"""Helpers that every other room may use: backoff, the agenda, pending results, state machines, lazy dataclasses."""

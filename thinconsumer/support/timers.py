@@ -48,7 +48,7 @@ class SharedJitter:
         self._value: float | None = None
 
     def redraw(self) -> None:
-        """Let the next call draw a new value. To draw it here could be in vain, and each draw is a system call."""
+        """Let the next call draw a new value: each draw from the system's generator is a system call."""
         self._value = None
 
     def random(self) -> float:

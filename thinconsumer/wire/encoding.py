@@ -25,7 +25,7 @@ def compile_encoder(cls: type[Struct], version: int, flexible: bool) -> Encode:
     return _Encoder(version, flexible).encoder(cls)
 
 
-#: What generated encoders use, by the names under which the generated code refers to it.
+#: The functions, table and class that generated encoders use, by the names under which they refer to them.
 _NAMES = {
     "UVARINTS": UVARINTS,
     "pack": struct.pack,

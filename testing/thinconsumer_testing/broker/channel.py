@@ -173,7 +173,6 @@ class Channel:
             return 0
 
     def _finish(self) -> None:
-        """Close after everything was sent."""
         self._release()
 
     def _receive(self) -> None:
@@ -193,7 +192,6 @@ class Channel:
         self._deliver(buffer[:size])
 
     def _deliver(self, data: memoryview) -> None:
-        """Pass received bytes to the connection."""
         try:
             self.connection.data_received(data)
         except Exception as error:  # One client's bytes must not stop the broker for all clients.
@@ -252,7 +250,6 @@ class PortListener:
         return f"[{self._host}]:{self.port}" if ":" in self._host else f"{self._host}:{self.port}"
 
     def open(self) -> None:
-        """Accept connections."""
         if not self._is_listening:
             self._is_listening = True
             self._socket.listen(BACKLOG)
@@ -265,7 +262,6 @@ class PortListener:
             self._socket = self._bound(self.port)
 
     def close(self) -> None:
-        """Release the port."""
         if self._is_listening:
             self._is_listening = False
             self._stop_watching()

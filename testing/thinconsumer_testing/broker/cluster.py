@@ -366,7 +366,6 @@ class Cluster:
         return bytes(self.random.randrange(256) for _ in range(15)) + b"\1"
 
     def new_producer_id(self) -> int:
-        """Return a producer id that was never assigned before."""
         if self._producer_ids >= self._producer_ids_end:
             self._producer_ids_end = self._producer_ids + PRODUCER_ID_BLOCK
             self.save_metadata()

@@ -121,7 +121,6 @@ class ServerConnection:
             self.transport.close()
 
     def abort(self) -> None:
-        """Reset the connection from the broker's side."""
         if self.is_open:
             self.connection_lost()
             self.transport.reset()

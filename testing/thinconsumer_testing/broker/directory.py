@@ -124,17 +124,14 @@ class NodeDirectory:
         return file
 
     def close_file(self, store: PartitionFile) -> None:
-        """Close a partition's file if it is open."""
         file = self._files.pop(store, None)
         if file is not None:
             file.close()
 
     def log_start(self, name: str) -> int:
-        """Return a partition's log start offset."""
         return self._starts.get(name, 0)
 
     def set_log_start(self, name: str, offset: int) -> None:
-        """Store a partition's log start offset."""
         if self._starts.get(name, 0) != offset:
             self._starts[name] = offset
             self._write_meta()
@@ -243,7 +240,6 @@ class ClusterDirectory:
             raise
 
     def load(self) -> StoredCluster:
-        """Return the metadata last saved."""
         return self._stores[1].cluster
 
     def save(self, cluster: StoredCluster) -> None:
@@ -256,7 +252,6 @@ class ClusterDirectory:
         return self._stores[node_id].log_store(tp)
 
     def close(self) -> None:
-        """Close all brokers' directories."""
         for store in self._stores.values():
             store.close()
 
@@ -306,7 +301,6 @@ class PartitionFile:
         self._owner.report_write_success()
 
     def truncate(self, size: int) -> None:
-        """Truncate the file to ``size`` bytes."""
         if self._is_retired:
             return
         self._owner.close_file(self)
@@ -334,7 +328,6 @@ class PartitionFile:
         self._size = size
 
     def start_at(self, offset: int) -> None:
-        """Store the log start offset."""
         if not self._is_retired:
             self._owner.set_log_start(self._name, offset)
 

@@ -54,7 +54,6 @@ class CachedPartition:
 
     @property
     def partition(self) -> int:
-        """The partition number."""
         return self.key[1]
 
     def has_sent(self, high_watermark: int, log_start_offset: int) -> bool:
@@ -169,8 +168,6 @@ class FetchContext:
 
 
 class FetchSessionCache:
-    """The fetch sessions of one broker."""
-
     def __init__(self, node: BrokerNode) -> None:
         self._node = node
         self._sessions: dict[int, ServedFetchSession] = {}  #: Sessions by id, the least recently used first.

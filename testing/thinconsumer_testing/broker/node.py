@@ -384,5 +384,4 @@ class BrokerNode:
         )
 
     def new_producer_id(self) -> int:
-        """Return a producer id that was never assigned before."""
         return self.cluster.new_producer_id()

@@ -37,8 +37,6 @@ class FetchIsolation(enum.Enum):
 
 
 class FetchParams(NamedTuple):
-    """Parameters of a whole fetch request."""
-
     isolation: FetchIsolation
     min_bytes: int
     max_bytes: int
@@ -161,7 +159,6 @@ def check_count(partition: PartitionReplica, count: int) -> None:
 
 
 def readable_end(partition: PartitionReplica, isolation: FetchIsolation) -> int:
-    """Return the offset up to which a reader may read."""
     if isolation is FetchIsolation.HIGH_WATERMARK:
         return partition.high_watermark
     if isolation is FetchIsolation.LAST_STABLE:

@@ -74,7 +74,6 @@ class Schedule:
         return timer
 
     def call_later(self, seconds: float, callback: Callable[[], object]) -> Timer:
-        """Call back after ``seconds``."""
         return self.call_at(self.now + seconds, callback)
 
     def wake_at(self) -> float:

@@ -169,7 +169,6 @@ def check_topic_config(name: str, value: str, setting: ConfigKey | None) -> None
 
 
 def parse_list(value: str) -> list[str]:
-    """Return the elements of a list config."""
     return [word.strip() for word in value.split(",")] if value.strip() else []
 
 

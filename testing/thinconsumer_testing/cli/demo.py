@@ -167,7 +167,6 @@ class Demo:
 
 
 def report(demo: Demo, again: float) -> list[str]:
-    """Return the lines of the final report."""
     audit = demo.audit
     others = [partition.longest_pause for number, partition in audit.partitions.items() if number not in demo.orphans]
     verdict = ", ".join(audit.errors()) or "none missing, none twice, each partition in order"

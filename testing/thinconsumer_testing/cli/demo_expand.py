@@ -250,7 +250,6 @@ class ExpansionDemo:
 
 
 def report(demo: ExpansionDemo) -> list[str]:
-    """Return the lines of the final report."""
     ordered, unordered = demo.ordered.audit, demo.unordered.audit
     changes, customers = " -> ".join(map(str, demo.counts)), len(demo.customers)
     lines = [

@@ -97,7 +97,6 @@ class ClientTap:
         self._unanswered: deque[SentRequest] = deque()
 
     def connection_made(self, now: float) -> None:
-        """Pass the call on to the client's stream."""
         self.inner.connection_made(now)
 
     def get_buffer(self) -> memoryview:

@@ -32,8 +32,6 @@ class _Number(enum.IntEnum):
 
 
 class ResourceType(_Number):
-    """The type of resource that an ACL protects."""
-
     UNKNOWN = 0
     ANY = 1
     TOPIC = 2
@@ -55,8 +53,6 @@ class PatternType(_Number):
 
 
 class AclOperation(_Number):
-    """The operation that an ACL allows or denies."""
-
     UNKNOWN = 0
     ANY = 1
     ALL = 2
@@ -76,8 +72,6 @@ class AclOperation(_Number):
 
 
 class AclPermission(_Number):
-    """Whether an ACL allows or denies."""
-
     UNKNOWN = 0
     ANY = 1
     DENY = 2
@@ -174,7 +168,6 @@ class AclFilter(NamedTuple):
         return not (self.resource_type and self.pattern_type and self.operation and self.permission)
 
     def matches(self, binding: AclBinding) -> bool:
-        """Return whether the filter selects an ACL."""
         return (
             self.resource_type in (ResourceType.ANY, binding.resource_type)
             and self._matches_name(binding)

@@ -27,13 +27,11 @@ def _host(call: ApiCall) -> str:
 
 
 def is_authorized(call: ApiCall, operation: AclOperation, resource_type: ResourceType, name: str) -> bool:
-    """Return whether the client may perform an operation on a resource."""
     authorizer = call.authorizer
     return authorizer is None or authorizer.is_allowed(call.principal, _host(call), operation, resource_type, name)
 
 
 def is_authorized_on_cluster(call: ApiCall, operation: AclOperation) -> bool:
-    """Return whether the client may perform an operation on the cluster."""
     return is_authorized(call, operation, ResourceType.CLUSTER, CLUSTER_NAME)
 
 

@@ -71,7 +71,6 @@ class AclIndex:
                 del by_length[len(name)]
 
     def matching(self, wanted: AclFilter) -> list[AclBinding]:
-        """Return the ACLs that a filter selects."""
         return [binding for binding in self._bindings if wanted.matches(binding)]
 
     def applying_to(self, resource_type: ResourceType, name: str) -> Iterator[AclBinding]:

@@ -194,7 +194,6 @@ class GroupCoordinator:
     def leave(
         self, group_id: str, leaving: Sequence[MemberIdentity], reply: Callable[[LeaveGroupResponse], None]
     ) -> None:
-        """Remove members from a group."""
         self._run(
             group_id,
             lambda shard, _: _leave(shard, group_id, leaving),

@@ -30,8 +30,6 @@ UNKNOWN_MEMBER_ID = ""
 
 
 class ClassicGroup:
-    """A group of the classic protocol."""
-
     def __init__(
         self,
         group_id: str,
@@ -167,13 +165,11 @@ class ClassicGroup:
         return Counter(name for member in self.members.values() for name in member.protocol_names)
 
     def update(self, member: ClassicGroupMember, protocols: Protocols, rebalance_ms: int, session_ms: int) -> None:
-        """Update a member's protocols and timeouts."""
         member.protocols = protocols
         member.rebalance_timeout_ms = rebalance_ms
         member.session_timeout_ms = session_ms
 
     def begin_generation(self) -> None:
-        """Begin the next generation with the current members."""
         self.generation += 1
         self.protocol_name = self.select_protocol() if self.members else None
         self.compute_subscribed_topics()

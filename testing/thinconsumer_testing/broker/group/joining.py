@@ -24,8 +24,6 @@ SKIP_ASSIGNMENT_FROM = 9
 
 
 class JoinGroupCall(NamedTuple):
-    """A JoinGroup request with its version, client and reply callback."""
-
     request: JoinGroupRequest
     version: int
     client_id: str
@@ -43,7 +41,6 @@ class JoinGroupCall(NamedTuple):
         return self.request.rebalance_timeout_ms if self.version >= 1 else self.request.session_timeout_ms
 
     def refuse(self, code: Code, member_id: str) -> None:
-        """Reply with an error code and a member id."""
         self.reply(JoinGroupResponse(member_id=member_id, error_code=int(code)))
 
 

@@ -49,8 +49,6 @@ class GroupMetadataKey(Message, versions=(GROUP_METADATA, GROUP_METADATA)):
 
 
 class MemberMetadata(Struct):
-    """A member with its metadata for the elected protocol, and its assignment."""
-
     member_id: str = string("0+")
     group_instance_id: str | None = string("3+", nullable="3+", default=None, ignorable=True)
     client_id: str = string("0+")
@@ -62,8 +60,6 @@ class MemberMetadata(Struct):
 
 
 class GroupMetadataValue(Message, versions=(0, 4), flexible=4):
-    """The value of a group's record: its latest generation with all members."""
-
     protocol_type: str = string("0+")
     generation: int = int32("0+")
     protocol: str | None = string("0+", nullable="0+")
@@ -76,7 +72,6 @@ M = TypeVar("M", bound=Message)
 
 
 def offset_key(group: str, topic: str, partition: int) -> bytes:
-    """Return the encoded key of the record of a committed offset."""
     return versioned(OffsetCommitKey(group=group, topic=topic, partition=partition), OFFSET_COMMIT)
 
 
@@ -87,7 +82,6 @@ def offset_value(value: OffsetCommitValue) -> bytes:
 
 
 def group_key(group: str) -> bytes:
-    """Return the encoded key of a group's record."""
     return versioned(GroupMetadataKey(group=group), GROUP_METADATA)
 
 

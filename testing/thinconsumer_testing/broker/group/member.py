@@ -66,7 +66,6 @@ class ClassicGroupMember:
         return not self.is_new and (self.join is not None or self.sync is not None)
 
     def metadata(self, protocol: str) -> bytes:
-        """Return the member's metadata for one of its protocols."""
         return dict(self.protocols)[protocol]
 
     def subscribed_topics(self, protocol: str) -> list[str]:

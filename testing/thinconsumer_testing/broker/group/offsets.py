@@ -67,7 +67,6 @@ class OffsetStore:
                 self._offsets.setdefault(group, {})[place] = offset
 
     def get(self, group: str, topic: str, partition: int) -> CommittedOffset | None:
-        """Return a group's committed offset of a partition, None without one."""
         return self._offsets.get(group, {}).get((topic, partition))
 
     def of_group(self, group: str) -> dict[Place, CommittedOffset]:
@@ -79,15 +78,12 @@ class OffsetStore:
         return (topic, partition) in self._unstable.get(group, {})
 
     def has_open_transactions(self, group: str) -> bool:
-        """Return whether any transaction has pending offsets of the group."""
         return group in self._unstable
 
     def places(self, group: str) -> list[Place]:
-        """Return the partitions with committed or pending offsets of a group."""
         return list(dict.fromkeys([*self._offsets.get(group, {}), *self._unstable.get(group, {})]))
 
     def everything(self) -> Iterator[tuple[str, Place, CommittedOffset]]:
-        """Yield all committed and pending offsets."""
         for group, offsets in self._offsets.items():
             for place, offset in offsets.items():
                 yield group, place, offset

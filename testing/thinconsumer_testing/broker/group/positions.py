@@ -18,8 +18,6 @@ UNKNOWN_POSITION = -1
 
 
 class _SentPosition(NamedTuple):
-    """A position with its sender."""
-
     position: int
     member_id: str
     epoch: int

@@ -53,8 +53,6 @@ def replay_nothing(state: ReplayedState, offset: int) -> None:
 
 
 def put_group(group: ClassicGroup) -> Replay:
-    """Return the state change that adds a group."""
-
     def change(state: ReplayedState, offset: int) -> None:
         state.groups[group.group_id] = group
 
@@ -93,7 +91,6 @@ def put_offset(
 
 
 def remove_offset(group_id: str, topic: str, partition: int) -> Replay:
-    """Return the state change that removes a committed offset."""
     return lambda state, _: state.offsets.remove(group_id, topic, partition)
 
 
@@ -109,20 +106,17 @@ def offset_record(
     value: OffsetCommitValue,
     producer_id: int = NO_PRODUCER_ID,
 ) -> CoordinatorRecord:
-    """Return the record of a committed offset."""
     key = log_format.offset_key(group.group_id, topic, partition)
     change = put_offset(group, topic, partition, value, producer_id)
     return CoordinatorRecord(NewRecord(log_format.offset_value(value), key), change)
 
 
 def offset_tombstone(group_id: str, topic: str, partition: int) -> CoordinatorRecord:
-    """Return the tombstone of a committed offset."""
     key = log_format.offset_key(group_id, topic, partition)
     return CoordinatorRecord(NewRecord(None, key), remove_offset(group_id, topic, partition))
 
 
 def group_tombstone(group_id: str) -> CoordinatorRecord:
-    """Return the tombstone of a group."""
     return CoordinatorRecord(NewRecord(None, log_format.group_key(group_id)), remove_group(group_id))
 
 

@@ -198,20 +198,16 @@ class GroupCoordinatorShard:
 
     @property
     def config(self) -> BrokerConfig:
-        """The broker's configuration."""
         return self._node.config
 
     @property
     def image(self) -> ClusterImage:
-        """The broker's metadata."""
         return self._node.image
 
     def wall_ms(self) -> int:
-        """Return wall-clock milliseconds since the epoch."""
         return self._node.schedule.wall_ms()
 
     def random_bytes(self, count: int) -> bytes:
-        """Return random bytes."""
         return bytes(self._node.random.randrange(256) for _ in range(count))
 
     def new_uuid(self) -> str:

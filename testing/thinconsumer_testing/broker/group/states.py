@@ -23,8 +23,6 @@ class GroupState(enum.Enum):
 
 
 class GroupEvent(enum.Enum):
-    """An event that changes a group's state."""
-
     CHANGED = "membership or subscriptions changed"
     JOINED = "join phase complete"
     EMPTIED = "join phase complete without members"
@@ -41,8 +39,6 @@ class ShardState(enum.Enum):
 
 
 class ShardEvent(enum.Enum):
-    """An event that changes a shard's state."""
-
     ELECTED = "elected"
     CAUGHT_UP = "log loaded"
     RESIGNED = "resigned"

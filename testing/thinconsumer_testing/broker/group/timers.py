@@ -39,12 +39,10 @@ class Timers(dict[K, Timer]):
         self[key] = self._call_later(max(timeout_ms, 0) / 1000, fire)
 
     def cancel(self, key: K) -> None:
-        """Cancel a timer, if it is set."""
         timer = self.pop(key, None)
         if timer is not None:
             timer.cancel()
 
     def cancel_all(self) -> None:
-        """Cancel all timers."""
         for key in list(self):
             self.cancel(key)

@@ -19,8 +19,6 @@ _VALUE = Struct(">hi")
 
 
 class Marker(NamedTuple):
-    """The contents of a transaction marker."""
-
     is_abort: bool
     coordinator_epoch: int
     timestamp: int

@@ -96,8 +96,6 @@ class BatchMetadata(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class ProducerStateEntry:
-    """The state of one producer id."""
-
     epoch: int = -1
     coordinator_epoch: int = -1  #: Coordinator epoch of the last transaction marker.
     timestamp: int = -1  #: Timestamp of the producer's last batch in milliseconds.

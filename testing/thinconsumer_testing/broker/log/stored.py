@@ -67,12 +67,10 @@ class StoredBatch(NamedTuple):
 
     @property
     def codec(self) -> int:
-        """The compression codec's number."""
         return self.attributes & CODEC_MASK
 
     @property
     def is_control(self) -> bool:
-        """Whether this is a control batch."""
         return self.attributes & CONTROL != 0
 
     @property

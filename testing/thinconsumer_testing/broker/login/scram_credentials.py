@@ -144,7 +144,6 @@ class ScramControlManager:
 
 
 def credential_to_json(key: tuple[str, str], credential: ScramCredential) -> dict[str, Any]:
-    """Return the stored form of a credential."""
     return {
         "mechanism": key[0],
         "user": key[1],

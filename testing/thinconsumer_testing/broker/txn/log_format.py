@@ -49,7 +49,6 @@ class TransactionLogValue(Message, versions=(0, 1), flexible=1):
 
 
 def encode_key(transactional_id: str) -> bytes:
-    """Return the encoded key of a transactional id's record."""
     return versioned(TransactionLogKey(transactional_id=transactional_id), KEY_VERSION)
 
 

@@ -24,8 +24,6 @@ class TransactionState(enum.Enum):
 
 
 class TransactionEvent(enum.Enum):
-    """An event that changes a transaction's state."""
-
     INITIALISED = "producer initialised"
     ADDED = "partitions added"
     COMMITTED = "commit decided"

@@ -34,8 +34,6 @@ _S = TransactionState
 
 
 class ProducerIdAndEpoch(NamedTuple):
-    """The producer id and epoch of a request."""
-
     id: int
     epoch: int
 

@@ -62,7 +62,6 @@ class ConsumerActor(Application):
                     self._read_again(tp)
 
     def close(self) -> None:
-        """Close the consumer."""
         if self.is_running:
             self.is_running = False
             self.consumer.raw.close()
@@ -74,7 +73,6 @@ class ConsumerActor(Application):
         self.resume()
 
     def position(self, tp: TopicPartition, timeout_ms: float | None = None) -> int:
-        """Return the consumer's position."""
         with self.busy():
             return self.consumer.position(tp, timeout_ms)
 
@@ -92,7 +90,6 @@ class ConsumerActor(Application):
         self.wake()
 
     def pause(self, *tps: TopicPartition) -> None:
-        """Pause these partitions."""
         self.consumer.pause(*tps)
         self._paused += [tp for tp in tps if tp not in self._paused]
 

@@ -91,7 +91,6 @@ class ConsumerGroup:
                 self._owners.update(((topic_id, index), member.member_id) for index in indexes)
 
     def remove_member(self, member_id: str) -> None:
-        """Remove a member, if the group has it."""
         member = self.members.pop(member_id, None)
         self._uncount(member)
         instance_id = None if member is None else member.instance_id
@@ -135,12 +134,10 @@ class ConsumerGroup:
         return NO_EPOCH if member is None else member.member_epoch
 
     def target(self, member_id: str) -> Target:
-        """Return a member's target assignment."""
         return self.targets.get(member_id, {})
 
     @property
     def regexes(self) -> Collection[str]:
-        """The regular expressions that members subscribe to."""
         return self._regex_subscribers.keys()
 
     def subscriptions_of(self, member: ConsumerGroupMember) -> frozenset[str]:

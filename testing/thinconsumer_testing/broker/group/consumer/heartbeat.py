@@ -109,7 +109,6 @@ def _invalid(message: str) -> GroupRequestError:
 
 
 def error_response(error: GroupRequestError) -> ConsumerGroupHeartbeatResponse:
-    """Return the response to a rejected request."""
     return ConsumerGroupHeartbeatResponse(error_code=error.code, error_message=error.message)
 
 

@@ -69,7 +69,6 @@ def _change(key: Any, value: Message | None, is_tombstone: bool) -> Replay:
 
 
 def epoch_record(group_id: str, epoch: int, metadata_hash: int) -> CoordinatorRecord:
-    """Return the record of a group's epoch."""
     value = f.ConsumerGroupMetadataValue(epoch=epoch, metadata_hash=metadata_hash)
     return record(f.ConsumerGroupMetadataKey(group_id=group_id), value)
 
@@ -92,7 +91,6 @@ def _remove_partition_metadata(group: ConsumerGroup, key: Message) -> None:
 
 
 def member_record(group_id: str, member: ConsumerGroupMember) -> CoordinatorRecord:
-    """Return the record of a member's subscription."""
     classic = member.classic
     value = f.ConsumerGroupMemberMetadataValue(
         instance_id=member.instance_id,
@@ -155,7 +153,6 @@ def _remove_target_epoch(group: ConsumerGroup, key: Message) -> None:
 
 
 def target_record(group_id: str, member_id: str, target: Target) -> CoordinatorRecord:
-    """Return the record of a member's target assignment."""
     rows = [f.TargetTopicPartitions(topic_id=one, partitions=sorted(indexes)) for one, indexes in target.items()]
     key = f.ConsumerGroupTargetAssignmentMemberKey(group_id=group_id, member_id=member_id)
     return record(key, f.ConsumerGroupTargetAssignmentMemberValue(topic_partitions=rows))
@@ -174,7 +171,6 @@ def _remove_target(group: ConsumerGroup, key: f.ConsumerGroupTargetAssignmentMem
 
 
 def current_record(group_id: str, member: ConsumerGroupMember) -> CoordinatorRecord:
-    """Return the record of a member's epoch and of the partitions that it owns."""
     value = f.ConsumerGroupCurrentMemberAssignmentValue(
         member_epoch=member.member_epoch,
         previous_member_epoch=member.previous_member_epoch,
@@ -232,7 +228,6 @@ def _remove_current(group: ConsumerGroup, key: f.ConsumerGroupCurrentMemberAssig
 
 
 def regex_record(group_id: str, regex: str, resolved: ResolvedRegex) -> CoordinatorRecord:
-    """Return the record of the topics that match a regular expression."""
     value = f.ConsumerGroupRegularExpressionValue(
         topics=sorted(resolved.topics), version=resolved.version, timestamp=resolved.timestamp_ms
     )
@@ -246,7 +241,6 @@ def _put_regex(
 
 
 def regex_tombstone(group_id: str, regex: str) -> CoordinatorRecord:
-    """Return the tombstone of the topics that match a regular expression."""
     return record(f.ConsumerGroupRegularExpressionKey(group_id=group_id, regular_expression=regex))
 
 
@@ -272,7 +266,6 @@ _KINDS: dict[type[Message], _Kind] = {
 
 
 def removal_of_member(group_id: str, member_id: str) -> list[CoordinatorRecord]:
-    """Return the tombstones of everything that the log has about a member."""
     return [
         record(key(group_id=group_id, member_id=member_id))
         for key in (

@@ -45,7 +45,6 @@ class CountsByTopic(NamedTuple):
 
 
 def partition_counts(ids: Iterable[bytes], image: ClusterImage) -> CountsByTopic:
-    """Return the number of partitions of each topic."""
     topics = {topic_id: image.topics[image.names_by_id[topic_id]] for topic_id in sorted(ids)}
     undeleted = {topic_id: _undeleted(topic) for topic_id, topic in topics.items()}
     return CountsByTopic(undeleted, {one: len(topic.partitions) - undeleted[one] for one, topic in topics.items()})
