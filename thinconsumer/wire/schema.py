@@ -227,8 +227,6 @@ class Struct(metaclass=StructType):
             return NotImplemented
         return all(getattr(self, name) == getattr(other, name) for name in self._declared)
 
-    __hash__ = None  # type: ignore[assignment]  # as of every class with mutable values
-
     def __repr__(self) -> str:
         shown = [f"{name}={getattr(self, name)!r}" for name, wire in self._declared.items() if wire.in_repr]
         return f"{type(self).__qualname__}({', '.join(shown)})"
