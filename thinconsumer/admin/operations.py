@@ -307,17 +307,11 @@ def _classic_member(raw: ClassicMember, protocol_type: str) -> MemberDescription
         with suppress(KafkaProtocolError):
             subscription = consumer_protocol.decode_subscription(raw.member_metadata)
         with suppress(KafkaProtocolError):
-            topics = consumer_protocol.decode_assignment(raw.member_assignment).assigned_partitions
-            assignment = _partitions((one.topic, one.partitions) for one in topics)
-    return MemberDescription(
-        raw.member_id,
-        raw.group_instance_id,
-        raw.client_id,
-        raw.client_host,
-        CLASSIC,
-        subscribed_topics=tuple(sorted(subscription.topics)) if subscription else None,
-        assignment=assignment,
-    )
+            assigned = consumer_protocol.decode_assignment(raw.member_assignment).assigned_partitions
+            assignment = _partitions((one.topic, one.partitions) for one in assigned)
+    ids = raw.member_id, raw.group_instance_id, raw.client_id, raw.client_host
+    topics = tuple(sorted(subscription.topics)) if subscription else None
+    return MemberDescription(*ids, CLASSIC, subscribed_topics=topics, assignment=assignment)
 
 
 def _partitions(topics: Iterable[tuple[str, Iterable[int]]]) -> tuple[TopicPartition, ...]:
@@ -336,16 +330,8 @@ DESCRIBE_CLASSIC_GROUPS: Operation[str, GroupDescription] = Operation(
 def _read_consumer_groups(response: ConsumerGroupDescribeResponse, version: int) -> Iterator[KeyResult]:
     for raw in response.groups:
         members = tuple(map(_consumer_member, raw.members))
-        found = GroupDescription(
-            raw.group_id,
-            CONSUMER,
-            raw.group_state,
-            OF_CONSUMERS,
-            raw.assignor_name,
-            members,
-            raw.group_epoch,
-            raw.assignment_epoch,
-        )
+        about = raw.group_id, CONSUMER, raw.group_state, OF_CONSUMERS, raw.assignor_name
+        found = GroupDescription(*about, members, raw.group_epoch, raw.assignment_epoch)
         yield KeyResult(raw.group_id, found, raw.error_code, raw.error_message)
 
 

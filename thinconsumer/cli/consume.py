@@ -248,6 +248,11 @@ def _until_end(consumer: BytesConsumer, most: int | None) -> Iterator[Sequence[R
         yield batch
 
 
+def is_behind(consumer: BytesConsumer, ends: Mapping[TopicPartition, int]) -> bool:
+    """Return whether an assigned partition is left to read up to its end."""
+    return any(tp in ends and consumer.position(tp) < ends[tp] for tp in consumer.assignment())
+
+
 class Reader(RebalanceListener):
     """Polls a consumer; if that is a group member, commits printed records."""
 
@@ -290,7 +295,7 @@ class Reader(RebalanceListener):
     def batches_to(self, ends: Mapping[TopicPartition, int], most: int | None) -> Iterator[Sequence[Record]]:
         """Yield polled records until the assigned partitions have reached these ends."""
         batches = self.batches(most, END_POLL_MS)
-        while not self._is_assigned or self._is_behind(ends):
+        while not self._is_assigned or is_behind(self._consumer, ends):
             batch = next(batches, None)
             if batch is None:
                 return
@@ -316,10 +321,6 @@ class Reader(RebalanceListener):
         finally:
             consumer.close(autocommit=False, timeout_ms=CLOSE_TIMEOUT_MS)
         return True
-
-    def _is_behind(self, ends: Mapping[TopicPartition, int]) -> bool:
-        consumer = self._consumer
-        return any(tp in ends and consumer.position(tp) < ends[tp] for tp in consumer.assignment())
 
 
 def regex(pattern: str) -> re.Pattern[str]:

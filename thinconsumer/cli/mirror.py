@@ -28,7 +28,7 @@ from ..records.section import RecordSection
 from ..sockets.secured import open_driver
 from ..types import OffsetAndMetadata, TopicPartition
 from .cluster import connected_admin, partitions_of
-from .consume import CLOSE_TIMEOUT_MS, POLL_MS, BytesConsumer, exit_on_sigterm, partitions_to_read
+from .consume import CLOSE_TIMEOUT_MS, POLL_MS, BytesConsumer, exit_on_sigterm, is_behind, partitions_to_read
 from .output import ProgressLine
 from .parsing import (
     CommandError,
@@ -249,10 +249,7 @@ class Mirror(RebalanceListener):
 
     def has_reached(self, ends: Mapping[TopicPartition, int]) -> bool:
         """Whether partitions are assigned, these have reached the given ends, and every batch is acknowledged."""
-        if not self._is_assigned or self._sent:
-            return False
-        consumer = self._consumer
-        return all(consumer.position(tp) >= ends[tp] for tp in consumer.assignment() if tp in ends)
+        return self._is_assigned and not self._sent and not is_behind(self._consumer, ends)
 
     def on_partitions_assigned(self, assigned: Collection[TopicPartition]) -> None:
         """Record that the member has an assignment, even an empty one."""

@@ -64,6 +64,11 @@ class TopicBuffer:
         """Whether a record gets its partition at once: the partitions are known, and no record waits for them."""
         return bool(self.partitions) and not self.waiting.batches
 
+    @property
+    def is_moving(self) -> bool:
+        """Whether records are to be moved, since the partition count has changed."""
+        return self.counts != self.next_counts
+
 
 #: The name of the sender, which steps when there is a record to send.
 ASKER = "produce"
@@ -82,7 +87,6 @@ class Accumulator:
         self.active: dict[PartitionQueue, None] = {}  #: Queues with batches, the least recently sent one first.
         self.buffered_bytes = 0  #: Upper bound of the bytes of all records held, limited by ``buffer_memory``.
         self.settled_records = 0  #: Records acknowledged or failed since the start.
-        self._repartitioning: dict[str, TopicBuffer] = {}  #: Topics with a changed partition count.
         #: The move that is being carried out, with its topic and the new counts.
         self._planned: tuple[TopicBuffer, PartitionCounts | None, Repartition] | None = None
 
@@ -92,11 +96,11 @@ class Accumulator:
     def append(self, topic: str, partition: int | None, record: NewRecord, size: int, now: float) -> SendFuture:
         """Add a record of at most ``size`` bytes. The caller has checked that it fits ``buffer_memory``."""
         buffer = self._buffer_of(topic, now)
-        is_pinned = partition is not None and (buffer.counts is not None or not buffer.is_known)
+        is_known = buffer.is_known
+        is_pinned = partition is not None and (buffer.counts is not None or not is_known)
         if partition is None:
-            is_known = buffer.is_known
             partition = self._choose_partition(buffer, buffer.counts, record.key, size) if is_known else UNKNOWN
-        queue = self._queue_for(buffer, partition)
+        queue = self._queue_of(buffer, partition) if is_known else buffer.waiting
         batch = queue.batches[-1] if queue.batches else None
         if (
             batch is None
@@ -119,7 +123,8 @@ class Accumulator:
 
     def append_section(self, topic: str, partition: int, section: RecordSection, size: int, now: float) -> BatchFuture:
         """Add a batch with the records of a section, as :meth:`append`."""
-        queue = self._queue_for(self._buffer_of(topic, now), partition)
+        buffer = self._buffer_of(topic, now)
+        queue = self._queue_of(buffer, partition) if buffer.is_known else buffer.waiting
         tp = TopicPartition(topic, partition)
         batch = ProducerBatch(tp, now + self._timeout, records=section, size=size, is_pinned=True)
         batch.move(BatchEvent.SEAL)
@@ -149,9 +154,6 @@ class Accumulator:
         initial, count = counts or (buffer.partitions, buffer.partitions)
         return buffer.sticky.choose(size, count, buffer.available) if key is None else partition(key, initial, count)
 
-    def _queue_for(self, buffer: TopicBuffer, partition: int) -> PartitionQueue:
-        return self._queue_of(buffer, partition) if buffer.is_known else buffer.waiting
-
     def _queue_of(self, buffer: TopicBuffer, partition: int) -> PartitionQueue:
         queue = buffer.queues.get(partition)
         if queue is None:
@@ -168,31 +170,24 @@ class Accumulator:
             partitions = {} if topic is None else topic.partitions
             buffer.partitions = len(partitions)
             if topic is not None and partitions:
-                self._take_counts(name, buffer, topic.counts)
+                buffer.next_counts = topic.counts
+                if buffer.is_moving and not any(queue.batches for queue in buffer.queues.values()):
+                    buffer.counts = topic.counts
             end = len(partitions) if buffer.next_counts is None else buffer.next_counts.undeleted
             buffer.available = [n for n, info in partitions.items() if n < end and info.leader in metadata.nodes]
             buffer.sticky.keep_to(buffer.available)
             if buffer.partitions and buffer.waiting.batches:
                 self._move(buffer, [buffer.waiting], buffer.counts)
 
-    def _take_counts(self, name: str, buffer: TopicBuffer, counts: PartitionCounts | None) -> None:
-        buffer.next_counts = counts
-        if counts == buffer.counts:
-            self._repartitioning.pop(name, None)
-        elif any(queue.batches for queue in buffer.queues.values()):
-            self._repartitioning[name] = buffer
-        else:
-            buffer.counts = counts
-
     def may_send(self, queue: PartitionQueue) -> bool:
         """Return whether the first batch may be sent: before records are moved, only pinned and unresolved ones may."""
-        if queue.tp.topic not in self._repartitioning:
+        if not self.topics[queue.tp.topic].is_moving:
             return queue.tp.partition != UNKNOWN
         return bool(queue.batches) and (queue.batches[0].is_pinned or is_unresolved(queue))
 
     def move_records(self) -> None:
         """Move the records of topics with a changed partition count, unless a batch is unresolved."""
-        for buffer in list(self._repartitioning.values()):
+        for buffer in filter(lambda one: one.is_moving, self.topics.values()):
             queues = list(buffer.queues.values())
             if not any(map(is_unresolved, queues)):
                 self._move(buffer, queues, buffer.next_counts)
@@ -226,13 +221,12 @@ class Accumulator:
             self.active[queue] = None
 
     def repair(self) -> None:
-        """Recompute the indexes: Ctrl-C may have interrupted a method after it had changed some of them."""
+        """Finish a move and recompute the indexes and sizes, of which Ctrl-C may have interrupted an update."""
         if self._planned is not None:
             topic, counts, moves = self._planned
             topic.counts = counts
             moves.carry_out()
             self._planned = None
-        self._repartitioning = {n: one for n, one in self.topics.items() if one.counts != one.next_counts}
         for buffer in self.topics.values():
             for queue in (buffer.waiting, *buffer.queues.values()):
                 while queue.batches and queue.batches[0].state is BatchState.DONE:
