@@ -42,7 +42,7 @@ class SentKeys(NamedTuple):
 
     run: OperationRun[Any, Any]
     operation: Operation[Any, Any]  #: That of the run, or its fallback.
-    keys: dict[Any, None]  #: Those that have no result yet.
+    keys: dict[Any, None]  #: The keys without a result so far.
     node_id: int  #: The broker; -1 for any.
 
     def falls_back(self, error: KafkaError) -> bool:

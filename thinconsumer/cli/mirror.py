@@ -310,7 +310,7 @@ class Mirror(RebalanceListener):
             raise CommandError(f"{target}: {what} could not be written: {error}") from error
 
     def _note_positions(self) -> None:
-        """Move acknowledged positions to the consumer's, which may be behind control batches and aborted ones.
+        """Move acknowledged positions to the consumer's, which may be after control batches and aborted ones.
 
         Only valid if every polled batch was sent. Otherwise the batches before the position would never be written.
         """

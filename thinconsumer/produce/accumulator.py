@@ -294,7 +294,7 @@ class Repartition(NamedTuple):
 
 
 class _Tail:
-    """A partition's queue, and what it contains afterwards."""
+    """A partition's queue, and its batches after the move."""
 
     def __init__(self, queue: PartitionQueue, batches: Iterable[ProducerBatch]) -> None:
         self.queue = queue
@@ -350,7 +350,7 @@ def plan(
 
     ``count`` is the topic's new number of partitions, -1 if it is not counted. ``choose`` returns the new partition of
     a record, of its size, that is in a partition now. ``queue_of`` returns the queue of a partition, which may be new.
-    Records that are moved follow what other queues have already.
+    Moved records come behind those that a queue has already.
     """
     tails = {queue: _Tail(queue, ()) for queue in queues}
     moved = []

@@ -98,7 +98,7 @@ class BatchCompleter:
         elif action is Action.SPLIT_BATCH and len(batch) > 1 and not batch.maybe_appended:
             try:
                 self._split(queue, batch, error)
-            except RecordError as undecodable:  # of another log's batch, whose codec may not be installed here
+            except RecordError as undecodable:  # a section of another log, with a codec that is not installed here
                 self.fail(queue, undecodable)
         else:
             if action is Action.NEW_PRODUCER_ID:

@@ -130,7 +130,7 @@ class SourceOptions:
     #: The ``kafka.*`` options under Kafka's dotted names, without that prefix. Values may be secrets: not in repr().
     kafka: dict[str, str] = field(repr=False)
     given: frozenset[str]  #: Documented names of the options that the user set.
-    #: What to do if no record has the starting timestamp or a later one: "error" or "latest".
+    #: "error", or "latest" to begin at the end of a log without a record at or after the starting timestamp.
     no_match: str = _option("startingOffsetsByTimestampStrategy", _reader(Choice(("error", "latest"))), "error")
     fail_on_data_loss: bool = _option("failOnDataLoss", _boolean, True)
     include_headers: bool = _option("includeHeaders", _boolean, False)

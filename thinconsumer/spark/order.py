@@ -5,7 +5,7 @@ not in another partition of the same one. The gates of topics with ordered deliv
 and the offsets that earlier micro-batches have reached; nothing else is stored.
 
 With ``kafka.ordered.delivery=barrier``, other topics have barriers, as :mod:`thinconsumer.ordered.barrier` describes
-them. What a barrier waits for cannot be computed again later, so its state is part of the offsets until it ends:
+them. A barrier's state cannot be computed again later, so it is part of the offsets until the barrier ends:
 ``"@barrier":{"topic":{"seen":1700000000000,"new":[2],"before":{"0":17,"1":9},"after":null}}``.
 """
 
@@ -33,7 +33,7 @@ BARRIER_KEY = "@barrier"
 
 
 class TopicOrder(NamedTuple):
-    """What holds partitions of some topics, looked up after their log ends, with the same consumer.
+    """The gates of some topics, looked up after their log ends, with the same consumer.
 
     ListOffsets carries the leader epoch of the consumer's metadata, and a leader with a newer one rejects the request.
     The metadata therefore have each change of the partition count before the log ends. Gates of older metadata would
@@ -128,7 +128,9 @@ def _open_end(
 
 
 class TopicBarrier(NamedTuple):
-    """What the new partitions of an expanded topic wait for, and where its old partitions stop before that."""
+    """Holds the old partitions of an expanded topic at ``before`` until all were read that far, and the new ones until
+    the old ones were read up to ``after``.
+    """
 
     seen_ms: int  #: When the new partitions were seen, in ms since 1970.
     new: frozenset[int]

@@ -150,20 +150,16 @@ def plan_micro_batch(start: Offsets, end: Offsets, earliest: Mapping[TopicPartit
     ranges = []
     losses = [Loss(tp, start[tp], None, "the partition was deleted") for tp in sorted(start.keys() - end.keys())]
     for tp in sorted(end):
-        until, low = end[tp], earliest.get(tp)
-        first = start.get(tp)
+        until, low, first = end[tp], earliest.get(tp), start.get(tp)
+        if low is None:
+            begin, what = (0, "added and deleted") if first is None else (first, "deleted")
+            if until > begin:
+                losses.append(Loss(tp, begin, until, f"the partition was {what}"))
+            continue
         if first is None:
-            if low is None:
-                if until > 0:
-                    losses.append(Loss(tp, 0, until, "the partition was added and deleted"))
-                continue
             if low > 0:
                 losses.append(Loss(tp, 0, low, f"deleted from a new partition; the log begins at {low}"))
             first = low
-        elif low is None:
-            if until > first:
-                losses.append(Loss(tp, first, until, "the partition was deleted"))
-            continue
         elif until < first:
             losses.append(Loss(tp, until, first, f"the log ended at {first} before and ends at {until} now"))
         elif first < min(low, until):

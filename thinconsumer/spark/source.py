@@ -199,7 +199,7 @@ class KafkaBatchReader(_Reader, DataSourceReader):
 
 
 class LogEnds(NamedTuple):
-    """The log ends of all partitions, what holds some of them, and when that was looked up."""
+    """The log ends of all partitions, the gates of their topics, and when both were looked up."""
 
     latest: Offsets
     order: order.TopicOrder
@@ -246,21 +246,21 @@ class KafkaStreamReader(_Reader, DataSourceStreamReader, SupportsTriggerAvailabl
         is_finished = bool(start)
         if start is None:
             start = self._seen or {}
-        if not start:
+        before: order.Barriers = {}
+        if start:
+            begin, before = order.offsets_of(start), order.state_of(start)
+            ends = self._find_latest(begin)
+        else:
             begin, ends = self._begin()
-            offered = self._open_ends(begin, ends)
-            self._note_held(begin, offered, ends)
-            self._seen = first_batch_end(begin, self._limit(begin, offered, ends, limit))
-            return self._seen
-        begin, before = order.offsets_of(start), order.state_of(start)
-        ends = self._find_latest(begin)
         if is_finished:
-            self.commit(start)  # behind the lookup, which shows the partitions that were removed
+            self.commit(start)  # after the lookup, which shows the partitions that were removed
         offered, state = order.open_topics(begin, self._open_ends(begin, ends), before, ends.when, self._options.order)
         self._note_held(begin, offered, ends)
         end = self._limit(begin, offered, ends, limit)
         state = order.unfinished(state, end)
-        if end == begin and state == before:
+        if not start:
+            self._seen = first_batch_end(begin, end)
+        elif end == begin and state == before:
             self._seen = start
         else:
             # If no partition exists, to_json() returns ``{}``, which is also the offset before the first batch: the
