@@ -2,6 +2,7 @@
 
 import random
 from collections import Counter
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -11,7 +12,7 @@ from kafka.partitioner.default import murmur2 as kafka_python_murmur2
 
 from thinconsumer import TopicPartition
 from thinconsumer.network.metadata import Metadata, TopicMetadata
-from thinconsumer.partitioning import murmur2, partition
+from thinconsumer.partitioning import murmur2
 from thinconsumer.produce import ProducerSettings
 from thinconsumer.produce.accumulator import Accumulator, StickyPartitioner
 from thinconsumer.produce.batch import RECORD_OVERHEAD
@@ -177,7 +178,8 @@ def test_murmur2_equals_kafka_pythons(key):
 @given(st.binary(max_size=20), st.integers(1, 1000))
 def test_partitions_of_keys_equal_kafka_pythons(key, partitions):
     expected = DefaultPartitioner().partition("t", key, key, b"", b"", Cluster(partitions))
-    assert partition(key, partitions, partitions) == expected
+    buffer = SimpleNamespace(partitions=partitions)
+    assert Accumulator._choose_partition(buffer, None, key, 1) == expected
 
 
 def test_a_partition_is_kept_for_stick_bytes():

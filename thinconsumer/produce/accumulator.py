@@ -16,7 +16,7 @@ from typing import NamedTuple
 from ..errors import KafkaError
 from ..linear_hashing import PartitionCounts
 from ..network.metadata import Metadata
-from ..partitioning import partition
+from ..partitioning import murmur2, partition
 from ..records.builder import NewRecord
 from ..records.section import RecordSection
 from ..support.agenda import Agenda
@@ -150,9 +150,12 @@ class Accumulator:
 
     @staticmethod
     def _choose_partition(buffer: TopicBuffer, counts: PartitionCounts | None, key: bytes | None, size: int) -> int:
-        # Without a change of the partition count, linear hashing is Java's default: murmur2(key) % n.
-        initial, count = counts or (buffer.partitions, buffer.partitions)
-        return buffer.sticky.choose(size, count, buffer.available) if key is None else partition(key, initial, count)
+        if key is None:
+            partitions = buffer.partitions if counts is None else counts.undeleted
+            return buffer.sticky.choose(size, partitions, buffer.available)
+        if counts is None:
+            return (murmur2(key) & 0x7FFFFFFF) % buffer.partitions  # as Java's default partitioner
+        return partition(key, *counts)
 
     def _queue_of(self, buffer: TopicBuffer, partition: int) -> PartitionQueue:
         queue = buffer.queues.get(partition)
