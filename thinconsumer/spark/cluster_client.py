@@ -37,7 +37,7 @@ COMMIT_PAUSE_S = 60.0
 
 
 class Found(NamedTuple):
-    """The offsets for each dict of timestamps, and the gates of their topics."""
+    """The offsets for each dict of timestamps, and the order of their topics."""
 
     offsets: list[dict[TopicPartition, int]]
     order: TopicOrder
@@ -86,7 +86,7 @@ class ClusterClient:
     def offsets(self, *questions: Mapping[TopicPartition, int]) -> Found:
         """Return the offsets for each dict of ListOffsets timestamps, in one round trip.
 
-        Gates are looked up afterwards, by the same consumer: its metadata are as new as the offsets.
+        The order is looked up afterwards, by the same consumer: its metadata are as new as the offsets.
         """
 
         def request(consumer: Consumer[Any, Any]) -> Found:

@@ -199,7 +199,7 @@ class KafkaBatchReader(_Reader, DataSourceReader):
 
 
 class LogEnds(NamedTuple):
-    """The log ends of all partitions, the gates of their topics, and when both were looked up."""
+    """The log ends of all partitions, the order of their topics, and when both were looked up."""
 
     latest: Offsets
     order: order.TopicOrder
@@ -246,9 +246,8 @@ class KafkaStreamReader(_Reader, DataSourceStreamReader, SupportsTriggerAvailabl
         is_finished = bool(start)
         if start is None:
             start = self._seen or {}
-        before: order.Barriers = {}
+        begin, before = order.offsets_of(start), order.state_of(start)
         if start:
-            begin, before = order.offsets_of(start), order.state_of(start)
             ends = self._find_latest(begin)
         else:
             begin, ends = self._begin()
