@@ -187,8 +187,11 @@ def count_commit(world: World) -> None:
         reading.consumer.commit()
 
 
-def count_rebalance(world: World) -> None:
-    """Count from the heartbeat's response with REBALANCE_IN_PROGRESS to the end of the poll that calls the listener."""
+def count_rebalance(world: World, to_listener: bool = False) -> None:
+    """Count from the heartbeat's response with REBALANCE_IN_PROGRESS to the end of the poll that calls the listener.
+
+    With ``to_listener``, count until the listener is called with the new assignment.
+    """
     from thinconsumer import Consumer, RebalanceListener
     from thinconsumer.broker import Edit
 
@@ -197,6 +200,8 @@ def count_rebalance(world: World) -> None:
 
         def on_partitions_assigned(self, partitions: Any) -> None:
             self.assigned = partitions
+            if to_listener:
+                sys.setprofile(None)
 
     def join_beside(reading: Reading) -> Any:
         """Join with a second consumer, and have the first one rebalance."""
@@ -230,6 +235,7 @@ WAYS: dict[str, Callable[[World], None]] = {
     "poll, one record, group": partial(count_poll, group="polls"),
     "poll, 500 buffered records": count_buffered,
     "commit": count_commit,
+    "rebalance, to the listener": partial(count_rebalance, to_listener=True),
     "rebalance, classic": count_rebalance,
 }
 

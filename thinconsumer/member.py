@@ -267,7 +267,7 @@ class GroupMember(BaseClient):
 
     def group_metadata(self) -> GroupMetadata:
         """Return the group id, generation id, member id and group instance id."""
-        return GroupMetadata(*self._member.identity.public)
+        return GroupMetadata(*self._member.identity[:4])
 
     def request_rejoin(self, reason: str) -> None:
         """Make this member rejoin the group; ``reason`` is for the coordinator's log (KIP-800)."""

@@ -9,6 +9,7 @@ from thinconsumer.assignors.plans import checked
 from thinconsumer.assignors.registry import BUILT_IN, create
 from thinconsumer.group.partition_lists import assign_in_lists
 from thinconsumer.group.rejoin_triggers import TopicShape, shapes
+from thinconsumer.linear_hashing import PartitionCounts
 from thinconsumer.types import ClusterView, Node, PartitionInfo, TopicPartition
 
 NODES = {number: Node(number, f"b{number}", 9092, f"r{number}") for number in (1, 2, 3)}
@@ -25,6 +26,7 @@ def cluster(**topics):
 
 
 def plan(strategy, view, members, undeleted):
+    counted = {topic: PartitionCounts(1, count) for topic, count in undeleted.items()}
     [assignor] = create([strategy])
     cooperative = strategy == "cooperative-sticky"
 
@@ -32,7 +34,7 @@ def plan(strategy, view, members, undeleted):
         found = assignor.assign(part.view, part.subscriptions)
         return checked(assignor.name, found, part.view, part.subscriptions, cooperative=cooperative)
 
-    return assign_in_lists(view, members, shapes(view, view.partitions, racks=False, undeleted=undeleted), assign)
+    return assign_in_lists(view, members, shapes(view, view.partitions, counted, racks=False), assign)
 
 
 @pytest.mark.parametrize("strategy", BUILT_IN)

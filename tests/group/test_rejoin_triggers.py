@@ -3,6 +3,7 @@
 import pytest
 
 from thinconsumer.group.rejoin_triggers import reassign_reason, shapes, shapes_changed, topics_changed
+from thinconsumer.linear_hashing import PartitionCounts
 from thinconsumer.types import ClusterView, Node, PartitionInfo, TopicPartition
 
 NODES = {n: Node(n, "h", 9092, f"rack{n}") for n in (1, 2, 3)}
@@ -34,28 +35,28 @@ BEFORE = view([(1, 2), (2, 3)], other=[(1,)])
     ],
 )
 def test_only_partition_counts_and_used_racks_are_a_change(after, racks, words):
-    changed = shapes_changed(shapes(BEFORE, {"t"}, racks=racks), shapes(after, {"t"}, racks=racks))
+    changed = shapes_changed(shapes(BEFORE, {"t"}, {}, racks=racks), shapes(after, {"t"}, {}, racks=racks))
     assert changed is None if words is None else words in changed
 
 
 @pytest.mark.parametrize(
     ("before", "after", "words"),
     [
-        ({"t": 2}, {"t": 2}, None),
-        ({"t": 2}, {"t": 1}, "1 partitions marked for deletion"),
-        ({"t": 1}, {"t": 2}, "0 partitions marked for deletion"),
-        ({}, {"other": 1}, None),
+        ({"t": PartitionCounts(1, 2)}, {"t": PartitionCounts(1, 2)}, None),
+        ({"t": PartitionCounts(1, 2)}, {"t": PartitionCounts(1, 1)}, "1 partitions marked for deletion"),
+        ({"t": PartitionCounts(1, 1)}, {"t": PartitionCounts(1, 2)}, "0 partitions marked for deletion"),
+        ({}, {"other": PartitionCounts(1, 1)}, None),
     ],
 )
 def test_partitions_marked_for_deletion_are_a_change(before, after, words):
-    one, other = (shapes(BEFORE, {"t"}, racks=False, undeleted=counts) for counts in (before, after))
+    one, other = (shapes(BEFORE, {"t"}, counts, racks=False) for counts in (before, after))
     changed = shapes_changed(one, other)
     assert changed is None if words is None else words in changed
 
 
 def test_a_created_topic_is_a_change_once():
-    before = shapes(ClusterView({}, {}), {"t"}, racks=False)
-    after = shapes(BEFORE, {"t"}, racks=False)
+    before = shapes(ClusterView({}, {}), {"t"}, {}, racks=False)
+    after = shapes(BEFORE, {"t"}, {}, racks=False)
     assert "has 2 partitions, 0 when" in shapes_changed(before, after)
     assert shapes_changed(after, after) is None
 

@@ -204,7 +204,7 @@ class GroupCalls:
         from ..assignors import GroupMetadata
 
         with self._shell.enter():
-            return GroupMetadata(*self._reader.managers.require_group().member.identity.public)
+            return GroupMetadata(*self._reader.managers.require_group().member.identity[:4])
 
     def _to_commit(self, offsets: ToCommit | None) -> dict[TopicPartition, OffsetAndMetadata]:
         """Return the offsets to commit: ``offsets``, or by default the positions of all assigned partitions.

@@ -145,7 +145,7 @@ class ConsumerRole:
         subscriptions = self._subscriptions(members)
         notes, topics = self.notes, frozenset({topic for one in subscriptions.values() for topic in one.topics})
         notes.topics, view = topics, self._metadata.view(topics)
-        notes.assigned_with = self._shapes(view)
+        notes.assigned_with = shapes(view, topics, self._metadata.counted(), racks=bool(self._config.client_rack))
         if skip:
             notes.keeps_unknown_assignment = True
             return {}
@@ -175,10 +175,6 @@ class ConsumerRole:
                 member.group_instance_id,
             )
         return found
-
-    def _shapes(self, view: ClusterView) -> dict[str, TopicShape]:
-        undeleted = {name: counts.undeleted for name, counts in self._metadata.counted().items()}
-        return shapes(view, self.notes.topics, racks=bool(self._config.client_rack), undeleted=undeleted)
 
     def accept(self, identity: Identity, protocol: str, assignment: bytes, now: float, *, missed: bool = False) -> None:
         """Decode the assignment, and stop returning records of partitions that it lacks.
@@ -250,7 +246,7 @@ class ConsumerRole:
             self.revocation.assign(sorted(set(self._assignment.partitions)))
             self._installed = True
             if self._assignment_source is not None:
-                self._assignment_source.on_assignment(self._assignment, GroupMetadata(*identity.public))
+                self._assignment_source.on_assignment(self._assignment, GroupMetadata(*identity[:4]))
         self.revocation.call_assigned()
         self._previous = frozenset(self._assignment.partitions)
         return True
@@ -279,7 +275,9 @@ class ConsumerRole:
             return None
         reason = topics_changed(self._joined_with, self.subscribed.names())
         if reason is None and notes.assigned_with is not None:
-            reason = shapes_changed(notes.assigned_with, self._shapes(self._metadata.view(notes.topics)))
+            view, racks = self._metadata.view(notes.topics), bool(self._config.client_rack)
+            found = shapes(view, notes.topics, self._metadata.counted(), racks=racks)
+            reason = shapes_changed(notes.assigned_with, found)
         if reason is None:
             self._seen = seen
         return reason

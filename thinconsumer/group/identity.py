@@ -46,11 +46,6 @@ class Identity(NamedTuple):
         """Return the identity of a consumer group's member that was fenced or has left, and keeps its member id."""
         return self._replace(generation_id=NO_GENERATION, incarnation=self.incarnation + 1)
 
-    @property
-    def public(self) -> tuple[str, int, str, str | None]:
-        """The group id, generation id, member id and group instance id."""
-        return self[:4]
-
     def named(self, member_id: str) -> Identity:
         """Return the identity after MEMBER_ID_REQUIRED (KIP-394): with the member id for the next JoinGroup."""
         return self._replace(member_id=member_id)

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
+from ..linear_hashing import PartitionCounts
 from ..types import ClusterView, TopicPartition
 
 #: The prefix of the user data that version 0.1.0 wrote into a static leader's assignment. Kafka moves no group to the
@@ -31,14 +32,14 @@ class TopicShape(NamedTuple):
 
 
 def shapes(
-    view: ClusterView, topics: Collection[str], *, racks: bool, undeleted: Mapping[str, int] | None = None
+    view: ClusterView, topics: Collection[str], counted: Mapping[str, PartitionCounts], *, racks: bool
 ) -> dict[str, TopicShape]:
     """Return the shape of every topic; an unknown topic has no partitions."""
     return {
         topic: TopicShape(
             view.partition_count(topic),
             tuple(view.racks(p) for p in view.partitions.get(topic, ())) if racks else (),
-            (undeleted or {}).get(topic),
+            counted[topic].undeleted if topic in counted else None,
         )
         for topic in sorted(topics)
     }
