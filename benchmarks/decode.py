@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from topics import CONTENTS
 
-from thinconsumer.records import split
+from thinconsumer.records.batches import split
 from thinconsumer.records.builder import NewRecord, build_batch
 from thinconsumer.records.compression import Codec
 

@@ -4,10 +4,3 @@
 ``fast_decoder``) reads the records of format 2, ``legacy`` those of formats 0 and 1; ``aborted`` selects the batches
 that read_committed skips; ``compression`` holds the codecs; ``builder`` encodes.
 """
-
-from .aborted import AbortedTransactions
-from .batch import ControlType, RecordBatch, info
-from .batches import Batches, split
-from .rows import deserialize
-
-__all__ = ["AbortedTransactions", "Batches", "ControlType", "RecordBatch", "deserialize", "info", "split"]

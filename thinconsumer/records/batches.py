@@ -186,10 +186,7 @@ def claimed_end(view: memoryview, low: int) -> int:
 def _corrupt_header(
     view: memoryview, pos: int, low: int, high: int, partition: TopicPartition, problem: str
 ) -> CorruptRecordError:
-    """Return the error for the corrupt batch header at byte ``pos``.
-
-    Its ``next_offset`` is the base offset of the next batch, if that can be found, or else :func:`claimed_end`.
-    """
+    """Return the error for the corrupt header at byte ``pos``; it ends at the next batch, or at :func:`claimed_end`."""
     offset, length = OFFSET_AND_LENGTH.unpack_from(view, pos)
     if not low <= offset < high:
         offset = low

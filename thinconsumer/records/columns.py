@@ -88,10 +88,7 @@ def _read_fast(data: bytes, count: int, builder: ColumnsBuilder) -> int:
 
 
 def _read(data: bytes, pos: int, count: int, builder: ColumnsBuilder) -> int:
-    """Read records one by one until ``builder`` has ``count``; return the position after them.
-
-    Raises: Malformed; IndexError if the data end inside a record.
-    """
+    """Read records one by one until ``builder`` has ``count``; return the position after them. Raises as ``varint``."""
     size = len(data)
     put_offset, put_delta, put_key, put_value = (
         builder.offsets.append, builder.deltas.append, builder.keys.append, builder.values.append,

@@ -152,10 +152,7 @@ def _keyless(data: bytes, pos: int, count: int, builder: ColumnsBuilder, widths:
 
 @cache
 def _keyed_layout(length_width: int, width: int, offset_width: int) -> tuple[list[Any], list[int]]:
-    """Return two lists, indexed by the byte that holds a record's key length, for varints of these widths.
-
-    They have the functions that unpack a record with such a key, and the position of the value in the record.
-    """
+    """Return, by the byte with a record's key length, functions that unpack such a record, and where its value is."""
     readers: list[Any] = [_reject] * 256
     starts = [0] * 256
     for raw in (1, *range(0, 128, 2)):

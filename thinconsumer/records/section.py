@@ -82,10 +82,7 @@ class RecordSection(Sequence[NewRecord]):
     def __getitem__(self, index: slice) -> RecordSection: ...
 
     def __getitem__(self, index: int | slice) -> NewRecord | RecordSection:
-        """Return a record, or a section of some records with the same codec; the first access decodes all.
-
-        Raises as :meth:`of`.
-        """
+        """Return a record, or a section of some records; the first access decodes all. Raises as :meth:`of`."""
         if self._decoded is None:
             self._decoded = _to_write(RecordBatch(memoryview(self.encode(-1, -1, -1))).decode("", -1))
         if isinstance(index, slice):

@@ -75,9 +75,6 @@ for _table in LENGTH_TABLES.values():
 
 
 def raw_offsets() -> list[int]:
-    """Return the varints of all numbers that fit into one or two bytes, in ascending order of the numbers.
-
-    Each is returned as an integer: its one byte, or its two bytes in little-endian order.
-    """
+    """Return the varints of all numbers from 0 on that take one or two bytes, as little-endian integers."""
     pairs = (range(high << 8 | 128, high + 1 << 8, 2) for high in range(1, 128))
     return [*range(0, 128, 2), *chain.from_iterable(pairs)]

@@ -78,7 +78,7 @@ class DecodedRows(NamedTuple):
     errors: dict[int, RecordError]
 
     def records(self, tp: TopicPartition, begin: int, end: int, *, build: bool = False) -> Rows | LazyRows:
-        """Return the records of batches ``begin`` to ``end`` (exclusive), which are all of this partition.
+        """Return the records of a partition's batches ``begin`` to ``end`` (exclusive).
 
         With ``build``, all are built now, and keep no other records in memory.
         """
@@ -206,10 +206,7 @@ class Decoder:
         return last
 
     def _decode_by_rows(self, batch: RecordBatch, tp: TopicPartition) -> tuple[int, int]:
-        """Pass the next batch to the row decoder; return the number of its records, and their size.
-
-        Raises: CorruptRecordError, UnsupportedCodecError, as :meth:`RecordBatch.decode`.
-        """
+        """Pass the next batch to the row decoder; return number and size of its records. Raises as its ``decode``."""
         if self._check_crcs:
             batch.check_crc(*tp)
         found = NO_ROWS if batch.is_control else batch.columns(*tp, self._check_crcs)
