@@ -25,7 +25,7 @@ from ..types import ClusterView, TopicPartition
 from .base import Subscription, sort_key
 from .flow import Flow
 from .levels import blocks
-from .plans import bits, in_order, known_topics, member_racks, partition_racks, racks_matter, readers
+from .plans import bits, in_order, member_racks, partition_racks, racks_matter, readers
 
 
 @garbage_collection_paused  # each of thousands of partitions becomes several objects
@@ -77,14 +77,13 @@ class _Problem:
 
     def __init__(self, cluster: ClusterView, subscriptions: Mapping[str, Subscription], members: Sequence[str]) -> None:
         self.members = members
-        self.topics = known_topics(cluster, subscriptions.values())
-        self.counts = {topic: cluster.partition_count(topic) for topic in self.topics}
-        self.readers = readers(self.topics, members, subscriptions)
+        self.readers = readers(cluster, members, subscriptions)
+        self.counts = {topic: cluster.partition_count(topic) for topic in self.readers}
         self.bounds = [(0, 0)] * len(members)
         self.racks: dict[TopicPartition, frozenset[str]] = {}
         self.in_rack: dict[str, int] = {}
         of_members = member_racks(subscriptions)
-        racks = partition_racks(cluster, self.topics) if of_members else {}
+        racks = partition_racks(cluster, self.readers) if of_members else {}
         if racks_matter(of_members.values(), racks.values()):
             for number, member in enumerate(members):
                 if member in of_members:
@@ -109,8 +108,8 @@ class _Problem:
     def _pools(self, owners: Mapping[TopicPartition, str]) -> list[_Pool]:
         """Return the pools of all blocks, divided by rack; store each member's least and most number of partitions."""
         alike: dict[int, list[str]] = {}
-        for topic in self.topics:
-            alike.setdefault(self.readers[topic], []).append(topic)
+        for topic, mask in self.readers.items():
+            alike.setdefault(mask, []).append(topic)
         masks = list(alike)
         number = {member: index for index, member in enumerate(self.members)}
         pools: dict[tuple[int, frozenset[str]], _Pool] = {}

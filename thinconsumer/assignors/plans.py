@@ -17,12 +17,6 @@ def in_order(partitions: Iterable[TopicPartition]) -> tuple[TopicPartition, ...]
     return tuple(sorted(partitions, key=lambda tp: (sort_key(tp.topic), tp.partition)))
 
 
-def known_topics(cluster: ClusterView, subscriptions: Iterable[Subscription]) -> list[str]:
-    """Return all subscribed topics that have partitions, sorted as in Java."""
-    topics = {topic for subscription in subscriptions for topic in subscription.topics}
-    return sorted([topic for topic in topics if cluster.partition_count(topic)], key=sort_key)
-
-
 def static_first(subscriptions: Mapping[str, Subscription], member_id: str) -> tuple[bool, bytes]:
     """Return a sort key as in Java's Range and RoundRobin: static members by instance id, then others by member id.
 
@@ -90,13 +84,17 @@ def next_bit(mask: int, start: int) -> int:
     return (ahead & -ahead).bit_length() - 1
 
 
-def readers(topics: Iterable[str], members: Sequence[str], subscriptions: Mapping[str, Subscription]) -> dict[str, int]:
-    """Return the mask of subscribed members of each topic; bit numbers are indexes in ``members``."""
+def readers(cluster: ClusterView, members: Sequence[str], subscriptions: Mapping[str, Subscription]) -> dict[str, int]:
+    """Return the mask of the members that subscribe to each topic with partitions, topics in Java's order.
+
+    Bit numbers are indexes in ``members``.
+    """
     alike: dict[tuple[str, ...], int] = {}
     for number, member in enumerate(members):
         wanted = subscriptions[member].topics
         alike[wanted] = alike.get(wanted, 0) | 1 << number
-    found = dict.fromkeys(topics, 0)
+    topics = [topic for topic in set().union(*alike) if cluster.partition_count(topic)]
+    found = dict.fromkeys(sorted(topics, key=sort_key), 0)
     for wanted, mask in alike.items():
         for topic in wanted:
             if topic in found:

@@ -14,7 +14,7 @@ from itertools import islice
 
 from ..types import ClusterView, TopicPartition
 from .base import Assignment, PartitionAssignor, Subscription
-from .plans import bits, known_topics, member_racks, racks_matter, readers, static_first
+from .plans import bits, member_racks, racks_matter, readers, static_first
 
 
 class RangeAssignor(PartitionAssignor):
@@ -27,8 +27,7 @@ class RangeAssignor(PartitionAssignor):
         members = sorted(subscriptions, key=partial(static_first, subscriptions))
         racks = member_racks(subscriptions)
         member_rack = [racks.get(member) for member in members]
-        names = known_topics(cluster, subscriptions.values())
-        masks = readers(names, members, subscriptions)
+        masks = readers(cluster, members, subscriptions)
         known = {mask: {rack for i in bits(mask) if (rack := member_rack[i])} for mask in set(masks.values()) if racks}
         topics = [_Topic(t, mask, member_rack, known.get(mask, ()), cluster) for t, mask in masks.items()]
         if any(topic.racks_matter for topic in topics):

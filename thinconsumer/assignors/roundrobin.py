@@ -8,7 +8,7 @@ from functools import partial
 
 from ..types import ClusterView, TopicPartition
 from .base import Assignment, PartitionAssignor, Subscription
-from .plans import known_topics, next_bit, readers, static_first
+from .plans import next_bit, readers, static_first
 
 
 class RoundRobinAssignor(PartitionAssignor):
@@ -19,10 +19,9 @@ class RoundRobinAssignor(PartitionAssignor):
     def assign(self, cluster: ClusterView, subscriptions: Mapping[str, Subscription]) -> dict[str, Assignment]:
         """Assign partitions in turn; the turn continues from one topic to the next."""
         members = sorted(subscriptions, key=partial(static_first, subscriptions))
-        topics = known_topics(cluster, subscriptions.values())
         shares: list[list[TopicPartition]] = [[] for _ in members]
         turn = 0
-        for topic, subscribers in readers(topics, members, subscriptions).items():
+        for topic, subscribers in readers(cluster, members, subscriptions).items():
             for partition in range(cluster.partition_count(topic)):
                 member = next_bit(subscribers, turn)
                 shares[member].append(TopicPartition(topic, partition))

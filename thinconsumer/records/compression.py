@@ -60,30 +60,30 @@ class MissingCodecError(CodecError):
 
 
 class _CodecFunctions(NamedTuple):
-    decompress: Callable[[memoryview, int], bytes]
+    decompress: Callable[[memoryview], bytes]
     compress: Callable[[bytes, int | None], bytes]
     errors: tuple[type[Exception], ...]  #: The exceptions that the codec's package raises for corrupt input.
     package: str
 
 
-def _too_large(limit: int) -> CodecError:
-    return CodecError(f"the data decompress to more than {limit} bytes, the maximum")
+def _too_large() -> CodecError:
+    return CodecError(f"the data decompress to more than {DECOMPRESSED_BYTES_MAX} bytes, the maximum")
 
 
-def _inflate(make: Callable[[], Any], data: memoryview, limit: int, ended: str) -> bytes:
+def _inflate(make: Callable[[], Any], data: memoryview, ended: str) -> bytes:
     """Decompress one or more concatenated frames; raise CodecError with the text ``ended`` if the last is cut off.
 
     ``make`` returns a new decompressor with the interface of ``zlib.decompressobj``.
     """
     parts: list[bytes] = []
-    room = limit
+    room = DECOMPRESSED_BYTES_MAX
     rest: Any = data
     while True:
         stream = make()
         part = stream.decompress(rest, room + 1)
         room -= len(part)
         if room < 0:
-            raise _too_large(limit)
+            raise _too_large()
         parts.append(part)
         if not stream.eof:
             raise CodecError(ended)
@@ -93,8 +93,8 @@ def _inflate(make: Callable[[], Any], data: memoryview, limit: int, ended: str) 
 
 
 def _load_gzip() -> _CodecFunctions:
-    def decompress(data: memoryview, limit: int) -> bytes:
-        return _inflate(lambda: zlib.decompressobj(31), data, limit, "gzip stream is cut off")
+    def decompress(data: memoryview) -> bytes:
+        return _inflate(lambda: zlib.decompressobj(31), data, "gzip stream is cut off")
 
     def compress(data: bytes, level: int | None) -> bytes:
         stream = zlib.compressobj(6 if level is None else level, zlib.DEFLATED, 31)
@@ -107,20 +107,20 @@ def _load_snappy() -> _CodecFunctions:
     cramjam = import_uninterrupted("cramjam")
     raw_length, raw = cramjam.snappy.decompress_raw_len, cramjam.snappy.decompress_raw
 
-    def block(data: memoryview, room: int, limit: int) -> bytes:
+    def block(data: memoryview, room: int) -> bytes:
         length = raw_length(data)
         if length > room:
-            raise _too_large(limit)
+            raise _too_large()
         if length > 64 * len(data):  # far above snappy's best: a copy of 3 bytes yields 64
             raise CodecError(f"snappy block of {len(data)} bytes claims to hold {length}, more than its size permits")
         return bytes(raw(data))
 
-    def decompress(data: memoryview, limit: int) -> bytes:
+    def decompress(data: memoryview) -> bytes:
         if data[:8] != XERIAL_MAGIC:
-            return block(data, limit, limit)
+            return block(data, DECOMPRESSED_BYTES_MAX)
         # The version in the stream's header is not checked: Redpanda writes it in little-endian order.
         parts: list[bytes] = []
-        room, pos, end = limit, XERIAL_HEADER, len(data)
+        room, pos, end = DECOMPRESSED_BYTES_MAX, XERIAL_HEADER, len(data)
         while pos < end:
             if data[pos : pos + 8] == XERIAL_MAGIC:  # the header of a further stream: streams may be concatenated
                 pos += XERIAL_HEADER
@@ -131,7 +131,7 @@ def _load_snappy() -> _CodecFunctions:
             pos += 4
             if not 0 < length <= end - pos:
                 raise CodecError(f"xerial block claims {length} bytes, but {end - pos} are left")
-            parts.append(block(data[pos : pos + length], room, limit))
+            parts.append(block(data[pos : pos + length], room))
             room -= len(parts[-1])
             pos += length
         if pos > end:
@@ -154,19 +154,19 @@ def _load_lz4() -> _CodecFunctions:
     #: Contexts that no thread is using. To make one takes as long as to decompress a batch of six records.
     contexts: list[Any] = []
 
-    def decompress(data: memoryview, limit: int) -> bytes:
+    def decompress(data: memoryview) -> bytes:
         try:
             context = contexts.pop()
         except IndexError:
             context = frame.create_decompression_context()
         # Without max_length the package would allocate the size that the frame claims; 255 is lz4's maximum ratio.
         most = 255 * len(data) + 1
-        if most > limit:
-            most = limit + 1
+        if most > DECOMPRESSED_BYTES_MAX:
+            most = DECOMPRESSED_BYTES_MAX + 1
         plain: bytes
         plain, _, ended = frame.decompress_chunk(context, data, max_length=most)
-        if len(plain) > limit:
-            raise _too_large(limit)
+        if len(plain) > DECOMPRESSED_BYTES_MAX:
+            raise _too_large()
         if not ended:
             raise CodecError("lz4 frame is cut off")
         # Only after success: used again after a frame with a wrong content size, a context fails on the next frame.
@@ -187,8 +187,8 @@ def _load_zstd() -> _CodecFunctions:
     except ImportError:
         return _load_zstandard()
 
-    def decompress(data: memoryview, limit: int) -> bytes:
-        return _inflate(zstd.ZstdDecompressor, data, limit, "zstd frame is cut off")
+    def decompress(data: memoryview) -> bytes:
+        return _inflate(zstd.ZstdDecompressor, data, "zstd frame is cut off")
 
     def compress(data: bytes, level: int | None) -> bytes:
         packed: bytes = zstd.compress(data, 3 if level is None else level)
@@ -202,20 +202,20 @@ def _load_zstandard() -> _CodecFunctions:
     #: Decompressors that no thread is using: one of them must not be used by two threads at the same time.
     inflaters: list[Any] = []
 
-    def decompress(data: memoryview, limit: int) -> bytes:
+    def decompress(data: memoryview) -> bytes:
         # -1: no size declared, as in frames of Java, librdkafka and brokers
         claim = zstd.frame_content_size(data)
-        if claim > limit:
-            raise _too_large(limit)
+        if claim > DECOMPRESSED_BYTES_MAX:
+            raise _too_large()
         try:
             inflater = inflaters.pop()
         except IndexError:
             inflater = zstd.ZstdDecompressor()
         try:
-            guess = min(limit, max(ZSTD_FIRST_TRY, 32 * len(data)))
+            guess = min(DECOMPRESSED_BYTES_MAX, max(ZSTD_FIRST_TRY, 32 * len(data)))
             plain: bytes = inflater.decompress(data, max_output_size=guess, allow_extra_data=False)
         except zstd.ZstdError:  # the data exceed the buffer, or are several frames, or are corrupt
-            plain = _unpack_zstd_stepwise(inflater, data, limit)
+            plain = _unpack_zstd_stepwise(inflater, data)
         inflaters.append(inflater)
         return plain
 
@@ -226,10 +226,10 @@ def _load_zstandard() -> _CodecFunctions:
     return _CodecFunctions(decompress, compress, (zstd.ZstdError,), "zstandard")
 
 
-def _unpack_zstd_stepwise(inflater: Any, data: memoryview, limit: int) -> bytes:
+def _unpack_zstd_stepwise(inflater: Any, data: memoryview) -> bytes:
     """Decompress any number of frames of any size, in steps of 256 bytes: 4 bytes can expand to a block of 128 kB."""
     parts: list[bytes] = []
-    room, pos = limit, 0
+    room, pos = DECOMPRESSED_BYTES_MAX, 0
     stream = inflater.decompressobj()
     while pos < len(data):
         if stream.eof:
@@ -238,7 +238,7 @@ def _unpack_zstd_stepwise(inflater: Any, data: memoryview, limit: int) -> bytes:
         parts.append(stream.decompress(step))
         room -= len(parts[-1])
         if room < 0:
-            raise _too_large(limit)
+            raise _too_large()
         pos += len(step) - len(stream.unused_data)
     if not stream.eof:
         raise CodecError("zstd frame is cut off")
@@ -277,7 +277,7 @@ def decompress(codec: int, data: memoryview, *, magic: int = 2) -> bytes:
     try:
         if magic == 0 and codec == Codec.LZ4:
             data = memoryview(_correct_lz4_checksum(bytes(data)))
-        return functions.decompress(data, DECOMPRESSED_BYTES_MAX)
+        return functions.decompress(data)
     except functions.errors as exc:
         raise CodecError(f"{Codec(codec).name.lower()} decompression failed: {exc or type(exc).__name__}") from exc
 
