@@ -21,7 +21,6 @@ PLACES = ("testing", "spark", "config", "broker", "assignors", "partitioning")
 FROM_ELSEWHERE = {
     "config": {"ConfigurationWarning"},
     "fetch.record_sequence": {"RecordSequence"},
-    "member_status": {"MemberHealth"},
     "records.raw_batch": {"RawBatch"},
     "assignors": {"Assignment", "GroupMetadata", "PartitionAssignor", "RebalanceProtocol", "Subscription"},
 }

@@ -43,7 +43,6 @@ LADDER = (
     {"admin", "ordered"},
     {"sockets"},
     {"consumer"},
-    {"member_status"},
     {"member"},
     {"cli", "spark"},
 )

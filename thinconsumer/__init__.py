@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING as _TYPE_CHECKING
 from . import errors
 from ._version import __version__
 from .config import ConfigurationWarning
-from .consumer import Consumer, Health, HealthState
+from .consumer import Consumer, Health, HealthState, MemberHealth
 from .errors import *  # noqa: F403 - all that errors.__all__ names
 from .fetch.record_sequence import RecordSequence
 from .types import (
@@ -35,7 +35,6 @@ if _TYPE_CHECKING:
     from .assignors import Assignment, GroupMetadata, PartitionAssignor, RebalanceProtocol, Subscription
     from .group import PartitionKeyRebalanceListener, RebalanceListener
     from .member import GroupMember
-    from .member_status import MemberHealth
     from .records.raw_batch import RawBatch
 
 __all__ = [
@@ -71,7 +70,6 @@ _MODULES = {
     "Assignment": ".assignors",
     "GroupMember": ".member",
     "GroupMetadata": ".assignors",
-    "MemberHealth": ".member_status",
     "PartitionAssignor": ".assignors",
     "PartitionKeyRebalanceListener": ".group",
     "RawBatch": ".records.raw_batch",

@@ -7,12 +7,22 @@ leader computes, are opaque bytes to the coordinator. ``Consumer`` uses the same
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from .assignors import GroupMetadata
 from .config.client_options import ClientOptions
 from .config.options import shared
+from .consumer.health import (
+    LOOK_EVERY,
+    MemberHealth,
+    Obstacle,
+    ObstacleLog,
+    coordinator_obstacles,
+    engine_obstacles,
+    member_obstacles,
+)
+from .consumer.metrics_recorder import read_off
 from .driver import Driver
 from .engine import BaseClient, Engine, Shell, UserCallback, to_seconds
 from .errors import IllegalArgumentError, IllegalStateError, KafkaConfigurationError
@@ -21,8 +31,7 @@ from .group.classic.states import ClassicMemberState
 from .group.coordinator import Coordinator
 from .group.identity import NO_GENERATION, Identity
 from .group.role import JoinedMember
-from .member_status import MemberHealth, MemberHealthMonitor, MemberMetrics
-from .metrics import MetricValues
+from .metrics import CONSUMER, COORDINATOR, METRICS, ConsumerMetrics, MetricValues
 from .network.metadata import Metadata
 from .sockets.secured import open_driver
 from .support.agenda import Agenda
@@ -43,6 +52,13 @@ REVOKED = "work that was given up can now be assigned"
 _Unit = TypeVar("_Unit", bound=Hashable)
 #: Default timeout of close() for LeaveGroup, in milliseconds.
 CLOSING_MS = 5000
+#: The metrics that a member has, by their consumer's group: those of the sensors that are fed here.
+GROUPS = {COORDINATOR: "member-coordinator-metrics", CONSUMER: "member-metrics"}
+SENSORS = frozenset(
+    {"heartbeat", "heartbeat_sent", "join", "sync", "rebalance", "failed_rebalance", "connection_opened",
+     "connection_closed"}
+)  # fmt: skip
+CONNECTION_COUNT = "connection-count"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False, init=False, eq=False)
@@ -112,16 +128,14 @@ class GroupMember(BaseClient):
             ask_another_after=settings.heartbeat_interval_ms / 1000,
         )
         identity = Identity(settings.group_id, group_instance_id=settings.group_instance_id)
-        self._role = _Role(
-            self, protocol_type, frozenset(cooperative_protocols), settings.session_timeout_ms / 1000, agenda
-        )
+        cooperative = frozenset(cooperative_protocols)
+        self._role = _Role(self, protocol_type, cooperative, settings.session_timeout_ms / 1000, agenda)
         self._member = ClassicMember(settings, identity, self._role, self._coordinator, driver.random)
         engine = Engine(settings, driver.random, metadata, (self._coordinator, self._member), driver.wall_time, agenda)
         self._member.drop_connection = engine.drop
         self._shell = Shell("member", engine, driver, attend=self._member.called, next_callback=self._next_callback)
         self._member.subscribe("the member starts")
-        self._health = MemberHealthMonitor(engine, self._coordinator, self._member, settings.session_timeout_ms / 2000)
-        self._metrics = MemberMetrics(engine, self._member.stats)
+        self._status = MemberStatus(engine, self._coordinator, self._member, settings.session_timeout_ms / 2000)
 
     def metadata(self, protocol: str) -> bytes:
         """Return this member's metadata for the leader, under this protocol. Called before each JoinGroup."""
@@ -181,15 +195,11 @@ class GroupMember(BaseClient):
         none follows within the session timeout, this leader begins one. Call it under every protocol: after a change
         back to an eager one, members work until the first assignment.
         """
-        newest: dict[_Unit, int] = {}
-        for generation, units in claims.values():
-            for unit in units:
-                newest[unit] = max(generation, newest.get(unit, generation))
-        holders: dict[_Unit, set[str]] = {}
+        claimed: dict[_Unit, dict[int, set[str]]] = {}  # by unit and generation: the members that claim it
         for member_id, (generation, units) in claims.items():
             for unit in units:
-                if generation == newest[unit]:
-                    holders.setdefault(unit, set()).add(member_id)
+                claimed.setdefault(unit, {}).setdefault(generation, set()).add(member_id)
+        holders = {unit: by_generation[max(by_generation)] for unit, by_generation in claimed.items()}
         wanted = {member_id: list(units) for member_id, units in plan.items()}
         found = {
             member_id: [unit for unit in units if holders.get(unit, {member_id}) == {member_id}]
@@ -212,17 +222,17 @@ class GroupMember(BaseClient):
         with shell.enter():
             now = shell.driver.now()
             deadline = now + to_seconds(timeout_ms, 0)
-            self._health.polled_at = now
+            self._status.polled_at = now
             member.called(now, polls=True)
             now = shell.run_once(now)
             while True:
                 with shell.callback():
                     self._role.reason = self.rejoin_reason()
-                # Each pass of this loop counts as a poll. Otherwise a member that waits in one poll() for longer than
-                # max_poll_interval_ms would leave the group.
+                # Each pass of this loop counts as a poll: otherwise a member would leave the group if one poll() waits
+                # for longer than max_poll_interval_ms.
                 member.called(now, polls=True)
                 now = shell.run_callbacks(now)
-                self._look(now)
+                self._status.look(now)
                 error = member.error or self._coordinator.error or shell.engine.login_error()
                 if error is not None:
                     raise error
@@ -235,23 +245,23 @@ class GroupMember(BaseClient):
     def drive(self) -> None:
         """Send heartbeats and handle responses without calling callbacks. Call it while processing takes long."""
         with self._shell.enter():
-            self._look(self._shell.run_once(self._shell.driver.now()))
+            self._status.look(self._shell.run_once(self._shell.driver.now()))
 
     def health(self) -> MemberHealth:
         """Return the state of this member and what prevents progress, without I/O; for liveness probes and dashboards.
 
         The state is STUCK once an obstacle has lasted for half of the session timeout, or will not end by itself.
         """
-        with self._shell.stay():
-            return self._health.report(self._shell.driver.now())
+        with self._shell.guard:
+            return self._status.health(self._shell.driver.now())
 
     def metrics(self) -> MetricValues:
         """Return the metrics of the group's protocol and of connections by group and name (docs/metrics.md). No I/O.
 
         They have the names of the consumer's, in the groups ``member-coordinator-metrics`` and ``member-metrics``.
         """
-        with self._shell.stay():
-            return self._metrics.values(self._shell.driver.now())
+        with self._shell.guard:
+            return self._status.metrics(self._shell.driver.now())
 
     def wakeup(self) -> None:
         """Make the waiting poll, or else the next one, raise ``WakeupError``.
@@ -301,11 +311,6 @@ class GroupMember(BaseClient):
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self._member!r}>"
-
-    def _look(self, now: float) -> None:
-        """Note obstacles and durations, of which only the last ones are kept elsewhere."""
-        self._health.look(now)
-        self._metrics.read(now)
 
     def _next_callback(self, now: float, every: bool) -> UserCallback | None:
         member = self._member
@@ -375,16 +380,14 @@ class _Role:
 
     def revoke_unassigned(self, identity: Identity, now: float) -> bool:
         """Let the subclass give up what the new assignment lacks, under an eager protocol everything."""
-        if not self._works:
-            return True
-        if self._share[0] not in self._cooperative:  # the group has changed back to an eager protocol
-            self._rejoin_for = REVOKED
-            self.stop()
-            return True
-        self._rejoin_for = REVOKED  # also if on_revoke raises: it may have given up something before
-        if not self._user.on_revoke(*self._share):
-            self._rejoin_for = None
-        self.held_generation = identity.generation_id
+        if self._works:
+            self._rejoin_for = REVOKED  # also if on_revoke raises: it may have given up something before
+            if self._share[0] not in self._cooperative:  # the group has changed back to an eager protocol
+                self.stop()
+                return True
+            if not self._user.on_revoke(*self._share):
+                self._rejoin_for = None
+            self.held_generation = identity.generation_id
         return True
 
     def install(self, identity: Identity, now: float) -> bool:
@@ -413,3 +416,44 @@ class _Role:
             return "members that had to give up work did not join again"
         reason, self.reason = self.reason, None
         return reason
+
+
+class MemberStatus(ObstacleLog):
+    """Notes since when what prevents a member's progress, and keeps its metrics."""
+
+    def __init__(self, engine: Engine, coordinator: Coordinator, member: ClassicMember, patience: float) -> None:
+        super().__init__(patience)
+        self._engine = engine
+        self._coordinator = coordinator
+        self._member = member
+        self._metrics = ConsumerMetrics()
+        self._looked_at = -LOOK_EVERY
+
+    def look(self, now: float) -> None:
+        """Copy counters into the metrics, and look for obstacles if the last look is long enough ago."""
+        read_off(self._metrics, self._engine.network, self._member.stats, now)
+        if now - self._looked_at >= LOOK_EVERY:
+            self._looked_at = now
+            self._note(self._obstacles(now), now)
+
+    def health(self, now: float) -> MemberHealth:
+        obstacles = self._note(self._obstacles(now), now)
+        return MemberHealth(*self._describe(obstacles, self._coordinator, self._member, now))
+
+    def _obstacles(self, now: float) -> Iterator[Obstacle]:
+        for error in (self._member.error, self._coordinator.error, self._engine.login_error()):
+            if error is not None:
+                yield Obstacle(str(error), error, final=True)
+        yield from engine_obstacles(self._engine)
+        yield from coordinator_obstacles(self._coordinator)
+        yield from member_obstacles(self._member, "the membership is not confirmed", "unsettled", now)
+
+    def metrics(self, now: float) -> MetricValues:
+        """Return the current value of every metric: those of the consumer that are about its group and connections."""
+        read_off(self._metrics, self._engine.network, self._member.stats, now)
+        every = self._metrics.values(now, {CONNECTION_COUNT: float(self._engine.network.connection_counts()[1])})
+        found: MetricValues = {group: {} for group in GROUPS.values()}
+        for metric in METRICS:
+            if metric.sensor in SENSORS or metric.name == CONNECTION_COUNT:
+                found[GROUPS[metric.group]][metric.name] = every[metric.group][metric.name]
+        return found

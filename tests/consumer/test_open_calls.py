@@ -50,7 +50,7 @@ def test_a_call_without_time_succeeds_when_it_is_repeated(sim, consumer, name):
     sim.produce("t", 0, [b"a", b"b"])
     call, result = CALLS[name]
     assert again(sim, lambda: call(consumer)) == result
-    assert len(consumer._reader.open_calls._open) == 0
+    assert len(consumer._reader.open_calls.kept) == 0
 
 
 def test_a_repeated_commit_is_sent_once(sim, consumer):
@@ -89,11 +89,11 @@ def test_kept_calls_are_few_and_are_abandoned_after_a_while(sim, consumer):
     for number in range(2 * COUNT_MAX):
         with pytest.raises(KafkaTimeoutError):
             consumer.end_offsets([TopicPartition("missing", number)], timeout_ms=0)
-    assert len(consumer._reader.open_calls._open) == COUNT_MAX
+    assert len(consumer._reader.open_calls.kept) == COUNT_MAX
     sim.run_for(KEPT + 0.1)
     consumer.drive()
     consumer.drive()
-    assert len(consumer._reader.open_calls._open) == 0
+    assert len(consumer._reader.open_calls.kept) == 0
     assert consumer._reader.managers.lookups.topics() == set()
 
 

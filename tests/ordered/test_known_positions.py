@@ -66,16 +66,15 @@ class World:
         self.partitions.assign([P1])
         self.own = self.partitions.require(P1)
         self.own.place(PositionEvent.SEEK, 7)
-        self.positions = KnownPositions(config, self.partitions, source, self.group)
         self.topic = GatedTopic("t", Shape(ID, PartitionCounts(1, 2), frozenset(range(2))))
         self.topic.holds[self.own] = Hold(self.own, agenda, HoldState.FREE)
-        self.topics = {"t": self.topic}
+        self.positions = KnownPositions(config, self.partitions, source, self.group, {"t": self.topic})
         self.now = 100.0
 
     def step(self, *awaited):
         """Return what the request that is due sends, as (positions, wanted); None without a request."""
         self.positions.follow()
-        self.requests = self.positions.step(self.now, self.topics, {(ID, tp.partition): tp for tp in awaited})
+        self.requests = self.positions.step(self.now, {(ID, tp.partition): tp for tp in awaited})
         if not self.requests:
             return None
         data = self.requests[0].build(0).encode(0)
@@ -110,7 +109,7 @@ def test_a_requested_position_waits_for_a_poll_but_not_for_ever(world):
     world.step()
     world.answer(requested=[(1, -1)])
     assert world.step() is None
-    assert set(world.positions.due_reports(world.now, world.topics)) == {CHILD}
+    assert set(world.positions.due_reports()) == {CHILD}
     world.now += 0.5
     assert world.step() == ([], [])
 
@@ -122,8 +121,8 @@ def sent_without_a_poll(world):
     world.step()
     world.now += 0.5
     assert world.step() == ([], [])
-    world.positions.report(world.positions.due_reports(world.now, world.topics))
-    assert world.positions.due_reports(world.now, world.topics) is None
+    world.positions.report(world.positions.due_reports())
+    assert world.positions.due_reports() is None
     world.answer(requested=[(1, -1)])
 
 
@@ -161,7 +160,7 @@ def test_committed_offsets_of_a_topic_that_was_deleted_are_forgotten(world):
 def polled(world):
     """Let a poll take part in the next request; return the positions that are sent."""
     world.step()
-    reports = world.positions.due_reports(world.now, world.topics)
+    reports = world.positions.due_reports()
     world.positions.report(reports)
     sent, _ = world.step()
     world.answer(requested=[(1, 7)])

@@ -34,7 +34,7 @@ class World:
         self.now = 10.0
 
     def send(self, *numbers):
-        self.requests = self.epochs.step(self.now, {ID: frozenset(numbers)} if numbers else {})
+        self.requests = self.epochs.step(self.now, [(self.topic, number) for number in numbers])
         if not self.requests:
             return None
         data = self.requests[0].build(0).encode(0)
@@ -55,7 +55,7 @@ class World:
             partitions=rows,
         )
         response = None if error else PartitionLeaderEpochsForPartitionsResponse(topics=[topic])
-        self.epochs.handle(Answer(self.requests[0], 1, 0, response, error), {ID: self.topic}, self.now)
+        self.epochs.handle(Answer(self.requests[0], 1, 0, response, error), self.now)
 
     @property
     def refreshes(self):
@@ -73,7 +73,7 @@ def test_any_broker_is_asked_for_what_is_missing(world):
     assert world.send(2, 1) == {ID: [1, 2]}
     assert world.requests[0].target == ANY_NODE
     assert world.requests[0].deadline == world.now + 30, "request_timeout_ms"
-    assert world.epochs.step(world.now, {ID: frozenset({1})}) == [], "one request at a time"
+    assert world.epochs.step(world.now, [(world.topic, 1)]) == [], "one request at a time"
     assert world.agenda.next() == NEVER
     world.answer(1, 2)
     assert world.topic.missing_epochs(1) == world.topic.missing_epochs(2) == frozenset()

@@ -8,7 +8,7 @@ from thinconsumer.config import ConsumerConfig
 from thinconsumer.network.metadata import Metadata, TopicMetadata
 from thinconsumer.network.request import Answer
 from thinconsumer.ordered.gates import END, Requirement
-from thinconsumer.ordered.thresholds import Thresholds
+from thinconsumer.ordered.leader_epochs import Thresholds
 from thinconsumer.ordered.topics import EpochEnds, Threshold
 from thinconsumer.support.agenda import Agenda
 from thinconsumer.types import Node, PartitionInfo

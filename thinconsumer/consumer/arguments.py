@@ -24,7 +24,8 @@ def topic_partition(tp: object) -> TopicPartition:
     if not isinstance(topic, str) or not topic.isascii() or not 0 < len(topic) < 250:
         raise IllegalArgumentError(f"{tp!r} is no TopicPartition: a topic is a str of 1 to 249 ASCII characters")
     if type(number) is not int or not 0 <= number <= INT32_MAX:
-        instead = f": write TopicPartition({topic!r}, {int(number)})" if _is_number(number) else ""
+        is_number = isinstance(number, str) and number.isdecimal()
+        instead = f": write TopicPartition({topic!r}, {int(number)})" if is_number else ""
         raise IllegalArgumentError(f"{tp!r} is no TopicPartition: a partition is an int from 0 on{instead}")
     return tp if isinstance(tp, TopicPartition) else TopicPartition(topic, number)
 
@@ -46,10 +47,9 @@ def topic_name(topic: object, call: str) -> str:
 
 
 def offsets_to_commit(given: object) -> dict[TopicPartition, OffsetAndMetadata]:
-    """Return the offsets to commit by partition, from the argument of ``commit`` or ``commit_async``.
+    """Return the offsets to commit by partition, from a :data:`ToCommit`.
 
-    The argument is a mapping of partitions to offsets, or a record; for a record, the offset after it is committed. The
-    values of a mapping may also be of the classes that other clients use for offsets.
+    The values of a mapping may also be of the classes that other clients use for offsets.
 
     Raises:
         IllegalArgumentError: a value is not an offset, or an OffsetCommit request cannot encode it.
@@ -94,7 +94,3 @@ def refuse_async(function: object, what: str) -> None:
 def is_whole(value: object, least: int) -> bool:
     """Return whether ``value`` is an int (but not a bool) from ``least`` to the maximum of Kafka's INT64."""
     return isinstance(value, int) and not isinstance(value, bool) and least <= value <= INT64_MAX
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, str) and value.isdecimal()

@@ -1,7 +1,6 @@
 """Internal calls for reading fixed ranges of offsets: queries of many partitions, and polls that end at given offsets.
 
-Spark's source plans reads of thousands of partitions and needs their metadata and offsets in one round trip, while the
-public calls make one query each. Each function is one call of the given consumer and keeps no state.
+Spark's source plans reads of thousands of partitions, whose metadata and offsets it needs in one round trip each.
 """
 
 from __future__ import annotations
@@ -27,15 +26,12 @@ __all__ = ["ask", "known_topic_id", "look_up", "partitions_of", "poll_up_to"]
 def partitions_of(
     consumer: Consumer[Any, Any], topics: Iterable[str] | None, timeout_ms: float | None = None
 ) -> dict[str, list[int]]:
-    """Return the partition numbers of these topics (None: of all topics); topics that do not exist are omitted.
+    """Return the partition numbers of these topics, by one request; topics that do not exist are omitted.
 
-    Sends one request for any number of topics. If ``topics`` is None, the option ``exclude_internal_topics`` omits
-    internal topics, as in ``Consumer.topics``.
+    None means all topics, without internal ones if the option ``exclude_internal_topics`` is set.
     """
-    reader, shell = consumer._reader, consumer._shell
-    with shell.enter():
-        names = None if topics is None else list(topics)
-        found = reader.wait(reader.managers.metadata.inquire(names, "partitions_of()"), timeout_ms)
+    names = None if topics is None else list(topics)
+    found = ask(consumer, lambda managers: managers.metadata.inquire(names, "partitions_of()"), timeout_ms)
     hidden = topics is None and consumer.config.exclude_internal_topics
     return {name: sorted(topic.partitions) for name, topic in found.items() if not (topic.internal and hidden)}
 
@@ -57,8 +53,8 @@ def look_up(
     stable offset), or to -2 for the start. All queries are in flight together: the client sends one ListOffsets request
     for each pair of leader and query.
     """
-    reader, shell = consumer._reader, consumer._shell
-    with shell.enter():
+    reader = consumer._reader
+    with consumer._shell.enter():
         calls = [reader.managers.lookups.ask(dict(question), "look_up()") for question in questions]
         whole: Call[None] = Call("look_up()")
 
@@ -79,13 +75,13 @@ def look_up(
 
 def aborted_batches(consumer: Consumer[Any, Any]) -> int:
     """Return how many batches of aborted transactions the consumer has left out (read_committed)."""
-    with consumer._shell.stay():
+    with consumer._shell.guard:
         return consumer._reader.managers.collector.aborted_batches
 
 
 def known_positions(consumer: Consumer[Any, Any]) -> dict[TopicPartition, OffsetAndMetadata]:
     """Return the positions of the assigned partitions that have one (no I/O), as an automatic commit has them."""
-    with consumer._shell.stay():
+    with consumer._shell.guard:
         partitions = consumer._reader.partitions
         return {partition.tp: partitions.processed(partition) for partition in partitions if partition.has_position}
 
@@ -103,9 +99,9 @@ def poll_up_to(
 ) -> PollResult:
     """Poll for records before these ends; return as soon as there are any, or once all partitions are at their end.
 
-    A log may end with offsets that are never returned, such as a transaction marker. There a plain poll would wait for
-    records until its timeout; this one returns once the position has reached the end. With ``columns``, the limit is in
-    bytes and batches are returned whole, so that records and positions may lie beyond the ends.
+    A plain poll would wait until its timeout if the log ends with offsets that are never returned, such as a
+    transaction marker. With ``columns``, the limit is in bytes and batches are returned whole, so that records and
+    positions may lie beyond the ends.
     """
     with consumer._shell.enter():
         poll_result = consumer._reader.poll(to_seconds(timeout_ms), limit, ends, Form.COLUMNS if columns else Form.ROWS)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, overload
 
@@ -183,7 +184,7 @@ class Consumer(GroupCalls, Generic[K, V]):
             NoBrokersAvailable: no broker was reachable for ``bootstrap_timeout_ms``; further polls try again.
         """
         with self._shell.quiet_entry:
-            limit = self._max_poll_records if max_records is None else self._limit(max_records)
+            limit = self._max_poll_records if max_records is None else self._limit(max_records, "max_records")
             is_plain = type(timeout_ms) is int and timeout_ms >= 0
             poll_result = self._reader.poll(timeout_ms / 1000 if is_plain else self._poll_seconds(timeout_ms), limit)
         # This assignment must be the last statement, with no call after it. If an exception such as KeyboardInterrupt
@@ -206,7 +207,7 @@ class Consumer(GroupCalls, Generic[K, V]):
             import_with_numpy(DECODER)
         except ImportError as exc:
             raise ImportError(f"poll_batches() needs numpy ({exc}): pip install 'thinconsumer[arrow]'") from exc
-        limit = self._max_bytes(max_bytes)
+        limit = min(MAX_BYTES if max_bytes is None else self._limit(max_bytes, "max_bytes"), MAX_BYTES_LIMIT)
         with self._shell.quiet_entry:
             poll_result = self._reader.poll(self._poll_seconds(timeout_ms), limit, form=Form.COLUMNS)
         # This assignment must be the last statement, as in poll: otherwise an exception could lose the records.
@@ -223,7 +224,7 @@ class Consumer(GroupCalls, Generic[K, V]):
         returned whole, and its ``start`` is the position. Deserializers are not applied. A partition that
         is held returns only batches that begin before the offset at which it waits.
         """
-        limit = self._max_bytes(max_bytes)
+        limit = min(MAX_BYTES if max_bytes is None else self._limit(max_bytes, "max_bytes"), MAX_BYTES_LIMIT)
         with self._shell.quiet_entry:
             poll_result = self._reader.poll(self._poll_seconds(timeout_ms), limit, form=Form.RAW)
         # This assignment must be the last statement, as in poll: otherwise an exception could lose the batches.
@@ -378,8 +379,8 @@ class Consumer(GroupCalls, Generic[K, V]):
     def topics(self, timeout_ms: float | None = None) -> set[str]:
         """Return the topics that this consumer may describe, without internal ones if it excludes them."""
         with self._shell.enter():
-            metadata = self._reader.managers.metadata
-            found = self._reader.ask("topics", lambda: metadata.inquire(None, "topics()"), timeout_ms)
+            metadata, calls = self._reader.managers.metadata, self._reader.open_calls
+            found = calls.wait("topics", lambda: metadata.inquire(None, "topics()"), timeout_ms)
         hidden = self.config.exclude_internal_topics
         return {name for name, topic in found.items() if not (topic.internal and hidden)}
 
@@ -387,8 +388,8 @@ class Consumer(GroupCalls, Generic[K, V]):
         """Return the topic's partition numbers, or None if it does not exist. Always sends a request."""
         topic = topic_name(topic, "partitions_for_topic()")
         with self._shell.enter():
-            what = f"partitions_for_topic({topic!r})"
-            found = self._reader.ask(what, lambda: self._reader.managers.metadata.inquire([topic], what), timeout_ms)
+            what, metadata = f"partitions_for_topic({topic!r})", self._reader.managers.metadata
+            found = self._reader.open_calls.wait(what, lambda: metadata.inquire([topic], what), timeout_ms)
         return set(found[topic].partitions) if topic in found else None
 
     def beginning_offsets(
@@ -439,8 +440,8 @@ class Consumer(GroupCalls, Generic[K, V]):
         obstacle. ``STUCK`` means that an obstacle has lasted for half of ``session_timeout_ms`` (without a group: of
         ``request_timeout_ms``), or that it will not end without intervention.
         """
-        with self._shell.stay():
-            return self._reader.watch.report(self._reader.managers, self._shell.driver.now())
+        with self._shell.guard:
+            return self._reader.watch.report(self._shell.driver.now())
 
     def metrics(self, raw: bool = False) -> MetricValues:
         """Return the consumer's metrics by group and name, under Kafka's own names (docs/metrics.md). No I/O.
@@ -449,7 +450,7 @@ class Consumer(GroupCalls, Generic[K, V]):
         """
         if raw:
             raise IllegalArgumentError("metrics(raw=True) is not supported: use the values of metrics()")
-        with self._shell.stay():
+        with self._shell.guard:
             record_returned(self._reader)
             return figures(self._reader.managers, self._shell.driver.now())
 
@@ -459,9 +460,9 @@ class Consumer(GroupCalls, Generic[K, V]):
         Optional, since the other calls that need metadata wait for it. Useful to fail early at start-up.
         """
         with self._shell.enter():
-            if refresh or not self._reader.managers.metadata.nodes:
-                metadata = self._reader.managers.metadata
-                self._reader.ask("bootstrap", lambda: metadata.inquire([], "bootstrap()"), timeout_ms)
+            metadata = self._reader.managers.metadata
+            if refresh or not metadata.nodes:
+                self._reader.open_calls.wait("bootstrap", lambda: metadata.inquire([], "bootstrap()"), timeout_ms)
 
     def bootstrap_connected(self) -> bool:
         """Return whether a connection to any broker is ready for requests. No I/O."""
@@ -517,16 +518,11 @@ class Consumer(GroupCalls, Generic[K, V]):
             warnings.warn(words, UserWarning, stacklevel=3)
         return to_seconds(timeout_ms)
 
-    def _limit(self, max_records: int) -> int:
-        if not is_whole(max_records, 1):
-            raise IllegalArgumentError(f"max_records must be a whole number from 1 on, not {max_records!r}")
-        return max_records
-
     @staticmethod
-    def _max_bytes(max_bytes: int | None) -> int:
-        if max_bytes is not None and not is_whole(max_bytes, 1):
-            raise IllegalArgumentError(f"max_bytes must be a whole number from 1 on, not {max_bytes!r}")
-        return min(MAX_BYTES if max_bytes is None else max_bytes, MAX_BYTES_LIMIT)
+    def _limit(value: int, name: str) -> int:
+        if not is_whole(value, 1):
+            raise IllegalArgumentError(f"{name} must be a whole number from 1 on, not {value!r}")
+        return value
 
     def _seek_to(self, partitions: tuple[TopicPartition, ...], mark: int, reason: str) -> None:
         with self._shell.change():
@@ -555,15 +551,15 @@ class Consumer(GroupCalls, Generic[K, V]):
         self, wanted: dict[TopicPartition, int], what: str, timeout_ms: float | None, *, may_be_old: bool = True
     ) -> dict[TopicPartition, ListedOffset]:
         with self._shell.enter():
-            key = what, frozenset(wanted.items())
-            lookups = self._reader.managers.lookups
-            return self._reader.ask(key, lambda: lookups.ask(wanted, what), timeout_ms, lambda call: may_be_old)
+            key, lookups = (what, frozenset(wanted.items())), self._reader.managers.lookups
+            ask = partial(lookups.ask, wanted, what)
+            return self._reader.open_calls.wait(key, ask, timeout_ms, lambda call: may_be_old)
 
     def _lag(self, tp: TopicPartition) -> int | None:
         partition = self._partitions.require(tp)
         committed = self.config.isolation_level == "read_committed"
         end = partition.last_stable_offset if committed else partition.high_watermark
-        is_stale = self._reader.watch.is_stale(self._reader.managers, partition, self._shell.driver.now())
+        is_stale = self._reader.watch.is_stale(partition, self._shell.driver.now())
         if end is None or is_stale or not partition.has_position:
             return None
         return max(0, end - partition.cursor.offset)

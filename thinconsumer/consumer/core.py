@@ -1,13 +1,13 @@
 """Implement polls and waiting calls of the consumer: poll results, positions, deserializers, errors and closing.
 
-The reader guarantees that a call changes positions only in its last statement. :class:`thinconsumer.engine.Shell` does
-the stepping, waiting and recovery; the managers decide about brokers, offsets and records.
+A call changes positions only in its last statement, so that an exception in it loses no records. The shell
+(:mod:`thinconsumer.engine`) steps, waits and recovers; the managers decide about brokers, offsets and records.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, NoReturn, TypeVar
 
@@ -55,9 +55,8 @@ SKIPPED_STEPS_MAX = 100
 GAP_DECAY = 0.9
 #: A check of the partitions that is late by so many seconds is made in any case: the application no longer polls.
 CHECK_LATER_S = 0.5
-#: How long close() waits, in seconds, for brokers to answer the requests that close the fetch sessions. Without another
-#: connection, a broker that holds a Fetch answers only after up to fetch_max_wait_ms, which should not delay the end of
-#: the program.
+#: How long close() waits, in seconds, for brokers to answer the requests that close the fetch sessions. A broker that
+#: holds a Fetch on the same connection may answer only after fetch_max_wait_ms, which would delay the program's end.
 GOODBYE = 0.2
 
 
@@ -78,7 +77,6 @@ class ConsumerCore:
             driver,
             guard=guard,
             settle=self.settle,
-            recover=self._recover,
             attend=self.attend if self.managers.group is not None else None,
             stepped=self._stepped,
         )
@@ -89,12 +87,12 @@ class ConsumerCore:
             self.callbacks = GroupCallbacks(self.shell, self.managers, self.managers.group)
             self.shell.next_callback = self.callbacks.next
         default_timeout = config.session_timeout_ms if config.group_id is not None else config.request_timeout_ms
-        self.watch = HealthMonitor(default_timeout / 2000)
-        #: The poll result that was returned last; the next call moves the positions past it, see :meth:`settle`.
+        self.watch = HealthMonitor(self.managers, default_timeout / 2000)
+        #: The poll result that was returned last, until :meth:`settle` moves the positions past it.
         self.poll_result: PollResult | None = None
         #: The result of the last poll and its time, until they are added to the metrics.
         self.unrecorded: tuple[PollResult, float] | None = None
-        self.open_calls = OpenCalls()
+        self.open_calls = OpenCalls(self.wait, driver.now)
         #: By id(): persistent errors that a poll has raised. See :meth:`_next_error` for when one is raised again.
         self._raised: dict[int, KafkaError] = {}
         #: Whether the latest poll raised an error: the next one returns available records before it raises another.
@@ -107,7 +105,7 @@ class ConsumerCore:
         self._is_prompt = False  #: Whether the application is expected to poll again at once, see ``PROMPT_S``.
 
     def settle(self) -> None:
-        """Advance the positions past the records that the last call returned. Every public call begins with this."""
+        """Advance the positions past the records that the last call returned. Public calls and restarts begin so."""
         if self.unrecorded is not None:
             record_returned(self)
         poll_result = self.poll_result
@@ -119,21 +117,16 @@ class ConsumerCore:
         if poll_result.taken is not None:
             poll_result = self._taken(poll_result)
         elif poll_result.records or poll_result.columns or poll_result.raw:
-            # These records were returned by poll(), so that no record of an iteration is being processed. What is
-            # left of an interrupted iteration has none.
+            # Records of poll(), and not of an iteration: the application processes no record of an iteration any more.
             self.partitions.in_hand = None
-        self.shell.step_interrupted = True
+        interrupted, self.shell.step_interrupted = self.shell.step_interrupted, True
         self.managers.collector.settle(poll_result)
         self.poll_result = None
-        self.shell.step_interrupted = False
+        self.shell.step_interrupted = interrupted
         # An empty poll would make the next step due at once, and a loop of drive() spin.
         if poll_result.moves:
             for gatekeeper in self.managers.gatekeepers:
                 gatekeeper.moved()
-
-    def release_in_hand(self) -> None:
-        """Count the record in hand as processed: the application has asked for the next one."""
-        self.partitions.in_hand = None
 
     def _taken(self, poll_result: PollResult) -> PollResult:
         """Return the part of an iteration's poll result that the application has received, record by record."""
@@ -145,33 +138,24 @@ class ConsumerCore:
         self.poll_result = collector.first(poll_result, taken)
         return self.poll_result
 
-    def _recover(self) -> None:
-        """Before the engine restarts, advance the positions past the returned records; the others are fetched again."""
-        poll_result = self.poll_result
-        if poll_result is not None:
-            if poll_result.taken is not None:
-                poll_result = self._taken(poll_result)
-            elif poll_result.records or poll_result.columns or poll_result.raw:
-                self.partitions.in_hand = None
-            self.managers.collector.settle(poll_result)
-            self.poll_result = None
-
     def attend(self, now: float) -> None:
-        """Record that the application calls the consumer. A poll does so by itself, see :meth:`.Group.polled`."""
+        """Record that the application calls the consumer; for polls, :meth:`.Group.polled` does so."""
         if self.managers.group is not None:
             self.managers.group.member.called(now)
 
     def _stepped(self, now: float) -> None:
         self._stepped_at, self._skipped_steps = now, 0
-        due = self.watch.checked_at + self.watch.check_every_s
-        # Records that were just received are returned first, since the next poll makes the check at once.
+        due = self.watch.check_at
+        # Records that were just received are returned first; the next poll makes the check.
         if now >= due and not (self._is_prompt and self.managers.buffer.queues and now < due + CHECK_LATER_S):
             self._check(now)
 
     def _check(self, now: float) -> None:
-        """Check the partitions."""
-        if self.watch.check(self.managers, now):
-            read_off(self.managers, now)
+        managers = self.managers
+        if self.watch.check(now):
+            managers.metrics.bound()
+            stats = None if managers.group is None else managers.group.member.stats
+            read_off(managers.metrics, managers.engine.network, stats, now)
 
     def poll(self, seconds: float, limit: int, ends: Ends | None = None, form: Form = Form.ROWS) -> PollResult:
         """Return up to ``limit`` records as soon as there are any.
@@ -188,7 +172,7 @@ class ConsumerCore:
         self.watch.polled_at = began = shell.driver.now()
         self._expected_gap = max(GAP_DECAY * self._expected_gap, began - self._returned_at)
         self._is_prompt = self._expected_gap < PROMPT_S
-        if self.open_calls.has_calls:
+        if self.open_calls.kept:
             self.open_calls.drop_old(began)
         managers.metrics.record_poll_start(began)
         managers.planner.batches = form is not Form.ROWS
@@ -208,7 +192,7 @@ class ConsumerCore:
         shell, group = self.shell, self.managers.group
         if group is not None:
             group.poll_begins(now)
-        if self._is_prompt and now >= self.watch.checked_at + self.watch.check_every_s:
+        if self._is_prompt and now >= self.watch.check_at:
             self._check(now)
         skips_step = bool(self.managers.buffer.queues) and self._may_skip_step(now)
         later = FETCH if self._is_prompt else ""
@@ -216,8 +200,7 @@ class ConsumerCore:
             now = shell.run_due(deadline if self._may_wait_at_once(now) else now, later=later)
         while True:
             if self.callbacks is not None:
-                # Callbacks run before records are returned: a partition's records must not be returned after its
-                # on_partitions_revoked.
+                # First, since no record may be returned after on_partitions_revoked was called for its partition.
                 now = self.callbacks.run(now)
             errors = self.managers.errors()
             error = self._next_error(errors, may_wait=now < deadline) if errors or self._raised else None
@@ -231,9 +214,8 @@ class ConsumerCore:
             if error is not None and not poll_result.moves:
                 self._raise(error)
             if poll_result.moves:
-                # The fetched batches contain no records to return (control batches, aborted transactions, compaction),
-                # so only the positions move past them. The result is stored first: if settle is interrupted, the next
-                # call completes it.
+                # The positions move past batches without records to return (control batches, aborted transactions,
+                # compaction). The result is stored first: if settle is interrupted, the next call completes it.
                 self.poll_result = poll_result
                 self.settle()
                 continue
@@ -249,10 +231,9 @@ class ConsumerCore:
         """Return whether a poll may look for buffered records before it steps, see ``STEP_EVERY_S``."""
         if now >= self._stepped_at + STEP_EVERY_S or self._skipped_steps >= SKIPPED_STEPS_MAX:
             return False
-        driver, is_check_due = self.shell.driver, now >= self.watch.checked_at + self.watch.check_every_s
-        if is_check_due or self.managers.engine.is_due(now) or self.managers.errors():
+        if now >= self.watch.check_at or self.managers.engine.is_due(now):
             return False
-        if driver.woken:
+        if self.managers.errors() or self.shell.driver.woken:
             return False
         self._skipped_steps += 1
         return True
@@ -300,11 +281,9 @@ class ConsumerCore:
         # A deserializer runs while step_interrupted is set. If it called the consumer, that call would recover as from
         # an interrupted step, and these records would be returned twice. The guard rejects such a call.
         with self.shell.guard.running("a deserializer"):
-            config, interrupted = self.config, partial(self._deserializer_interrupted, tp)
+            config, decoder = self.config, self.managers.collector.chunk_decoder
+            interrupted = partial(decoder.interrupted.__setitem__, tp)
             return deserialize(records, config.key_deserializer, config.value_deserializer, interrupted)
-
-    def _deserializer_interrupted(self, tp: TopicPartition, offset: int) -> None:
-        self.managers.collector.chunk_decoder.interrupted[tp] = offset
 
     def wait(self, call: Call[T], timeout_ms: float | None, settled: Callable[[], bool] | None = None) -> T:
         """Step until the call is done, or ``settled()`` is true; raise the call's error, or ``KafkaTimeoutError``."""
@@ -321,7 +300,7 @@ class ConsumerCore:
     def while_waiting(self, now: float) -> float:
         """Do the work of a waiting call between two steps; return the time.
 
-        Callbacks that a rebalance waits for are run. An error is raised if no broker is reachable, or if a broker has
+        Runs the callbacks that a rebalance waits for. Raises an error if no broker is reachable, or if a broker has
         rejected the Metadata request.
         """
         now = self.shell.run_callbacks(now, every=False)
@@ -330,32 +309,16 @@ class ConsumerCore:
         self._raise_outage(now)
         return now
 
-    def ask(
-        self,
-        key: Hashable,
-        ask: Callable[[], Call[T]],
-        timeout_ms: float | None,
-        is_valid: Callable[[Call[T]], bool] = lambda call: True,
-    ) -> T:
-        """Wait for the call that ``ask()`` begins, and return its result.
-
-        If a call with this key has timed out shortly before, its request is still pending: wait for that call instead.
-        """
-        now = self.shell.driver.now()
-        wait: Callable[[Call[T]], T] = partial(self.wait, timeout_ms=timeout_ms)
-        return self.open_calls.wait(key, ask, wait, now, is_valid)
-
     def default_timeout(self, timeout_ms: float | None) -> float:
         """Return a call's timeout in seconds; ``default_api_timeout_ms`` for None."""
         return to_seconds(timeout_ms, self.config.default_api_timeout_ms)
 
     def _next_error(self, errors: dict[int, KafkaError], *, may_wait: bool) -> KafkaError | None:
-        """Return the error that this poll must raise, or None: normally one that no earlier poll has raised.
+        """Return the error that this poll must raise, or None: one that no earlier poll has raised.
 
-        Each response with an error creates a new error object, so an error is raised again if the broker repeats it.
-
-        An error that lasts until the application acts is raised by each poll, but only after the poll has waited for
-        records (``may_wait`` is False): records of other partitions are returned first.
+        If the broker repeats an error, that is another object, and is raised again. An error that lasts until the
+        application acts is raised by each poll, but only after the poll has waited for records of other partitions
+        (``may_wait`` is False).
         """
         self._raised = {key: error for key, error in self._raised.items() if key in errors}
         for key, error in errors.items():
@@ -369,14 +332,11 @@ class ConsumerCore:
         raise error
 
     def _raise_outage(self, now: float) -> None:
-        if self.managers.engine.network.outage_since is None:
-            return
-        outage = self.managers.outage(now)
-        if outage is not None:
+        if self.managers.engine.network.outage_since is not None and (outage := self.managers.outage(now)) is not None:
             raise outage
 
     def close(self, timeout_ms: float | None, *, commit: bool = True, leave_group: bool | None = None) -> None:
-        """Leave the group and close everything within ``timeout_ms``; ``commit`` permits the automatic commit."""
+        """Leave the group and close everything; see :meth:`Consumer.close`."""
         shell = self.shell
         shell.refuse_in_callback("close()")
         seconds = CLOSING if timeout_ms is None else to_seconds(timeout_ms)

@@ -1,7 +1,6 @@
 """Run the group's user code (listeners, assignors, commit callbacks) between steps, and leave the group.
 
-This module decides when and in which order user code runs. The ``group`` package decides what happens in the group:
-joining, revoking, committing.
+This module decides when and in which order user code runs; the ``group`` package joins, revokes and commits.
 """
 
 from __future__ import annotations
@@ -13,9 +12,8 @@ from ..group.group import Group
 from .managers import ConsumerManagers
 
 #: The share of the time of close() and unsubscribe() that may pass until the partitions are given up and the last
-#: commits have their responses. The rest is for the request to leave. Without this share, a coordinator that answers no
-#: commit would use up the time: the request would not be written, and no member would own the partitions until the
-#: session ends.
+#: commits have their responses. The rest is for the request to leave: if a coordinator that answers no commit used up
+#: the time, no member would own the partitions until the session ends.
 COMMIT_SHARE = 0.6
 
 
@@ -44,14 +42,9 @@ class GroupCallbacks:
         return None
 
     def run(self, now: float) -> float:
-        """Run all callbacks that are due in a poll; return the time.
-
-        Raises:
-            Exception: the exception of a listener, an assignor or a commit callback.
-        """
-        # ``polled`` restarts the timer of max_poll_interval_ms in each step of a waiting poll. Otherwise a poll on an
-        # idle topic that waits longer than the interval would make the member leave the group. ``polled`` also queues
-        # the automatic commit if it is due.
+        """Run all callbacks that are due in a poll; return the time, or raise the exception of one of them."""
+        # ``polled`` restarts the timer of max_poll_interval_ms in each step: otherwise a poll that waits for longer on
+        # an idle topic would make the member leave the group. It also queues the automatic commit that is due.
         self._group.polled(now)
         self._last_commit = self._group.commits.queue.last_number
         try:
@@ -84,10 +77,7 @@ class GroupCallbacks:
             raise error
 
     def give_up_all(self, deadline: float, *, commit: bool, leave_group: bool | None = None) -> None:
-        """Commit if ``commit`` is set, call the listener and unassign all partitions; wait up to ``deadline``.
-
-        Meanwhile the connection is opened over which the member leaves afterwards.
-        """
+        """Commit if ``commit`` is set, call the listener and unassign all partitions; wait up to ``deadline``."""
         group, now = self._group, self._shell.driver.now()
         self._connect(leave_group)
         group.revocation.auto_commits = commit and group.auto_commit is not None
@@ -104,7 +94,7 @@ class GroupCallbacks:
         self.end_commits()
 
     def _connect(self, leave_group: bool | None) -> None:
-        """Open the connection for the request to leave: a JoinGroup or SyncGroup may block that of the heartbeats."""
+        """Open a connection to leave over: a JoinGroup or SyncGroup may block that of the heartbeats."""
         target = self._group.member.leave_target(leave_group)
         if target is not None:
             self._shell.connect(target)
@@ -126,8 +116,8 @@ class GroupCallbacks:
         with self._shell.callback():
             if not group.commits.may_commit:
                 return group.revocation.lose(now)
-            # ``revoke`` may only complete a revocation of some partitions that was already in progress. False is then
-            # returned, and the caller repeats the call until no partition is left.
+            # ``advance`` may only complete an earlier revocation of some partitions: then the caller repeats the call
+            # until no partition is left.
             return group.revocation.advance(partitions.tps(), now, by=deadline) and not partitions
 
     def _step(self, now: float, deadline: float) -> float:

@@ -131,7 +131,8 @@ class GroupCalls:
             try:
                 # The last argument accepts a kept commit only if no other was queued after it. Otherwise the repeated
                 # call must queue a new commit, or the group would keep the offsets of the commit in between.
-                reader.ask(key, partial(commits.add, found, deadline), timeout_ms, lambda call: call is queue.newest)
+                add = partial(commits.add, found, deadline)
+                reader.open_calls.wait(key, add, timeout_ms, lambda call: call is queue.newest)
             except KafkaTimeoutError as error:
                 raise commits.timeout_error(found, now()) from error
             finally:
@@ -188,12 +189,13 @@ class GroupCalls:
         tps = topic_partitions([partition] if one else partition, "committed()")
         with self._shell.enter():
             began, group = self._shell.driver.now(), self._reader.managers.require_group()
-            found = self._reader.ask(
-                ("committed", group.commits.queue.newest, *tps), lambda: group.committed.ask(tps), timeout_ms
-            )
+            key = "committed", group.commits.queue.newest, *tps
+            found = self._reader.open_calls.wait(key, partial(group.committed.ask, tps), timeout_ms)
             now = self._shell.driver.now()
             self._reader.managers.metrics.record_call_time("committed", now - began, now)
-        answers = {tp: _as_asked(found.get(tp), metadata) for tp in tps}
+        answers: dict[TopicPartition, Any] = {tp: found.get(tp) for tp in tps}
+        if not metadata:
+            answers = {tp: None if value is None else value.offset for tp, value in answers.items()}
         return answers[tps[0]] if one else answers
 
     def group_metadata(self) -> GroupMetadata:
@@ -220,7 +222,3 @@ class GroupCalls:
             if found is None or (named is not None and named.offset > hand.before.offset):
                 partitions.in_hand = None
         return group.positions() if found is None else found
-
-
-def _as_asked(found: OffsetAndMetadata | None, metadata: bool) -> OffsetAndMetadata | int | None:
-    return found if metadata or found is None else found.offset

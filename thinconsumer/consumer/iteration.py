@@ -17,8 +17,7 @@ from .metrics_recorder import record_returned
 
 #: While records of one poll result are returned, the engine steps (for heartbeats) at this interval in seconds.
 DRIVE_EVERY = 0.05
-#: ``consumer_timeout_ms`` counts from the first successful Fetch. Before that Fetch, iteration checks at this interval,
-#: in seconds, whether one has succeeded.
+#: Seconds between two checks for the first successful Fetch, from which ``consumer_timeout_ms`` counts.
 LOOK_EVERY = 0.1
 
 
@@ -32,7 +31,7 @@ class Iteration:
         self.records: list[ConsumerRecord[Any, Any]] = []
         self.drive_at = math.inf  #: When the engine must step next although records are left.
         self.now = self._shell.driver.now
-        #: How many records a poll may return. More would all be built before the application sees the first, and again
+        #: How many records a poll may return. All are built before the application gets the first one, and built again
         #: after each call that ends the poll result, such as ``position``.
         self._records_max = min(reader.config.max_poll_records, BUILT_MAX)
 
@@ -42,7 +41,12 @@ class Iteration:
         Steps if the engine must, and polls if no record is left. Raises StopIteration after ``consumer_timeout_ms``
         without a record. The caller counts the record in ``taken``.
         """
-        return self._refill() if self._must_poll() else self.poll_result
+        if self._must_poll():
+            with self._shell.quiet_entry:
+                self._reader.partitions.in_hand = None  # the next record is asked for: this one is processed
+                poll_result = self._poll()
+            self._begin(poll_result)
+        return self.poll_result
 
     def await_share(self, timeout_ms: float | None) -> None:
         """Poll until the group has assigned partitions; raise if a subscribed or assigned topic does not exist."""
@@ -69,7 +73,7 @@ class Iteration:
         seconds = reader.default_timeout(timeout_ms)
         while True:
             with shell.quiet_entry:
-                reader.release_in_hand()
+                reader.partitions.in_hand = None  # the next record is asked for: this one is processed
                 if not reader.behind(ends):
                     return
                 poll_result = reader.poll(seconds, self._records_max, ends)
@@ -87,25 +91,15 @@ class Iteration:
 
     def _must_poll(self) -> bool:
         """Return whether no record is left, or a poll is due before the next one. The engine steps if it is due."""
-        poll_result = self.poll_result
-        # If another call has settled this poll result, it may also have moved the positions. The remaining records are
-        # then stale, and must not be returned.
-        reader, shell = self._reader, self._shell
-        taken = poll_result.taken
+        poll_result, taken = self.poll_result, self.poll_result.taken
         over = (
-            poll_result is not reader.poll_result
-            or shell.step_interrupted
+            # A call that has settled this poll result may have moved the positions: the remaining records are stale.
+            poll_result is not self._reader.poll_result
+            or self._shell.step_interrupted
             or taken is None
             or taken >= poll_result.count
         )
         return over or (self.now() >= self.drive_at and self._drive())
-
-    def _refill(self) -> PollResult:
-        with self._shell.quiet_entry:
-            self._reader.release_in_hand()
-            poll_result = self._poll()
-        self._begin(poll_result)
-        return poll_result
 
     def _begin(self, poll_result: PollResult) -> None:
         self.poll_result = poll_result
@@ -116,11 +110,8 @@ class Iteration:
 
     def _poll(self) -> PollResult:
         """Poll until there are records; raise StopIteration after ``consumer_timeout_ms`` without any."""
-        reader = self._reader
-        limit = reader.config.consumer_timeout_ms / 1000
-        now = self.now
-        began = now()
-        counting = self._works()
+        reader, now = self._reader, self.now
+        limit, began, counting = reader.config.consumer_timeout_ms / 1000, now(), self._works()
         while True:
             seconds = max(0.0, began + limit - now()) if counting else LOOK_EVERY
             poll_result = reader.poll(seconds, self._records_max)
@@ -132,25 +123,21 @@ class Iteration:
                 counting, began = True, now()
 
     def _works(self) -> bool:
-        """Return whether a Fetch has succeeded, or is not needed: the group has assigned no partitions, or all assigned
-        ones are paused or held.
-        """
+        """Return whether a Fetch has succeeded, or none is needed: the group has assigned none, or all are stopped."""
         managers = self._reader.managers
-        group = managers.group
         if managers.answers.completed:
             return True
         if not managers.partitions:
-            return group is not None and group.is_settled
+            return managers.group is not None and managers.group.is_settled
         return all(partition.is_stopped for partition in managers.partitions)
 
     def _drive(self) -> bool:
         """Step once; return whether the next call must poll first, since a callback is due or records are held back."""
-        shell = self._shell
         group = self._reader.managers.group
-        with shell.stay():
+        with self._shell.guard:
             # Before the step: a response in it may change the ends of partitions, by which the lag is computed.
             record_returned(self._reader)
             self._reader.attend(self.now())
-            now = shell.run_due(self.now())
+            now = self._shell.run_due(self.now())
         self.drive_at = self.now() + DRIVE_EVERY
         return group is not None and (group.has_work(now) or group.member.unconfirmed is not None)

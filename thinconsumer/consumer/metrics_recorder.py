@@ -1,7 +1,4 @@
-"""Record the metrics of polls, and copy the counters of connections and the group into the metrics.
-
-The computation of rates, averages and maxima is in :mod:`thinconsumer.metrics`.
-"""
+"""Record the metrics of polls, and copy the counters of connections and the group into the metrics."""
 
 from __future__ import annotations
 
@@ -10,7 +7,7 @@ from typing import TYPE_CHECKING
 from ..metrics import MetricValues
 
 if TYPE_CHECKING:
-    from ..group.membership import MemberStats, Timing
+    from ..group.membership import MemberStats
     from ..metrics import ConsumerMetrics
     from ..network.client import NetworkClient
     from .core import ConsumerCore
@@ -18,10 +15,7 @@ if TYPE_CHECKING:
 
 
 def record_returned(core: ConsumerCore) -> None:
-    """Record the records and bytes of the last poll, and the lag and lead of their partitions after it.
-
-    Called after that poll, to return the records earlier.
-    """
+    """Record, once a poll has returned, its records and bytes, and the lag and lead of their partitions."""
     if core.unrecorded is None:
         return
     (poll_result, now), core.unrecorded = core.unrecorded, None
@@ -40,45 +34,34 @@ def record_returned(core: ConsumerCore) -> None:
 
 def figures(managers: ConsumerManagers, now: float) -> MetricValues:
     """Return the current value of every metric."""
-    metrics = managers.metrics
-    read_off(managers, now)
+    metrics, network = managers.metrics, managers.engine.network
+    read_off(metrics, network, None if managers.group is None else managers.group.member.stats, now)
     metrics.keep_topics(managers.partitions.topics())
     gauges = {
         "assigned-partitions": float(len(managers.partitions)),
-        "connection-count": float(managers.engine.network.connection_counts()[1]),
+        "connection-count": float(network.connection_counts()[1]),
     }
     return metrics.values(now, gauges)
 
 
-def read_off(managers: ConsumerManagers, now: float) -> None:
-    """Copy the counters of connections and the group into the metrics.
+def read_off(metrics: ConsumerMetrics, network: NetworkClient, member: MemberStats | None, now: float) -> None:
+    """Copy the counters of connections and of a group member into the metrics.
 
-    Of joins, syncs, heartbeats and rebalances, the group keeps only the latest duration. It must be copied often, or
+    Of joins, syncs, heartbeats and rebalances, the member keeps only the latest duration. It must be copied often, or
     the metrics' maximum misses longer durations in between.
     """
-    metrics = managers.metrics
-    metrics.bound()
-    read_connections(metrics, managers.engine.network, now)
-    if managers.group is not None:
-        read_member(metrics, managers.group.member.stats, now)
-
-
-def read_connections(metrics: ConsumerMetrics, network: NetworkClient, now: float) -> None:
-    """Copy the counters of connections into the metrics."""
     opened, ready = network.connection_counts()
     metrics.update_count("connection_opened", opened, 0.0, now)
     metrics.update_count("connection_closed", opened - ready, 0.0, now)
-
-
-def read_member(metrics: ConsumerMetrics, stats: MemberStats, now: float) -> None:
-    """Copy the counters of a group member into the metrics."""
-    timings: dict[str, Timing] = {
-        "heartbeat": stats.heartbeat,
-        "join": stats.joins,
-        "sync": stats.syncs,
-        "rebalance": stats.rebalances,
+    if member is None:
+        return
+    timings = {
+        "heartbeat": member.heartbeat,
+        "join": member.joins,
+        "sync": member.syncs,
+        "rebalance": member.rebalances,
     }
     for name, timing in timings.items():
         metrics.update_count(name, timing.count, timing.last, now)
-    metrics.update_count("heartbeat_sent", stats.heartbeats, 0.0, now)
-    metrics.update_count("failed_rebalance", stats.failed, 0.0, now)
+    metrics.update_count("heartbeat_sent", member.heartbeats, 0.0, now)
+    metrics.update_count("failed_rebalance", member.failed, 0.0, now)

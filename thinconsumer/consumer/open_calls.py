@@ -32,49 +32,48 @@ class OpenCall(NamedTuple):
 
 
 class OpenCalls:
-    """The timed-out calls of one consumer. The key of a call is made of the method and its arguments."""
+    """Waits for the calls of one consumer by ``wait(call, timeout_ms)``, and keeps those that time out."""
 
-    def __init__(self) -> None:
-        self._open: dict[Hashable, OpenCall] = {}
-        self.has_calls = False  #: Whether a call is kept.
+    def __init__(self, wait: Callable[[Call[Any], float | None], Any], now: Callable[[], float]) -> None:
+        self._wait = wait
+        self._now = now
+        self.kept: dict[Hashable, OpenCall] = {}  #: By method and arguments.
 
     def wait(
         self,
         key: Hashable,
         ask: Callable[[], Call[T]],
-        wait: Callable[[Call[T]], T],
-        now: float,
+        timeout_ms: float | None,
         is_valid: Callable[[Call[T]], bool] = lambda call: True,
     ) -> T:
         """Wait for the call kept under ``key``, or for a new one from ``ask`` if none is kept; return its result.
 
-        A call that times out (``wait`` raises KafkaTimeoutError) is kept. A kept call is replaced by a new one if
-        ``is_valid`` returns False for it, or if it has failed with a retriable error.
+        A kept call is replaced by a new one if ``is_valid`` returns False for it, or if it has failed with a retriable
+        error.
         """
+        now = self._now()
         self.drop_old(now)
-        kept = self._open.get(key)
+        kept = self.kept.pop(key, None)
         if kept is not None and (not is_valid(kept.call) or getattr(kept.call.error, "retriable", False)):
-            self._drop(key)
+            kept.call.abandoned = True
             kept = None
         if kept is None:
             kept = OpenCall(ask(), now, now)
-        self._open.pop(key, None)
         try:
-            return wait(kept.call)
+            found: T = self._wait(kept.call, timeout_ms)
         except KafkaTimeoutError:
-            if len(self._open) >= COUNT_MAX:
-                self._drop(next(iter(self._open)))
+            if len(self.kept) >= COUNT_MAX:
+                self._drop(next(iter(self.kept)))
             kept.call.abandoned = False
-            self._open[key] = kept._replace(asked=now)
-            self.has_calls = True
+            self.kept[key] = kept._replace(asked=now)
             raise
+        return found
 
     def drop_old(self, now: float) -> None:
         """Abandon calls not repeated for ``KEPT`` seconds; managers send no more requests for an abandoned call."""
-        for key, kept in list(self._open.items()):
+        for key, kept in list(self.kept.items()):
             if now - kept.asked > KEPT or now - kept.began > KEPT_MAX:
                 self._drop(key)
-        self.has_calls = bool(self._open)
 
     def _drop(self, key: Hashable) -> None:
-        self._open.pop(key).call.abandoned = True
+        self.kept.pop(key).call.abandoned = True

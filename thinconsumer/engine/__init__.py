@@ -1,7 +1,6 @@
 """The common base of every client: an engine that steps managers, and a shell that runs the engine in public calls.
 
-``Consumer``, ``GroupMember``, the internal producer and the internal admin client are built on this package, each with
-its own managers. The package contains no code for records, positions, topic administration or groups.
+``Consumer``, ``GroupMember``, the internal producer and the internal admin client differ in their managers.
 """
 
 from .engine import Engine, Manager, ManagerParts

@@ -27,10 +27,9 @@ class RunningCall:
     may_call: bool = False  #: Whether the user code in ``doing`` may call this client.
 
     def is_over(self) -> bool:
-        """Return whether the call has ended without leaving the guard, interrupted by an exception.
+        """Return whether an exception has ended the call without leaving the guard: its frame is not on the stack.
 
-        The call has ended if its frame is no longer on the stack. Only the thread that made the call may ask, since
-        only its own stack is searched.
+        Only the thread that made the call may ask, since only its own stack is searched.
         """
         frame: FrameType | None = sys._getframe()
         while frame is not None and frame is not self.frame:
@@ -41,21 +40,20 @@ class RunningCall:
 Calls = dict[str, tuple[RunningCall, ...]]
 
 
-class CallEntry:
-    """The context manager of public calls: enters the guard, then begins the call; ends it, then leaves the guard.
+class Guard:
+    """Entered by every public method. Rejects a call during another one, except from user code that may make calls.
 
-    If a call began before it entered the guard, a call from a second thread would advance positions in the middle of
-    the first thread's call, before the guard rejects it.
+    ``begin`` and ``end`` are called inside the guard: if a call began before it entered the guard, a second thread
+    would advance positions in the middle of the first thread's call, before the guard rejects it.
     """
 
     def __init__(
-        self, calls: Calls, begin: Callable[[], None] | None = None, end: Callable[[], None] | None = None
+        self, begin: Callable[[], None] | None = None, end: Callable[[], None] | None = None, calls: Calls | None = None
     ) -> None:
-        # The key "calls" has the running call, then the call that its callback makes, and so on. This is a dict instead
-        # of a lock because dict.setdefault is atomic, with and without a GIL. A lock would stay taken for ever if
-        # KeyboardInterrupt came between taking it and entering the block; here, a call without a frame on the stack is
-        # dropped.
-        self._calls = calls
+        # The key "calls" has the running call, then the call that its callback makes, and so on. A dict, as setdefault
+        # is atomic, with and without a GIL. A lock would stay taken for ever if KeyboardInterrupt came between taking
+        # it and entering the block; here, a call without a frame on the stack is dropped.
+        self._calls: Calls = {} if calls is None else calls
         self._begin = begin
         self._end = end
 
@@ -64,7 +62,7 @@ class CallEntry:
 
         Raises:
             ConcurrentAccessError: another call is running, on this or another thread.
-            IllegalStateError: the running call runs user code that must not make calls, see :meth:`Guard.running`.
+            IllegalStateError: the running call runs user code that must not make calls, see :meth:`running`.
         """
         frame = sys._getframe(1)
         mine = RunningCall(get_ident(), frame)
@@ -100,16 +98,9 @@ class CallEntry:
         else:
             self._calls.pop("calls", None)
 
-
-class Guard(CallEntry):
-    """Entered by every public method. Rejects a call during another one, except from user code that may make calls."""
-
-    def __init__(self) -> None:
-        super().__init__({})
-
-    def entry(self, begin: Callable[[], None], end: Callable[[], None] | None) -> CallEntry:
-        """Return the context manager of calls that enter this guard, and call ``begin`` and ``end`` inside it."""
-        return CallEntry(self._calls, begin, end)
+    def entry(self, begin: Callable[[], None], end: Callable[[], None] | None) -> Guard:
+        """Return this guard with other functions that begin and end a call."""
+        return Guard(begin, end, self._calls)
 
     @contextmanager
     def running(self, doing: str, *, may_call: bool = False) -> Iterator[None]:

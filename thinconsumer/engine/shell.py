@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 from ..driver import Driver
 from ..errors import IllegalArgumentError, IllegalStateError, WakeupError
 from .engine import Engine
-from .guard import CallEntry, Guard
+from .guard import Guard
 
 if TYPE_CHECKING:
     from ..network.request import Target
@@ -53,7 +53,6 @@ class Shell:
     Args:
         name: the client's name in errors: ``"consumer"``.
         settle: called when a call begins: applies the position changes of the records that the last call returned.
-        recover: called when a call begins after an interrupted step, before the engine restarts.
         attend: called with the time before each step, to record that the application is still making calls; not before
             those of :meth:`run_due`, whose callers do so themselves.
         stepped: called with the time after each complete step.
@@ -69,7 +68,6 @@ class Shell:
         *,
         guard: Guard | None = None,
         settle: Callable[[], None] = lambda: None,
-        recover: Callable[[], None] = lambda: None,
         attend: Callable[[float], object] | None = None,
         stepped: Callable[[float], None] = lambda now: None,
         next_callback: Callable[[float, bool], UserCallback | None] = lambda now, every: None,
@@ -77,15 +75,14 @@ class Shell:
         self.engine = engine
         self.driver = driver
         self.closed = False
-        #: Whether user code is running inside a public call. If it calls the client in turn, that call runs no further
-        #: user code.
+        #: Whether user code is running inside a public call. Calls that it makes run no further user code.
         self.in_callback = False
         #: Whether an exception interrupted a step, so queues and connections may be inconsistent. See :meth:`recover`.
         self.step_interrupted = False
+        #: Entered alone by calls that do not move the positions past the last poll result, as within an iteration.
         self.guard = guard if guard is not None else Guard()
         self._name = name
         self._settle = settle
-        self._before_restart = recover
         self._attend = attend
         self._stepped = stepped
         self.next_callback = next_callback
@@ -93,18 +90,14 @@ class Shell:
         #: Begins a public call, as :meth:`enter` does, but not all managers step after it.
         self.quiet_entry = self.guard.entry(self.begin, None)
 
-    def enter(self) -> CallEntry:
+    def enter(self) -> Guard:
         """Begin a public call. All managers step after it (:meth:`Engine.touch`)."""
         return self._entry
 
-    def change(self) -> CallEntry:
+    def change(self) -> Guard:
         """Begin a public call that only changes state, such as a seek. Until the next step, :meth:`wake_at` is now."""
         self.engine.agenda.touch()  # first, so that Ctrl-C at the end of the call cannot prevent it
         return self._entry
-
-    def stay(self) -> Guard:
-        """Begin a call that does not move the positions past the last poll result, as within an iteration."""
-        return self.guard
 
     def begin(self) -> None:
         """Check that a call may run, recover from an interrupted step, and move the positions past the last result."""
@@ -113,7 +106,8 @@ class Shell:
         self.driver.check_process()
         if self.step_interrupted:
             self.recover()
-        self._settle()
+        else:
+            self._settle()
 
     def recover(self) -> None:
         """Close all connections and restart the engine after an exception interrupted a step.
@@ -123,7 +117,7 @@ class Shell:
         topic ids, epochs, pending calls.
         """
         log.info("an exception interrupted the last call: the %s opens new connections", self._name)
-        self._before_restart()
+        self._settle()
         self.driver.hang_up_all()
         self.engine.restart(self.driver.now())
         self.engine.agenda.touch()
@@ -145,9 +139,8 @@ class Shell:
     def run_once(self, deadline: float, *, may_wake: bool = True) -> float:
         """Wait for I/O until ``deadline``, step all managers once, return the time.
 
-        A caller that has changed what managers act on touches the engine before: else the wait may be too long.
-
-        With ``may_wake=False``, as in close() and unsubscribe(), a wakeup does not end this call but the next one.
+        A caller that has changed what managers act on touches the engine before, or the wait may be too long. With
+        ``may_wake=False``, as in close() and unsubscribe(), a wakeup does not end this call but the next one.
 
         Raises:
             WakeupError: ``wakeup()`` was called.
@@ -190,9 +183,8 @@ class Shell:
         if not is_called and not engine.is_due(now):
             engine.network.polls.after = engine.network.polls.read_at = now
         elif engine.step(now, later):
-            # Send the new requests now, before the call decodes records: the broker can then process them in the
-            # meantime. Nothing is received here: the wait for I/O would cost a system call, and what has arrived since
-            # the step above would be handled only by the next one.
+            # Send the new requests now: brokers can process them while the call decodes records. Receiving would cost
+            # a system call, and responses would be handled only by the next step.
             driver.send(engine)
         self.step_interrupted = False
         self._stepped(now)
@@ -230,8 +222,7 @@ class Shell:
     ) -> bool:
         """Step, at least once, until ``done()`` is true or ``seconds`` have passed; return whether ``done()`` is true.
 
-        While ``done()`` is false, ``between`` is called with the time after each step. It may itself step, and returns
-        the new time.
+        Until then ``between`` is called with the time after each step. It may itself step, and returns the new time.
         """
         deadline = self.driver.now() + seconds
         now = self.run_once(self.driver.now(), may_wake=may_wake)

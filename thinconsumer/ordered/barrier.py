@@ -1,15 +1,14 @@
 """A barrier for topics without ordered delivery: on real Kafka, new partitions start after old ones (KIP-253).
 
-A barrier is a set of gates, one in each partition of an expanded topic: records behind a gate are held until other
-partitions are read. Real Kafka does not report when a topic was expanded, and producers use the old count until they
-refresh their metadata. After this consumer has seen the new count, it therefore waits for a grace time, and then looks
-up the ends of the old partitions: all records of producers with outdated metadata are before these ends. A new
-partition starts once the group's committed offsets have reached them. The old partitions themselves stop at the ends
-that they had when the new count was seen, until the group has reached all of these, as Kafka's own partitioner also
-moves keys between old partitions. docs/ordered-delivery.md proves the resulting order.
+A barrier is a set of gates (:mod:`.gates`), one in each partition of an expanded topic. Kafka does not report when a
+topic was expanded, and producers use the old count until they refresh their metadata. After this consumer has seen the
+new count, it therefore waits for a grace time, and then looks up the ends of the old partitions: all records of
+producers with outdated metadata are before these ends. A new partition starts once the group's committed offsets have
+reached them. The old partitions stop at the ends that they had when the new count was seen, until the group has reached
+all of these: Kafka's own partitioner also moves keys between old partitions. docs/ordered-delivery.md proves the order.
 
-The barrier is stored nowhere but in the group's commits: a new partition is held until it has a committed offset. A
-member that restarts, or that joins later, begins the barrier anew for the partitions without one.
+The barrier is stored only in the group's commits: a new partition is held until it has a committed offset. A member
+that restarts, or that joins later, begins the barrier anew for the partitions without one.
 """
 
 from __future__ import annotations
@@ -39,8 +38,8 @@ GRACE_ENDS = "ordered_delivery_grace_ms has passed and the ends of old partition
 def barrier_gates(partition: int, started: Collection[int], new: Collection[int]) -> list[Gate]:
     """Return the gates of a partition, if the group has ``started`` some partitions and ``new`` ones were added since.
 
-    Linear hashing splits partition p off from one below p / 2. A new partition therefore waits for all started ones,
-    and for the new ones below half its number: they include each partition that had one of its keys before.
+    A new partition waits for all started ones, and for the new ones below half its number. These include each partition
+    that had one of its keys before, since linear hashing splits partition p off from one below p / 2.
     """
     if not new:
         return []
@@ -58,23 +57,18 @@ class BarrierTopic(HeldTopic):
         self.topic_id = topic_id
         self.existing: frozenset[int] = frozenset()
         self.new: set[int] = set()  #: Partitions without a committed offset that were added to those of the group.
-        #: Whether the committed offsets, which show the started partitions, have arrived since the topic last grew.
+        #: Whether committed offsets have arrived since the topic last grew: they show the started partitions.
         self.is_known = False
         self.grace = agenda.alarm()  #: The end of ``ordered_delivery_grace_ms`` after the last change.
         self.ends_before = EpochEnds(name, keeps_lowest=True)  #: The ends when the change was seen.
         self.ends_after = EpochEnds(name, keeps_lowest=True)  #: The ends after the grace time.
-
-    @property
-    def started(self) -> frozenset[int]:
-        """The partitions that the group has started."""
-        return self.existing - self.new
 
     def ends_at(self, gate: Gate) -> EpochEnds:
         """Return the ends up to which other partitions must be read before the gate opens."""
         return self.ends_after if gate.after == START else self.ends_before
 
     def begin(self, new: Collection[int], grace_end: float) -> None:
-        """Begin a barrier for partitions that were added, together with those that are new already."""
+        """Begin a barrier for added partitions, together with those that are new already."""
         self.new |= set(new)
         self.grace.set(grace_end)
         self.ends_before.clear()
@@ -117,7 +111,6 @@ class Barrier(KeyGatekeeper[BarrierTopic]):
         return self._thresholds.step(now)
 
     def restart(self, now: float) -> None:
-        """Forget the requests in flight, as their connections are closed."""
         super().restart(now)
         self._call = None
 
@@ -148,16 +141,16 @@ class Barrier(KeyGatekeeper[BarrierTopic]):
         added, topic.existing = existing - topic.existing, existing
         if added and topic.is_known:
             topic.begin(added, now + self._grace)
-            topic.is_known = False  # what was committed since the last look is started, and is waited for
+            topic.is_known = False  # partitions with a commit since the last look have started, and are awaited
 
     # --- holds ---
 
     def _find_gates(self, topic: BarrierTopic, hold: Hold, now: float) -> None:
         if topic.is_known:
-            hold.epochs_found(barrier_gates(hold.partition.tp.partition, topic.started, topic.new))
+            hold.epochs_found(barrier_gates(hold.partition.tp.partition, topic.existing - topic.new, topic.new))
 
     def _decide_start(self, topic: BarrierTopic, hold: Hold, now: float) -> None:
-        # A position that the application has chosen is not held: a partition without a commit has no other.
+        # A new partition has no commit: a position behind 0 was chosen by the application, and is not held.
         hold.decide_start(0)
 
     def _open(self, topic: BarrierTopic, hold: Hold) -> None:
@@ -214,14 +207,12 @@ class Barrier(KeyGatekeeper[BarrierTopic]):
         self._call = None
         if call.error is not None:
             return
-        found = {tp: value.offset for tp, value in call.result().items() if value is not None}
-        self._committed = found
+        self._committed = found = {tp: value.offset for tp, value in call.result().items() if value is not None}
         for topic in self._asked_about:
             started = {tp.partition for tp in found if tp.topic == topic.name}
             topic.new -= started
             if topic.is_known:
                 continue
             topic.is_known = True
-            # Without any commit the group is new, and all partitions are started together.
-            if started:
+            if started:  # without any commit the group is new, and starts all partitions together
                 topic.begin(topic.existing - started, now + self._grace)

@@ -1,9 +1,8 @@
 """Hold partitions of topics with ordered delivery until the partitions that had their keys before are read (KIP-253).
 
 A gatekeeper (:mod:`thinconsumer.fetch.gatekeeper`), created once the metadata has a topic with a changed partition
-count. A gate is the place in a partition behind which records are held until other partitions are read (:mod:`.gates`).
-The gatekeeper asks brokers for the leader epochs and offsets that decide about gates, and exchanges positions with the
-other members of the group.
+count. It asks brokers for the leader epochs and offsets that decide about gates (:mod:`.gates`), and exchanges
+positions with the other members of the group.
 """
 
 from __future__ import annotations
@@ -37,8 +36,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-#: Thresholds that the group has not reached after this many heartbeat intervals are determined anew: the log of an
-#: awaited partition may have lost its end in a way that no leader epoch shows.
+#: Thresholds that the group has not reached after this many heartbeat intervals are looked up again: the log of an
+#: awaited partition may have lost its end without a new leader epoch.
 STALLED_INTERVALS = 10
 
 
@@ -66,14 +65,13 @@ class OrderedDelivery(KeyGatekeeper[GatedTopic]):
         super().__init__(config, partitions, metadata, random, group)
         self._lookups = lookups
         self._epochs = LeaderEpochRequests(ASKER, config, metadata, random, self._agenda)
-        self.positions = KnownPositions(config, partitions, random, group)
-        #: The topics with ordered delivery that were read before their first change, which created this manager.
+        self.positions = KnownPositions(config, partitions, random, group, self._topics)
+        #: The topics that were read before their first change, which made the consumer create this manager.
         self._read_before = frozenset(partitions.counts)
         #: The log starts that are looked up (None), or wait to be used, each with the cursor that it is for.
         self._log_starts: dict[Partition, tuple[Cursor, int | None]] = {}
 
     def errors(self) -> Iterator[KafkaError]:
-        """Yield the errors of brokers' responses that the application has to act on."""
         if self._epochs.error is not None:
             yield self._epochs.error
         yield from self.positions.errors()
@@ -83,20 +81,23 @@ class OrderedDelivery(KeyGatekeeper[GatedTopic]):
         self._follow(now)
         self.positions.follow()
         self._advance_all(now)
-        requests = self._epochs.step(now, self._missing_epochs()) + self._thresholds.step(now)
-        return requests + self.positions.step(now, self._topics, self._awaited())
+        without_gates = [
+            (topic, hold.partition.tp.partition)
+            for topic, hold in self._waiting
+            if hold.state is HoldState.AWAITING_EPOCHS
+        ]
+        requests = self._epochs.step(now, without_gates) + self._thresholds.step(now)
+        return requests + self.positions.step(now, self._awaited())
 
     def handle(self, answer: Answer, now: float) -> None:
-        """Take the response to a request of :meth:`step`."""
         if answer.request.api is PartitionLeaderEpochsForPartitionsRequest:
-            self._epochs.handle(answer, {topic.shape.topic_id: topic for topic in self._topics.values()}, now)
+            self._epochs.handle(answer, now)
         elif answer.request.api is ConsumerGroupPositionsRequest:
             self.positions.handle(answer, now)
         else:
             super().handle(answer, now)
 
     def restart(self, now: float) -> None:
-        """Forget the requests in flight, as their connections are closed."""
         super().restart(now)
         self._log_starts.clear()
         self._epochs.restart()
@@ -105,12 +106,12 @@ class OrderedDelivery(KeyGatekeeper[GatedTopic]):
     def next_callback(self, now: float) -> Callable[[], bool] | None:
         """Return the call that is due: of keys that are assigned, or before this member's positions are sent."""
         call = super().next_callback(now)
-        if call is None and (reports := self.positions.due_reports(now, self._topics)) is not None:
+        if call is None and (reports := self.positions.due_reports()) is not None:
             call = partial(self._call_keys_maybe_revoked, reports)
         return call
 
     def _call_keys_maybe_revoked(self, reports: Mapping[Place, Report]) -> bool:
-        """Call the listener, then queue the positions for sending: they count as processed by the application."""
+        """Call the listener, then queue the positions for sending: the application has processed the records."""
         names = {topic.shape.topic_id: topic.name for topic in self._topics.values()}
         tps = [TopicPartition(names[topic_id], number) for topic_id, number in reports if topic_id in names]
         call_key_listener(self._listener, "maybe_revoked", tps)
@@ -164,7 +165,7 @@ class OrderedDelivery(KeyGatekeeper[GatedTopic]):
         topic = self._topics.pop(name)
         for partition in topic.holds:
             partition.delivery_end = None
-        topic.clear()  # else its queries would go on, and refresh metadata for partitions that do not exist any more
+        topic.clear()  # otherwise its queries would go on, and refresh metadata for partitions that no longer exist
         self.positions.topic_forgotten()
         self._partitions.set_count(name, None)
         self._partitions.held_topics.discard(name)
@@ -224,13 +225,14 @@ class OrderedDelivery(KeyGatekeeper[GatedTopic]):
             for one in outdated:
                 topic.thresholds.pop(one, None)
             hold.thresholds_outdated()
-            return
-        if self._is_read(topic, hold):
+        elif self._is_read(topic, hold):
             hold.move(HoldEvent.PASSED)
 
     def _await_callback(self, topic: GatedTopic, hold: Hold, now: float) -> None:
-        """Open the gate at once without a listener. Otherwise wait for its call, which a later poll makes: a rebalance
-        that ends before this poll may have given an awaited partition to a member that reads from the last commit on.
+        """Open the gate at once without a listener; otherwise wait for its call, unless a position is lost before.
+
+        A later poll calls the listener. A rebalance before that poll may have given an awaited partition to a member
+        that reads from the last commit on.
         """
         super()._await_callback(topic, hold, now)
         if hold.state is HoldState.AWAITING_CALLBACK and hold.gates and not self._is_read(topic, hold):
@@ -248,8 +250,8 @@ class OrderedDelivery(KeyGatekeeper[GatedTopic]):
     def _look_up_stalled(self, topic: GatedTopic, hold: Hold, now: float) -> None:
         """Look up the log starts of awaited partitions in which the group makes no progress, with ``assign()``.
 
-        No member owns such a partition. If retention has emptied it, it may never be read, as there is nothing to read.
-        If the group makes progress, its reader may still have records that retention has deleted, and commits soon.
+        Such a partition may have no owner, and if retention has emptied it, no commit will ever show that it was read.
+        While the group makes progress, its reader may still process records that retention has deleted meanwhile.
         """
         for number in {one.partition for one in hold.gate.requires}:
             tp = TopicPartition(topic.name, number)
@@ -273,15 +275,6 @@ class OrderedDelivery(KeyGatekeeper[GatedTopic]):
         self._lookups.add(LeaderQuery(tp, Reset.EARLIEST, wanted, found, lambda error, final: None))
 
     # --- what brokers and members are asked for ---
-
-    def _missing_epochs(self) -> dict[bytes, frozenset[int]]:
-        wanted: dict[bytes, frozenset[int]] = {}
-        for topic, hold in self._waiting:
-            if hold.state is HoldState.AWAITING_EPOCHS:
-                missing = topic.missing_epochs(hold.partition.tp.partition)
-                if missing:
-                    wanted[topic.shape.topic_id] = wanted.get(topic.shape.topic_id, frozenset()) | missing
-        return wanted
 
     def _awaited(self) -> dict[Place, TopicPartition]:
         """Return the partitions that held ones wait for and that are not assigned to this consumer, by place.

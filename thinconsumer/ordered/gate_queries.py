@@ -17,8 +17,7 @@ from ..support.calls import Call
 from ..support.timers import Random
 from ..wire.partition_leader_epochs import PartitionLeaderEpochsForPartitionsRequest
 from .gates import START, Requirement
-from .leader_epochs import LeaderEpochRequests
-from .thresholds import Thresholds
+from .leader_epochs import LeaderEpochRequests, Thresholds
 from .topics import GatedTopic, Shape, shapes
 
 ASKER = "gate queries"
@@ -54,8 +53,7 @@ class GateQueries:
         """Begin a query, in place of an earlier one. Topics without changed counts are left out of the result.
 
         Ask after the log ends were looked up with the same consumer: its metadata then contain each change of the
-        partition counts before these ends, as a leader rejects requests that are based on older metadata. Without a
-        changed topic in the metadata, no request is sent.
+        partition counts before these ends, as a leader rejects requests that are based on older metadata.
         """
         self._end()
         call: Call[TopicGates] = Call("look_up_gates()")
@@ -69,7 +67,7 @@ class GateQueries:
 
     def topics(self) -> frozenset[str]:
         """Return the topics whose metadata must be refreshed."""
-        return frozenset() if self._call is None else frozenset(self._names)
+        return frozenset(self._names)
 
     def step(self, now: float) -> list[Request]:
         """Return the requests that are due for the pending query, or complete the query."""
@@ -78,12 +76,12 @@ class GateQueries:
             return []
         if not call.over:
             self._follow()
-            wanted = self._missing_epochs()
-            requests = self._epochs.step(now, wanted)
+            topics = self._topics.values()
+            requests = self._epochs.step(now, [(topic, number) for topic in topics for number in topic.shape.existing])
             if self._epochs.error is not None:
                 call.fail(self._epochs.error)
-            elif not wanted and self._has_thresholds():
-                call.succeed({topic.name: self._offset_gates(topic) for topic in self._topics.values()})
+            elif self._epochs.is_complete and self._has_thresholds():
+                call.succeed({topic.name: self._offset_gates(topic) for topic in topics})
             call.last_error = self._thresholds.last_error or call.last_error
             if not call.over:
                 return requests + self._thresholds.step(now)
@@ -91,14 +89,13 @@ class GateQueries:
         return []
 
     def handle(self, answer: Answer, now: float) -> None:
-        """Take the response to a request of :meth:`step`."""
         if answer.request.api is PartitionLeaderEpochsForPartitionsRequest:
-            self._epochs.handle(answer, {topic.shape.topic_id: topic for topic in self._topics.values()}, now)
+            self._epochs.handle(answer, now)
         else:
             self._thresholds.handle(answer, now)
 
     def restart(self, now: float) -> None:
-        """Drop the pending query, as the exception has ended the call that waited for it."""
+        """Drop the pending query: an exception has ended the call that waited for it."""
         self._end()
         self._thresholds.restart(now)
 
@@ -116,7 +113,7 @@ class GateQueries:
             self._agenda.touch()
 
     def _follow(self) -> None:
-        """Begin anew with the topics that have other counts in metadata than before."""
+        """Begin anew with topics whose counts have changed in the metadata."""
         changed = self._changed(self._names)
         for topic in list(self._topics.values()):
             if changed.get(topic.name) != topic.shape:
@@ -127,14 +124,6 @@ class GateQueries:
 
     def _changed(self, names: Collection[str]) -> dict[str, Shape]:
         return {n: shape for n, shape in shapes(self._metadata).items() if n in names and shape.has_changed}
-
-    def _missing_epochs(self) -> dict[bytes, frozenset[int]]:
-        found: dict[bytes, frozenset[int]] = {}
-        for topic in self._topics.values():
-            missing = frozenset[int]().union(*map(topic.missing_epochs, topic.shape.existing))
-            if missing:
-                found[topic.shape.topic_id] = missing
-        return found
 
     def _has_thresholds(self) -> bool:
         """Return whether all thresholds are known; ask for the others."""

@@ -1,15 +1,14 @@
 """Gates on topics with ordered delivery (KIP-253), computed by pure functions from the topic's history.
 
-A gate is the place in a partition behind which records are held until the group has consumed other partitions.
+A gate is the place in a partition behind which records are held until the group has consumed other partitions:
 
-A partition that was added by an expansion has a gate before its first record: the partition that it was split off from
-must have been consumed up to the leader epoch in which the expansion took place. A partition that has inherited keys of
-a deleted partition has a gate after the leader epoch of that shrinking: the deleted partition must have been consumed
-to its end.
+* before the first record of a partition that an expansion has added: the partition that it was split off from must have
+  been consumed up to the leader epoch of the expansion;
+* after the leader epoch of a shrinking, in a partition that has inherited keys of a deleted one: the deleted partition
+  must have been consumed to its end.
 
-An awaited partition may have gates itself. If it is empty, its position passes every offset although its own gates are
-closed, and records of one key would be returned in the wrong order. A gate therefore requires what the gates of awaited
-partitions require, too; KIP-253 does not.
+Unlike in KIP-253, a gate also requires what the gates of awaited partitions require. Otherwise records of one key would
+come in the wrong order: the position of an empty awaited partition passes every offset although its gates are closed.
 """
 
 from __future__ import annotations
@@ -33,10 +32,9 @@ class TopicHistory(NamedTuple):
 
     initial: int  #: The number of partitions with which the topic was created.
     existing: frozenset[int]  #: The partitions that exist, including those marked for deletion.
-    #: By added partition: the leader epochs of the partitions that existed before (``leaderEpochAfterCreation``).
+    #: By added partition: the leader epochs of the partitions before it was added (``leaderEpochAfterCreation``).
     created: Mapping[int, Epochs]
-    #: By partition marked for deletion: the leader epochs, before that, of the partitions that were left
-    #: (``leaderEpochBeforeDeletion``).
+    #: By partition marked for deletion: the leader epochs of those left, before that (``leaderEpochBeforeDeletion``).
     deleted: Mapping[int, Epochs]
 
 
@@ -61,8 +59,7 @@ class Gate(NamedTuple):
 def gates_of(history: TopicHistory, partition: int) -> list[Gate]:
     """Return the gates of a partition, the one of the earliest change first.
 
-    A partition that was removed after retention had emptied it blocks nothing: its nearest ancestor that still exists
-    takes its place.
+    Retention has emptied a partition that was removed: its nearest ancestor that still exists takes its place.
     """
     by_epoch: dict[int, list[Requirement]] = {}
     for after, awaited in _awaited(history, partition):
@@ -109,7 +106,7 @@ def _with_their_gates(history: TopicHistory, awaited: list[Requirement]) -> tupl
         partition, epoch = awaited.pop()
         if found.get(partition, START) < epoch:
             found[partition] = epoch
-            # Only gates of earlier changes: the awaited part may end at the gate of a later change, which may wait for
+            # Only gates of earlier changes: that of a later one may be where the awaited part ends, and may wait for
             # the held partition.
             awaited += [one for after, one in _awaited(history, partition) if after < epoch]
     return tuple(Requirement(*one) for one in sorted(found.items()))

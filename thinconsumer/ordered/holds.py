@@ -1,8 +1,6 @@
-"""The hold of one assigned partition: its next gate, and the offset from which on its records are not returned.
+"""The hold of one assigned partition: its next gate (:mod:`.gates`), and the offset from which on records are held.
 
-A gate is the place in a partition behind which records are held until other partitions are read (:mod:`.gates`).
-
-A state machine without requests. :mod:`.delivery` asks brokers for what a hold needs, and gives it the answers.
+A state machine without requests: the gatekeepers ask brokers for what a hold needs.
 """
 
 from __future__ import annotations
@@ -29,8 +27,6 @@ class HoldState(enum.Enum):
 
 
 class HoldEvent(enum.Enum):
-    """An event of a hold."""
-
     TOPIC_CHANGED = "topic changed"
     EPOCHS_FOUND = "epochs found"
     GATE_LEFT = "gate left"
@@ -112,10 +108,10 @@ class Hold:
 
     @property
     def awaits_log_start(self) -> bool:
-        """Whether the log start is needed: it tells if the position is past the gate before the first record."""
+        """Whether the log start is needed, to decide if the position is past the gate before the first record."""
         partition = self.partition
         is_first = self.state is HoldState.AWAITING_START and bool(self.gates) and self.gate.after == START
-        # After a reset, the group has no position in the partition.
+        # After a reset, the position does not show what the group has read.
         starts_anew = partition.placed_by is PositionEvent.RESET_FOUND
         return is_first and partition.has_position and not starts_anew and partition.cursor.offset > 0
 
@@ -125,20 +121,19 @@ class Hold:
         return self.state in (HoldState.AWAITING_THRESHOLDS, HoldState.AWAITING_POSITIONS)
 
     def topic_changed(self) -> None:
-        """Hold all records that are not fetched yet: brokers sent the others before they had the new count."""
+        """Hold all records that are not fetched yet: brokers had the old count when they sent the others."""
         self.move(HoldEvent.TOPIC_CHANGED)
         self.hold_unfetched()
 
     def hold_unfetched(self) -> None:
-        """Hold the records that are not fetched yet."""
         partition = self.partition
         if partition.delivery_end is None or partition.delivery_end > partition.cursor.fetch_offset:
             partition.delivery_end = partition.cursor.fetch_offset
 
     def epochs_found(self, gates: Sequence[Gate], creation: Epochs = ()) -> None:
-        """Take the gates of the partition. ``creation`` are the leader epochs with which it was created.
+        """Take the gates of the partition, and the leader epochs with which it was added (``creation``).
 
-        A partition that was removed and added again has another gate before its first record than the one that opened.
+        If it was removed and added again, the gate before its first record is another one than the one that opened.
         """
         if creation != self._creation:
             self.opened.discard(START)
@@ -149,7 +144,7 @@ class Hold:
     def decide_start(self, log_start: int | None) -> bool:
         """Drop the gate before the first record if the group has passed it; return whether that can be decided yet.
 
-        The group has passed it if it continues beyond the log start: records were returned, or the application has
+        The group has passed it if the position is beyond the log start: records were returned, or the application has
         chosen a later start (KIP-253). ``log_start`` is None if it is not known.
         """
         partition = self.partition
@@ -172,7 +167,7 @@ class Hold:
     def thresholds_found(self, own: int) -> None:
         """Return records up to the gate, which is at the offset ``own`` if it is not before the first record.
 
-        If ``own`` is higher than before, retention may have passed the gate: an epoch that is not in the log any more
+        If ``own`` is higher than before, retention may have passed the gate, as an epoch that is no longer in the log
         ends at the log start. Buffered records may then be from behind the gate, and are fetched again.
         """
         if self.gate.after != START:
@@ -184,7 +179,6 @@ class Hold:
         self.move(HoldEvent.THRESHOLDS_FOUND)
 
     def thresholds_outdated(self) -> None:
-        """Determine the thresholds anew."""
         self.move(HoldEvent.THRESHOLDS_OUTDATED)
         self.hold_unfetched()
 
@@ -204,5 +198,4 @@ class Hold:
         self.opened.add(self.gates.pop(0).after)
 
     def move(self, event: HoldEvent) -> None:
-        """Take the step that an event causes."""
         self.state = next_state(TRANSITIONS, self.state, event, self)

@@ -16,7 +16,7 @@ from ..positions.partitions import Partitions
 from ..support.timers import Random
 from ..types import TopicPartition
 from .holds import Hold, HoldState
-from .thresholds import Thresholds
+from .leader_epochs import Thresholds
 from .topics import HeldTopic
 
 if TYPE_CHECKING:
@@ -67,20 +67,16 @@ class KeyGatekeeper(Generic[T]):
         }
 
     def moved(self) -> None:
-        """Note that positions have moved: a step looks at the held partitions again, if there are any."""
         if self._waiting:
             self._agenda.touch()
 
     def errors(self) -> Iterator[KafkaError]:
-        """Yield no error."""
         return iter(())
 
     def handle(self, answer: Answer, now: float) -> None:
-        """Take the response to a request for a threshold."""
         self._thresholds.handle(answer, now)
 
     def restart(self, now: float) -> None:
-        """Forget the requests in flight, as their connections are closed."""
         self._seen = (-1, -1)
         self._thresholds.restart(now)
 
@@ -137,7 +133,7 @@ class KeyGatekeeper(Generic[T]):
         self._waiting = [one for one in self._waiting if one[1].state is not HoldState.FREE]
 
     def _await_callback(self, topic: T, hold: Hold, now: float) -> None:
-        """Open the gate at once without a listener; otherwise :meth:`next_callback` returns the call."""
+        """Open the gate at once if the listener has no such method; otherwise wait for :meth:`next_callback`."""
         if not hasattr(self._listener, "on_partition_keys_assigned"):
             self._open(topic, hold)
 

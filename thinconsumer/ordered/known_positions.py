@@ -1,8 +1,8 @@
-"""How far the group has read each partition, from the best source that a consumer has (KIP-253).
+"""How far the group has read each partition (KIP-253).
 
-For its own partitions a consumer takes its own positions, for other partitions those that their owners send
-(:mod:`.position_exchange`). If there is none, it takes the committed offset, which is never ahead of the position: with
-``assign()``, for owners that send no positions, and for coordinators without ConsumerGroupPositions.
+Of its own partitions a consumer knows the positions; of others, their owners send them (:mod:`.position_exchange`).
+Otherwise the committed offset counts, which is never ahead of the position: with ``assign()``, for owners that send no
+positions, and for coordinators without ConsumerGroupPositions.
 """
 
 from __future__ import annotations
@@ -27,19 +27,27 @@ if TYPE_CHECKING:
 SILENT_RESPONSES = 3
 #: After this many responses without a partition that members wait for, requests are sent more rarely.
 QUIET_RESPONSES = 5
-#: Heartbeat intervals between two requests while no member waits. Without them, a member that begins to wait late would
-#: get no position of this one.
+#: Heartbeat intervals between two requests while no member waits. By them, a member that begins to wait late gets the
+#: positions of this one.
 QUIET_PACE = 10
-#: The position in partitions of other consumers for one without a group, which waits for its own partitions only.
+#: A consumer without a group waits for its own partitions only: all others count as read.
 READ = float("inf")
 
 
 class KnownPositions:
     """Finds the positions of the group, and sends those of this member to the others."""
 
-    def __init__(self, config: ConsumerConfig, partitions: Partitions, random: Random, group: Group | None) -> None:
+    def __init__(
+        self,
+        config: ConsumerConfig,
+        partitions: Partitions,
+        random: Random,
+        group: Group | None,
+        topics: Mapping[str, GatedTopic],
+    ) -> None:
         self._partitions = partitions
         self._group = group
+        self._topics = topics
         self._option = config.heartbeat_interval_ms / 1000
         self._reads_committed = config.isolation_level == "read_committed"
         self._exchange: PositionExchange | None = None
@@ -47,8 +55,8 @@ class KnownPositions:
             self._exchange = PositionExchange(config, group, random, lambda: self.interval)
         self._awaits_poll = False  #: Whether a request is due that waits for a poll to add this member's positions.
         self._has_polled = False  #: Whether a poll has added this member's positions since the last request.
-        #: Whether the last request was sent without them, because no poll came in time. The next poll adds them at
-        #: once: an application that polls rarely, and calls ``drive`` meanwhile, may never poll while a request waits.
+        #: Whether no poll came in time for the last request. The next poll adds the positions at once: an application
+        #: that polls rarely, and calls ``drive`` meanwhile, may never poll while a request waits.
         self._owes_positions = False
         #: When a request that waits for a poll is sent without one; not set before a step has found the request due.
         self._patience = partitions.agenda.alarm()
@@ -64,13 +72,11 @@ class KnownPositions:
         return self._option if self._group is None else max(self._option, self._group.member.heartbeat_interval)
 
     def counts_commits(self, tp: TopicPartition) -> bool:
-        """Return whether only the committed offset shows how far the group has read a partition: this consumer is no
-        member, and has not assigned the partition to itself.
-        """
+        """Return whether only the committed offset shows how far the group has read a partition (``assign()``)."""
         return self._exchange is not None and not self._is_member and tp not in self._partitions
 
     def topic_forgotten(self) -> None:
-        """Forget committed offsets: those of a deleted topic do not count for the one that has its name now."""
+        """Forget committed offsets: those of a deleted topic do not count for a new one of its name."""
         self._committed = {}
         self._call = None
 
@@ -95,24 +101,22 @@ class KnownPositions:
             if call.error is None:
                 self._committed = {tp: value.offset for tp, value in call.result().items() if value is not None}
 
-    def step(
-        self, now: float, topics: Mapping[str, GatedTopic], awaited: Mapping[Place, TopicPartition]
-    ) -> list[Request]:
+    def step(self, now: float, awaited: Mapping[Place, TopicPartition]) -> list[Request]:
         """Return the request that is due; ``awaited`` are the partitions of others that this consumer waits for."""
         exchange = self._exchange
         if exchange is None:
             return []
-        has_holds = any(topic.shape.has_changed and topic.holds for topic in topics.values())
+        has_holds = any(topic.shape.has_changed and topic.holds for topic in self._topics.values())
         exchange.is_active = self._is_member and has_holds
         is_quiet = not awaited and exchange.quiet_responses >= QUIET_RESPONSES
         exchange.keep_pace(QUIET_PACE if is_quiet else 1, now)
         self._read_committed(awaited, now)
-        self._awaits_poll = self._waits_for_poll(now, exchange, topics)
+        self._awaits_poll = self._waits_for_poll(now, exchange)
         if self._awaits_poll:
             return []
         if exchange.ready:
             # A seek may have moved positions back since a poll has added them: they are withdrawn.
-            own = {place: one.cursor.offset for place, one in self._own_requested(exchange, topics).items()}
+            own = {place: one.cursor.offset for place, one in self._own_requested(exchange).items()}
             exchange.ready = {place: one for place, one in exchange.ready.items() if own.get(place, -1) >= one.offset}
         requests = exchange.step(now, awaited)
         if requests:
@@ -121,22 +125,18 @@ class KnownPositions:
             self._patience.clear()
         return requests
 
-    def _waits_for_poll(self, now: float, exchange: PositionExchange, topics: Mapping[str, GatedTopic]) -> bool:
-        """Return whether the request that is due waits for a poll: not for ever, as an application may only call
-        ``drive``.
-        """
-        if self._has_polled or not exchange.is_due(now) or not self._own_requested(exchange, topics):
+    def _waits_for_poll(self, now: float, exchange: PositionExchange) -> bool:
+        """Return whether the request that is due waits for a poll: not for ever, as a program may only ``drive``."""
+        if self._has_polled or not exchange.is_due(now) or not self._own_requested(exchange):
             return False
         self._patience.set_earlier(now + self.interval / 2)
         return self._patience.is_ahead(now)
 
     def handle(self, answer: Answer, now: float) -> None:
-        """Take the response to a request of :meth:`step`."""
         assert self._exchange is not None
         self._exchange.handle(answer, now)
 
     def restart(self, now: float) -> None:
-        """Forget the requests in flight."""
         self._call = None
         if self._exchange is not None:
             self._exchange.restart(now)
@@ -146,12 +146,12 @@ class KnownPositions:
         if self._exchange is not None:
             self._exchange.quiet_responses = 0
 
-    def due_reports(self, now: float, topics: Mapping[str, GatedTopic]) -> dict[Place, Report] | None:
+    def due_reports(self) -> dict[Place, Report] | None:
         """Return the positions that the next request has to contain; None if it does not wait for those of a poll."""
         exchange = self._exchange
         if exchange is None or not (self._awaits_poll or self._owes_positions):
             return None
-        reports = {place: self._report(place, one) for place, one in self._own_requested(exchange, topics).items()}
+        reports = {place: self._report(place, one) for place, one in self._own_requested(exchange).items()}
         self._seen = {place: report.offset for place, report in reports.items()}
         return exchange.due_reports(reports)
 
@@ -168,20 +168,19 @@ class KnownPositions:
     def _own(self, partition: Partition) -> int | None:
         """Return the position of an own partition; None if there is none yet.
 
-        The last record of an iteration counts, although it is not committed before the next one is requested: an
-        application that goes on with ``poll`` would never request it.
-
-        A partition of which no record may be returned has none. It may be empty, so that its position would pass every
-        threshold, although records of its keys are left in the partition that it waits for itself.
+        The last record of an iteration counts as read before the next one is requested, as an application that goes on
+        with ``poll`` would never request it. A partition of which no record may be returned has no position: if it is
+        empty, the position would pass every threshold, although the partition that it waits for has records of its
+        keys.
         """
         if not partition.has_position or partition.callback_pending or partition.delivery_end == NOTHING:
             return None
         return partition.cursor.offset
 
-    def _own_requested(self, exchange: PositionExchange, topics: Mapping[str, GatedTopic]) -> dict[Place, Partition]:
+    def _own_requested(self, exchange: PositionExchange) -> dict[Place, Partition]:
         """Return this member's partitions that members wait for, if they have a position."""
         found: dict[Place, Partition] = {}
-        names = {topic.shape.topic_id: topic.name for topic in topics.values()} if exchange.requested else {}
+        names = {topic.shape.topic_id: topic.name for topic in self._topics.values()} if exchange.requested else {}
         for place in exchange.requested:
             own = self._partitions.get(TopicPartition(names.get(place[0], ""), place[1]))
             if own is not None and self._own(own) is not None:
@@ -208,11 +207,10 @@ class KnownPositions:
         if not tps:
             self._committed = {}
         elif may_ask and (exchange.is_due(now) or not exchange.is_active):
-            # In turns with requests for positions: at most one of both is sent in an interval.
+            # In turns with requests for positions: one of the two in each interval.
             self._committed_pause.set(now + self.interval * (2 if exchange.is_active else 1))
             self._call = group.committed.ask(tps)
             exchange.skip_turn(now)
 
     def errors(self) -> list[KafkaError]:
-        """Return the errors of responses that the application has to act on."""
         return [] if self._exchange is None or self._exchange.error is None else [self._exchange.error]

@@ -1,8 +1,7 @@
 """Exchange positions with the other members of the group through its coordinator: ConsumerGroupPositions (KIP-253).
 
-A member names the partitions that it waits for; responses then ask their owners for the positions. At most one
-request is sent in ``heartbeat_interval_ms``. Positions count for one generation: afterwards another member may own the
-partition, and continue at an earlier offset.
+A member names the partitions that it waits for; the coordinator's responses then ask their owners for the positions.
+Positions count for one generation: afterwards another member may own the partition, and continue at an earlier offset.
 """
 
 from __future__ import annotations
@@ -42,18 +41,16 @@ class Report(NamedTuple):
 
     offset: int
     epoch: int  #: The leader epoch of the last record before the position; -1 if unknown.
-    #: Whether no record follows that could be returned now: the position is at the end of the log, the partition is
-    #: paused, or it waits at a gate.
-    at_end: bool
+    at_end: bool  #: Whether no record can be returned now: at the end of the log, at a gate, or while paused.
 
 
 def is_worth_sending(report: Report, last: Report | None) -> bool:
-    """Return whether the position may release a partition of another member, which the ``last`` one sent did not.
+    """Return whether the position may release a partition of another member that the ``last`` one sent did not.
 
     ``last`` is None if the coordinator has no position of this member (KIP-253: "has not been included since this
-    consumer starts"). A position that is below the last one replaces it. Within one leader epoch only the end counts,
-    since thresholds are ends of epochs. KIP-253 compares the position with the high watermark alone; but a partition
-    may wait at a gate, or be paused, exactly at the threshold for another partition.
+    consumer starts"). A lower position replaces the last one. Within one leader epoch only the end counts, since
+    thresholds are ends of epochs. Unlike KIP-253, which only compares with the high watermark, a gate and a pause count
+    as ends, too: either may be exactly at the threshold of another partition.
     """
     if last is None or report.offset < last.offset:
         return True
@@ -75,14 +72,14 @@ class PositionExchange:
         self._sent: dict[Place, Report] = {}  #: The positions that the coordinator has, or will have.
         self.ready: dict[Place, Report] = {}  #: The positions for the next request.
         self.known: dict[Place, int] = {}  #: The positions of partitions that this member waits for.
-        #: For how many responses in a row the coordinator had no position of a partition that this member waits for.
+        #: By awaited partition: for how many responses in a row the coordinator had no position of it.
         self.unknown: dict[Place, int] = {}
-        self.requested: dict[Place, int] = {}  #: Partitions that members wait for: the position that is known, or -1.
+        #: The positions that the coordinator has of the partitions that members wait for; -1 if none.
+        self.requested: dict[Place, int] = {}
         self.is_active = False  #: Whether positions have to be exchanged.
         self._pace = 1  #: The number of heartbeat intervals between two requests.
         self._turn = group.coordinator.agenda.alarm()  #: When the next request may be sent.
-        #: How many responses in a row have shown that no member waits for a position.
-        self.quiet_responses = 0
+        self.quiet_responses = 0  #: How many responses in a row have shown that no member waits for a position.
         self.error: KafkaError | None = None  #: The error of the last response, if the application must act on it.
         self._outages = OutageLog(log)
 
@@ -94,19 +91,13 @@ class PositionExchange:
             identity = None
         if identity != self._identity:
             self._identity = identity
-            self._sent.clear()
-            self.ready.clear()
-            self.known.clear()
-            self.unknown.clear()
-            self.requested.clear()
+            for positions in (self._sent, self.ready, self.known, self.unknown, self.requested):
+                positions.clear()
             self.quiet_responses = 0
         return identity
 
     def due_reports(self, reports: Mapping[Place, Report]) -> dict[Place, Report]:
-        """Return the positions that the next request has to contain, except those in ``ready``.
-
-        ``reports`` has the positions of the partitions in ``requested`` that this member owns.
-        """
+        """Return those ``reports`` of own partitions in ``requested`` that the next request needs beside ``ready``."""
         return {
             place: report
             for place, report in reports.items()
@@ -119,7 +110,7 @@ class PositionExchange:
         return self.is_active and self._requests.in_flight is None and not self._turn.is_ahead(now)
 
     def keep_pace(self, pace: int, now: float) -> None:
-        """Plan the next request so many heartbeat intervals after the last one, but after the pause of a failure."""
+        """Plan the next request ``pace`` heartbeat intervals after the last one, and after the pause of a failure."""
         self._pace, pause = pace, self._requests.retry.pause
         turn = self._requests.sent_at + self._read_interval() * pace
         if pause.is_ahead(now):
@@ -127,7 +118,7 @@ class PositionExchange:
         self._turn.set(turn) if turn > now else self._turn.clear()
 
     def skip_turn(self, now: float) -> None:
-        """Count another request, which was sent now instead, as this interval's request."""
+        """Count another request, which is sent now, as this interval's request."""
         self._requests.sent_at = now
         self.keep_pace(self._pace, now)
 
@@ -155,19 +146,24 @@ class PositionExchange:
         return [request]
 
     def handle(self, answer: Answer, now: float) -> None:
-        """Take the response to a request of :meth:`step`."""
         if not self._requests.take(answer):
             return
         identity, wanted, sent = answer.request.context
         action, error = judge(answer, self._coordinator.group_id)
         self._coordinator.report(action, error, answer, now)
+        is_final = action is Action.RAISE
+        self.error = error if is_final else None
         if error is not None:
             for place in sent:  # the coordinator may have none of these positions
                 self._sent.pop(place, None)
-            self._failed(action, error, now)
+            self._requests.retry.failed(now)
+            self.keep_pace(self._pace, now)
+            text = f"group {self._coordinator.group_id}: positions cannot be exchanged: {error}"
+            if isinstance(error, BrokerResponseError):
+                self._outages.failed(error.code, now, text, grace=0.0 if is_final else GRACE)
+            log.debug(text)
             return
         response: ConsumerGroupPositionsResponse = answer.response
-        self.error = None
         self._requests.retry.succeeded()
         self._outages.recovered(None, now, f"group {self._coordinator.group_id}: positions are exchanged again")
         if identity != self.follow_generation():
@@ -179,20 +175,9 @@ class PositionExchange:
         self.quiet_responses = 0 if self.requested or wanted else self.quiet_responses + 1
 
     def restart(self, now: float) -> None:
-        """Forget the request in flight, as its connection is closed."""
         self._requests.restart()
         self._sent.clear()
         self.ready.clear()
-
-    def _failed(self, action: Action, error: KafkaError, now: float) -> None:
-        self._requests.retry.failed(now)
-        self.keep_pace(self._pace, now)
-        is_final = action is Action.RAISE
-        self.error = error if is_final else None
-        text = f"group {self._coordinator.group_id}: positions cannot be exchanged: {error}"
-        if isinstance(error, BrokerResponseError):
-            self._outages.failed(error.code, now, text, grace=0.0 if is_final else GRACE)
-        log.debug(text)
 
 
 def _message(identity: Identity, positions: Mapping[Place, int], wanted: Iterable[Place]) -> Message:

@@ -26,8 +26,7 @@ class Shape(NamedTuple):
     topic_id: bytes
     counts: PartitionCounts
     existing: frozenset[int]
-    #: The number of changes so far. A consumer that has missed some may find the same counts again, with partitions
-    #: that were removed and added anew in between.
+    #: The number of changes so far: the same counts may be found again, with partitions removed and added in between.
     partition_count_epoch: int = -1
 
     @property
@@ -47,9 +46,7 @@ def shapes(metadata: Metadata) -> dict[str, Shape]:
 
 
 def has_changed(metadata: Metadata, partitions: Partitions) -> bool:
-    """Return whether the count of a topic has changed. Until then nothing is held, and only Fetch requests carry the
-    counts.
-    """
+    """Return whether a topic's count has changed. If not, nothing is held, but Fetch requests carry the counts."""
     found = shapes(metadata)
     if any(shape.has_changed for shape in found.values()):
         return True
@@ -71,8 +68,7 @@ class EpochEnds:
         self.name = name
         self.keeps_lowest = keeps_lowest
         self.thresholds: dict[Requirement, Threshold] = {}
-        #: The thresholds that leaders are asked for, each with an object that stands for its query.
-        self.asked: dict[Requirement, object] = {}
+        self.asked: dict[Requirement, object] = {}  #: The thresholds that leaders are asked for, with a token each.
 
     def clear(self) -> None:
         """Forget all thresholds, and drop the responses to queries under way."""
@@ -95,10 +91,9 @@ class GatedTopic(EpochEnds, HeldTopic):
         EpochEnds.__init__(self, name)
         HeldTopic.__init__(self, name)
         self.shape = shape
-        #: Awaited partitions that no member owns: the committed offset, and since when it is known not to have moved.
+        #: Of awaited partitions without an owner: the committed offset, and since when it has not moved.
         self.stalled: dict[int, tuple[float | None, float]] = {}
-        #: The log starts of those that have not moved for long. Everything before a log start is deleted.
-        self.first_offsets: dict[int, int] = {}
+        self.first_offsets: dict[int, int] = {}  #: The log starts of those that have not moved for long.
         self._created: dict[int, Epochs] = {}
         self._deleted: dict[int, Epochs] = {}
         self._answered: set[int] = set()  #: The partitions with known leader epochs.
@@ -107,13 +102,10 @@ class GatedTopic(EpochEnds, HeldTopic):
         return f"<GatedTopic {self.name} {self.shape.counts}>"
 
     def changed(self, shape: Shape) -> None:
-        """Take another shape of the same topic: all that was known about earlier changes may be outdated."""
+        """Take another shape of the same topic, and forget what was known about earlier changes."""
         self.shape = shape
-        self._created.clear()
-        self._deleted.clear()
-        self._answered.clear()
-        self.stalled.clear()
-        self.first_offsets.clear()
+        for outdated in (self._created, self._deleted, self._answered, self.stalled, self.first_offsets):
+            outdated.clear()
         self.clear()
         for hold in self.holds.values():
             hold.topic_changed()
@@ -125,7 +117,7 @@ class GatedTopic(EpochEnds, HeldTopic):
         return wanted - self._answered
 
     def take_epochs(self, rows: Iterable[PartitionLeaderEpochs]) -> bool:
-        """Take the leader epochs of partitions; return whether these answer for any more partitions.
+        """Take the leader epochs of partitions; return whether they were missing for any of these.
 
         Each list is cut at the partition's own number, since only partitions below it have held its keys.
         """
