@@ -22,8 +22,9 @@ from ..fetch.planner import ASKER as FETCH
 from ..positions.partitions import Partition
 from ..records.batch import info
 from ..records.rows import deserialize
+from ..sockets import SelectorDriver
 from ..sockets.resolver import Resolver
-from ..sockets.secured import open_driver
+from ..sockets.secured import broker_transport, https_transport
 from ..support.calls import Call, run_all
 from ..types import TopicPartition
 from .health import HealthMonitor
@@ -383,8 +384,9 @@ class ConsumerCore:
 
 
 def _driver(config: ConsumerConfig, guard: Guard) -> Driver:
-    return open_driver(
-        config,
+    return SelectorDriver(
+        transport=broker_transport(config),
+        https=https_transport(config),
         selector=config.selector,
         resolver=_guarded(config.resolver, guard) if config.resolver is not None else None,
         receive_buffer_bytes=config.receive_buffer_bytes,

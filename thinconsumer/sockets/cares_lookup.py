@@ -34,8 +34,6 @@ class CaresLookup:
     """A lookup of one name, IPv4 and IPv6. Once :attr:`is_done`, either :attr:`addresses` or :attr:`error` is set.
 
     Args:
-        host: The name.
-        port: Becomes the port of each address.
         selector: Watches the sockets of the lookup.
         clock: Returns monotonic seconds.
         timeout: The alarm for c-ares' next timeout.
@@ -74,7 +72,7 @@ class CaresLookup:
         self._follow()
 
     def _process(self, fd: int, events: int) -> None:
-        """Let c-ares use the socket for which the selector reports events; without events, only check its timeouts."""
+        """Let c-ares use the socket for which the selector reports events, or, without events, check its timeouts."""
         if not self.is_done:
             self._channel.process_fd(fd if events & EVENT_READ else -1, fd if events & EVENT_WRITE else -1)
             self._follow()
@@ -85,7 +83,7 @@ class CaresLookup:
             self._process(-1, 0)
 
     def close(self) -> None:
-        """Cancel the lookup and close its sockets."""
+        """Cancel the lookup."""
         if not self.is_done:
             self._finish("cancelled")
             self._follow()
@@ -114,27 +112,18 @@ class CaresLookup:
         self.is_done = True
 
     def _follow(self) -> None:
-        """Watch the sockets that c-ares has opened, forget those that it has closed, and update the next timeout."""
+        """Watch the sockets that c-ares has opened, forget those that it has closed, and set the next timeout; or free
+        everything, if the lookup is done.
+        """
         changes, self._socket_changes = self._socket_changes, []
         try:
             for fd, readable, writable in changes:
                 self._watch(fd, (EVENT_READ if readable else 0) | (EVENT_WRITE if writable else 0))
         except OSError as error:
             self._finish(f"cannot wait for the name server: {describe(error)}")
-        if self.is_done:
-            self._release()
-        else:
+        if not self.is_done:
             self._timeout.set(self._clock() + self._channel.timeout())
-
-    def _watch(self, fd: int, mask: int) -> None:
-        if mask:
-            self._watched.add(fd)
-            self._selector.set(fd, mask, partial(self._process, fd))
-        else:
-            self._watched.discard(fd)
-            self._selector.forget(fd)
-
-    def _release(self) -> None:
+            return
         self._timeout.clear()
         for fd in self._watched:
             self._selector.forget(fd)
@@ -143,6 +132,14 @@ class CaresLookup:
         if channel is not None:
             channel.cancel()
             channel.close()
+
+    def _watch(self, fd: int, mask: int) -> None:
+        if mask:
+            self._watched.add(fd)
+            self._selector.set(fd, mask, partial(self._process, fd))
+        else:
+            self._watched.discard(fd)
+            self._selector.forget(fd)
 
 
 _ERRORS: dict[int | None, str] = (

@@ -1,11 +1,11 @@
 """Turn ``OSError`` of sockets and TLS into ``KafkaConnectionError`` with a text that says what to check.
 
-In texts about TLS, "the peer" is a broker or the token endpoint of an OAUTHBEARER login.
-This module does not import ``ssl``, so that a program without TLS does not load OpenSSL, which takes 10 ms. If there is
-a TLS error, ``ssl`` is already loaded.
+In texts about TLS, "the peer" is a broker or the token endpoint of an OAUTHBEARER login. This module does not import
+``ssl``, so that a program without TLS does not load OpenSSL, which takes 10 ms.
 """
 
 import errno
+import re
 import sys
 
 from ..driver import Address
@@ -15,25 +15,21 @@ _SSL_ERROR_EOF = 8  # the value of ssl.SSL_ERROR_EOF
 
 _OWN = "see ssl_certfile or ssl_keystore_location"
 _NOT_TLS = "the port does not use TLS (set security_protocol='PLAINTEXT', or use the port of an SSL listener)"
-PERHAPS_NOT_TLS = f"perhaps {_NOT_TLS}"
 PERHAPS_CERTIFICATE_REJECTED = f"perhaps it requires a client certificate, or rejects the one it received ({_OWN})"
 CLOSED = "the peer has closed the connection"
 _NO_VERSION = "client and broker share no TLS version (see ssl_enabled_protocols and ssl_protocol)"
 _NO_CIPHER = "client and broker share no cipher suite (see ssl_ciphers and ssl_cipher_suites)"
 _WEAK = "OpenSSL's security level here forbids the peer's key or signature: the peer needs a stronger certificate"
 
-#: Errors of a handshake with a port that does not use TLS. Later, they mean that bytes were damaged.
-_NOT_TLS_REASONS = {
-    "WRONG_VERSION_NUMBER",
-    "UNKNOWN_PROTOCOL",
-    "HTTP_REQUEST",
-    "PACKET_LENGTH_TOO_LONG",
-    "RECORD_LAYER_FAILURE",
-}
-
 #: The error's text for each of OpenSSL's reasons that a repeated handshake cannot change. The reasons are without the
 #: prefixes SSLV3_, TLSV1_, TLSV13_ and TLS_, which differ between versions of OpenSSL.
 _REJECTED = {
+    # After the handshake, the first five mean that bytes were damaged.
+    "WRONG_VERSION_NUMBER": _NOT_TLS,
+    "UNKNOWN_PROTOCOL": _NOT_TLS,
+    "HTTP_REQUEST": _NOT_TLS,
+    "PACKET_LENGTH_TOO_LONG": _NOT_TLS,
+    "RECORD_LAYER_FAILURE": _NOT_TLS,
     "UNSUPPORTED_PROTOCOL": _NO_VERSION,
     "NO_PROTOCOLS_AVAILABLE": _NO_VERSION,
     "ALERT_PROTOCOL_VERSION": _NO_VERSION,
@@ -90,14 +86,10 @@ _CERTIFICATE_ADVICE = {
 
 def _reason(error: BaseException) -> str:
     """Return OpenSSL's reason without the prefix of a protocol version; empty if there is none."""
-    reason = str(getattr(error, "reason", None) or "")
-    for prefix in ("SSLV3_", "TLSV13_", "TLSV1_", "TLS_"):
-        reason = reason.removeprefix(prefix)
-    return reason
+    return re.sub(r"^(SSLV3_|TLSV13?_|TLS_)+", "", str(getattr(error, "reason", None) or ""))
 
 
 def _describe_tls(error: BaseException) -> str:
-    """Return the text for an ``ssl.SSLError``."""
     reason = _reason(error)
     if reason == "CERTIFICATE_VERIFY_FAILED":
         detail = str(getattr(error, "verify_message", "")).rstrip(".")
@@ -106,8 +98,6 @@ def _describe_tls(error: BaseException) -> str:
     number = getattr(error, "errno", None)
     if number == _SSL_ERROR_EOF or reason == "UNEXPECTED_EOF_WHILE_READING":
         return CLOSED
-    if reason in _NOT_TLS_REASONS:
-        return _NOT_TLS
     if reason:
         return _REJECTED.get(reason, "TLS error: " + reason.lower().replace("_", " "))
     return f"TLS error: {getattr(error, 'strerror', None) or error}"
@@ -119,7 +109,7 @@ def is_certificate_rejected(error: BaseException, *, shaken: bool) -> bool:
     A connection that is closed during the handshake does not count: a broker that restarts closes it, too.
     """
     reason = _reason(error)
-    if reason in _NOT_TLS_REASONS:
+    if _REJECTED.get(reason) == _NOT_TLS:
         return not shaken
     return reason == "CERTIFICATE_VERIFY_FAILED" or reason in _REJECTED
 
@@ -155,10 +145,6 @@ CONNECTING = "while connecting"
 HANDSHAKING = "during the TLS handshake"
 CONNECTED = "while connected"
 
-#: The texts for a connection that the peer has closed. During a TLS handshake the likely cause is a PLAINTEXT listener,
-#: which reads the ClientHello as a request of 369 MB and closes the connection.
-_CLOSED_TEXTS = {_SYSTEM_TEXTS[errno.ECONNRESET], CLOSED}
-
 
 def is_tls_error(error: BaseException) -> bool:
     """Return whether OpenSSL raised this error."""
@@ -180,9 +166,10 @@ def describe(error: BaseException) -> str:
 def connection_error(host: str, address: Address, stage: str, error: BaseException) -> KafkaConnectionError:
     """Return a KafkaConnectionError with the host, the address, the error's text and the stage of the connection."""
     text = describe(error)
-    is_cut = stage == HANDSHAKING and text in _CLOSED_TEXTS
+    is_cut = stage == HANDSHAKING and text in (_SYSTEM_TEXTS[errno.ECONNRESET], CLOSED)
     if is_cut:
-        text += f": {PERHAPS_NOT_TLS}"
+        # The likely cause is a PLAINTEXT listener, which reads the ClientHello as a request of 369 MB and closes.
+        text += f": perhaps {_NOT_TLS}"
     port = address.sockaddr[1]
     numeric = str(address)
     where = numeric if host in ("", address.sockaddr[0]) else f"{host}:{port} ({numeric})"

@@ -1,7 +1,6 @@
-"""Look up host names with the system's resolver, or with a function that the user passed.
+"""Look up host names with the system's resolver, or with a function that the user passed. Either may block.
 
-Either may block for any length of time. Numeric addresses need no lookup, and a slow lookup is logged with its
-duration. If the extra ``resolver`` is installed, :mod:`.cares_lookup` replaces the system's resolver and never blocks.
+If the extra ``resolver`` is installed, :mod:`.cares_lookup` replaces the system's resolver and never blocks.
 """
 
 from __future__ import annotations
@@ -33,14 +32,6 @@ def system_resolver(host: str, port: int, flags: int = 0) -> list[Address]:
     return list(found)
 
 
-def _describe(error: Exception) -> str:
-    if isinstance(error, socket.gaierror):
-        return _TEXTS.get(error.errno, error.strerror or str(error))
-    if isinstance(error, UnicodeError):
-        return "not a valid host name"
-    return str(error) or type(error).__name__
-
-
 def numeric(host: str, port: int) -> list[Address]:
     """Return the address if ``host`` is a numeric address, or an empty list if it is a name. Never blocks."""
     try:
@@ -60,7 +51,11 @@ def look_up(
         addresses = list(resolver(host, port))
     # A user's resolver may raise any exception. Only this lookup fails then, not the step of the client.
     except Exception as error:
-        text = _describe(error)
+        text = str(error) or type(error).__name__
+        if isinstance(error, socket.gaierror):
+            text = _TEXTS.get(error.errno, error.strerror or text)
+        elif isinstance(error, UnicodeError):
+            text = "not a valid host name"
         log.debug("looking up %s failed", host, exc_info=True)
     took = clock() - started
     if took >= slow:

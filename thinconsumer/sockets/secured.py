@@ -1,43 +1,23 @@
 """The driver of a client, with the transports that its ``security_protocol`` and its token endpoint need."""
 
-from collections.abc import Sequence
 from functools import cache
 
 from ..config.client_options import ClientOptions
-from .resolver import Resolver
-from .selector_driver import NO_DELAY, SelectorDriver
-from .socket_connection import SocketOption
-from .socket_selector import SelectorLike
+from .selector_driver import SelectorDriver
 from .transport import PlainTransport, TransportFactory
 
 
-def open_driver(
-    options: ClientOptions,
-    *,
-    selector: SelectorLike | None = None,
-    resolver: Resolver | None = None,
-    receive_buffer_bytes: int | None = None,
-    send_buffer_bytes: int | None = None,
-    socket_options: Sequence[SocketOption] = NO_DELAY,
-) -> SelectorDriver:
-    """Return a driver that connects as ``options`` say; the other arguments are those of :class:`.SelectorDriver`.
+def open_driver(options: ClientOptions) -> SelectorDriver:
+    """Return a driver that connects as ``options`` say.
 
     Raises:
         KafkaConfigurationError: a certificate, a key or a cipher suite cannot be used.
     """
-    return SelectorDriver(
-        selector=selector,
-        resolver=resolver,
-        transport=broker_transport(options),
-        https=https_transport(options),
-        receive_buffer_bytes=receive_buffer_bytes,
-        send_buffer_bytes=send_buffer_bytes,
-        socket_options=socket_options,
-    )
+    return SelectorDriver(transport=broker_transport(options), https=https_transport(options))
 
 
 def broker_transport(options: ClientOptions) -> TransportFactory:
-    """Return the transport of connections to brokers."""
+    """Return the transport of connections to brokers. Raises as :func:`open_driver`."""
     return _tls(options) if options.security_protocol.endswith("SSL") else PlainTransport
 
 

@@ -4,8 +4,8 @@ One step has this order: carry out the endpoint's commands, send, wait, pass rec
 also carried out after each call of a stream. The constructor opens nothing; the first step opens the selector and the
 wake-up sockets, so that a consumer made before a fork works after it.
 
-After an exception in a step, such as Ctrl-C, call :meth:`SelectorDriver.hang_up_all`: a stream's buffer may have
-received bytes without the stream having been told. This is not needed if the exception interrupted only the wait.
+After an exception in a step, such as Ctrl-C, call :meth:`SelectorDriver.hang_up_all`, unless it interrupted only the
+wait: a stream's buffer may have received bytes without a call of the stream.
 """
 
 import logging
@@ -46,8 +46,8 @@ class SelectorDriver:
         selector: A ``selectors`` class or instance; None for epoll, kqueue, or what the system has.
         resolver: Called with (host, port), returns :class:`~thinconsumer.driver.Address` es to try in order, or raises.
             It may block. None: c-ares if pycares is installed, else the system's resolver, which blocks.
-        transport: Wraps each socket connected to a broker; plain TCP by default,
-            :func:`thinconsumer.sockets.tls.tls_transport`. :func:`.secured.open_driver` sets it as the options say.
+        transport: Wraps each socket connected to a broker; :func:`.secured.broker_transport` returns the one that a
+            client's options choose. Plain TCP by default.
         https: Wraps each socket connected to an https server (the purpose of a :class:`~thinconsumer.driver.Dial`).
         receive_buffer_bytes: SO_RCVBUF; None or -1 for the system's choice.
         send_buffer_bytes: SO_SNDBUF; None or -1 for the system's choice.
@@ -120,7 +120,7 @@ class SelectorDriver:
         if self.expecting_large:
             self._reset_low_water()
         if self._lookup is not None:
-            self._check_lookup()
+            self._check_lookups()
         if self._blocking_lookups:
             self._look_up_one()
         until = -inf
@@ -164,9 +164,8 @@ class SelectorDriver:
             connection.reset_low_water()
 
     def _receive(self, until: float) -> bool:
-        """Wait once and pass received bytes to streams; return whether to wait again.
-
-        The caller must wait again if the bytes complete no message and nothing else has happened.
+        """Wait once and pass received bytes to streams; return whether to wait again: if the bytes complete no message
+        and nothing else has happened.
 
         A large response arrives in many pieces, and an engine step for each would take longer than receiving them.
         """
@@ -178,7 +177,7 @@ class SelectorDriver:
         for handle, events in ready:
             handle(events)
         if self._lookup is not None or self._waiting_lookups:
-            self._check_lookup()
+            self._check_lookups()
         if not self.has_partial or self._has_rung or self.has_called or self._blocking_lookups:
             return False
         return not self.endpoint.commands and self.now() < until
@@ -224,24 +223,20 @@ class SelectorDriver:
         addresses = numeric(command.host, command.port)
         if addresses:
             self._answer(command, addresses, "")
-        elif not self._has_cares():
-            self._blocking_lookups.append(command)  # it blocks, so each step makes only one such lookup
-        else:
-            self._waiting_lookups.append(command)
-            self._check_lookup()
-
-    def _has_cares(self) -> bool:
+            return
         if self._uses_cares is None:
             from .cares_lookup import IS_INSTALLED
 
             self._uses_cares = IS_INSTALLED
-        return self._uses_cares
+        if self._uses_cares:
+            self._waiting_lookups.append(command)
+            self._check_lookups()
+        else:
+            self._blocking_lookups.append(command)  # it blocks, so each step makes only one such lookup
 
-    def _check_lookup(self) -> None:
-        while True:
+    def _check_lookups(self) -> None:
+        while self._lookup is not None or self._waiting_lookups:
             if self._lookup is None:
-                if not self._waiting_lookups:
-                    return
                 from .cares_lookup import CaresLookup
 
                 command = self._waiting_lookups.popleft()
@@ -256,9 +251,7 @@ class SelectorDriver:
             self._answer(Resolve(lookup.host, lookup.port), lookup.addresses, lookup.error)
 
     def _look_up_one(self) -> None:
-        # The command is removed only after the lookup. If Ctrl-C interrupts the lookup, a later step makes it;
-        # otherwise the endpoint would wait for its result for ever.
-        command = self._blocking_lookups[0]
+        command = self._blocking_lookups[0]  # removed only afterwards: if Ctrl-C interrupts the lookup, it is repeated
         found = look_up(self._resolver, command.host, command.port, self.now, self._slow_resolve_warning_s)
         self._blocking_lookups.popleft()
         self._answer(command, *found)
@@ -275,7 +268,6 @@ class SelectorDriver:
         return self._sockets
 
     def connection_closed(self, stream: Stream) -> None:
-        """Forget the connection of a stream, which is now closed."""
         self.expecting_large.discard(self._connections.pop(id(stream)))
 
     def wakeup(self) -> None:
@@ -330,7 +322,7 @@ class SelectorDriver:
         self.expecting_large.clear()
 
     def close(self) -> None:
-        """Close every connection and descriptor, without calling a stream. May be called again, and in a fork.
+        """Close every connection and descriptor, without calling a stream. May be called again.
 
         A forked child only closes its copies of the descriptors: the connections stay open in the parent.
         """

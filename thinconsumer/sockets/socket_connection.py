@@ -1,8 +1,8 @@
 """The socket of one stream: connect, handshake, receive, send, end.
 
-The engine decides about timeouts, retries and other addresses. This module guarantees the order of calls to the stream:
-``connection_made`` once; then received bytes; then ``connection_lost`` once, after all bytes that could still be
-received; and no call after that or after a hang-up. It also sets how much the system may receive between two steps.
+This module guarantees the order of calls to the stream: ``connection_made`` once; then received bytes; then
+``connection_lost`` once, after all bytes that could still be received; and no call after that or after a hang-up. It
+also sets how much the system may receive between two steps.
 """
 
 from __future__ import annotations
@@ -32,8 +32,7 @@ _UNDER_WAY = {EINPROGRESS, EWOULDBLOCK} if sys.platform == "win32" else {EINPROG
 #: The arguments of ``setsockopt``: level, option, value.
 SocketOption = tuple[int, int, int | bytes]
 
-#: The errors that connecting may raise: those of sockets, of ``ssl``, and for malformed addresses from a user's
-#: resolver.
+#: The errors of connecting: those of sockets, of ``ssl``, and for malformed addresses from a user's resolver.
 _SETUP_ERRORS = (OSError, ValueError, TypeError, OverflowError)
 
 #: Limits for one connection in one step, so that a peer that sends fast does not keep other connections waiting.
@@ -51,11 +50,11 @@ READ_AFTER_SEND_FAILED_BYTES = 16 * 1024 * 1024
 
 
 class SocketState(Enum):
-    """The state of a socket."""
+    """The state of a socket, with its words in errors."""
 
-    CONNECTING = "connecting"  #: The TCP handshake runs.
-    HANDSHAKING = "handshaking"  #: The TLS handshake runs; a plain connection passes through this state at once.
-    OPEN = "open"
+    CONNECTING = error_text.CONNECTING  #: The TCP handshake runs.
+    HANDSHAKING = error_text.HANDSHAKING  #: The TLS handshake runs; a plain connection passes through at once.
+    OPEN = error_text.CONNECTED
     CLOSED = "closed"  #: The descriptor is closed, and the stream gets no further call.
 
 
@@ -66,11 +65,6 @@ TRANSITIONS: Mapping[SocketState, Mapping[SocketState, SocketState]] = {
     SocketState.HANDSHAKING: {SocketState.OPEN: SocketState.OPEN, **_CLOSED},
     SocketState.OPEN: _CLOSED,
     SocketState.CLOSED: {},
-}
-_STAGES = {
-    SocketState.CONNECTING: error_text.CONNECTING,
-    SocketState.HANDSHAKING: error_text.HANDSHAKING,
-    SocketState.OPEN: error_text.CONNECTED,
 }
 
 
@@ -100,7 +94,7 @@ class SocketConnection:
         self._watched_events = 0  #: The events that the selector reports for the open connection.
 
     def __repr__(self) -> str:
-        return f"<SocketConnection {self._dial.host} {self._dial.address} {self.state.value} fd={self._fd}>"
+        return f"<SocketConnection {self._dial.host} {self._dial.address} {self.state.name.lower()} fd={self._fd}>"
 
     def _move(self, state: SocketState) -> None:
         self.state = next_state(TRANSITIONS, self.state, state, self)
@@ -128,10 +122,9 @@ class SocketConnection:
         assert self._sock is not None
         if code == 0 and _is_connected_to_itself(self._sock):
             code = ECONNREFUSED
-        if code:
-            self._fail(OSError(code, ""))
-            return
         try:
+            if code:
+                raise OSError(code, "")
             self._transport = self._new_transport(self._sock, self._dial.host)
         except _SETUP_ERRORS as error:
             self._fail(error)
@@ -180,8 +173,8 @@ class SocketConnection:
     def _hand_over(self, transport: Transport, receives: int, limit: int) -> tuple[bool, OSError | None]:
         """Receive bytes and pass them to the stream; return whether the connection has ended, and the error if any.
 
-        Stops after ``receives`` calls or ``limit`` bytes. But bytes that wait inside a TLS object are received in any
-        case, since no selector would report them.
+        Stops after ``receives`` calls or ``limit`` bytes, but leaves no bytes inside a TLS object, since no selector
+        would report them.
         """
         stream, driver = self.stream, self._driver
         while self.state is SocketState.OPEN and (receives > 0 < limit or transport.pending()):
@@ -233,10 +226,13 @@ class SocketConnection:
             if not (chunks := stream.data_to_send()):
                 break
         if chunks or self._watched_events != transport.read_needs:
-            self._set_interest(transport.read_needs | (transport.write_needs if chunks else 0))
+            try:
+                self._watch(transport.read_needs | (transport.write_needs if chunks else 0))
+            except OSError as error:
+                self._fail(error)
 
     def _expect(self, size: int) -> None:
-        """Note the expected size of the next response, that of the last one."""
+        """Expect that the next response has the size of the last one."""
         self._expected_bytes = size
         if size >= LARGE_BYTES:
             self._driver.expecting_large.add(self)
@@ -247,9 +243,8 @@ class SocketConnection:
     def raise_low_water(self) -> None:
         """Raise SO_RCVLOWAT to the expected size of the next response, so that it is received between two steps.
 
-        While a program reads nothing, Linux rarely acknowledges bytes beyond the low-water mark, and a broker with a
-        small send buffer waits for the acknowledgement. Without the raised mark, hardly a byte would arrive while the
-        program handles records.
+        While a program reads nothing, Linux rarely acknowledges bytes beyond this mark, and a broker with a small send
+        buffer waits for the acknowledgement: hardly a byte would arrive while the program handles records.
         """
         size = min(self._expected_bytes, LOW_WATER_MAX_BYTES)
         if size == self._low_water or self._transport is None or self.state is not SocketState.OPEN:
@@ -262,12 +257,6 @@ class SocketConnection:
         if self._low_water != 1 and self._transport is not None:
             self._transport.set_low_water(1)
             self._low_water = 1  # last: if Ctrl-C interrupts the line above, the next call tries again
-
-    def _set_interest(self, mask: int) -> None:
-        try:
-            self._watch(mask)
-        except OSError as error:
-            self._fail(error)
 
     def _watch(self, mask: int) -> None:
         self._driver.sockets.set(self._fd, mask, self.ready)
@@ -282,7 +271,7 @@ class SocketConnection:
             self._fail(alert if alert is not None and error_text.is_tls_error(alert) else error)
 
     def _fail(self, error: BaseException) -> None:
-        self._end(error_text.connection_error(self._dial.host, self._dial.address, _STAGES[self.state], error))
+        self._end(error_text.connection_error(self._dial.host, self._dial.address, self.state.value, error))
 
     def _end(self, error: KafkaConnectionError | None) -> None:
         self._close(is_orderly=error is None)
@@ -321,8 +310,8 @@ class SocketConnection:
 def _is_connected_to_itself(sock: socket.socket) -> bool:
     """Return whether the socket is connected to itself by TCP's simultaneous open.
 
-    While a local port without a listener is dialled repeatedly, the system may choose that port as the local one, too.
-    Such a connection prevents the broker from listening on the port.
+    This happens if the system chooses the port of a local address without a listener as the local port, too. Such a
+    connection prevents the broker from listening on the port.
     """
     try:
         return bool(sock.getsockname() == sock.getpeername())

@@ -32,7 +32,7 @@ LONGEST_WAIT = 0.5 if sys.platform == "win32" else 3600.0
 
 
 class Sockets(Protocol):
-    """The watched descriptors, each with its events and an owner: any object, which :meth:`wait` returns."""
+    """The watched descriptors, each with its events and an owner, any object."""
 
     def set(self, fd: int, mask: int, owner: Any) -> None:
         """Watch ``fd`` for exactly the events in ``mask``.
@@ -47,8 +47,8 @@ class Sockets(Protocol):
     def wait(self, seconds: float) -> list[tuple[Any, int]]:
         """Return (owner, events) of ready descriptors; wait up to ``seconds`` for the first one (0 or less: no wait).
 
-        ``seconds`` is rounded up to the system's unit (1 ms for epoll and poll). If it was rounded down, every wait
-        would end with a busy loop.
+        ``seconds`` is rounded up to the system's unit (1 ms for epoll and poll): otherwise every wait would end with a
+        busy loop.
         """
 
     def fileno(self) -> int:
@@ -118,20 +118,16 @@ class SocketSelector:
         known = self._masks.get(fd)
         if known == mask:
             return
-        if known is None:
-            self._check_limit(fd)
-            self._selector.register(fd, mask, owner)
-        else:
+        if known is not None:
             self._selector.modify(fd, mask, owner)
-        self._masks[fd] = mask
-
-    def _check_limit(self, fd: int) -> None:
-        over = len(self._masks) >= SELECT_LIMIT if sys.platform == "win32" else fd >= SELECT_LIMIT
-        if self._limited and over:
+        elif self._limited and (len(self._masks) if sys.platform == "win32" else fd) >= SELECT_LIMIT:
             raise OSError(
                 f"select() cannot watch descriptor {fd}, since its limit is {SELECT_LIMIT}: "
                 "use another selector, or keep fewer files open"
             )
+        else:
+            self._selector.register(fd, mask, owner)
+        self._masks[fd] = mask
 
     def forget(self, fd: int) -> None:
         self._masks.pop(fd, None)
@@ -171,9 +167,7 @@ def open_sockets(selector: SelectorLike | None) -> Sockets:
     # No class is tested: eventlet replaces the standard selectors by ones with a BaseSelector of its own.
     is_instance = hasattr(selector, "select") and not isinstance(selector, type)
     made: Any = selector() if callable(selector) and not is_instance else selector
-    if hasattr(made, "register") and hasattr(made, "select"):
-        return SocketSelector(made)
-    if hasattr(made, "set") and hasattr(made, "wait"):
-        sockets: Sockets = made
+    sockets: Sockets = SocketSelector(made) if hasattr(made, "register") and hasattr(made, "select") else made
+    if hasattr(sockets, "set") and hasattr(sockets, "wait"):
         return sockets
     raise IllegalArgumentError(f"selector={selector!r} gives {made!r}, which lacks the methods of a selector")

@@ -2,7 +2,7 @@
 
 Follows OpenSSL's rules for non-blocking use. Any call may have to read or to write first, whatever its purpose. An
 unfinished write must be repeated with the same bytes. Decrypted bytes wait inside the TLS object, where no selector
-sees them. The timeout of the handshake is the engine's task, not this module's.
+sees them.
 """
 
 import socket
@@ -18,15 +18,11 @@ from .transport import Chunks, Transport, TransportFactory, join, set_low_water
 #: Maximum size of a TLS record. Waiting requests are joined up to this size, since each record costs a header and an
 #: encryption.
 RECORD_BYTES = 16 * 1024
-#: Maximum number of records per receive. OpenSSL returns at most one record per call, with two system calls each (one
-#: for the header), since Python cannot switch on OpenSSL's read-ahead. A large response therefore takes many calls;
-#: without a maximum, a fast peer would keep other connections waiting.
+#: Maximum number of records per receive. OpenSSL returns at most one record per call, since Python cannot switch on
+#: OpenSSL's read-ahead. Without a maximum, a fast peer would keep other connections waiting.
 RECORDS_PER_RECEIVE = 16
-#: The first byte of a TLS record with an alert.
-ALERT_RECORD = b"\x15"
 #: Sessions are kept for this many servers at most; a session takes a few kilobytes.
 SESSIONS_MAX = 1000
-
 #: Maximum number of times that sessions are read from OpenSSL. Before Python 3.13.1, each time loses the memory of the
 #: session, about 6 KB: https://github.com/python/cpython/issues/116810.
 SESSION_READS_MAX = 2000 if sys.version_info < (3, 13, 1) else sys.maxsize
@@ -41,16 +37,13 @@ class Sessions:
         self._sessions: dict[_Server, tuple[ssl.SSLContext, ssl.SSLSession]] = {}
         self._reads = 0
 
-    def __len__(self) -> int:
-        return len(self._sessions)
-
     def find(self, server: _Server, context: ssl.SSLContext) -> ssl.SSLSession | None:
         """Return the session to offer. A session of another context would skip the checks of this one."""
         made_with, session = self._sessions.get(server, (None, None))
         return session if made_with is context else None
 
     def keep(self, server: _Server, tls: ssl.SSLSocket) -> None:
-        """Keep the session of a connection, unless it cannot be resumed, and drop the oldest one if there are too many.
+        """Keep the session of a connection, if it can be resumed, and drop the oldest one if there are too many.
 
         The session of a connection that has resumed an earlier one is not read: the earlier one can be resumed again.
         """
@@ -65,15 +58,13 @@ class Sessions:
             del self._sessions[next(iter(self._sessions))]
         self._sessions[server] = tls.context, session
 
-    def drop(self, server: _Server) -> None:
-        self._sessions.pop(server, None)
+    def drop(self, server: _Server, context: ssl.SSLContext) -> bool:
+        """Forget the session that :meth:`find` returns; return whether there is one."""
+        return self.find(server, context) is not None and bool(self._sessions.pop(server))
 
 
 class TlsTransport:
-    """The client's end of a TLS connection.
-
-    ``sessions`` is where to keep the session for later connections to ``server``.
-    """
+    """The client's end of a TLS connection. ``sessions`` keeps its session for later connections to ``server``."""
 
     write_needs = EVENT_WRITE
     read_needs = EVENT_READ
@@ -88,7 +79,6 @@ class TlsTransport:
         self._ending: tuple[OSError | None] | None = None
 
     def handshake(self) -> bool:
-        """Continue the handshake; return whether it is complete. Raises ``ssl.SSLError`` if it fails."""
         try:
             self._tls.do_handshake()
         except ssl.SSLWantReadError:
@@ -107,7 +97,7 @@ class TlsTransport:
 
     def _handshake_failure(self, error: OSError) -> OSError:
         """Return the error to raise after ``error`` has ended the handshake, and forget the session that it offered."""
-        had_session = self._drop_session()
+        had_session = self._sessions is not None and self._sessions.drop(self._server, self._tls.context)
         if isinstance(error, (ConnectionError, ssl.SSLEOFError)):
             # After a failed send, OpenSSL repeats the send and reads nothing more: an alert with the reason may wait.
             alert = _unread_alert(self._tls) if isinstance(error, ConnectionError) else None
@@ -132,19 +122,11 @@ class TlsTransport:
             return error
         return ConnectionResetError(f"{describe(error)}: {PERHAPS_CERTIFICATE_REJECTED}")
 
-    def _drop_session(self) -> bool:
-        """Forget the session of this server after a failed handshake; return whether the handshake offered one."""
-        if self._sessions is None or self._sessions.find(self._server, self._tls.context) is None:
-            return False
-        self._sessions.drop(self._server)
-        return True
-
     def recv_into(self, buffer: memoryview) -> int:
         """Receive decrypted bytes, as :meth:`.Transport.recv_into`.
 
-        A peer that closes without close_notify counts as an orderly close, as on plain TCP: a truncated frame is always
-        noticed, because Kafka's frames contain their size. (Python's ``ssl`` does not distinguish such a close from a
-        reset.)
+        A close without close_notify counts as orderly, as on plain TCP: Kafka's frames contain their size, so that a
+        truncated one is always noticed.
         """
         if self._ending is not None:
             return self._end()
@@ -175,7 +157,10 @@ class TlsTransport:
                 break
         self.read_needs = EVENT_READ
         if self._sessions is not None and size:
-            self._keep_session(self._sessions)
+            # In TLS 1.3, the server sends tickets after the handshake, so they have arrived with the first bytes.
+            with suppress(ValueError):  # the socket is closed
+                self._sessions.keep(self._server, self._tls)
+            self._sessions = None
         return size or self._end()
 
     def _would_block(self, size: int) -> int:
@@ -192,12 +177,6 @@ class TlsTransport:
         if error is not None:
             raise error
         return 0
-
-    def _keep_session(self, sessions: Sessions) -> None:
-        # In TLS 1.3, the server sends tickets after the handshake, so they have arrived with the first bytes.
-        self._sessions = None
-        with suppress(ValueError):  # the socket is closed
-            sessions.keep(self._server, self._tls)
 
     def send(self, chunks: Chunks) -> int:
         """Send at most one TLS record; return the number of bytes sent."""
@@ -221,11 +200,9 @@ class TlsTransport:
         return self._ending is not None or self._tls.pending() > 0
 
     def set_low_water(self, size: int) -> None:
-        """Set SO_RCVLOWAT of the TCP socket; ``size`` needs no correction, as encryption adds little to a response."""
-        set_low_water(self._tls, size)
+        set_low_water(self._tls, size)  # encryption adds little to a response
 
     def close(self) -> None:
-        """Send close_notify if that is possible without waiting, and close the socket."""
         try:
             self._tls.unwrap()
         except (OSError, ValueError):
@@ -233,7 +210,6 @@ class TlsTransport:
         self.abandon()
 
     def abandon(self) -> None:
-        """Close the socket without close_notify."""
         try:
             self._tls.close()
         except OSError:
@@ -246,7 +222,7 @@ def _unread_alert(tls: ssl.SSLSocket) -> ssl.SSLError | None:
         data = socket.socket.recv(tls, RECORD_BYTES)
     except OSError:
         return None
-    if data[:1] != ALERT_RECORD:
+    if data[:1] != b"\x15":  # no record with an alert
         return None
     received = ssl.MemoryBIO()
     received.write(data)

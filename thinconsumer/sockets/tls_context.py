@@ -9,7 +9,7 @@ import os
 import re
 import ssl
 import time
-from collections.abc import Callable
+from contextlib import nullcontext
 from math import inf
 
 from ..config.security import SecurityOptions
@@ -28,19 +28,15 @@ _Stamp = tuple[tuple[int, ...] | None, ...]
 
 
 class TlsContexts:
-    """Provides the context for each new connection.
+    """Provides the context for each new connection: to a broker, or, with ``for_https``, to a token endpoint.
 
     The constructor reads all files and raises ``KafkaConfigurationError`` for options that cannot be used. Afterwards,
     changed files are read again. If they cannot be used (a certificate was replaced, but its key not yet), the
     previous context stays in use, a warning is logged, and a later connection tries again.
-
-    With ``for_https``, the contexts are for the token endpoint of an OAUTHBEARER login: the system's certificates are
-    trusted, too, since the endpoint is often a public service; the host name is always checked, because the client
-    secret is sent there; and the client's own certificate stays private.
     """
 
     def __init__(self, options: SecurityOptions, *, for_https: bool = False) -> None:
-        self._make: Callable[[SecurityOptions], ssl.SSLContext] = _https_context if for_https else _broker_context
+        self._make = _https_context if for_https else _broker_context
         self._options = options
         self._files = _files(options)
         self._stamp = self._stamps()
@@ -95,7 +91,15 @@ def _new_context(options: SecurityOptions) -> ssl.SSLContext:
     # OpenSSL trusts only chains that end with a self-signed certificate.
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     context.options |= ssl.OP_NO_RENEGOTIATION
-    _set_versions(context, options)
+    # Never below 1.2, even if the system's OpenSSL configuration permits that.
+    newest = _VERSIONS.get(options.ssl_protocol, ssl.TLSVersion.TLSv1_3)
+    versions = [_VERSIONS[name] for name in options.ssl_enabled_protocols if _VERSIONS[name] <= newest]
+    if not versions:
+        raise KafkaConfigurationError(
+            f"ssl_protocol={options.ssl_protocol!r} excludes all of ssl_enabled_protocols: "
+            f"{', '.join(options.ssl_enabled_protocols)}"
+        )
+    context.minimum_version, context.maximum_version = min(versions), max(versions)
     return context
 
 
@@ -114,6 +118,11 @@ def _broker_context(options: SecurityOptions) -> ssl.SSLContext:
 
 
 def _https_context(options: SecurityOptions) -> ssl.SSLContext:
+    """Return the context for a token endpoint. The client's own certificate stays private.
+
+    The system's certificates are trusted, too, since the endpoint is often a public service. The host name is always
+    checked, because the client secret is sent there.
+    """
     context = _new_context(options)
     context.load_default_certs(ssl.Purpose.SERVER_AUTH)
     if options.ssl_context is None:
@@ -122,18 +131,6 @@ def _https_context(options: SecurityOptions) -> ssl.SSLContext:
         for certificate in options.ssl_context.get_ca_certs(binary_form=True):
             context.load_verify_locations(cadata=certificate)
     return context
-
-
-def _set_versions(context: ssl.SSLContext, options: SecurityOptions) -> None:
-    """Set the versions of TLS; never below 1.2, even if the system's OpenSSL configuration permits that."""
-    newest = _VERSIONS.get(options.ssl_protocol, ssl.TLSVersion.TLSv1_3)
-    versions = [_VERSIONS[name] for name in options.ssl_enabled_protocols if _VERSIONS[name] <= newest]
-    if not versions:
-        raise KafkaConfigurationError(
-            f"ssl_protocol={options.ssl_protocol!r} excludes all of ssl_enabled_protocols: "
-            f"{', '.join(options.ssl_enabled_protocols)}"
-        )
-    context.minimum_version, context.maximum_version = min(versions), max(versions)
 
 
 def _trust(context: ssl.SSLContext, options: SecurityOptions) -> bool:
@@ -160,14 +157,6 @@ def _trust(context: ssl.SSLContext, options: SecurityOptions) -> bool:
 
 
 def _load_own(context: ssl.SSLContext, own: OwnCertificate) -> None:
-    if own.pem:
-        with pem_file(own.pem) as path:
-            _load_chain(context, own, path, None)
-    else:
-        _load_chain(context, own, own.certfile, own.keyfile)
-
-
-def _load_chain(context: ssl.SSLContext, own: OwnCertificate, certfile: str, keyfile: str | None) -> None:
     was_asked = False
 
     def password() -> str:
@@ -176,17 +165,18 @@ def _load_chain(context: ssl.SSLContext, own: OwnCertificate, certfile: str, key
         was_asked = True
         return own.password or ""
 
-    try:
-        context.load_cert_chain(certfile, keyfile, password)
-    except (OSError, ValueError) as error:  # ssl.SSLError is an OSError; ValueError: a password that is too long
-        if was_asked:
-            advice = "set ssl_key_password" if own.password is None else "ssl_key_password or ssl_password is wrong"
-            text = f"the private key is encrypted: {advice}"
-        elif getattr(error, "reason", None) == "KEY_VALUES_MISMATCH":
-            text = "the private key does not belong to the certificate (the first one must be the client's)"
-        else:
-            text = f"malformed certificate or private key: {_reason(error)}"
-        raise KafkaConfigurationError(f"{own.option}: {text}") from None
+    with pem_file(own.pem) if own.pem else nullcontext(own.certfile) as certfile:
+        try:
+            context.load_cert_chain(certfile, own.keyfile, password)
+        except (OSError, ValueError) as error:  # ssl.SSLError is an OSError; ValueError: a password that is too long
+            if was_asked:
+                advice = "set ssl_key_password" if own.password is None else "ssl_key_password or ssl_password is wrong"
+                text = f"the private key is encrypted: {advice}"
+            elif getattr(error, "reason", None) == "KEY_VALUES_MISMATCH":
+                text = "the private key does not belong to the certificate (the first one must be the client's)"
+            else:
+                text = f"malformed certificate or private key: {_reason(error)}"
+            raise KafkaConfigurationError(f"{own.option}: {text}") from None
 
 
 def _reason(error: Exception) -> str:
@@ -224,16 +214,8 @@ def openssl_name(name: str) -> str:
     parts = [] if exchange == "RSA" else exchange.split("_")
     if cipher == "CHACHA20_POLY1305":
         return "-".join([*parts, "CHACHA20-POLY1305"])
-    parts.append(f"{cipher}{bits}")
-    if mode in ("GCM", "CCM", "CCM_8"):
-        parts.append(mode.replace("_", ""))
-    if digest is not None:
-        parts.append(digest)
-    return "-".join(parts)
-
-
-def _probe() -> ssl.SSLContext:
-    return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    mode = "" if mode == "CBC" else (mode or "").replace("_", "")
+    return "-".join(filter(None, [*parts, f"{cipher}{bits}", mode, digest]))
 
 
 def set_suites(context: ssl.SSLContext, ciphers: str | None, suites: tuple[str, ...] | None) -> None:
@@ -256,7 +238,7 @@ def set_suites(context: ssl.SSLContext, ciphers: str | None, suites: tuple[str, 
     older = [name for name in suites if not is_tls_1_3(name)]
     for name in older:
         # OpenSSL ignores unknown names in a list with at least one known name, so each name is tried by itself.
-        _set(_probe(), openssl_name(name), f"ssl_cipher_suites: {name}")
+        _set(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), openssl_name(name), f"ssl_cipher_suites: {name}")
     if older:
         _set(context, ":".join(map(openssl_name, older)), "ssl_cipher_suites")
     if len(older) == len(suites) and context.maximum_version != ssl.TLSVersion.TLSv1_2:

@@ -22,20 +22,17 @@ from ..support.lazy_dataclass import dataclass
 #: Maximum size of a file; a bundle of all public certificate authorities takes a quarter of a megabyte.
 FILE_BYTES_MAX = 16 * 1024 * 1024
 _BEGIN, _END, _DASHES = b"-----BEGIN ", b"-----END ", b"-----"
-_CERTIFICATE_LABELS = (b"CERTIFICATE", b"X509 CERTIFICATE")
 _DER_SEQUENCE = b"\x30"
 
 
 @dataclass(frozen=True, slots=True)
 class PemBlock:
-    """One block of PEM text, with its first and last line."""
-
     label: bytes
-    text: bytes
+    text: bytes  #: With the first and last line.
 
     @property
     def is_certificate(self) -> bool:
-        return self.label in _CERTIFICATE_LABELS
+        return self.label in (b"CERTIFICATE", b"X509 CERTIFICATE")
 
     @property
     def is_private_key(self) -> bool:
@@ -56,21 +53,25 @@ class OwnCertificate:
     pem: bytes = b""
 
 
-def read_file(path: str, option: str) -> bytes:
-    """Return the content of a file.
+def _read(options: SecurityOptions, option: str) -> tuple[bytes, str]:
+    """Return the content of the file that an option names, and the words for the file in errors.
 
     Raises:
-        KafkaConfigurationError: the file cannot be read or is too large.
+        KafkaConfigurationError: the file cannot be read, is too large, or is a key store of Java.
     """
+    path = getattr(options, option)
+    where = f"{option}: {path}"
     try:
         # Not to wait for a writer, if the file was replaced by a named pipe.
         with open(os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)), "rb") as file:
             data = file.read(FILE_BYTES_MAX + 1)
     except OSError as error:
-        raise KafkaConfigurationError(f"{option}: {path}: {error.strerror or type(error).__name__}") from None
+        raise KafkaConfigurationError(f"{where}: {error.strerror or type(error).__name__}") from None
     if len(data) > FILE_BYTES_MAX:
-        raise KafkaConfigurationError(f"{option}: {path} has more than {FILE_BYTES_MAX} bytes")
-    return data
+        raise KafkaConfigurationError(f"{where} has more than {FILE_BYTES_MAX} bytes")
+    if data[:4] in JAVA_MAGIC:
+        raise KafkaConfigurationError(f"{where}: this format is Java's own (JKS); {KEYTOOL}")
+    return data, where
 
 
 def pem_blocks(data: bytes, where: str) -> list[PemBlock]:
@@ -93,22 +94,21 @@ def pem_blocks(data: bytes, where: str) -> list[PemBlock]:
     return blocks
 
 
-def _is_pkcs12(data: bytes, store_type: str | None, where: str, type_option: str) -> bool:
-    """Return whether the store is PKCS12, not PEM; raise KafkaConfigurationError if it is neither, or not as declared.
+def _read_store(options: SecurityOptions, store: str) -> tuple[bytes, str, bool]:
+    """Return the content of a store, the words for it in errors, and whether it is PKCS12 instead of PEM.
 
-    OpenSSL would report a wrong type as a missing first line or as a wrong password.
+    Raises:
+        KafkaConfigurationError: as :func:`_read`, or the store is neither, or not of the type that the options say,
+            which OpenSSL would report as a missing first line or as a wrong password.
     """
-    if data[:4] in JAVA_MAGIC:
-        raise KafkaConfigurationError(f"{where}: this format is Java's own (JKS); {KEYTOOL}")
-    if _BEGIN in data:
-        found = "PEM"
-    elif data[:1] == _DER_SEQUENCE:
-        found = "PKCS12"
-    else:
+    data, where = _read(options, f"{store}_location")
+    found = "PEM" if _BEGIN in data else "PKCS12" if data[:1] == _DER_SEQUENCE else ""
+    if not found:
         raise KafkaConfigurationError(f"{where}: neither PEM nor PKCS12")
-    if store_type not in (None, "", found):
-        raise KafkaConfigurationError(f"{where}: the content is {found}, but {type_option} is {store_type}")
-    return found == "PKCS12"
+    declared = getattr(options, f"{store}_type")
+    if declared not in (None, "", found):
+        raise KafkaConfigurationError(f"{where}: the content is {found}, but {store}_type is {declared}")
+    return data, where, found == "PKCS12"
 
 
 def trusted_certificates(options: SecurityOptions) -> str:
@@ -117,27 +117,26 @@ def trusted_certificates(options: SecurityOptions) -> str:
     Raises:
         KafkaConfigurationError: a file cannot be read, has no certificate, or its password is wrong.
     """
-    found: list[bytes] = []
+    found = b""
     if options.ssl_cafile:
-        found += _certificates(read_file(options.ssl_cafile, "ssl_cafile"), f"ssl_cafile: {options.ssl_cafile}")
+        found += _certificates(*_read(options, "ssl_cafile"))
     if options.ssl_truststore_location:
-        where = f"ssl_truststore_location: {options.ssl_truststore_location}"
-        data = read_file(options.ssl_truststore_location, "ssl_truststore_location")
-        if _is_pkcs12(data, options.ssl_truststore_type, where, "ssl_truststore_type"):
+        data, where, is_pkcs12 = _read_store(options, "ssl_truststore")
+        if is_pkcs12:
             found += _pkcs12_certificates(data, options.ssl_truststore_password, where)
         else:
             found += _certificates(data, where)
     if options.ssl_truststore_certificates:
         found += _certificates(options.ssl_truststore_certificates.encode(), "ssl_truststore_certificates")
-    return b"".join(found).decode("ascii", "replace")
+    return found.decode("ascii", "replace")
 
 
-def _certificates(data: bytes, where: str) -> list[bytes]:
+def _certificates(data: bytes, where: str) -> bytes:
+    """Return the certificates in PEM text; raise KafkaConfigurationError if there are none."""
     texts = [block.text for block in pem_blocks(data, where) if block.is_certificate]
     if not texts:
-        hint = f": this format is Java's own (JKS); {KEYTOOL}" if data[:4] in JAVA_MAGIC else ""
-        raise KafkaConfigurationError(f"{where}: no certificate in PEM form (-----BEGIN CERTIFICATE-----){hint}")
-    return texts
+        raise KafkaConfigurationError(f"{where}: no certificate in PEM form (-----BEGIN CERTIFICATE-----)")
+    return b"".join(texts)
 
 
 def revocation_lists(options: SecurityOptions) -> bytes:
@@ -145,9 +144,7 @@ def revocation_lists(options: SecurityOptions) -> bytes:
 
     Certificates in the same file are left out, since OpenSSL would trust them.
     """
-    assert options.ssl_crlfile
-    where = f"ssl_crlfile: {options.ssl_crlfile}"
-    data = read_file(options.ssl_crlfile, "ssl_crlfile")
+    data, where = _read(options, "ssl_crlfile")
     lists = b"".join(block.text for block in pem_blocks(data, where) if block.label == b"X509 CRL")
     if not lists:
         raise KafkaConfigurationError(f"{where}: no revocation list in PEM form (-----BEGIN X509 CRL-----)")
@@ -161,53 +158,38 @@ def own_certificate(options: SecurityOptions) -> OwnCertificate | None:
         KafkaConfigurationError: a file cannot be read, a part is missing, or the password of a PKCS12 store is wrong.
     """
     password = options.ssl_key_password or options.ssl_password
-    if options.ssl_keystore_certificate_chain or options.ssl_keystore_key:
-        return _from_text(options, password)
+    key, chain = options.ssl_keystore_key, options.ssl_keystore_certificate_chain
+    if key or chain:
+        if not key or not chain:
+            raise KafkaConfigurationError("ssl_keystore_key and ssl_keystore_certificate_chain are needed together")
+        pem = _certificates(chain.encode(), "ssl_keystore_certificate_chain")
+        pem += _private_key(key.encode(), "ssl_keystore_key")
+        return OwnCertificate("ssl_keystore_key and ssl_keystore_certificate_chain", password, pem=pem)
     if options.ssl_keystore_location:
-        return _from_store(options, options.ssl_keystore_location, password)
+        data, where, is_pkcs12 = _read_store(options, "ssl_keystore")
+        if is_pkcs12:
+            pem = _pkcs12_key(data, options.ssl_keystore_password or password, where)
+            return OwnCertificate("ssl_keystore_location", pem=pem)
+        _certificates(data, where)
+        _private_key(data, where)
+        password = password or options.ssl_keystore_password
+        return OwnCertificate("ssl_keystore_location", password, certfile=options.ssl_keystore_location)
     if options.ssl_certfile:
+        _certificates(*_read(options, "ssl_certfile"))
+        _private_key(*_read(options, "ssl_keyfile" if options.ssl_keyfile else "ssl_certfile"))
         option = "ssl_certfile and ssl_keyfile" if options.ssl_keyfile else "ssl_certfile"
-        keyfile = options.ssl_keyfile or options.ssl_certfile
-        _need(read_file(options.ssl_certfile, "ssl_certfile"), f"ssl_certfile: {options.ssl_certfile}", key=False)
-        name = "ssl_keyfile" if options.ssl_keyfile else "ssl_certfile"
-        _need(read_file(keyfile, name), f"{name}: {keyfile}", key=True)
         return OwnCertificate(option, password, certfile=options.ssl_certfile, keyfile=options.ssl_keyfile)
     if options.ssl_keyfile:
         raise KafkaConfigurationError("ssl_keyfile is set, but not ssl_certfile: both are needed")
     return None
 
 
-def _need(data: bytes, where: str, *, key: bool) -> bytes:
-    """Return the private key or the certificates in ``data``; raise KafkaConfigurationError if there are none."""
-    if not key:
-        return b"".join(_certificates(data, where))
+def _private_key(data: bytes, where: str) -> bytes:
+    """Return the first private key in PEM text; raise KafkaConfigurationError if there is none."""
     for block in pem_blocks(data, where):
         if block.is_private_key:
             return block.text
     raise KafkaConfigurationError(f"{where}: no private key in PEM form (-----BEGIN PRIVATE KEY-----)")
-
-
-def _from_text(options: SecurityOptions, password: str | None) -> OwnCertificate:
-    key, chain = options.ssl_keystore_key, options.ssl_keystore_certificate_chain
-    if not key or not chain:
-        raise KafkaConfigurationError("ssl_keystore_key and ssl_keystore_certificate_chain are needed together")
-    pem = _need(chain.encode(), "ssl_keystore_certificate_chain", key=False)
-    pem += _need(key.encode(), "ssl_keystore_key", key=True)
-    return OwnCertificate("ssl_keystore_key and ssl_keystore_certificate_chain", password, pem=pem)
-
-
-def _from_store(options: SecurityOptions, path: str, password: str | None) -> OwnCertificate:
-    where = f"ssl_keystore_location: {path}"
-    data = read_file(path, "ssl_keystore_location")
-    if _is_pkcs12(data, options.ssl_keystore_type, where, "ssl_keystore_type"):
-        pem = _pkcs12_key(data, options.ssl_keystore_password or password, where)
-        return OwnCertificate("ssl_keystore_location", pem=pem)
-    _need(data, where, key=False)
-    _need(data, where, key=True)
-    return OwnCertificate("ssl_keystore_location", password or options.ssl_keystore_password, certfile=path)
-
-
-# PKCS12, by the package cryptography
 
 
 def _open_pkcs12(data: bytes, password: str | None, where: str, password_option: str) -> Any:
@@ -235,12 +217,12 @@ def _open_pkcs12(data: bytes, password: str | None, where: str, password_option:
     raise KafkaConfigurationError(f"{where}: the PKCS12 store cannot be opened: {advice}, or the file is damaged")
 
 
-def _pkcs12_certificates(data: bytes, password: str | None, where: str) -> list[bytes]:
+def _pkcs12_certificates(data: bytes, password: str | None, where: str) -> bytes:
     store = _open_pkcs12(data, password, where, "ssl_truststore_password")
     entries = ([store.cert] if store.cert is not None else []) + store.additional_certs
     if not entries:
         raise KafkaConfigurationError(f"{where}: no certificate in this store")
-    return [_as_pem(entry.certificate) for entry in entries]
+    return b"".join(_as_pem(entry.certificate) for entry in entries)
 
 
 def _pkcs12_key(data: bytes, password: str | None, where: str) -> bytes:
@@ -263,12 +245,9 @@ def _as_pem(certificate: Any) -> bytes:
     return result
 
 
-# Files for OpenSSL
-
-
 @contextmanager
 def pem_file(pem: bytes) -> Iterator[str]:
-    """Yield the path of a file with this content, which only this user can read and which is gone afterwards.
+    """Yield the path of a file with this content, which only this user can read, and which is removed afterwards.
 
     Raises:
         KafkaConfigurationError: the file cannot be made or removed.
@@ -286,12 +265,10 @@ def pem_file(pem: bytes) -> Iterator[str]:
 
 def _memory_file() -> int | None:
     """Return the descriptor of a file in memory that can be opened by its path; None if the system has none."""
-    if not hasattr(os, "memfd_create"):
-        return None
     try:
         fd = os.memfd_create("pem")
-    except OSError:
-        return None  # forbidden by a sandbox
+    except (AttributeError, OSError):
+        return None  # another system than Linux, or a sandbox forbids the call
     if os.access(f"/proc/self/fd/{fd}", os.R_OK):
         return fd
     os.close(fd)  # /proc is not mounted

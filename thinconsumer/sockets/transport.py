@@ -1,8 +1,4 @@
-"""The transport between a connection and its socket: plain TCP here, TLS in :mod:`.tls`.
-
-A transport sends and receives bytes and states which socket events it waits for. It never blocks, never calls a stream,
-and raises errors as ``OSError``.
-"""
+"""The transport between a connection and its socket: plain TCP here, TLS in :mod:`.tls`."""
 
 from __future__ import annotations
 
@@ -21,18 +17,13 @@ Chunks = Sequence[bytes | memoryview]
 
 
 class Transport(Protocol):
-    """One connected socket, possibly inside TLS.
+    """One connected socket, possibly inside TLS. It never blocks, never calls a stream, and raises ``OSError`` only."""
 
-    ``read_needs`` and ``write_needs`` are masks of ``selectors`` events: the events that must occur before the
-    transport can receive or send. In TLS, receiving may require sending first, and the reverse. Both may change with
-    every call. During the handshake, ``read_needs`` has the events to wait for. The driver watches for ``write_needs``
-    only while bytes wait to be sent.
-    """
-
+    #: The ``selectors`` events that must occur before the transport can continue the handshake, or receive. In TLS,
+    #: receiving may require sending first, and the reverse, so that these masks may change with every call.
     read_needs: int
-    write_needs: int
-    #: Whether the last receive, if it did not fill its buffer, means that no more bytes wait. TLS receives a limited
-    #: number of records, so that more may wait.
+    write_needs: int  #: The events that must occur before the transport can send.
+    #: Whether a receive that did not fill its buffer has left no bytes. TLS receives a limited number of records.
     short_read_ends: bool
 
     def handshake(self) -> bool:
@@ -47,19 +38,14 @@ class Transport(Protocol):
         """
 
     def send(self, chunks: Chunks) -> int:
-        """Send bytes from the front of ``chunks``; return their number.
-
-        The next call's ``chunks`` must begin with the first byte that was not sent.
+        """Send bytes from the front of ``chunks``; return their number. The next call's begin with the first unsent.
 
         Raises:
             BlockingIOError: the socket's buffer is full.
         """
 
     def pending(self) -> bool:
-        """Return whether received bytes (decrypted ones), or an error, wait inside the transport.
-
-        No selector reports them.
-        """
+        """Return whether received bytes, or an error, wait inside the transport, where no selector reports them."""
 
     def set_low_water(self, size: int) -> None:
         """Let the system report the socket as readable only once ``size`` bytes have arrived (SO_RCVLOWAT)."""
@@ -71,8 +57,7 @@ class Transport(Protocol):
         """Close the descriptor and send nothing: the connection is broken, or another process uses it. Never raises."""
 
 
-#: A function that takes a connected non-blocking socket and the host name that the peer's certificate must have, and
-#: returns the transport.
+#: Takes a connected non-blocking socket and the host name that the peer's certificate must have; returns the transport.
 TransportFactory = Callable[[socket.socket, str], Transport]
 
 

@@ -38,7 +38,7 @@ class Waker:
             pass  # the buffer is full, so the descriptor is already readable; or the pair is closed
 
     def drain(self) -> None:
-        """Read all bytes, so that the descriptor is no longer readable."""
+        """Make the descriptor unreadable again."""
         try:
             while self._reader is not None and len(self._reader.recv(4096)) == 4096:
                 pass
@@ -46,7 +46,6 @@ class Waker:
             pass  # all bytes are read
 
     def close(self) -> None:
-        """Close the pair of sockets."""
         writer, self._writer = self._writer, None
         reader, self._reader = self._reader, None
         for sock in (writer, reader):
