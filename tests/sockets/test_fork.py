@@ -103,7 +103,7 @@ def test_closing_in_a_child_sends_no_close_notify(make_world, client_context, se
     """close_notify from the child would end the parent's connection."""
     from thinconsumer.sockets.tls import tls_transport
 
-    world = make_world(transport=tls_transport(client_context))
+    world = make_world(transport=tls_transport(lambda: client_context))
     listener = world.listen()
     stream = world.dial(listener)
     world.step(1)

@@ -99,7 +99,7 @@ class TlsPeer:
 
 @pytest.fixture
 def tls_world(make_world, selector_class, client_context):
-    return make_world(selector_class, transport=tls_transport(client_context))
+    return make_world(selector_class, transport=tls_transport(lambda: client_context))
 
 
 @pytest.fixture
@@ -210,7 +210,7 @@ def test_bytes_that_come_with_the_last_handshake_message_are_read_at_once(tls_wo
 
 def test_a_large_upload_survives_partial_writes(make_world, selector_class, client_context, server_context):
     """OpenSSL wants an unfinished write repeated with the very same bytes, whatever was queued behind them since."""
-    world = make_world(selector_class, transport=tls_transport(client_context), send_buffer_bytes=20_000)
+    world = make_world(selector_class, transport=tls_transport(lambda: client_context), send_buffer_bytes=20_000)
     listener = world.listen()
     stream = world.dial(listener)
     world.step()

@@ -33,11 +33,7 @@ class JaasEntry:
 
 
 def parse_jaas(text: str) -> JaasEntry:
-    """Return the only entry in the text.
-
-    Raises:
-        ValueError: the text is not one entry; the message contains nothing of it.
-    """
+    """Return the only entry in the text; raise ValueError, without a part of the text, if there is not exactly one."""
     reader = _JaasReader(text)
     if reader.at_end():
         raise ValueError("has no login module")
@@ -117,8 +113,6 @@ class _Module:
 
 @dataclass(slots=True)
 class JaasLogin:
-    """The content of a JAAS entry, in this package's terms."""
-
     name: str  #: The class name of the login module, without its package.
     module: _Module
     values: dict[str, object] = field(repr=False)  #: Option values by Python name.
@@ -181,7 +175,7 @@ MODULES: dict[str, _Module] = {
 
 
 def login_of(entry: JaasEntry) -> JaasLogin:
-    """Return what the entry asks for.
+    """Return the entry's content in this package's terms.
 
     Raises:
         ValueError: the module is unknown, lacks an option, or has one that must not be ignored. No message has a value.

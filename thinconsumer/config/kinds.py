@@ -108,7 +108,7 @@ class Boolean(Kind):
 
 @dataclass(frozen=True, slots=True)
 class Integer(Kind):
-    """A whole number within bounds. With ``system_default``, -1 is allowed, too: the operating system's (None)."""
+    """A whole number within bounds. With ``system_default``, -1 is allowed, too; it becomes None."""
 
     at_least: int = 0
     at_most: int = INT32_MAX

@@ -39,11 +39,7 @@ class LoadedCredentials(NotPickled):
 
 
 def session_maker() -> Callable[..., Any]:
-    """Return botocore's class of sessions.
-
-    Raises:
-        KafkaConfigurationError: botocore is not installed.
-    """
+    """Return botocore's class of sessions; raise KafkaConfigurationError if botocore is not installed."""
     maker: Callable[..., Any] = import_extra("botocore.session", "sasl_mechanism='AWS_MSK_IAM'", "msk-iam").Session
     return maker
 
@@ -108,12 +104,7 @@ def region_of(host: str) -> str:
 
 
 def presigned_parameters(host: str, credentials: LoadedCredentials, region: str, wall_time: float) -> dict[str, str]:
-    """Return the parameters of the presigned request, in the order of its URL, the signature last.
-
-    Raises:
-        IllegalArgumentError: the host name cannot be signed, or the credentials are empty.
-        KafkaConfigurationError: botocore is missing.
-    """
+    """Return the parameters of the presigned request, in the order of its URL, the signature last."""
     auth, awsrequest = (
         import_extra(f"botocore.{name}", "sasl_mechanism='AWS_MSK_IAM'", "msk-iam") for name in ("auth", "awsrequest")
     )
@@ -175,13 +166,8 @@ class AwsMskIam(Mechanism):
         return self._message
 
     def respond(self, challenge: bytes) -> None:
-        """Return None after the broker's answer, a JSON object with the id of the request.
-
-        Raises:
-            SaslAuthenticationFailedError: the answer is empty: the broker has not accepted the signature.
-            KafkaProtocolError: the answer is not a JSON object.
-        """
-        if not challenge:
+        """Return None after the broker's answer, a JSON object with the id of the request."""
+        if not challenge:  # the broker has not accepted the signature
             raise authentication_failed("the broker's answer to the AWS_MSK_IAM login is empty")
         if len(challenge) > _ANSWER_BYTES_MAX or json_object(challenge) is None:
             raise KafkaProtocolError("AWS_MSK_IAM: the server's answer is no JSON object")

@@ -20,12 +20,7 @@ _ANSWER = b"\x01\0\0\0"
 
 
 def answer_offer(offer: bytes) -> bytes:
-    """Return the answer to the server's offer: a bit mask of security layers, and the size of its buffer in 3 bytes.
-
-    Raises:
-        KafkaProtocolError: the offer is malformed.
-        SaslAuthenticationFailedError: the server requires a security layer.
-    """
+    """Return the answer to the server's offer: a bit mask of security layers, and the size of its buffer in 3 bytes."""
     if len(offer) != 4:
         raise KafkaProtocolError(f"GSSAPI: the server's offer of security layers has {len(offer)} bytes, not 4")
     if not offer[0] & _NO_LAYER:

@@ -96,8 +96,8 @@ def encode(text: str, option: str) -> bytes:
 
 
 def _is_hidden(secret: str) -> bool:
-    """Return whether to hide a secret. In "Invalid username or ***", the gap would tell that the password is a word of
-    the text: "password".
+    """Return whether to hide a secret: not if it may be a word of the text. In "Invalid username or <hidden>", the gap
+    would tell readers of a log what the password is.
     """
     return len(secret) >= 4 and not (len(secret) < 16 and secret.isalpha())
 

@@ -133,12 +133,7 @@ class SelectorDriver:
         return self.has_called
 
     def send(self, endpoint: Endpoint) -> None:
-        """Implement :meth:`.Driver.send`.
-
-        Raises:
-            ConcurrentAccessError: in a forked child, when the parent has connected.
-            KafkaConnectionError: the system refuses to open the selector or the wake-up sockets.
-        """
+        """Implement :meth:`.Driver.send`. Raises as :meth:`step`."""
         if self._pid != getpid() or self._sockets is None:
             self._open()
         self.endpoint = endpoint

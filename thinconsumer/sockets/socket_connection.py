@@ -122,9 +122,10 @@ class SocketConnection:
         assert self._sock is not None
         if code == 0 and _is_connected_to_itself(self._sock):
             code = ECONNREFUSED
+        if code:
+            self._fail(OSError(code, ""))
+            return
         try:
-            if code:
-                raise OSError(code, "")
             self._transport = self._new_transport(self._sock, self._dial.host)
         except _SETUP_ERRORS as error:
             self._fail(error)

@@ -234,21 +234,16 @@ def _unread_alert(tls: ssl.SSLSocket) -> ssl.SSLError | None:
     return None
 
 
-def tls_transport(context: ssl.SSLContext | Callable[[], ssl.SSLContext]) -> TransportFactory:
-    """Return a factory that wraps connected sockets in TLS; certificates must match the dialled host name.
-
-    ``context`` may be a function that returns the context for each new connection.
-    """
+def tls_transport(current: Callable[[], ssl.SSLContext]) -> TransportFactory:
+    """Return a factory that wraps connected sockets in TLS; ``current`` returns the context for a new connection."""
     sessions = Sessions()
 
     def wrap(sock: socket.socket, host: str) -> Transport:
         # Remove the final dot of a host name and the zone of a link-local address: certificates contain neither.
         name = host.rstrip(".").partition("%")[0]
-        server = host, sock.getpeername()[1]
-        now = context if isinstance(context, ssl.SSLContext) else context()
-        tls = now.wrap_socket(
-            sock, do_handshake_on_connect=False, server_hostname=name or None, session=sessions.find(server, now)
-        )
+        server, context = (host, sock.getpeername()[1]), current()
+        session = sessions.find(server, context)
+        tls = context.wrap_socket(sock, do_handshake_on_connect=False, server_hostname=name or None, session=session)
         return TlsTransport(tls, sessions, server)
 
     return wrap
