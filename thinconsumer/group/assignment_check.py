@@ -74,7 +74,7 @@ class AssignmentCheck:
         elif action in (Action.FAIL, Action.RAISE):
             log.info("group %s: cannot read the assignments of its members: %s", group_id, error)
             self._role.compare_assignments(None)
-        elif action is not Action.ACCEPT or row is None or not self._is_settled(row):
+        elif action is not Action.ACCEPT or row is None or not self._is_in(row):
             self._requests.retry.failed(now)
         else:
             self._requests.retry.succeeded()
@@ -83,10 +83,7 @@ class AssignmentCheck:
     def restart(self, now: float) -> None:
         self._requests.restart()
 
-    def _is_settled(self, row: DescribedGroup) -> bool:
-        """Return whether the response has the assignments of this member's generation.
-
-        While the group rebalances, the response has none. A heartbeat then tells this member to join again.
-        """
+    def _is_in(self, row: DescribedGroup) -> bool:
+        """Return whether the group is stable with this member. While it rebalances, the response has no assignments."""
         member_id = self._read_identity().member_id
         return row.group_state == STABLE and any(member.member_id == member_id for member in row.members)

@@ -16,9 +16,12 @@ from ..network.negotiate import api_name
 from ..network.request import Answer, Request
 from ..support.timers import NEVER, Backoff, Random, Retry
 from ..wire import Message
-from .coordinator import GENERAL, Coordinator, RequestSettings
+from .coordinator import GENERAL, Coordinator, GroupSettings, RequestSettings
 
 log = logging.getLogger(__name__)
+
+#: Seconds to find the coordinator and receive its response; ``request_timeout_ms`` applies if it is shorter.
+LEAVE_TIMEOUT = 5.0
 
 
 class CoordinatorRequests:
@@ -109,3 +112,47 @@ class CoordinatorRequests:
         """Forget the request in flight and end the backoff: the engine's restart has closed all connections."""
         self.in_flight = None
         self.retry.succeeded()
+
+
+class LeaveAttempt(CoordinatorRequests):
+    """Send one request to leave, until the coordinator has responded or a few seconds have passed.
+
+    Without it, the partitions of this member stay unassigned until its session expires. If the coordinator cannot be
+    reached, the member accepts this delay, so that ``close()`` does not block.
+    """
+
+    def __init__(
+        self,
+        asker: str,
+        settings: GroupSettings,
+        coordinator: Coordinator,
+        random: Random,
+        channel: str,
+        api: type[Message],
+        message: Callable[[int], Message],
+        now: float,
+        *,
+        min_version: int = 0,
+    ) -> None:
+        super().__init__(asker, settings, coordinator, random, channel, is_watched=False)
+        self.is_over = False
+        self._api = api
+        self._message = message
+        self._min_version = min_version
+        self._deadline = coordinator.agenda.alarm()
+        self._deadline.set(now + min(settings.request_timeout_ms / 1000, LEAVE_TIMEOUT))
+        coordinator.agenda.touch()
+
+    def step(self, now: float) -> Request | None:
+        if self.is_over or self.in_flight is not None:
+            return None
+        if self._deadline.is_over(now):
+            self.is_over = True
+        elif self.may_send(now):
+            return self.send(self._api, self._message, now, deadline=self._deadline.at, min_version=self._min_version)
+        return None
+
+    def answered(self, now: float, *, again: bool) -> None:
+        """Process the response. With ``again`` the coordinator has not processed the request, so it is repeated."""
+        self.retry.failed(now)
+        self.is_over = not again or self._deadline.is_over(now)

@@ -21,10 +21,9 @@ from ..support.timers import NEVER, Random
 from ..types import TopicPartition
 from ..wire import Message
 from .coordinator import MEMBERSHIP, Coordinator, GroupSettings, judge
-from .coordinator_requests import CoordinatorRequests
+from .coordinator_requests import CoordinatorRequests, LeaveAttempt
 from .identity import NO_GENERATION, Identity
 from .join_failures import JoinFailurePolicy
-from .leave_attempt import LeaveAttempt
 
 log = logging.getLogger(__name__)
 

@@ -1,18 +1,27 @@
-"""The steps of a reconciliation: revoke, let the coordinator know, assign; and topics that are known by id only."""
+"""A reconciliation: what it revokes and adds, its steps in their order, and topics that are known by id only."""
 
 import random
 
 import pytest
 
 from thinconsumer.config import ConsumerConfig
-from thinconsumer.group.consumer.assignment import MemberAssignment
+from thinconsumer.errors import KafkaProtocolError
+from thinconsumer.group.consumer.assignment import (
+    Difference,
+    MemberAssignment,
+    difference,
+    partition_ids,
+    read_assignment,
+    topic_partitions,
+)
 from thinconsumer.network.metadata import Metadata, TopicMetadata
 from thinconsumer.positions.partitions import Partitions
 from thinconsumer.positions.states import PositionState
 from thinconsumer.support.agenda import Agenda
 from thinconsumer.types import TopicPartition
+from thinconsumer.wire.consumer_group_heartbeat import HeartbeatAssignment, TopicPartitions
 
-T, U = b"t" * 16, b"u" * 16
+T, U, NEW = b"t" * 16, b"u" * 16, b"n" * 16
 T0, T1, U0 = TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("u", 0)
 
 
@@ -163,3 +172,35 @@ def test_partitions_that_the_consumer_has_given_up_are_not_owned(world):
     world.finish()
     world.partitions.assign(())
     assert world.assignment.owned() == frozenset()
+
+
+def test_a_topic_that_was_created_again_is_revoked_and_added():
+    found = difference({T0: T}, frozenset({(NEW, 0)}), {NEW: "t"})
+    assert found == Difference(frozenset({T0}), {T0: NEW}, frozenset())
+
+
+def test_revoking_and_adding_leads_to_the_target_whatever_it_is():
+    rng, names = random.Random(5), {bytes([n]) * 16: f"topic{n}" for n in range(1, 5)}
+    every = [(topic_id, number) for topic_id in names for number in range(3)]
+    for _ in range(300):
+        owned = {TopicPartition(names[i], n): i for i, n in rng.sample(every, rng.randrange(len(every)))}
+        target = frozenset(rng.sample(every, rng.randrange(len(every))))
+        known = dict(rng.sample(sorted(names.items()), rng.randrange(len(names) + 1)))
+        found = difference(owned, target, known)
+        kept = {tp: topic_id for tp, topic_id in owned.items() if tp not in found.revoke}
+        after = partition_ids({**kept, **found.add})
+        assert after == {(i, n) for i, n in target if i in known or (i, n) in partition_ids(owned)}
+        assert not found.revoke & found.add.keys()
+        assert {i for i, _ in target - after} == found.unresolved
+
+
+def test_partitions_are_grouped_by_topic_in_order():
+    rows = topic_partitions({(U, 0), (T, 2), (T, 0)})
+    assert [(row.topic_id, row.partitions) for row in rows] == [(T, [0, 2]), (U, [0])]
+    assert read_assignment(HeartbeatAssignment(topic_partitions=rows)) == {(U, 0), (T, 2), (T, 0)}
+
+
+@pytest.mark.parametrize("row", [TopicPartitions(topic_id=T, partitions=[-1]), TopicPartitions(partitions=[0])])
+def test_impossible_partitions_are_rejected(row):
+    with pytest.raises(KafkaProtocolError):
+        read_assignment(HeartbeatAssignment(topic_partitions=[row]))

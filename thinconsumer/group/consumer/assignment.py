@@ -1,20 +1,73 @@
 """The partitions that a member of a consumer group owns and is assigned, and the steps from owned to assigned.
 
 The order of a reconciliation is: revoke, let the coordinator know, assign. ``PartitionRevocation`` calls the listener
-and commits.
+and commits. The coordinator names topics by id, and an assignment may arrive before the metadata of a new topic. A
+topic that was deleted and created again has another id: its partitions are revoked, and then added.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from ...errors import KafkaProtocolError
 from ...network.metadata import Metadata, TopicMetadata
 from ...positions.partitions import Partitions
 from ...support.agenda import Agenda
 from ...support.calls import Call
 from ...support.timers import Backoff, Random, Retry
 from ...types import TopicPartition
+from ...wire import ZERO_UUID
+from ...wire.consumer_group_heartbeat import HeartbeatAssignment, TopicPartitions
 from ..identity import NO_GENERATION
 from ..revocation import PartitionRevocation
-from .reconciliation import Difference, PartitionIds, difference, partition_ids
+
+#: Partitions as the coordinator names them: by topic id and number.
+PartitionIds = frozenset[tuple[bytes, int]]
+#: The owned partitions, each with the topic id under which it was assigned.
+Owned = Mapping[TopicPartition, bytes]
+
+
+class Difference(NamedTuple):
+    """The partitions to revoke and to assign until the owned ones are those of the assignment."""
+
+    revoke: frozenset[TopicPartition] = frozenset()
+    add: Mapping[TopicPartition, bytes] = {}  #: Topic ids by partition; only of topics with a known name.
+    unresolved: frozenset[bytes] = frozenset()  #: Ids of topics that no metadata has named yet.
+
+
+def read_assignment(assignment: HeartbeatAssignment) -> PartitionIds:
+    """Return the partitions of a response.
+
+    Raises:
+        KafkaProtocolError: a partition number is negative, or a topic has no id.
+    """
+    found = frozenset((topic.topic_id, number) for topic in assignment.topic_partitions for number in topic.partitions)
+    for topic_id, number in found:
+        if number < 0 or topic_id == ZERO_UUID:
+            raise KafkaProtocolError(f"the coordinator assigned partition {number} of topic id {topic_id.hex()}")
+    return found
+
+
+def partition_ids(owned: Owned) -> PartitionIds:
+    """Return the owned partitions as the coordinator names them."""
+    return frozenset((topic_id, tp.partition) for tp, topic_id in owned.items())
+
+
+def topic_partitions(ids: Iterable[tuple[bytes, int]]) -> list[TopicPartitions]:
+    """Return partitions in the form of a heartbeat, sorted, so that equal sets give equal bytes."""
+    found: dict[bytes, list[int]] = {}
+    for topic_id, number in sorted(ids):
+        found.setdefault(topic_id, []).append(number)
+    return [TopicPartitions(topic_id=topic_id, partitions=numbers) for topic_id, numbers in found.items()]
+
+
+def difference(owned: Owned, target: PartitionIds, names: Mapping[bytes, str]) -> Difference:
+    """Return what is to be revoked and added so that ``owned`` becomes ``target``; ``names`` has topics by id."""
+    have = partition_ids(owned)
+    add = {TopicPartition(names[topic_id], number): topic_id for topic_id, number in target - have if topic_id in names}
+    revoke = frozenset(tp for tp, topic_id in owned.items() if (topic_id, tp.partition) not in target)
+    return Difference(revoke, add, frozenset(topic_id for topic_id, _ in target - have if topic_id not in names))
 
 
 class MemberAssignment:
@@ -109,8 +162,7 @@ class MemberAssignment:
     @property
     def is_due(self) -> bool:
         """Whether :meth:`advance` has something to do now; not if only unknown topics are left."""
-        change = self.difference()
-        return self._revoking is not None or self._owes_callback or bool(change.revoke or change.add)
+        return self.revokes or self._owes_callback or bool(self.difference().add)
 
     def advance(self, epoch: int, now: float) -> bool:
         """Revoke or assign partitions; return False if the revocation waits for a commit.
@@ -123,7 +175,7 @@ class MemberAssignment:
         revokes in addition follow at once: their next owners do not wait for the response to a heartbeat.
         """
         has_revoked = False
-        while self._revoking is not None or self.difference().revoke:
+        while self.revokes:
             self._revoking = self._revoking or self.difference().revoke
             if not self._revocation.advance(self._revoking, now):
                 return False

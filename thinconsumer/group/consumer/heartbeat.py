@@ -13,7 +13,7 @@ from ...support.timers import NEVER, Random
 from ...wire.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from ...wire.error_codes import Code
 from ..identity import Identity
-from .reconciliation import PartitionIds, topic_partitions
+from .assignment import PartitionIds, topic_partitions
 
 #: The member epochs of a request to join; to leave; and of a static member that leaves and will return.
 JOIN_EPOCH, LEAVE_EPOCH, LEAVE_STATIC_EPOCH = 0, -1, -2

@@ -22,7 +22,7 @@ from ...wire.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, Cons
 from ..coordinator import MEMBERSHIP, Coordinator, GroupSettings
 from ..identity import Identity
 from ..membership import Membership, Task
-from .assignment import MemberAssignment
+from .assignment import MemberAssignment, PartitionIds, read_assignment
 from .heartbeat import (
     FIRST_INTERVAL,
     INTERVAL_MAX,
@@ -38,7 +38,6 @@ from .heartbeat import (
     leave_epoch,
     new_member_id,
 )
-from .reconciliation import PartitionIds, read_assignment
 from .states import ACTIVE, CALLBACKS, LOSING, TRANSITIONS, ConsumerMemberEvent, ConsumerMemberState
 
 log = logging.getLogger(__name__)

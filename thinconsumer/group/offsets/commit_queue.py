@@ -28,8 +28,6 @@ from .commit_errors import Failure, listed
 log = logging.getLogger(__name__)
 
 Callback = Callable[[dict[TopicPartition, OffsetAndMetadata], "KafkaError | None"], Any]
-#: Builds the error of a commit call from its failed partitions and its description ("commit", "auto-commit").
-Explain = Callable[[Mapping[TopicPartition, Failure], str], KafkaError]
 
 #: The maximum size of one request, in bytes that the coordinator appends to its log. All offsets of a request go into
 #: one record batch, and brokers reject a batch that is larger than message.max.bytes (1 MB by default) as a whole.
@@ -80,8 +78,8 @@ Entries = dict[TopicPartition, Entry]
 class CommitQueue:
     """Hold all commit calls that are not settled, and the offsets to send for them."""
 
-    def __init__(self, explain: Explain, expiry: Alarm) -> None:
-        self._explain = explain
+    def __init__(self, explain: Callable[[Mapping[TopicPartition, Failure], str], KafkaError], expiry: Alarm) -> None:
+        self._explain = explain  #: Returns the error of a call by its failed partitions and its name ("auto-commit").
         self._expiry = expiry  #: The first deadline of a call, which may be settled already.
         self.calls: OrderedDict[int, Pending] = OrderedDict()  #: Those that are not settled, by number, in call order.
         self.last_number = 0  #: The number of the call added last.

@@ -21,7 +21,7 @@ from ...positions.partitions import Cursor, Partition, Partitions
 from ...positions.states import PositionEvent, PositionState
 from ...support.calls import Call
 from ...support.lazy_dataclass import dataclass, field
-from ...support.timers import NEVER, Backoff, Random, Retry, SharedJitter
+from ...support.timers import NEVER, Random, Retry, SharedJitter
 from ...types import OffsetAndMetadata, TopicPartition
 from ...wire import Message
 from ...wire.error_codes import Code, to_error
@@ -89,9 +89,9 @@ class Committed:
         self._partitions = partitions
         self._metadata = metadata
         self._group_id = coordinator.group_id
-        self._backoff = Backoff.from_settings(settings)
         self._shared_jitter = SharedJitter(random)  #: Partitions that fail together are retried in one request.
         self._requests = CoordinatorRequests(self.asker, settings, coordinator, random)
+        self._backoff = self._requests.retry.backoff
         self._questions: list[CommittedQuery] = []
         self.outages = OutageLog(log)
         #: Topics with an assigned partition that lacks a committed offset. For these, offsets of all partitions are
