@@ -225,7 +225,8 @@ class Coordinator:
                 return []
             self._move(CoordinatorEvent.ASK)
             return [self._ask(ANY_NODE, now)]
-        # Or the known coordinator has not responded to a request for ``ask_another_after`` seconds.
+        # Ask another broker after ``ask_another_after`` seconds without a response to FindCoordinator, or of the known
+        # coordinator to a request.
         is_searching = self.state is CoordinatorState.FINDING
         if self._silence.is_ahead(now) or not (is_searching or self._pending(silent_at=now)):
             return []
@@ -261,12 +262,12 @@ class Coordinator:
         self.state = next_state(TRANSITIONS, self.state, event, self)
 
     def _pending(self, silent_at: float = NEVER) -> list[CoordinatorRequests]:
-        """Return those that have sent the coordinator a request to which it has not responded, or not for too long."""
+        """Return the watched requests in flight to the coordinator that have been silent until ``silent_at``."""
         sent = [(one, one.in_flight) for one in self.watched if one.silence.at <= silent_at]
         return [one for one, request in sent if request is not None and request.target.node_id == self.node_id]
 
     def _drop_needless_search(self) -> None:
-        """End a search for another coordinator once the known one has responded to what was pending at its start."""
+        """End a search for another coordinator once the known one has responded to all requests from before it."""
         if self.state is CoordinatorState.KNOWN and all(self._sent_at < one.sent_at for one in self._pending()):
             self._in_flight.clear()
 

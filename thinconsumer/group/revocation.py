@@ -32,8 +32,7 @@ class RevocationStep(enum.Enum):
 
     IDLE = "idle"
     COMMITTING = "committing"  #: Waits for the auto-commit; polls return no more records of these partitions.
-    CALLING = "calling"  #: The call of ``on_partitions_revoked`` is due.
-    DRAINING = "draining"  #: Waits for commits that the listener has started.
+    DRAINING = "draining"  #: ``on_partitions_revoked`` was called; waits for commits that it has started.
 
 
 class PartitionRevocation:
@@ -92,9 +91,8 @@ class PartitionRevocation:
         if self.state is RevocationStep.COMMITTING:
             if self.is_waiting(now):
                 return False
-            self.state = RevocationStep.CALLING
-        if self.state is RevocationStep.CALLING:
-            # The state changes before the call, so that the listener runs once even if Ctrl-C interrupts it.
+            # The state changes before the call, so that the listener runs once even if Ctrl-C interrupts it. Without a
+            # timeout, nothing is waited for: Ctrl-C between these two lines changes nothing.
             self._timeout.clear()
             self.state, self._awaited = RevocationStep.DRAINING, self._commits.queue.last_number
             self._call_listener("revoked", [p.tp for p in self._revoking])
@@ -139,8 +137,8 @@ class PartitionRevocation:
 
     def is_waiting(self, now: float) -> bool:
         """Return whether the revocation waits for commits."""
-        waits = self.state in (RevocationStep.COMMITTING, RevocationStep.DRAINING)
-        return waits and self._timeout.is_ahead(now) and not self._commits.queue.has_settled(self._awaited)
+        is_waiting = self.state is not RevocationStep.IDLE and self._timeout.is_ahead(now)
+        return is_waiting and not self._commits.queue.has_settled(self._awaited)
 
     def assign(self, tps: Collection[TopicPartition]) -> None:
         """Make ``tps`` the assignment; new partitions wait for ``on_partitions_assigned``."""

@@ -93,7 +93,7 @@ class MemberAssignment:
         self._revoking: frozenset[TopicPartition] | None = None  #: The partitions of a revocation that is not complete.
         self._owes_callback = False  #: Whether ``on_partitions_assigned`` is due even if nothing is added.
         self._owned: tuple[int, PartitionIds] = (-1, frozenset())
-        #: What follows from metadata, owned partitions and target: what is left to do, and the names of topics.
+        #: The difference and the names of topics, behind the versions and the target that they were computed with.
         self._resolved: tuple[tuple[object, ...], Difference, frozenset[str]] = ((), Difference(), frozenset())
 
     def joined(self) -> None:

@@ -75,8 +75,7 @@ class Gaps(NamedTuple):
     survived: float = 0.0  #: The longest time between two heartbeats of one session: it lasts at least that long.
     confirmed_at: float = -NEVER  #: When the last heartbeat was sent that has succeeded.
     longest: float = 0.0  #: The longest gap between calls that no response has confirmed yet.
-    #: Whether the last gap began before the response to a heartbeat after the gap before it was read.
-    is_outpaced: bool = False
+    is_outpaced: bool = False  #: Whether the last gap began before a response had confirmed the gap before.
 
     def away(self, seconds: float, *, is_unconfirmed: bool) -> Gaps:
         """Return the state after a gap. ``is_unconfirmed``: no response has confirmed the gap before."""
@@ -93,7 +92,7 @@ class Gaps(NamedTuple):
 
     @property
     def are_survivable(self) -> bool:
-        """Whether the membership has survived a gap of this length before, though no response can prove it in time."""
+        """Whether no response can confirm a gap before the next one, but one of this length was survived before."""
         return self.is_outpaced and self.longest <= self.survived
 
 
@@ -143,9 +142,9 @@ def group_is_gone(error: KafkaError | None) -> bool:
 
 
 def explain(error: KafkaError, *, has_regex: bool) -> KafkaError:
-    """Return an error for which the group cannot use this protocol with the way out; any other one as it is.
+    """Add what to do to an error for which the group cannot use this protocol; return any other error as it is.
 
-    The protocol may be unsupported, or a regular expression that the broker evaluates, if the member ``has_regex``.
+    If the member ``has_regex``, only the regular expression that the broker evaluates may be unsupported.
     """
     if isinstance(error, UnsupportedVersionError):
         what = "a SubscriptionPattern" if has_regex else "group_protocol='consumer'"
