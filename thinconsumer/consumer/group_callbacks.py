@@ -80,17 +80,15 @@ class GroupCallbacks:
         """Commit if ``commit`` is set, call the listener and unassign all partitions; wait up to ``deadline``."""
         group, now = self._group, self._shell.driver.now()
         self._connect(leave_group)
-        group.revocation.auto_commits = commit and group.auto_commit is not None
-        while not self._gave_up(now, deadline):
+        group.revocation.auto_commits = commit
+        gave_up = self._gave_up(now, deadline)
+        while not gave_up or (group.commits.queue.calls and now < deadline):
             # Wait for I/O only while a commit is pending: otherwise the step would last until the next heartbeat.
             now = self._step(now, deadline if group.commits.queue.calls else now)
             deadline = now if self._shell.lacks_credentials else deadline
             self._connect(leave_group)
-        group.revocation.auto_commits = group.auto_commit is not None
-        while group.commits.queue.calls and now < deadline:
-            now = self._step(now, deadline)
-            deadline = now if self._shell.lacks_credentials else deadline
-            self._connect(leave_group)
+            gave_up = gave_up or self._gave_up(now, deadline)
+        group.revocation.auto_commits = True
         self.end_commits()
 
     def _connect(self, leave_group: bool | None) -> None:

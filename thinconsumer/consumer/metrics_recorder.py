@@ -47,8 +47,7 @@ def figures(managers: ConsumerManagers, now: float) -> MetricValues:
 def read_off(metrics: ConsumerMetrics, network: NetworkClient, member: MemberStats | None, now: float) -> None:
     """Copy the counters of connections and of a group member into the metrics.
 
-    Of joins, syncs, heartbeats and rebalances, the member keeps only the latest duration. It must be copied often, or
-    the metrics' maximum misses longer durations in between.
+    Called often, or maxima would be too low: the member keeps only the latest duration of joins, syncs and so on.
     """
     opened, ready = network.connection_counts()
     metrics.update_count("connection_opened", opened, 0.0, now)

@@ -140,18 +140,10 @@ class GateQueries:
         return not missing
 
     def _offset_gates(self, topic: GatedTopic) -> dict[int, list[OffsetGate]]:
-        def offset(one: Requirement) -> int:
-            return topic.thresholds[one].offset
-
-        gates = {number: topic.gates(number) for number in sorted(topic.shape.existing)}
-        return {
-            number: [
-                OffsetGate(
-                    START if gate.after == START else offset(Requirement(number, gate.after)),
-                    {one.partition: offset(one) for one in gate.requires},
-                )
-                for gate in found
-            ]
-            for number, found in gates.items()
-            if found
-        }
+        found: dict[int, list[OffsetGate]] = {}
+        for number in sorted(topic.shape.existing):
+            for gate in topic.gates(number):
+                after = START if gate.after == START else topic.thresholds[Requirement(number, gate.after)].offset
+                requires = {one.partition: topic.thresholds[one].offset for one in gate.requires}
+                found.setdefault(number, []).append(OffsetGate(after, requires))
+        return found

@@ -50,9 +50,7 @@ class KnownPositions:
         self._topics = topics
         self._option = config.heartbeat_interval_ms / 1000
         self._reads_committed = config.isolation_level == "read_committed"
-        self._exchange: PositionExchange | None = None
-        if group is not None:
-            self._exchange = PositionExchange(config, group, random, lambda: self.interval)
+        self._exchange = None if group is None else PositionExchange(config, group, random, lambda: self.interval)
         self._awaits_poll = False  #: Whether a request is due that waits for a poll to add this member's positions.
         self._has_polled = False  #: Whether a poll has added this member's positions since the last request.
         #: Whether no poll came in time for the last request. The next poll adds the positions at once: an application

@@ -98,9 +98,6 @@ class GatedTopic(EpochEnds, HeldTopic):
         self._deleted: dict[int, Epochs] = {}
         self._answered: set[int] = set()  #: The partitions with known leader epochs.
 
-    def __repr__(self) -> str:
-        return f"<GatedTopic {self.name} {self.shape.counts}>"
-
     def changed(self, shape: Shape) -> None:
         """Take another shape of the same topic, and forget what was known about earlier changes."""
         self.shape = shape
