@@ -14,7 +14,7 @@ from typing import Any
 from thinconsumer.wire import ZERO_UUID, Message, Struct
 from thinconsumer.wire.error_codes import Code
 from thinconsumer.wire.extensions import FIRST_API_KEY, FIRST_ERROR_CODE, FIRST_TAG
-from thinconsumer.wire.schema import NEVER, Primitive, WireField, parse_versions, wire_fields
+from thinconsumer.wire.schema import OPEN_END, Primitive, WireField, parse_versions, wire_fields
 from thinconsumer_testing.broker.wire.requests import REQUESTS
 
 JUDGED_BY_KAFKA = True
@@ -145,7 +145,7 @@ def test_key_and_flexible_versions_equal_kafkas(message: type[Message]) -> None:
     assert message.__name__ == request.__name__.removesuffix("Request") + facts["type"].title()
     assert message is (request if facts["type"] == "request" else request.RESPONSE)
     flexible = facts["flexibleVersions"]
-    assert (NEVER if flexible == "none" else parse_versions(flexible).first) == message.FLEXIBLE
+    assert (OPEN_END if flexible == "none" else parse_versions(flexible).first) == message.FLEXIBLE
 
 
 def test_kafka_messages_json_covers_every_api() -> None:

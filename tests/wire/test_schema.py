@@ -13,8 +13,8 @@ import pytest
 from thinconsumer.wire.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
 from thinconsumer.wire.sasl import SaslAuthenticateRequest, SaslAuthenticateResponse
 from thinconsumer.wire.schema import (
-    NEVER,
     NO_VERSIONS,
+    OPEN_END,
     ZERO_UUID,
     Primitive,
     Struct,
@@ -27,7 +27,7 @@ from thinconsumer_testing.broker.wire.scram_credentials import ScramCredentialUp
 
 
 @pytest.mark.parametrize(
-    ("text", "versions"), [("0+", (0, NEVER)), ("3", (3, 3)), ("3-7", (3, 7)), ("none", NO_VERSIONS)]
+    ("text", "versions"), [("0+", (0, OPEN_END)), ("3", (3, 3)), ("3-7", (3, 7)), ("none", NO_VERSIONS)]
 )
 def test_versions_are_written_as_kafka_writes_them(text: str, versions: tuple[int, int]) -> None:
     assert parse_versions(text) == versions

@@ -76,14 +76,12 @@ class Validation(EpochEndQueries):
         super()._take(query, data, node_id, now)
 
     def _compare(self, partition: Partition, topic: TopicMetadata) -> None:
-        topic_id = topic.topic_id
-        if topic_id != ZERO_UUID:
-            if partition.topic_id not in (None, topic_id):
-                partition.leader_epoch = -1
-                partition.preferred_replica = -1
+        if topic.topic_id != ZERO_UUID:
+            if partition.topic_id not in (None, topic.topic_id):
+                partition.leader_epoch = partition.preferred_replica = -1
                 partition.high_watermark = partition.last_stable_offset = partition.log_start_offset = None
                 self._begin_anew(partition)
-            partition.topic_id = topic_id
+            partition.topic_id = topic.topic_id
         info = self._metadata.leader(partition.tp)
         if info is None:
             return

@@ -215,22 +215,23 @@ class SocketConnection:
                 break
             except OSError as error:
                 self._send_failed(transport, error)
-                return
+                break
             if self._received_bytes and max(self._received_bytes, self._expected_bytes) >= LARGE_BYTES:
                 self._expect(self._received_bytes)
             self._received_bytes = 0
             stream.data_sent(size, driver.now())
             if driver.endpoint.commands:
                 driver.obey()
-                if self.state is not SocketState.OPEN:
-                    return
-            if not (chunks := stream.data_to_send()):
+            if self.state is not SocketState.OPEN or not (chunks := stream.data_to_send()):
                 break
-        if chunks or self._watched_events != transport.read_needs:
-            try:
-                self._watch(transport.read_needs | (transport.write_needs if chunks else 0))
-            except OSError as error:
-                self._fail(error)
+        if self.state is SocketState.OPEN and (chunks or self._watched_events != transport.read_needs):
+            self._set_interest(transport.read_needs | (transport.write_needs if chunks else 0))
+
+    def _set_interest(self, events: int) -> None:
+        try:
+            self._watch(events)
+        except OSError as error:
+            self._fail(error)
 
     def _expect(self, size: int) -> None:
         """Expect that the next response has the size of the last one."""

@@ -12,7 +12,7 @@ from ..errors import IllegalArgumentError, KafkaProtocolError
 from .decoding import Decode, TrailingBytesError, compile_decoder
 from .encoding import Encode, compile_encoder
 from .primitives import Write
-from .schema import NEVER, Struct
+from .schema import OPEN_END, Struct
 
 M = TypeVar("M", bound="Message")
 
@@ -40,7 +40,7 @@ class Message(Struct):
         *,
         key: int = -1,
         versions: tuple[int, int] | None = None,
-        flexible: int = NEVER,
+        flexible: int = OPEN_END,
         response: type[Message] | None = None,
     ) -> None:
         """Declare a response, or another message, by its numbers, and a request by the class of its ``response``."""

@@ -37,14 +37,14 @@ ZERO_UUID = bytes(16)
 
 #: A number that no API version reaches. As ``Message.FLEXIBLE`` it means that no version is flexible; as the end of a
 #: version range, that the range is open.
-NEVER = 32767
+OPEN_END = 32767
 
 T = TypeVar("T")
 S = TypeVar("S", bound="Struct")
 
 
 class Versions(NamedTuple):
-    """A range of versions; ``last`` is :data:`NEVER` if the range is open, and below ``first`` if it is empty."""
+    """A range of versions; ``last`` is :data:`OPEN_END` if the range is open, and below ``first`` if it is empty."""
 
     first: int
     last: int
@@ -62,7 +62,7 @@ def parse_versions(text: str) -> Versions:
     if text == "none":
         return NO_VERSIONS
     if text.endswith("+"):
-        return Versions(int(text[:-1]), NEVER)
+        return Versions(int(text[:-1]), OPEN_END)
     first, _, last = text.partition("-")
     return Versions(int(first), int(last or first))
 

@@ -16,6 +16,7 @@ from ...errors import AuthorizationError, BrokerResponseError, KafkaError
 from ...failures import Action, Scope, rule
 from ...network.metadata import Metadata
 from ...network.request import Answer, Request
+from ...support.agenda import Alarm
 from ...support.calls import Call
 from ...support.lazy_dataclass import dataclass, field
 from ...support.timers import NEVER, Random, Retry
@@ -122,27 +123,29 @@ class Commits:
     ) -> Call[None]:
         """Commit these offsets, after those of earlier calls. Retriable errors are retried until ``deadline``.
 
-        The call is settled once every partition has a result: its offset, or the offset of a later call, was written or
-        has failed. A failed call raises a CommitFailedError that names the partitions not written, or an
-        AuthorizationError. Once the call is settled, its callback, if any, is due in :attr:`CommitQueue.finished`; with
-        an error, no sooner than a backoff after ``called_at``, if that is given.
+        The call is settled once the offset of every partition, or that of a later call, was written or has failed: with
+        a CommitFailedError that names the partitions not written, or an AuthorizationError. Then its callback is due in
+        :attr:`CommitQueue.finished`; after an error, no sooner than a backoff after ``called_at``.
         """
         if not self.queue.calls:
             self._stale_error = self._coordinator.error
         current = self._commit_identity()
-        who = current.consumed_as
         topic_ids = {name: self._metadata.topic_id(name) for name in {tp.topic for tp in offsets}}
-        pause, agenda = None, self._coordinator.agenda
-        if called_at is not None:
-            pause = agenda.alarm()
-            pause.set(called_at + self._requests.retry.backoff.initial)
-        pending = self.queue.add(offsets, who or Identity(self._group_id), deadline, callback, what, topic_ids, pause)
-        agenda.touch()
-        if who is None and offsets:
-            # The consumer is subscribed but not a member. The call fails now: if it were queued and unsubscribe()
-            # followed before the next step, its offsets would be sent as a commit without a member id.
+        who = current.consumed_as or Identity(self._group_id)
+        pending = self.queue.add(offsets, who, deadline, callback, what, topic_ids, self._pause(called_at))
+        self._coordinator.agenda.touch()
+        if current.who is None and offsets:
+            # If it were queued, unsubscribe() before the next step would let it be sent without a member id.
             self.queue.fail_call(pending, current.outside())
         return pending.call
+
+    def _pause(self, called_at: float | None) -> Alarm | None:
+        """Return an alarm for the end of a backoff after a call inside a callback; None for other calls."""
+        if called_at is None:
+            return None
+        pause = self._coordinator.agenda.alarm()
+        pause.set(called_at + self._requests.retry.backoff.initial)
+        return pause
 
     def release(self, tps: Iterable[TopicPartition]) -> None:
         """Note revoked partitions. Their offsets may be committed until the generation, or member epoch, has ended."""
