@@ -18,7 +18,7 @@ from thinconsumer.spark.source import KafkaBatchReader, KafkaStreamReader
 
 
 def ranges(tasks):
-    return sorted((task.value.topic, task.value.partition, task.value.start, task.value.until) for task in tasks)
+    return sorted((*task.value.tp, task.value.start, task.value.until) for task in tasks)
 
 
 class Query:

@@ -86,10 +86,10 @@ class World:
         """Return (partition, offset, row) of all records in the ranges of a plan."""
         ranges = [task.value for task in tasks]
         return [
-            (one.partition, offset, self.rows[one.partition, offset])
+            (one.tp.partition, offset, self.rows[one.tp.partition, offset])
             for one in ranges
             for offset in range(one.start, one.until)
-            if (one.partition, offset) in self.rows
+            if (one.tp.partition, offset) in self.rows
         ]
 
 
@@ -137,9 +137,9 @@ class Query:
         by_key = {}
         for one in ranges:
             for offset in range(one.start, one.until):
-                if (one.partition, offset) in self.world.rows:
-                    producer, key, sequence = self.world.rows[one.partition, offset]
-                    by_key.setdefault((producer, key), []).append((one.partition, offset, sequence))
+                if (one.tp.partition, offset) in self.world.rows:
+                    producer, key, sequence = self.world.rows[one.tp.partition, offset]
+                    by_key.setdefault((producer, key), []).append((one.tp.partition, offset, sequence))
         for key, rows in by_key.items():
             if len({partition for partition, _, _ in rows}) > 1:
                 self.wrong.append(f"{key} in several partitions of one micro-batch: {rows}")

@@ -30,7 +30,7 @@ CLUSTER = ClusterOffsets(earliest={A: 10, B: 0}, latest={A: 100, B: 50}, found={
 
 
 def span(tp, start, until):
-    return OffsetRange(tp.topic, tp.partition, start, until)
+    return OffsetRange(tp, start, until)
 
 
 @pytest.mark.parametrize(

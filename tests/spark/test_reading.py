@@ -33,7 +33,7 @@ class Executor:
         self.cache = ClientCache(lambda consumer: consumer.close(autocommit=False, timeout_ms=0))
 
     def batches(self, start, until, partition=0, attempt=0, topic_id=ZERO_UUID, **more):
-        wanted = OffsetRange("t", partition, start, until, topic_id)
+        wanted = OffsetRange(TopicPartition("t", partition), start, until, topic_id)
         clock = self.cluster.kafka.clock.now
         kafka = {name: value for name, value in more.items() if name.startswith("kafka.")}
         options = replace(self.cluster.options(**kafka), **{k: v for k, v in more.items() if k not in kafka})

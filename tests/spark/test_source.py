@@ -39,7 +39,7 @@ def source(**given):
 
 def ranges(partitions):
     partitions = pickle.loads(pickle.dumps(partitions))
-    return sorted((p.value.topic, p.value.partition, p.value.start, p.value.until) for p in partitions)
+    return sorted((*p.value.tp, p.value.start, p.value.until) for p in partitions)
 
 
 class Query:

@@ -24,16 +24,11 @@ USUAL_BYTES = 1000
 class OffsetRange(NamedTuple):
     """The offsets of one partition that a task reads: ``start`` inclusive, ``until`` exclusive."""
 
-    topic: str
-    partition: int
+    tp: TopicPartition
     start: int
     until: int
     #: Topic id at planning, by which a task notices that the topic was deleted and created again; zeros if unknown.
     topic_id: bytes = ZERO_UUID
-
-    @property
-    def tp(self) -> TopicPartition:
-        return TopicPartition(self.topic, self.partition)
 
     @property
     def size(self) -> int:
@@ -138,7 +133,7 @@ def plan_batch(start: Offsets, until: Mapping[TopicPartition, int], cluster: Clu
             losses.append(Loss(tp, first, min(low, last), f"deleted; the log begins at {low}"))
         if max(first, last) > high:
             losses.append(Loss(tp, high, max(first, last), f"missing; the log ends at {high}"))
-        ranges.append(OffsetRange(tp.topic, tp.partition, max(first, low), min(last, high)))
+        ranges.append(OffsetRange(tp, max(first, low), min(last, high)))
     return ReadPlan([found for found in ranges if found.size > 0], losses)
 
 
@@ -165,7 +160,7 @@ def plan_micro_batch(start: Offsets, end: Offsets, earliest: Mapping[TopicPartit
         elif first < min(low, until):
             losses.append(Loss(tp, first, min(low, until), f"deleted; the log begins at {low}"))
             first = low
-        ranges.append(OffsetRange(tp.topic, tp.partition, first, until))
+        ranges.append(OffsetRange(tp, first, until))
     return ReadPlan([found for found in ranges if found.size > 0], losses)
 
 
