@@ -59,7 +59,7 @@ def difference(before, after, path=""):
 def checked(monkeypatch):
     """Step the managers that an engine leaves out as well; return how often that happened."""
     counts = {"skipped": 0}
-    step_managers, skip = Engine._step_managers, Engine.skip
+    step_managers, is_due = Engine._step_managers, Engine.is_due
 
     def check(engine, stepped, now):
         counts["skipped"] += 1
@@ -75,12 +75,14 @@ def checked(monkeypatch):
             check(engine, names, now)
         return step_managers(engine, now, names)
 
-    def skip_and_check(engine, now):
-        skip(engine, now)
-        check(engine, (), now)
+    def is_due_and_check(engine, now):
+        found = is_due(engine, now)
+        if not found:
+            check(engine, (), now)
+        return found
 
     monkeypatch.setattr(Engine, "_step_managers", step_managers_and_check)
-    monkeypatch.setattr(Engine, "skip", skip_and_check)
+    monkeypatch.setattr(Engine, "is_due", is_due_and_check)
     return counts
 
 
