@@ -13,6 +13,9 @@ have no owner, and to assign them as planned moves no partition.
    get the rest; then :mod:`.flow` moves partitions from overloaded to underloaded members at minimum cost.
 3. The number of partitions per pool and member is turned into partitions: first those that the member owns, then others
    round robin, which spreads each topic.
+
+If all members subscribe to the same topics, there is one pool and one block: members keep what they own up to their
+quota, and partitions above the quota move to members below theirs.
 """
 
 from __future__ import annotations
@@ -148,10 +151,7 @@ class _Problem:
                 if pool.near >> member & 1:
                     flow.put(index, member, len(owned))
         flow.fill([most for _, most in self.bounds])
-        for member, (least, _) in enumerate(self.bounds):
-            load = flow.load(member)
-            flow.member_excess[member], flow.room[member] = max(0, load - least), max(0, least - load)
-        flow.route()
+        flow.raise_to(enumerate(least for least, _ in self.bounds))
         flow.room = [most - least for least, most in self.bounds]
         flow.route()
         return flow

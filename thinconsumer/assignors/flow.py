@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import operator
 from bisect import bisect_left, insort
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from heapq import heapify, heappop, heappush
 from itertools import pairwise
 
@@ -115,6 +115,13 @@ class Flow:
                 open_at[load] ^= bit
                 if not open_at[load]:
                     del open_at[load], loads[index]
+
+    def raise_to(self, least: Iterable[tuple[int, int]]) -> None:
+        """Move partitions from members above the given load to members below theirs, as far as paths lead there."""
+        for member, load in least:
+            above = self.load(member) - load
+            self.member_excess[member], self.room[member] = max(0, above), max(0, -above)
+        self.route()
 
     def route(self) -> None:
         """Move as many excess partitions as possible to members with room, at minimum total cost."""

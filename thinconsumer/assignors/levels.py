@@ -73,10 +73,7 @@ def _block_or_parts(part: _Part, supplies: Sequence[int], members_of: Sequence[i
     if left_over:
         return _divide(part, left_over, 0, near, _holders(flow))
 
-    for member in members:
-        load = flow.load(member)
-        flow.member_excess[member], flow.room[member] = max(0, load - least), max(0, least - load)
-    flow.route()
+    flow.raise_to((member, least) for member in members)
     below = sum(1 << member for member, room in enumerate(flow.room) if room)
     if below:
         return _divide(part, set(), below, _holders(flow), near)
