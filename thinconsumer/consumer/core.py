@@ -106,7 +106,7 @@ class ConsumerCore:
         self._is_prompt = False  #: Whether the application is expected to poll again at once, see ``PROMPT_S``.
 
     def settle(self) -> None:
-        """Advance the positions past the records that the last call returned. Public calls and restarts begin so."""
+        """Advance the positions past the records that the last call returned; each call and each restart begins so."""
         if self.unrecorded is not None:
             record_returned(self)
         poll_result = self.poll_result

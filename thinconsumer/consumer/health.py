@@ -78,7 +78,7 @@ class Health(MemberHealth):
 
 @dataclass(slots=True)
 class Obstacle:
-    """A reason why the consumer, or some of its partitions, makes no progress: an unreachable broker, for example."""
+    """A reason why the client, or some of its partitions, makes no progress: an unreachable broker, for example."""
 
     words: str
     error: Exception | None = None

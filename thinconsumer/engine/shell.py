@@ -52,7 +52,8 @@ class Shell:
 
     Args:
         name: the client's name in errors: ``"consumer"``.
-        settle: called when a call begins: applies the position changes of the records that the last call returned.
+        settle: called when a call begins, and before the engine restarts: moves the positions past the records that the
+            last call returned.
         attend: called with the time before each step, to record that the application is still making calls; not before
             those of :meth:`run_due`, whose callers do so themselves.
         stepped: called with the time after each complete step.
