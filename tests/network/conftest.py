@@ -4,14 +4,13 @@ from collections import deque
 
 import pytest
 
-from thinconsumer.driver import Address, Dial
+from thinconsumer.driver import Address, Dial, Hangup
 from thinconsumer.errors import KafkaConnectionError
 from thinconsumer.network.addresses import AddressBook
-from thinconsumer.network.connection import Connection, ConnectionSettings, IoPolls
+from thinconsumer.network.connection import Connection, ConnectionSettings
 from thinconsumer.network.request import Request, Target
 from thinconsumer.network.route import BrokerRoute, RouteContext
 from thinconsumer.network.states import ConnectionState
-from thinconsumer.support.agenda import Agenda
 from thinconsumer.support.timers import NEVER, Backoff
 from thinconsumer.wire.api_versions import ApiVersion, ApiVersionsResponse
 from thinconsumer.wire.metadata import MetadataRequest, MetadataResponse
@@ -26,34 +25,37 @@ def framed(data: bytes) -> bytes:
     return len(data).to_bytes(4, "big") + data
 
 
+class NoJitter:
+    def random(self):
+        return 0.5
+
+    def randrange(self, stop):
+        return 0
+
+
+def context(settings, rng=None):
+    commands, backoff, setup = deque(), Backoff(0.05, 1.0), Backoff(10.0, 30.0)
+    return RouteContext(settings, backoff, setup, rng or NoJitter(), commands, AddressBook(commands))
+
+
 class ConnectionBench:
     """One connection, its answers, and the requests that it wrote."""
 
     def __init__(self, *, node_id=1, setup_timeout=10.0, now=0.0, connect_by=NEVER, **settings):
         settings = {"client_id": "me", "max_frame_bytes": 10_000_000, "max_in_flight": 5, "max_idle": 540.0} | settings
         self.now = now
-        self.answers = []
-        self.hangups = []
-        self.polls = IoPolls()
-        self.agenda = Agenda()
+        settings = ConnectionSettings(**settings)
+        shared = context(settings)
+        self.answers, self.commands = shared.answers, shared.commands
+        self.polls, self.agenda = shared.polls, shared.agenda
         self.queued = []
-        address = Address(2, ("10.0.0.1", 9092))
-        self.connection = Connection(
-            ConnectionSettings(**settings),
-            "kafka",
-            address,
-            node_id,
-            setup_timeout,
-            now,
-            self.answers.append,
-            self.hangups.append,
-            connect_by,
-            set(),
-            self.polls,
-            lambda: self.agenda.alarm("connection"),
-            self.queued,
-        )
+        about = "kafka", Address(2, ("10.0.0.1", 9092)), node_id, setup_timeout, now, connect_by
+        self.connection = Connection(shared, settings, *about, lambda: self.agenda.alarm("connection"), self.queued)
         self.written = []
+
+    @property
+    def hangups(self):
+        return [command.stream for command in self.commands if isinstance(command, Hangup)]
 
     # -- as the driver
 
@@ -148,22 +150,12 @@ def requests_in(data):
     return headers
 
 
-class NoJitter:
-    def random(self):
-        return 0.5
-
-    def randrange(self, stop):
-        return 0
-
-
 class RouteBench:
     """One route; the test is its driver, resolver and broker."""
 
     def __init__(self, host="kafka", new_login=None, rng=None, in_flight=5):
         settings = ConnectionSettings("me", 10_000_000, in_flight, 540.0, new_login=new_login)
-        backoff, setup = Backoff(0.05, 1.0), Backoff(10.0, 30.0)
-        commands = deque()
-        self.shared = RouteContext(settings, backoff, setup, rng or NoJitter(), commands, AddressBook(commands))
+        self.shared = context(settings, rng)
         self.route = BrokerRoute(self.shared, host, 9092, 1)
         self.now = 0.0
         self.written = []

@@ -1,5 +1,7 @@
 """The login of a connection: order of requests, errors, and the session's lifetime."""
 
+from collections import deque
+from random import Random
 from types import SimpleNamespace
 
 import pytest
@@ -11,12 +13,14 @@ from thinconsumer.errors import (
     SaslAuthenticationFailedError,
     UnsupportedSaslMechanismError,
 )
-from thinconsumer.network.connection import Connection, ConnectionSettings, IoPolls
+from thinconsumer.network.addresses import AddressBook
+from thinconsumer.network.connection import Connection, ConnectionSettings
+from thinconsumer.network.route import RouteContext
 from thinconsumer.sasl.login import MESSAGES_MAX, SaslLogin
 from thinconsumer.sasl.oauthbearer import OAuthBearer
 from thinconsumer.sasl.plain import Plain
 from thinconsumer.sasl.scram import Scram
-from thinconsumer.support.agenda import Agenda
+from thinconsumer.support.timers import Backoff
 from thinconsumer.wire.api_versions import ApiVersion, ApiVersionsResponse
 from thinconsumer.wire.heartbeat import HeartbeatResponse
 from thinconsumer.wire.sasl import (
@@ -205,15 +209,13 @@ class Wire:
 
         settings = ConnectionSettings("me", 100_000, 5, 540.0, "SASL_PLAINTEXT", new_login)
         address = Address(0, ("10.0.0.1", 9092))
-        nothing = (30.0, set(), IoPolls(), Agenda().alarm, ())
-        self.connection = Connection(settings, "kafka", address, 1, 30.0, 0.0, self.ignore, self.ignore, *nothing)
+        commands, backoff = deque(), Backoff(1.0, 1.0)
+        shared = RouteContext(settings, backoff, backoff, Random(1), commands, AddressBook(commands))
+        self.connection = Connection(shared, settings, "kafka", address, 1, 30.0, 0.0, 30.0, shared.agenda.alarm, ())
         self.connection.connection_made(0.0)
         self.sent = [self.take()]
         keys = [ApiVersion(api_key=key, min_version=low, max_version=high) for key, (low, high) in ranges.items()]
         self.reply(ApiVersionsResponse(api_keys=keys), ApiVersionsResponse.VERSIONS[1])
-
-    def ignore(self, _):
-        pass
 
     def take(self):
         data = b"".join(self.connection.data_to_send())

@@ -337,7 +337,6 @@ class Collector:
         return Move(fetched, adds, index, record, offset, epoch, begin) if is_move else None, error
 
     def _span(self, fetched: Fetched, max_bytes: int, decoder: Decoder, stop: int | None) -> Span:
-        """Add the next batches of ``fetched`` to the decoder."""
         begin = len(decoder)
         end = fetched.count
         if stop is not None:

@@ -48,7 +48,6 @@ class FetchTargets:
         self._place_all({}, now)
 
     def update(self, now: float) -> None:
-        """Look at the partitions that have changed since the last call."""
         known = self._partitions
         if not (known.changed or known.unplanned) and self._seen == self._metadata.version:
             return

@@ -12,17 +12,17 @@ from collections.abc import Sequence
 
 from ..driver import Address, Command, Resolve
 from ..support.imports import import_uninterrupted
+from ..support.lazy_dataclass import dataclass
 
 AF_INET = 2  # The value of ``socket.AF_INET``, which is 2 on every system; this module must not import socket.
 
 
+@dataclass(slots=True)
 class NameLookup:
-    """One lookup of one name."""
+    """One lookup of one name; it is complete once it has addresses or an error."""
 
-    def __init__(self, addresses: tuple[Address, ...] = ()) -> None:
-        self.addresses = addresses
-        self.done = bool(addresses)
-        self.error = ""
+    addresses: tuple[Address, ...] = ()
+    error: str = ""
 
 
 class AddressBook:
@@ -59,10 +59,10 @@ class AddressBook:
         # The address to which the client connected last comes first. If an address that drops packets came first, every
         # new connection would be late.
         lookup.addresses = tuple(sorted(addresses, key=lambda address: address != self._last_worked.get(key)))
-        lookup.error = error or "the name has no address"
-        lookup.done = True
         if addresses:
             self._known[key] = lookup.addresses
+        else:
+            lookup.error = error or "the name has no address"
 
     def worked(self, host: str, port: int, address: Address) -> None:
         """Move ``address``, which has accepted a connection, to the front, now and in later lookups of the host."""

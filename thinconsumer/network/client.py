@@ -244,10 +244,11 @@ class NetworkClient:
         for place, route in self._bootstrap.items():
             node = node_at.get(place)
             known = None if node is None else self._routes.get(Target(node.node_id))
-            if node is None or not route.is_ready or (known is not None and known.connection is not None):
+            connection = route.connection if route.is_ready else None
+            if node is None or connection is None or (known is not None and known.connection is not None):
                 self._retire(route, "the bootstrap server is not needed any more")
                 continue
-            route.adopt(node.node_id)
+            route.node_id = connection.node_id = node.node_id
             if known is not None:
                 route.queue.extend(known.queue)
                 known.queue.clear()

@@ -10,9 +10,9 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable, Collection, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ..driver import Address
+from ..driver import Address, Hangup
 from ..errors import (
     AuthorizationError,
     IllegalStateError,
@@ -38,6 +38,9 @@ from .framing import SIZE_BYTES, Frame, Frames, TlsAnswerError
 from .negotiate import ApiVersionsCache, Ranges, api_name, choose_version, take_api_versions
 from .request import Answer, QueuedRequest, Request
 from .states import CONNECTION_TRANSITIONS, ConnectionEvent, ConnectionState
+
+if TYPE_CHECKING:
+    from .route import RouteContext
 
 log = logging.getLogger(__name__)
 
@@ -104,7 +107,7 @@ class Connection:
     """One connection to one address."""
 
     __slots__ = (
-        "_answer", "_correlation_id", "_frames", "_hang_up", "_in_flight", "_login", "_new_alarm",
+        "_answer", "_commands", "_correlation_id", "_frames", "_in_flight", "_login", "_new_alarm",
         "_out", "_polls", "_queued", "_settings", "_setup_timeout", "_unsent", "_used_at", "_versions", "address",
         "deadline", "error", "get_buffer", "has_answered", "host", "login_pause", "node_id", "ranges", "received_at",
         "relogin", "setup_began_at", "state", "throttle", "was_ready",
@@ -112,26 +115,22 @@ class Connection:
 
     def __init__(
         self,
+        shared: RouteContext,
         settings: ConnectionSettings,
         host: str,
         address: Address,
         node_id: int,
         setup_timeout: float,
         now: float,
-        answer: Callable[[Answer], None],
-        hang_up: Callable[[Connection], None],
         connect_by: float,
-        unsent: set[Connection],
-        polls: IoPolls,
         new_alarm: Callable[[], Alarm],
         queued: Collection[QueuedRequest],
     ) -> None:
-        """``answer`` is called once per request, with its result; ``hang_up`` orders the driver to close the socket.
+        """``setup_timeout`` (seconds) limits each step of the setup: TCP with TLS, ApiVersions, each response of the
+        login (KIP-601). TCP and TLS must also be complete before ``connect_by``.
 
-        ``unsent``, which a client's connections share, contains this one while bytes wait for the driver. ``new_alarm``
-        returns an alarm of the route. ``queued`` are the requests that wait for the connection, and get more time while
-        the broker throttles it. ``setup_timeout`` (seconds) limits each step of the setup: TCP with TLS, ApiVersions,
-        each response of the login (KIP-601). TCP and TLS must also be complete before ``connect_by``.
+        ``new_alarm`` returns an alarm of the route. ``queued`` are the requests that wait for the connection, and get
+        more time while the broker throttles it.
         """
         self.state = ConnectionState.CONNECTING
         self.node_id = node_id
@@ -152,19 +151,19 @@ class Connection:
         self.deadline = new_alarm()
         self.deadline.set(min(now + setup_timeout, connect_by))
         self.throttle: Alarm | None = None  #: Until it comes, no request may be written (KIP-219).
-        self._answer = answer
-        self._hang_up = hang_up
+        self._answer = shared.answers.append  #: To be called once per request.
+        self._commands = shared.commands
         self._frames = Frames(settings.max_frame_bytes)
         #: Returns the buffer to receive into. Not a method, which would only call this one for each receive.
         self.get_buffer = self._frames.buffer
         self._out: deque[bytes | memoryview] = deque()
-        self._unsent = unsent
+        self._unsent = shared.unsent
         self._queued = queued
         #: By API, lowest and highest version permitted: the version to send.
         self._versions: dict[tuple[type[Message], int, int | None], int] = {}
         self._in_flight: deque[_InFlight] = deque()
         self._correlation_id = -1
-        self._polls = polls
+        self._polls = shared.polls
         self._used_at = now  #: When the connection was last used for certain: see :meth:`buffer_updated`.
         #: When bytes were last received; before the first ones, the time at which the address was dialled.
         self.received_at = now
@@ -293,7 +292,7 @@ class Connection:
         """Close the connection, and answer the requests in flight with ``error``; None: it is closed on purpose."""
         if not self.has_ended:
             # Tell the driver first. If Ctrl-C came after the change of state, nothing would close the socket.
-            self._hang_up(self)
+            self._commands.append(Hangup(self))
         if self._move(ConnectionEvent.CLOSE):
             self._end(error)
 
@@ -371,7 +370,7 @@ class Connection:
         """Make the transition of ``event``; return False if the connection had ended before."""
         had_ended = self.has_ended
         if had_ended and event is ConnectionEvent.RECEIVED:
-            self._hang_up(self)  # Ctrl-C has kept the driver from closing the socket: try again
+            self._commands.append(Hangup(self))  # Ctrl-C has kept the driver from closing the socket: try again
         self.state = next_state(CONNECTION_TRANSITIONS, self.state, event, self)
         return not had_ended
 

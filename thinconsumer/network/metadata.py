@@ -265,7 +265,6 @@ class Metadata:
         self.version += 1
 
     def step(self, now: float) -> list[Request]:
-        """Return the requests due now: the refresh and users' inquiries."""
         requests = []
         is_due = self.refresh_reason is not None or self._expiry.is_over(now)
         if is_due and (self._wanted or self._everything) and self._retry.may_send(now):
@@ -282,7 +281,6 @@ class Metadata:
         return requests
 
     def handle(self, answer: Answer, now: float) -> None:
-        """Handle the response to a request made by :meth:`step`."""
         inquiry: Inquiry | None = answer.request.context
         retry = self._retry if inquiry is None else inquiry.retry
         response: MetadataResponse | None = answer.response

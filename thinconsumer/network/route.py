@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Sequence
 from functools import partial
 
-from ..driver import Address, Command, Dial, Hangup, host_and_port
+from ..driver import Address, Command, Dial, host_and_port
 from ..errors import AuthorizationError, KafkaConnectionError, KafkaError, KafkaTimeoutError
 from ..failures import OutageLog
 from ..support.agenda import Agenda
@@ -44,7 +44,7 @@ NO_BROKER = "no broker"
 
 @dataclass(slots=True)
 class RouteContext:
-    """The settings and queues that all routes of one client share."""
+    """The settings and queues that all routes and connections of one client share."""
 
     settings: ConnectionSettings
     backoff: Backoff
@@ -63,10 +63,6 @@ class RouteContext:
     waiting: dict[BrokerRoute, None] = field(default_factory=dict)
     #: Routes that have lost their connection; the network client takes and empties the list.
     lost: list[BrokerRoute] = field(default_factory=list)
-
-    def hang_up(self, connection: Connection) -> None:
-        """Order the driver to close the transport of a connection."""
-        self.commands.append(Hangup(connection))
 
 
 class BrokerRoute:
@@ -130,7 +126,6 @@ class BrokerRoute:
 
     @property
     def is_connecting(self) -> bool:
-        """Whether the route is looking up its name or connecting."""
         return self.state is RouteState.RESOLVING or self.state is RouteState.CONNECTING
 
     def is_slow(self, now: float) -> bool:
@@ -166,7 +161,6 @@ class BrokerRoute:
         return self._race.open if self._race is not None else []
 
     def error(self, why: str) -> KafkaConnectionError:
-        """Return the error with which the route answers requests."""
         return KafkaConnectionError(f"{self.name}: {why}", host=self.host, port=self.port, node_id=self.node_id)
 
     def abort(self, error: KafkaConnectionError) -> None:
@@ -262,12 +256,6 @@ class BrokerRoute:
         self.failures = 0
         self.cause = ""
 
-    def adopt(self, node_id: int) -> None:
-        """Give the route to a bootstrap server the id of the node that has the same host and port."""
-        self.node_id = node_id
-        if self.connection is not None:
-            self.connection.node_id = node_id
-
     def close(self, error: KafkaConnectionError | None) -> None:
         """Close the connection, or end the attempt to connect; keep the queued requests."""
         self._hang_up(error)
@@ -311,10 +299,10 @@ class BrokerRoute:
 
     def _check_lookup(self, now: float) -> None:
         lookup = self._lookup
-        if lookup is None or not lookup.done:
+        if lookup is None or not (lookup.addresses or lookup.error):
             return
         self._lookup = None
-        if not lookup.addresses:
+        if lookup.error:
             self._fail(f"DNS: {lookup.error}", now)
             return
         addresses = [address for address in lookup.addresses if address not in self._tried]
@@ -334,19 +322,7 @@ class BrokerRoute:
             address: Address, now: float, settings: ConnectionSettings = shared.settings, purpose: str = "broker"
         ) -> Connection:
             connection = Connection(
-                settings,
-                self.host,
-                address,
-                self.node_id,
-                timeout,
-                now,
-                shared.answers.append,
-                shared.hang_up,
-                deadline,
-                shared.unsent,
-                shared.polls,
-                new_alarm,
-                self.queue,
+                shared, settings, self.host, address, self.node_id, timeout, now, deadline, new_alarm, self.queue
             )
             shared.commands.append(Dial(connection, self.host, address, purpose))
             return connection

@@ -62,29 +62,20 @@ _E = ConnectionEvent
 
 _ENDS = {_E.CLOSE: _C.DISCONNECTED, _E.CONNECTION_LOST: _C.DISCONNECTED}
 
+
+def _connected(state: ConnectionState) -> Mapping[ConnectionEvent, ConnectionState]:
+    """Return the events that leave a connection in ``state``, and those that end it."""
+    return {_E.RECEIVED: state, _E.SENT: state, **_ENDS}
+
+
 CONNECTION_TRANSITIONS: Mapping[ConnectionState, Mapping[ConnectionEvent, ConnectionState]] = {
     _C.CONNECTING: {_E.CONNECTION_MADE: _C.NEGOTIATING, **_ENDS},
-    _C.NEGOTIATING: {_E.RECEIVED: _C.NEGOTIATING, _E.SENT: _C.NEGOTIATING, _E.NEGOTIATED: _C.AUTHENTICATING, **_ENDS},
-    _C.AUTHENTICATING: {
-        _E.RECEIVED: _C.AUTHENTICATING,
-        _E.SENT: _C.AUTHENTICATING,
-        _E.AUTHENTICATED: _C.READY,
-        **_ENDS,
-    },
-    _C.READY: {_E.RECEIVED: _C.READY, _E.SENT: _C.READY, _E.REAUTHENTICATE: _C.REAUTHENTICATING, **_ENDS},
-    _C.REAUTHENTICATING: {
-        _E.RECEIVED: _C.REAUTHENTICATING,
-        _E.SENT: _C.REAUTHENTICATING,
-        _E.AUTHENTICATED: _C.READY,
-        **_ENDS,
-    },
-    _C.DISCONNECTED: {
-        # The driver may be in the middle of a batch of events when the connection is closed.
-        _E.CONNECTION_MADE: _C.DISCONNECTED,
-        _E.RECEIVED: _C.DISCONNECTED,
-        _E.SENT: _C.DISCONNECTED,
-        **_ENDS,  # this side and the peer may close it at the same time
-    },
+    _C.NEGOTIATING: {_E.NEGOTIATED: _C.AUTHENTICATING, **_connected(_C.NEGOTIATING)},
+    _C.AUTHENTICATING: {_E.AUTHENTICATED: _C.READY, **_connected(_C.AUTHENTICATING)},
+    _C.READY: {_E.REAUTHENTICATE: _C.REAUTHENTICATING, **_connected(_C.READY)},
+    _C.REAUTHENTICATING: {_E.AUTHENTICATED: _C.READY, **_connected(_C.REAUTHENTICATING)},
+    # The driver may be in the middle of a batch of events when the connection is closed, and both sides may close it.
+    _C.DISCONNECTED: {_E.CONNECTION_MADE: _C.DISCONNECTED, **_connected(_C.DISCONNECTED)},
 }
 
 _R = RouteState

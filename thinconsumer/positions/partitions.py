@@ -270,7 +270,6 @@ class Partition(ReportingKey):
         return self._delivery_end is not None and self._cursor.fetch_offset >= self._delivery_end
 
     def may_fetch(self, now: float) -> bool:
-        """Whether records may be fetched now."""
         is_held = self._delivery_end is not None and self._cursor.fetch_offset >= self._delivery_end
         return self.may_hand_out and not is_held and (self._backoff is None or not self._backoff.is_ahead(now))
 
