@@ -130,6 +130,7 @@ def test_client_credentials_and_extensions():
         "sasl_oauthbearer_scope": "x y",
         "sasl_oauthbearer_extensions": {"pool": "p"},
     }
+    assert login_of(parse_jaas(f'{OAUTH} required extension_pool="p" other="x";')).ignored == 1
     assert values_of(f"{OAUTH} required;") == {}
     with pytest.raises(ValueError, match="sasl_oauth_token_provider"):
         values_of(f'{OAUTH} required unsecuredLoginStringClaim_sub="c4nary";')
@@ -176,6 +177,10 @@ def test_a_config_takes_mechanism_and_credentials_from_the_text():
     built = config(f'{SCRAM} required username="u" password="p";', sasl_mechanism="SCRAM-SHA-512")
     assert built.sasl_mechanism == "SCRAM-SHA-512"
     assert config(f"{KERBEROS} required useTicketCache=true;").sasl_mechanism == "GSSAPI"
+    with_line_break = ConsumerConfig.from_options(
+        security_protocol="SASL_SSL", sasl_jaas_config=f"{KERBEROS} required;\n"
+    )
+    assert with_line_break.sasl_mechanism == "GSSAPI"
 
 
 @pytest.mark.parametrize(
