@@ -167,7 +167,6 @@ class Coordinator:
             return
         if now - self._known_at > LASTING:
             self._retry.succeeded()
-        fresh = self._retry.attempts == 0
         # A coordinator that answers some APIs and fails others is lost and found repeatedly: keep the log short.
         level = logging.INFO if now - self._lost_at > QUIET else logging.DEBUG
         log.log(level, "group %s: lost its coordinator, node %s: %s", self.group_id, node_id, why)
@@ -175,7 +174,7 @@ class Coordinator:
             self._announced = None
         self._lost_at = now
         self._retry.failed(now)
-        if fresh:
+        if self._retry.attempts == 1:
             self._retry.pause.set(now)
         self._in_flight.clear()
         self.node_id = None

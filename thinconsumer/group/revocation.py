@@ -36,8 +36,6 @@ class RevocationStep(enum.Enum):
 
 
 class PartitionRevocation:
-    """Revoke, lose and assign partitions; see the module."""
-
     def __init__(
         self,
         partitions: Partitions,

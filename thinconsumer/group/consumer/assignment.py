@@ -88,8 +88,8 @@ class MemberAssignment:
         self._lookup_call: Call[dict[str, TopicMetadata]] | None = None
         #: The coordinator's last assignment; None before the first one of this membership.
         self.target: PartitionIds | None = None
-        self._ids: dict[TopicPartition, bytes] = {}  #: The topic ids of owned partitions, and of some revoked ones.
-        self._since: dict[TopicPartition, int] = {}  #: The member epoch in which each of them was assigned.
+        #: The topic id of owned partitions, and of some revoked ones, and the member epoch in which each was assigned.
+        self._known: dict[TopicPartition, tuple[bytes, int]] = {}
         self._revoking: frozenset[TopicPartition] | None = None  #: The partitions of a revocation that is not complete.
         self._owes_callback = False  #: Whether ``on_partitions_assigned`` is due even if nothing is added.
         self._owned: tuple[int, PartitionIds] = (-1, frozenset())
@@ -117,13 +117,12 @@ class MemberAssignment:
         """Return the owned partitions by topic id, as heartbeats name them; the same object until they change."""
         generation = self._partitions.generation
         if self._owned[0] != generation:
-            ids = {tp: topic_id for tp, topic_id in self._ids.items() if tp in self._partitions}
-            self._owned = generation, partition_ids(ids)
+            self._owned = generation, partition_ids(self._owned_ids())
         return self._owned[1]
 
     def owned_since(self, tp: TopicPartition) -> int:
         """Return the member epoch in which the partition was assigned; -1 if it is not owned."""
-        return self._since.get(tp, NO_GENERATION)
+        return self._known[tp][1] if tp in self._known else NO_GENERATION
 
     def topics(self) -> frozenset[str]:
         """Return the names of the assigned topics, as far as they are known; the same object until they change."""
@@ -134,7 +133,7 @@ class MemberAssignment:
         """Return the partitions to revoke and to assign."""
         key = (self._metadata.version, self._partitions.generation, self.target)
         if self._resolved[0] != key:
-            owned = {tp: topic_id for tp, topic_id in self._ids.items() if tp in self._partitions}
+            owned = self._owned_ids()
             wanted = {topic_id for topic_id, _ in self.target or ()}
             names = {t.topic_id: name for name, t in self._metadata.topics.items() if t.topic_id in wanted}
             topics = frozenset({*names.values(), *(tp.topic for tp in owned)})
@@ -180,16 +179,14 @@ class MemberAssignment:
             if not self._revocation.advance(self._revoking, now):
                 return False
             for tp in self._revoking:
-                self._ids.pop(tp, None)
-                self._since.pop(tp, None)
+                self._known.pop(tp, None)
             self._revoking = None
             self._owes_callback = has_revoked = True
         if has_revoked:
             return True
         add = self.difference().add
         if add:
-            self._ids.update(add)
-            self._since.update(dict.fromkeys(add, epoch))
+            self._known.update({tp: (topic_id, epoch) for tp, topic_id in add.items()})
             self._owes_callback = True
             self._revocation.assign(sorted(self._partitions.tps() | add.keys()))
         if self._owes_callback:
@@ -205,9 +202,11 @@ class MemberAssignment:
     def forget(self) -> None:
         """Forget the membership: the assignment, and the epochs of partitions."""
         self.target, self._revoking, self._owes_callback = None, None, False
-        self._ids.clear()
-        self._since.clear()
+        self._known.clear()
         self._owned = (-1, frozenset())
+
+    def _owned_ids(self) -> dict[TopicPartition, bytes]:
+        return {tp: topic_id for tp, (topic_id, _) in self._known.items() if tp in self._partitions}
 
     def look_up(self, now: float) -> None:
         """Request the names of topics that are only known by id, unless that was done a moment ago."""

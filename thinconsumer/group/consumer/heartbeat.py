@@ -136,11 +136,6 @@ def bare_heartbeat(who: Identity, epoch: int) -> ConsumerGroupHeartbeatRequest:
     )
 
 
-def group_is_gone(error: KafkaError | None) -> bool:
-    """Return whether the coordinator has no consumer group of this id: GROUP_ID_NOT_FOUND."""
-    return isinstance(error, BrokerResponseError) and error.code == Code.GROUP_ID_NOT_FOUND
-
-
 def explain(error: KafkaError, *, has_regex: bool) -> KafkaError:
     """Add what to do to an error for which the group cannot use this protocol; return any other error as it is.
 
@@ -150,7 +145,7 @@ def explain(error: KafkaError, *, has_regex: bool) -> KafkaError:
         what = "a SubscriptionPattern" if has_regex else "group_protocol='consumer'"
         instead = "pass the pattern as a str" if has_regex else "use 'classic' or 'auto'"
         text = f"{what} needs a cluster of Kafka 4.0 or later with its feature group.version: {instead}"
-    elif isinstance(error, BrokerResponseError) and group_is_gone(error):
+    elif isinstance(error, BrokerResponseError) and error.code == Code.GROUP_ID_NOT_FOUND:
         text = (
             "the group has members of the classic protocol, and the broker does not convert it: use "
             "group_protocol='classic' or 'auto', stop those members first, or set the brokers' "

@@ -19,6 +19,7 @@ from ...support.timers import NEVER, Random
 from ...types import TopicPartition
 from ...wire import Message
 from ...wire.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
+from ...wire.error_codes import Code
 from ..coordinator import MEMBERSHIP, Coordinator, GroupSettings
 from ..identity import Identity
 from ..membership import Membership, Task
@@ -33,7 +34,6 @@ from .heartbeat import (
     KnownFields,
     bare_heartbeat,
     explain,
-    group_is_gone,
     heartbeat,
     leave_epoch,
     new_member_id,
@@ -269,7 +269,7 @@ class ConsumerMember(Membership):
         return heartbeat(self.identity, self._rack, fields, self._known.fields, had_regex=had_regex)
 
     def _answered(self, action: Action, error: KafkaError | None, answer: Answer, now: float) -> None:
-        if group_is_gone(error) and self.identity.is_member:
+        if getattr(error, "code", None) == Code.GROUP_ID_NOT_FOUND and self.identity.is_member:
             # The coordinator has removed this member, and then the group, or made it a classic group again because
             # only members of the classic protocol were left. A join can make it a consumer group once more.
             action = Action.RESET_GENERATION

@@ -55,8 +55,6 @@ class OffsetCommitInFlight:
 
 
 class Commits:
-    """Send the offset commits of one group, one request at a time."""
-
     asker = "commits"
 
     def __init__(
