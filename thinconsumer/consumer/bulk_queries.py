@@ -1,6 +1,7 @@
 """Internal calls for reading fixed ranges of offsets: queries of many partitions, and polls that end at given offsets.
 
-Spark's source plans reads of thousands of partitions, whose metadata and offsets it needs in one round trip each.
+Spark's source plans reads of thousands of partitions: it gets all their metadata in one round trip, and all their
+offsets in another.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ def known_topic_id(consumer: Consumer[Any, Any], topic: str) -> bytes | None:
 def look_up(
     consumer: Consumer[Any, Any], questions: Sequence[Offsets], timeout_ms: float | None = None
 ) -> list[dict[TopicPartition, int]]:
-    """Return the offset for each partition of each query; -1 if no record has the timestamp or a later one.
+    """Return the offset for each partition of each query in ``questions``; -1 if no record is as new as the timestamp.
 
     A query maps each partition to a timestamp in ms since 1970, or to -1 for the end (under read_committed the last
     stable offset), or to -2 for the start. All queries are in flight together: the client sends one ListOffsets request
@@ -80,7 +81,7 @@ def aborted_batches(consumer: Consumer[Any, Any]) -> int:
 
 
 def known_positions(consumer: Consumer[Any, Any]) -> dict[TopicPartition, OffsetAndMetadata]:
-    """Return the positions of the assigned partitions that have one (no I/O), as an automatic commit has them."""
+    """Return the positions of the assigned partitions that have one (no I/O), as an automatic commit writes them."""
     with consumer._shell.guard:
         partitions = consumer._reader.partitions
         return {partition.tp: partitions.processed(partition) for partition in partitions if partition.has_position}
@@ -89,7 +90,7 @@ def known_positions(consumer: Consumer[Any, Any]) -> dict[TopicPartition, Offset
 def ask(
     consumer: Consumer[Any, Any], question: Callable[[ConsumerManagers], Call[T]], timeout_ms: float | None = None
 ) -> T:
-    """Return the result of the call that ``question`` begins at the consumer's managers."""
+    """Wait for the call that ``question(managers)`` begins, and return the call's result."""
     with consumer._shell.enter():
         return consumer._reader.wait(question(consumer._reader.managers), timeout_ms)
 

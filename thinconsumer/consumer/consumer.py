@@ -173,14 +173,14 @@ class Consumer(GroupCalls, Generic[K, V]):
         """Return available records, waiting up to ``timeout_ms`` for the first ones; ``{}`` if none arrive.
 
         Returns at most ``max_records`` (default: option ``max_poll_records``), in offset order within each partition.
-        A partition's records are a :class:`RecordSequence`, a read-only list of which long ones are built while read.
+        A partition's records are a :class:`RecordSequence`, a read-only list; a long one builds records only when read.
         With ``update_offsets=False`` the positions do not change, and the next poll returns the same records again.
 
         Raises:
             WakeupError: :meth:`wakeup` was called.
             RecordError: the next record of a partition cannot be returned; :meth:`skip` it or :meth:`seek`.
             NoOffsetForPartitionError, OffsetOutOfRangeError, LogTruncationError: under ``auto_offset_reset="none"``.
-            AuthorizationError: an ACL is missing; raised once for each response with that error.
+            AuthorizationError: an ACL is missing; raised once for each response that reports it.
             NoBrokersAvailable: no broker was reachable for ``bootstrap_timeout_ms``; further polls try again.
         """
         with self._shell.quiet_entry:
@@ -219,10 +219,10 @@ class Consumer(GroupCalls, Generic[K, V]):
 
         Waits, moves positions and raises errors as :meth:`poll` does; the three methods can be used in turn. Returns
         batches until their size reaches ``max_bytes`` (default: 8 MB). Checksums are verified (``check_crcs``).
-        Control batches and batches without records are left out, and with ``isolation_level="read_committed"`` those of
-        aborted and open transactions; otherwise these are returned. If the position is inside a batch, the batch is
-        returned whole, and its ``start`` is the position. Deserializers are not applied. A partition that
-        is held returns only batches that begin before the offset at which it waits.
+        Control batches and batches without records are left out. Batches of aborted and open transactions are left out
+        only with ``isolation_level="read_committed"``. If the position is inside a batch, the batch is returned whole,
+        and its ``start`` is the position. Deserializers are not applied. If a partition is held, only batches that
+        begin before the offset at which it waits are returned.
         """
         limit = min(MAX_BYTES if max_bytes is None else self._limit(max_bytes, "max_bytes"), MAX_BYTES_LIMIT)
         with self._shell.quiet_entry:
@@ -268,7 +268,7 @@ class Consumer(GroupCalls, Generic[K, V]):
         with self._shell.enter():
             self._iteration.await_share(timeout_ms)
             tps = [p.tp for p in self._partitions if not p.paused]
-        # Not ``end_offsets``: after a call that timed out, it may return offsets that were asked for before this call.
+        # Not ``end_offsets``: it may return the result of an earlier call that timed out, without newer records.
         wanted = dict.fromkeys(tps, LATEST)
         found = self._look_up(wanted, "read_to_end", timeout_ms, may_be_old=False)
         return self._iteration.read_to({tp: found[tp].offset for tp in tps}, timeout_ms)
@@ -301,7 +301,7 @@ class Consumer(GroupCalls, Generic[K, V]):
     def wake_at(self) -> float:
         """Return when to call :meth:`poll` again at the latest, in ``time.monotonic()`` seconds.
 
-        If records are buffered, this is now.
+        Returns the current time if records are buffered.
         """
         managers, shell = self._reader.managers, self._shell
         with shell.quiet_entry:
@@ -344,8 +344,8 @@ class Consumer(GroupCalls, Generic[K, V]):
     def position(self, partition: TopicPartition, timeout_ms: float | None = None) -> int:
         """Return the partition's position, the offset of the next record to return; look it up if it is unknown.
 
-        No I/O and no heartbeat if it is known. Raises the errors that :meth:`poll` raises for this partition, and
-        ``KafkaTimeoutError``.
+        No I/O and no heartbeat if the position is known. Raises the errors that :meth:`poll` raises for this partition,
+        and ``KafkaTimeoutError``.
         """
         with self._shell.enter():
             found = self._partitions.require(topic_partition(partition))
@@ -436,9 +436,10 @@ class Consumer(GroupCalls, Generic[K, V]):
     def health(self) -> Health:
         """Return the consumer's health for a liveness probe: its state, and what keeps it from progress. No I/O.
 
-        The report reflects the state at the last call of the consumer; if that call was too long ago, this is itself an
-        obstacle. ``STUCK`` means that an obstacle has lasted for half of ``session_timeout_ms`` (without a group: of
-        ``request_timeout_ms``), or that it will not end without intervention.
+        The report reflects the state at the consumer's last call; a last call too long ago is itself an obstacle.
+        ``STUCK`` means that an obstacle has lasted for half of ``session_timeout_ms`` (without a group: of
+        ``request_timeout_ms``), or will not end without intervention. An obstacle beside which there is progress, such
+        as a partition that only waits until other partitions are read, never counts as ``STUCK``.
         """
         with self._shell.guard:
             return self._reader.watch.report(self._shell.driver.now())
@@ -482,7 +483,7 @@ class Consumer(GroupCalls, Generic[K, V]):
         one, which may rejoin. A second call does nothing.
 
         Raises:
-            IllegalArgumentError: ``autocommit`` is no bool: the first argument is not the timeout, as in kafka-python.
+            IllegalArgumentError: ``autocommit`` is no bool. As in kafka-python, the first argument is not the timeout.
         """
         if not isinstance(autocommit, bool):
             raise IllegalArgumentError(f"autocommit is a bool, not {autocommit!r}: is timeout_ms={autocommit!r} meant?")

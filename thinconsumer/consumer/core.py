@@ -44,17 +44,19 @@ Ends = Mapping[TopicPartition, int]
 CLOSING = 30.0
 #: The next Fetch is sent only after the records of a small response are returned, if the application is expected to
 #: poll again within this many seconds. Sending it first takes a third of the time from the response to the records.
-#: After a larger response, the broker can collect the next records while this one is decoded.
+#: After a larger response, the next Fetch is sent first: the broker collects records while the response is decoded.
 PROMPT_S = 0.001
-#: A poll of buffered records makes no step if the last one waited for I/O within so many seconds, and nothing is due:
-#: its system calls take half as long as returning one record. Responses are received up to this much later.
+#: A poll of buffered records makes no step if the last step was less than this many seconds ago, and nothing is due: a
+#: step's system calls take half as long as returning one record. Responses are received up to this much later.
 STEP_EVERY_S = 0.001
-#: The number of polls in a row without a step, since a clock may be coarse (15 ms on Windows), or stand still in tests.
+#: Maximum number of polls in a row without a step, since a clock may be coarse (15 ms on Windows), or stand still in
+#: tests: by such a clock, ``STEP_EVERY_S`` would not pass.
 SKIPPED_STEPS_MAX = 100
-#: Factor by which each poll shortens the expected time until the next one, down to the time that the last one took. A
-#: program that works on every tenth record for long is therefore never taken for one that polls again at once.
+#: The expected time between two polls is the last such time, or if it is longer, the previous expectation multiplied by
+#: this factor. A program that works on every tenth record for long is therefore never expected to poll again at once.
 GAP_DECAY = 0.9
-#: A check of the partitions that is late by so many seconds is made in any case: the application no longer polls.
+#: A check of the partitions that is late by this many seconds is not left to the next poll: the application may only
+#: make other calls.
 CHECK_LATER_S = 0.5
 #: How long close() waits, in seconds, for brokers to answer the requests that close the fetch sessions. A broker that
 #: holds a Fetch on the same connection may answer only after fetch_max_wait_ms, which would delay the program's end.
@@ -124,7 +126,7 @@ class ConsumerCore:
         self.managers.collector.settle(poll_result)
         self.poll_result = None
         self.shell.step_interrupted = interrupted
-        # An empty poll would make the next step due at once, and a loop of drive() spin.
+        # Only then: otherwise an empty poll would make the next step due at once, and a loop of drive() would spin.
         if poll_result.moves:
             for gatekeeper in self.managers.gatekeepers:
                 gatekeeper.moved()
@@ -249,7 +251,7 @@ class ConsumerCore:
         return self.callbacks is None or self.callbacks.next(now, every=True) is None
 
     def behind(self, ends: Ends) -> list[Partition]:
-        """Return the partitions with positions before the given ends, without paused ones."""
+        """Return the partitions whose position is before the given end, or is not known yet, without paused ones."""
         wanted = [p for p in self.partitions if p.tp in ends and not p.paused]
         return [p for p in wanted if not p.has_position or p.cursor.offset < ends[p.tp]]
 
@@ -287,7 +289,10 @@ class ConsumerCore:
             return deserialize(records, config.key_deserializer, config.value_deserializer, interrupted)
 
     def wait(self, call: Call[T], timeout_ms: float | None, settled: Callable[[], bool] | None = None) -> T:
-        """Step until the call is done, or ``settled()`` is true; raise the call's error, or ``KafkaTimeoutError``."""
+        """Step until ``settled()`` is true (default: the call is done), and return the call's result.
+
+        Raises the call's error, or ``KafkaTimeoutError``.
+        """
         seconds = self.default_timeout(timeout_ms)
         try:
             if settled is not None and settled():
@@ -315,11 +320,11 @@ class ConsumerCore:
         return to_seconds(timeout_ms, self.config.default_api_timeout_ms)
 
     def _next_error(self, errors: dict[int, KafkaError], *, may_wait: bool) -> KafkaError | None:
-        """Return the error that this poll must raise, or None: one that no earlier poll has raised.
+        """Return the error that this poll must raise: one that no earlier poll has raised; None if there is none.
 
-        If the broker repeats an error, that is another object, and is raised again. An error that lasts until the
-        application acts is raised by each poll, but only after the poll has waited for records of other partitions
-        (``may_wait`` is False).
+        If the broker reports an error again, that is a new object, and is raised again. An error after which nothing
+        is requested until the application acts is raised by each poll, but only after the poll has waited for records
+        of other partitions (``may_wait`` is False).
         """
         self._raised = {key: error for key, error in self._raised.items() if key in errors}
         for key, error in errors.items():

@@ -24,7 +24,7 @@ class GroupCallbacks:
         self._shell = shell
         self._managers = managers
         self._group = group
-        #: The number of the last commit of which :meth:`run` may call the callback; None outside of it: any.
+        #: The number of the last commit whose callback may be called now; None outside :meth:`run`, without a limit.
         self._last_commit: int | None = None
 
     def next(self, now: float, every: bool) -> UserCallback | None:
@@ -43,8 +43,8 @@ class GroupCallbacks:
 
     def run(self, now: float) -> float:
         """Run all callbacks that are due in a poll; return the time, or raise the exception of one of them."""
-        # ``polled`` restarts the timer of max_poll_interval_ms in each step: otherwise a poll that waits for longer on
-        # an idle topic would make the member leave the group. It also queues the automatic commit that is due.
+        # ``polled`` restarts the timer of max_poll_interval_ms in each round of a poll: otherwise a poll that waits for
+        # longer on an idle topic would make the member leave the group. ``polled`` also queues an automatic commit.
         self._group.polled(now)
         self._last_commit = self._group.commits.queue.last_number
         try:
@@ -55,7 +55,7 @@ class GroupCallbacks:
         return now
 
     def run_commit_callbacks(self) -> None:
-        """Run the callbacks of finished commits that are due, in their order, except those that the callbacks add."""
+        """Run the due callbacks of finished commits in order, except those of commits that the callbacks make."""
         queue, now = self._group.commits.queue, self._shell.driver.now()
         last = queue.last_number
         while queue.has_callback(last, now) and not self._shell.in_callback:
@@ -92,7 +92,10 @@ class GroupCallbacks:
         self.end_commits()
 
     def _connect(self, leave_group: bool | None) -> None:
-        """Open a connection to leave over: a JoinGroup or SyncGroup may block that of the heartbeats."""
+        """Begin to open the connection for the request to leave, if one will be sent.
+
+        While a JoinGroup or SyncGroup is in flight, this is not the heartbeats' connection, which that request blocks.
+        """
         target = self._group.member.leave_target(leave_group)
         if target is not None:
             self._shell.connect(target)
@@ -131,7 +134,7 @@ class GroupCallbacks:
                     group.member.work(now, every=False)
             except Exception as error:  # noqa: BLE001 - from an assignor; raised at the end, like a listener's
                 group.revocation.error = group.revocation.error or error
-        shell.engine.touch()  # the revocation may have gone on
+        shell.engine.touch()  # ``advance`` or the assignor may have changed what managers act on
         return shell.run_once(deadline, may_wake=False)
 
     def unsubscribe(self) -> None:
@@ -142,7 +145,8 @@ class GroupCallbacks:
         try:
             self.give_up_all(shell.driver.now() + COMMIT_SHARE * seconds, commit=True)
         finally:
-            # Also after Ctrl-C: a member that has called on_partitions_revoked would own partitions that nobody reads.
+            # Also after Ctrl-C: otherwise a member that has called on_partitions_revoked would go on to own partitions
+            # that it does not read.
             group.revocation.cancel()
             self._managers.partitions.assign(())
             group.member.leave("the consumer unsubscribed", shell.driver.now())
@@ -163,7 +167,7 @@ class GroupCallbacks:
             self.give_up_all(began + COMMIT_SHARE * seconds, commit=commit, leave_group=leave_group)
         finally:
             if shell.step_interrupted:
-                # By Ctrl-C. A connection may be neither open nor closed, and steps for it would never end.
+                # Interrupted by Ctrl-C: a connection may be neither open nor closed, and steps for it would never end.
                 shell.recover()
             self.end_commits()
             group.member.leave("the consumer is closing", shell.driver.now(), leave_group=leave_group)

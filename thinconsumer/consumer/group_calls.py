@@ -48,8 +48,9 @@ class GroupCalls:
         """Subscribe to topics, or to all topics that match a pattern, as a member of the group.
 
         Replaces the previous subscription. ``pattern`` must match a whole topic name; topics created later are
-        included. A str is matched here, a :class:`SubscriptionPattern` by the broker (``group_protocol="consumer"``).
-        Topics whose whole name matches ``exclude`` are left out, of a ``pattern`` that is matched here.
+        included. The client matches a str or compiled pattern, and the broker a :class:`SubscriptionPattern`
+        (``group_protocol="consumer"``). Topics whose whole name matches ``exclude`` are left out; ``exclude`` needs a
+        ``pattern`` that the client matches.
         ``listener`` is a :class:`RebalanceListener`, or any object with its methods; it may have those of
         :class:`PartitionKeyRebalanceListener`, too. The member joins the group in the next ``poll``.
 
@@ -145,8 +146,9 @@ class GroupCalls:
 
         Commits are sent one at a time in the order of the calls. Commits that wait in the queue are merged to one
         request, in which the offset of the latest call counts. ``callback(offsets, error_or_None)`` runs inside a later
-        ``poll``, ``commit`` or ``close``. ``close`` sends the commits that are still queued. If a callback commits
-        again, and that fails, its callback is called ``retry_backoff_ms`` after this call at the earliest.
+        ``poll``, ``commit`` or ``close``. ``close`` sends the commits that are still queued. If a callback calls
+        ``commit_async`` again and that commit fails, its callback runs ``retry_backoff_ms`` after that call at the
+        earliest.
         """
         from ..group.offsets.commit_queue import log_failure
 

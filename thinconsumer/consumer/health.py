@@ -1,6 +1,7 @@
 """Report a client's health for liveness probes and dashboards, without I/O.
 
-A client is stuck if an obstacle has lasted for half of the session timeout, or will not end by itself.
+A client is stuck if an obstacle has lasted for half of the session timeout, or will not end by itself. An obstacle
+beside which there is progress does not count.
 """
 
 from __future__ import annotations
@@ -29,9 +30,9 @@ log = logging.getLogger(__name__)
 
 #: Seconds between two checks for obstacles. A check in every step would slow down polls.
 LOOK_EVERY = 0.5
-#: Seconds more for each partition: until a new assignment is fetched from, a check looks at all partitions, which for
-#: 10,000 takes a tenth of the time to the first record. At most ``LOOK_EVERY``, since a partition that is resumed
-#: right after a check must not count as silent in the next one.
+#: Seconds added to ``LOOK_EVERY`` for each partition. Until Fetch responses confirm a new assignment, a check looks at
+#: all its partitions, which for 10,000 takes a tenth of the time to the first record. The sum added is at most
+#: ``LOOK_EVERY``, since a partition that is resumed right after a check must not count as silent in the next check.
 LOOK_LATER_PER_PARTITION = 50e-6
 #: Tolerance in seconds: a heartbeat or Fetch counts as unanswered only this long after its response was due, and a
 #: missing topic is logged only after it was missing for this long.
@@ -87,7 +88,8 @@ class Obstacle:
     #: When the obstacle began; None to use the time of the first check that found the obstacle.
     since: float | None = None
     final: bool = False  #: Whether the obstacle lasts until the application or an operator acts.
-    #: Whether the obstacle ends when other partitions are read, however long that takes: then nothing is stuck.
+    #: Whether there is progress beside the obstacle, which therefore never counts as stuck. An example is a partition
+    #: that is held until other partitions are read.
     is_wait: bool = False
 
 
@@ -116,7 +118,7 @@ class ObstacleLog:
         now: float,
         state: HealthState = HealthState.OK,
     ) -> tuple[Any, ...]:
-        """Return the values of a :class:`MemberHealth`; ``state`` is that without obstacles."""
+        """Return the values of a :class:`MemberHealth`; ``state`` is the health state if there are no obstacles."""
         first = obstacles[0] if obstacles else None
         since = None if first is None else _age(first.since, now)
         if first is not None:
@@ -137,7 +139,7 @@ class ObstacleLog:
 
 
 class HealthMonitor(ObstacleLog):
-    """Checks the progress of each partition about twice a second, and reports what prevents it.
+    """Checks the progress of each partition once or twice a second, and reports what prevents progress.
 
     Each successful Fetch response counts as progress of its partitions, with or without new records. Partitions that
     are paused or have buffered records are not fetched, so no progress is expected of them.
@@ -209,7 +211,7 @@ class HealthMonitor(ObstacleLog):
             words = f"broker {node_id} answers Fetch requests at once and without records"
             obstacles.append(Obstacle(words, is_wait=True))
         if all(obstacle.is_wait for obstacle in obstacles):
-            # Successes between the refusals end every other obstacle.
+            # Failures that recur between successes: each success ends the other obstacles that they cause.
             recurring = (one for outages in managers.outage_logs() for one in outages.recurring(now))
             obstacles += [Obstacle(f"again and again: {words}", since=at, is_wait=True) for words, at in recurring]
         return self._note(obstacles, now)
@@ -340,7 +342,8 @@ def coordinator_obstacles(coordinator: Coordinator) -> Iterator[Obstacle]:
 def member_obstacles(member: Membership, held: str, unsettled: str, now: float) -> Iterator[Obstacle]:
     """Yield what keeps a member from its work.
 
-    ``held`` begins the words while the membership is not confirmed, and ``unsettled`` is the key without an assignment.
+    ``held`` begins the words of the obstacle that the membership is unconfirmed. ``unsettled`` is the key of the
+    obstacle that the member is not settled.
     """
     if member.unconfirmed is not None:
         yield Obstacle(f"{held}: {member.unconfirmed}", key=held)

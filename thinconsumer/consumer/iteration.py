@@ -43,7 +43,7 @@ class Iteration:
         """
         if self._must_poll():
             with self._shell.quiet_entry:
-                self._reader.partitions.in_hand = None  # the next record is asked for: this one is processed
+                self._reader.partitions.in_hand = None  # the next record is requested: the one in hand is processed
                 poll_result = self._poll()
             self._begin(poll_result)
         return self.poll_result
@@ -73,7 +73,7 @@ class Iteration:
         seconds = reader.default_timeout(timeout_ms)
         while True:
             with shell.quiet_entry:
-                reader.partitions.in_hand = None  # the next record is asked for: this one is processed
+                reader.partitions.in_hand = None  # the next record is requested: the one in hand is processed
                 if not reader.behind(ends):
                     return
                 poll_result = reader.poll(seconds, self._records_max, ends)
@@ -90,7 +90,10 @@ class Iteration:
                 yield record
 
     def _must_poll(self) -> bool:
-        """Return whether no record is left, or a poll is due before the next one. The engine steps if it is due."""
+        """Return whether to poll before the next record: if no record is left, or the poll has work such as a callback.
+
+        Steps the engine if ``drive_at`` has passed.
+        """
         poll_result, taken = self.poll_result, self.poll_result.taken
         over = (
             # A call that has settled this poll result may have moved the positions: the remaining records are stale.
@@ -123,7 +126,7 @@ class Iteration:
                 counting, began = True, now()
 
     def _works(self) -> bool:
-        """Return whether a Fetch has succeeded, or none is needed: the group has assigned none, or all are stopped."""
+        """Return whether a Fetch has succeeded, or none is needed: no partition is assigned, or all are stopped."""
         managers = self._reader.managers
         if managers.answers.completed:
             return True
@@ -135,7 +138,7 @@ class Iteration:
         """Step once; return whether the next call must poll first, since a callback is due or records are held back."""
         group = self._reader.managers.group
         with self._shell.guard:
-            # Before the step: a response in it may change the ends of partitions, by which the lag is computed.
+            # Before the step: a response may change the ends of partitions, by which the lag is computed.
             record_returned(self._reader)
             self._reader.attend(self.now())
             now = self._shell.run_due(self.now())

@@ -75,15 +75,15 @@ class ConsumerManagers:
 
             self.gatekeepers = (Barrier(config, self.partitions, self.metadata, random, self.group),)
         self.gates: GateQueries | None = None  #: None until :meth:`gate_queries` is called.
-        self._counts_seen = -1  #: The metadata version in which no topic with ordered delivery had changed.
+        self._counts_seen = -1  #: The metadata version that was last checked for changed topics with ordered delivery.
         self._random = random
         self._wanted: tuple[object, ...] = ()
         self._generation = (-1, -1)
         #: Version of metadata, generation of the assignment, and the assigned partitions missing in existing topics.
         self._missing: tuple[tuple[int, int], dict[TopicPartition, int]] = ((-1, -1), {})
-        #: By id(): the errors that polls raise; None if another manager has stepped since they were collected.
+        #: By id(): the errors that polls raise; None if all managers have stepped since they were collected.
         self._errors: dict[int, KafkaError] | None = None
-        self._outage_end = self.agenda.alarm()  #: When an outage has lasted long enough for :meth:`outage`.
+        self._outage_end = self.agenda.alarm()  #: When an outage has lasted so long that :meth:`outage` returns it.
         self.engine = Engine(config, random, self.metadata, self._in_order(), wall_time, self.agenda)
         self.engine.record_exchange = self.metrics.exchanges.record
         if self.group is not None:
@@ -95,8 +95,8 @@ class ConsumerManagers:
         topics = ManagerParts("topics", self._follow_assignment, restart=self._restart)
         group = () if self.group is None else self.group.managers()
         fetching = ManagerParts(FETCH, self.planner.step, self.answers.handle, restart=self.planner.restart)
-        # Gatekeepers step before the planner, since a change of a topic holds records before the next Fetch, and after
-        # validation, which notices that a topic was created again.
+        # Gatekeepers step before the planner, so that records of a changed topic are held before the next Fetch, and
+        # after validation, which notices that a topic was created again.
         keeps_order = self.config.ordered_delivery != "off"
         ordered = (ManagerParts("ordered", self._watch_counts),) if keeps_order else ()
         waiting = self.lookups, self.validation
@@ -171,14 +171,17 @@ class ConsumerManagers:
     def errors(self) -> dict[int, KafkaError]:
         """Return the :meth:`persistent_errors` by their id().
 
-        They are collected once after a step of all managers: each poll would enter ten functions more.
+        They are collected once after a step of all managers: otherwise each poll would call ten more functions.
         """
         if self._errors is None:
             self._errors = {id(error): error for error in self.persistent_errors()}
         return self._errors
 
     def persistent_errors(self) -> Iterable[KafkaError]:
-        """Yield the errors that last until the application or an operator acts, except those of partitions not read."""
+        """Yield the errors that last until the application or an operator acts.
+
+        Errors of partitions that are paused or no longer subscribed are left out.
+        """
         for partition in self.partitions.with_error():
             if partition.error is not None and not (partition.paused or partition.unsubscribed):
                 yield partition.error

@@ -33,7 +33,7 @@ class Manager(Protocol):
     """Sends the requests of one task, such as fetching, and handles responses. No method blocks or calls user code.
 
     A manager sets alarms in the engine's agenda for when :meth:`step` is due without a response. Code that changes what
-    another manager acts on touches the agenda; a response makes all managers step anyway.
+    another manager acts on touches the agenda; after a response all managers step, unless :meth:`handle` returns True.
     """
 
     @property
@@ -68,7 +68,7 @@ class Engine:
     Args:
         managers: in the order in which they step. If ``metadata`` is not among them, it steps first.
         wall_time: returns seconds since the epoch, for the expiry of a login's credentials.
-        agenda: that of the managers.
+        agenda: the one in which the managers set their alarms.
     """
 
     def __init__(
@@ -110,7 +110,7 @@ class Engine:
         return self._by_name.values()
 
     def add(self, manager: Manager) -> None:
-        """Step a manager from now on: in place of the one with its name, or behind all others."""
+        """Step ``manager`` from now on: in place of the manager with the same name, or after all others."""
         self._by_name[manager.asker] = manager
         self.touch()
 
@@ -124,8 +124,8 @@ class Engine:
     def step(self, now: float, later: str = "") -> bool:
         """Handle responses and send all requests that are due. Returns whether the driver has to step again at once.
 
-        If only the manager with the name ``later`` has to step, because of small responses that concern no other one,
-        it is left to :meth:`step_touched`, before the next wait for I/O.
+        If only the manager with the name ``later`` has to step, because of small responses that concern no other
+        manager, its step is left to :meth:`step_touched`, before the next wait for I/O.
         """
         network = self.network
         network.polls.horizon, network.polls.read_at = network.polls.after, now
@@ -174,7 +174,10 @@ class Engine:
             self.agenda.touch()
 
     def _step_network(self, now: float, due: dict[Hashable, None]) -> dict[Hashable, None]:
-        """Step the routes among what is due; return the names of managers among it. For a reporting key, all step."""
+        """Step the routes in ``due``; return the names of the managers in ``due``.
+
+        With a :class:`ReportingKey` in ``due``, or a reason to refresh metadata, all managers have to step.
+        """
         routes = [key for key in due if not isinstance(key, str)]
         for key in routes:
             del due[key]
@@ -198,7 +201,7 @@ class Engine:
             self.network.send(request, now)
         if self.agenda.touched:  # a request could not be written at once
             names = self._step_network(now, self.agenda.take())
-            self.agenda.touched.update(names)  # the agenda has another dict than before
+            self.agenda.touched.update(names)  # not ``touched`` from before: ``take`` has replaced that dict
         return bool(requests)
 
     #: With thousands of partitions, a step makes as many objects.
@@ -217,7 +220,7 @@ class Engine:
         if self.logins is not None:
             self.logins.resolved(host, port, addresses, error, now)
         self.network.resolved(host, port, addresses, error, now)
-        if self.network.answers:  # to requests of a route that cannot be dialled: they would wait for the next alarm
+        if self.network.answers:  # failed requests of a route that cannot be dialled would wait for the next alarm
             self.agenda.touch()
 
     def drop(self, target: Target) -> None:
@@ -240,7 +243,7 @@ class Engine:
         self._metadata_seen = -1
         for manager in self._by_name.values():
             manager.restart(now)
-        # those of the network client before, and of its routes
+        # Keys of the dropped network client and its routes. The managers' keys, and the reporting ones, stay.
         self.agenda.forget(lambda key: not isinstance(key, (str, ReportingKey)))
         self.touch()
 
@@ -287,7 +290,8 @@ class Engine:
 
     def closing(self, now: float) -> bool:
         """Step only the connections; return whether a request that :meth:`close` has sent is still unanswered."""
-        # Without it, a deadline that has passed while the program paused would be set again and again.
+        # Deadlines pass only up to the horizon. If it did not move, a deadline that has passed while the program paused
+        # would be set again and again.
         self.network.polls.horizon = self.network.polls.after
         self._step_network(now, self.agenda.take(now))
         self._unanswered.difference_update(answer.request for answer in self.network.answers)

@@ -29,7 +29,7 @@ class RunningCall:
     def is_over(self) -> bool:
         """Return whether an exception has ended the call without leaving the guard: its frame is not on the stack.
 
-        Only the thread that made the call may ask, since only its own stack is searched.
+        Call this only on the thread that made the call, since only the current thread's stack is searched.
         """
         frame: FrameType | None = sys._getframe()
         while frame is not None and frame is not self.frame:
@@ -122,7 +122,7 @@ class Guard:
 
 
 def _calls_around(mine: RunningCall, calls: tuple[RunningCall, ...]) -> tuple[RunningCall, ...]:
-    """Return those of ``calls`` that are still running; raise unless the last of them may be called from inside."""
+    """Return those of ``calls`` that are still running; raise unless the call ``mine`` may run inside the last one."""
     if calls[0].thread != mine.thread:
         raise ConcurrentAccessError(
             f"thread {mine.thread} called a consumer that thread {calls[0].thread} is using: "

@@ -163,7 +163,7 @@ class Shell:
         self.step_interrupted = False
 
     def run_due(self, deadline: float, *, may_wake: bool = True, everything: bool = False, later: str = "") -> float:
-        """Do the same as :meth:`run_once`, but step only managers that are due or touched, and look up no credentials.
+        """Do the same as :meth:`run_once`, but step only managers that are due or touched, and do not call ``attend``.
 
         With ``everything``, all managers step after the wait. ``later`` is passed to :meth:`Engine.step`.
         """
@@ -184,8 +184,8 @@ class Shell:
         if not is_called and not engine.is_due(now):
             engine.network.polls.after = engine.network.polls.read_at = now
         elif engine.step(now, later):
-            # Send the new requests now: brokers can process them while the call decodes records. Receiving would cost
-            # a system call, and responses would be handled only by the next step.
+            # Send the new requests now: brokers can process them while the call decodes records. Do not receive: that
+            # would cost a system call, and only the next step would handle the responses.
             driver.send(engine)
         self.step_interrupted = False
         self._stepped(now)
@@ -236,7 +236,7 @@ class Shell:
 
     @property
     def lacks_credentials(self) -> bool:
-        """Whether requests wait for credentials: a program that ends would wait for a member's last ones in vain."""
+        """Whether requests wait for credentials: then it is in vain to wait for the last requests of a member."""
         return self.engine.login_error() is not None
 
     def wait_to_leave(self, done: Callable[[], bool], seconds: float) -> None:
