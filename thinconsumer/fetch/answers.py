@@ -30,7 +30,7 @@ from .sessions import FIRST_INCREMENTAL_EPOCH, FetchSession, SessionPartitions
 
 log = logging.getLogger(__name__)
 
-#: After so many responses in a row with nothing but batches below the fetch offset, the next one is an error.
+#: After so many failures in a row, polls raise an error for a response with nothing but batches below the fetch offset.
 USELESS_MAX = 3
 
 
@@ -129,21 +129,21 @@ class Answers:
                 is_smooth = is_smooth and partition.state is PositionState.FETCHING and partition.last_error is None
         fetch.answered(response.session_id)
         if isinstance(fetch, SecondFetch):
-            if not has_records:  # also records that are dropped may have filled the response
+            if not has_records:  # records that are dropped count, too: they may have filled the response
                 fetch.got_nothing()
             return is_smooth and not rejected
         if rejected or listed.unconfirmed:
             self._confirm(listed, rejected)
         listed.confirmation.at = now  # those rejected keep the time of the response before
         if not frame.users and not has_dropped:
-            # Unless its records came too late for a seek: a program that reads at random offsets would be slowed down.
+            # Not if a seek has made its records stale: a program that reads at random offsets would be slowed down.
             fetch.pace(now)
         return is_smooth and not rejected
 
     def _confirm(self, listed: SessionPartitions, rejected: dict[TopicPartition, Partition]) -> None:
         """Confirm the log ends of all partitions of the request, except those rejected.
 
-        An incremental response confirms those that it leaves out, too: they have no new data (KIP-227).
+        An incremental response confirms the partitions that it leaves out, too: they have no new data (KIP-227).
         """
         for tp, partition in rejected.items():
             listed.end_confirmation(partition)
@@ -240,13 +240,14 @@ class Answers:
         partition.failed(error, is_raised=is_raised)
         tp, grace = partition.tp, 0.0 if is_raised else GRACE
         text = f"{tp.topic}-{tp.partition} cannot be read at offset {partition.cursor.offset}: {error}"
-        # With the count: the outage of a partition that is held after a change of the count does not end, and the first
-        # rejected Fetch at the next change would be logged as one that lasts.
+        # The partition count makes each change of the count begin another outage. A partition that is held after a
+        # change is not fetched, so that its outage does not end: the first Fetch rejected at the next change would be
+        # logged as a failure that lasts.
         kind = code, tp.topic, self._partitions.counts.get(tp.topic)
         self.outages.failed(kind, now, text, subject=tp, grace=grace)
 
     def _failed(self, partition: Partition, code: int, error: KafkaError, now: float, *, is_raised: bool) -> None:
-        self._pause(partition, now)  # first: after a Ctrl-C between the two, the next Fetch would not be paced
+        self._pause(partition, now)  # first: if Ctrl-C came between the two calls, there would be no backoff
         self._note(partition, code, error, now, is_raised=is_raised)
 
     def _pause(self, partition: Partition, now: float) -> None:
@@ -314,7 +315,8 @@ class Answers:
             failures = partition.failures
             partition.worked()
             if not has_records and (fetch.written_at is None or now - fetch.written_at < self._backoff.initial):
-                # A broker that rejects every second Fetch, and answers the others at once, would end each backoff.
+                # Otherwise the backoff would not grow if a broker rejects every second Fetch, and answers the others at
+                # once.
                 partition.failures = failures
 
     def _prefer(self, fetch: AnyFetch, partition: Partition, node_id: int, now: float) -> None:
@@ -354,14 +356,15 @@ class Answers:
         if batches.counts or broken is not None:
             self._keep(fetch, partition, data, batches, broken, frame)
         else:
-            # A broker may err once. But if a base offset was changed on the way to its disk, this never ends.
+            # A broker may err once, so the first responses like this are only retried. But if a base offset was changed
+            # on the way to the broker's disk, all are like this.
             words = "the broker returns only batches that end below this offset"
             self._no_batch(partition, words, now, is_raised=partition.failures >= USELESS_MAX)
 
     def _no_batch(
         self, partition: Partition, words: str, now: float, behind: int = -1, *, is_raised: bool = True
     ) -> None:
-        """Note that a response has bytes, but no usable batch; ``behind`` is where to skip to."""
+        """Note that a response has bytes, but no usable batch; ``behind``: the offset after it, -1 if unknown."""
         error = _corrupt(partition.tp, partition.cursor.fetch_offset, words, behind)
         self._failed(partition, Code.CORRUPT_MESSAGE, error, now, is_raised=is_raised)
 

@@ -45,9 +45,10 @@ class Chunk(NamedTuple):
 class Fetched:
     """Batches of one partition from one Fetch response.
 
-    ``chunks`` holds one entry per decoded batch, None for one read as columns; ``batches[len(chunks)]`` is decoded
-    next. No other attribute counts decoded batches, so an exception between two statements can neither skip nor repeat
-    one. ``verdicts`` grows in the same way: whether each batch's transaction was aborted.
+    ``chunks`` holds one entry per batch that was decoded or returned: None if the batch was returned, or is part of an
+    earlier batch's chunk. ``batches[len(chunks)]`` is decoded next. No other attribute counts decoded batches, so an
+    exception between two statements can neither skip nor repeat one. ``verdicts`` grows in the same way: whether each
+    batch's transaction was aborted.
     """
 
     partition: Partition
@@ -82,7 +83,7 @@ class Buffer:
         self.pinned = 0  #: Total size of the responses of which a slice is buffered.
         #: Number of records of all entries according to the batch headers, returned ones of the first entries included.
         self.records = 0
-        #: The planner's, to be touched when batches are dropped or returned, if that lets the planner send more.
+        #: The planner's alarm, to be touched when batches are dropped or returned; None if the planner needs no room.
         self.awaited_by: Alarm | None = None
 
     def clear(self) -> None:

@@ -71,7 +71,7 @@ def find_offset(records: Records, offset: int) -> int:
 
 
 def part_of(records: Records, begin: int, end: int) -> Records:
-    """Return the records ``begin`` to ``end`` (exclusive); many records are not built yet."""
+    """Return the records ``begin`` to ``end`` (exclusive); more than ``BUILT_MAX`` may not be built yet."""
     if isinstance(records, list) or end - begin <= BUILT_MAX:
         return records[begin:end]
     return cast("LazyRows", records).part(begin, end)
@@ -80,8 +80,8 @@ def part_of(records: Records, begin: int, end: int) -> Records:
 class PostponedError(RecordError):
     """Stands for a record at which a deserializer has interrupted a poll; no poll raises this error.
 
-    The next poll returns the records before it, and only the one after that calls the deserializer again. Otherwise a
-    deserializer that raises a ``BaseException`` each time would hide them.
+    The next poll returns the records before that record, and only the poll after it calls the deserializer again.
+    Otherwise, if the deserializer raised a ``BaseException`` each time, no poll would return the records before.
     """
 
 
@@ -106,9 +106,10 @@ class ChunkDecoder:
     def chunk(self, fetched: Fetched, index: int, record: int, room: int = 1, *, calls_again: bool = False) -> Chunk:
         """Return the chunk of the batch at ``index``.
 
-        If it ends at ``record`` with a DeserializationError, the deserializer is called again: its dependency (a
-        schema registry, say) may be available again. With ``calls_again`` this holds for a PostponedError, too.
-        ``room``: how many records the poll can still return.
+        ``record``: the index in the chunk of the next record to return; ``room``: how many records the poll can still
+        return. If no record is left before the chunk's DeserializationError, the deserializer is called again: its
+        dependency (a schema registry, say) may be available again. With ``calls_again`` this holds for a
+        PostponedError, too.
         """
         if index < len(fetched.chunks) and fetched.chunks[index] is None:
             # ``poll_batches`` has returned the first batches of a chunk of several.
@@ -139,7 +140,7 @@ class ChunkDecoder:
     def _deserialized(
         self, deserialize: Deserialize, tp: TopicPartition, records: Records
     ) -> tuple[Records, RecordError | None]:
-        """Deserialize records, without the one that has interrupted the last poll and those after it."""
+        """Deserialize the records before the one that has interrupted a poll; all of them if there is none."""
         offset = self.interrupted.get(tp)
         stop = len(records) if offset is None else find_offset(records, offset)
         postponed: RecordError | None = None
@@ -191,7 +192,7 @@ class ChunkDecoder:
         return self.has_numpy
 
     def _decode_together(self, partition: Partition, room: int) -> None:
-        """Decode what the next polls return, and this one, which takes ``room`` records from ``partition`` first."""
+        """Decode what this poll, which takes ``room`` records from ``partition`` first, and the next polls return."""
         from ..records.columnar.decode import Decoder  # needs numpy, which is optional
 
         decoder = Decoder(self._check_crcs)
@@ -229,7 +230,8 @@ class ChunkDecoder:
             left -= available
         own = max(room, share)
         if not is_first and ahead * self._record_bytes <= AHEAD_BYTES:
-            # As many as the others leave: partitions that run out at different times would be decoded alone.
+            # The rest of ``TOGETHER_RECORDS`` is this partition's: if the partitions run out of decoded records at
+            # different times, each is decoded alone.
             own = max(own, TOGETHER_RECORDS - total)
         return [(partition, own), *wanted]
 
@@ -238,7 +240,8 @@ class ChunkDecoder:
     ) -> list[Chunk | None]:
         """Return an item for each batch: mostly one chunk for all of them, and None for those after the first.
 
-        The batches have the numbers ``begin`` to ``end`` (exclusive), and ``error`` is that of the one after them.
+        In ``decoded``, the batches have the numbers ``begin`` to ``end`` (exclusive); ``error`` is that of the batch
+        after them.
         """
         chunks: list[Chunk | None] = []
         known = len(source.chunks) - begin  # the index in ``source`` of the batch with the number 0
@@ -304,7 +307,8 @@ class ChunkDecoder:
         batch = fetched.batches[index]
         rows: Records = []
         error: RecordError | None = None
-        # ``poll_batches`` may have returned a part of a chunk of several batches.
+        # The position may be inside this batch: a poll has returned a part of a chunk of several batches, and then
+        # ``poll_batches`` has moved past the first of these.
         start = max(fetched.start, fetched.cursor.offset)
         try:
             if fetched.aborted is None or not self.is_aborted(fetched, index):

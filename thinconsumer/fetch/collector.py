@@ -1,4 +1,4 @@
-"""Decode the records that one poll returns, and advance the positions as its last step.
+"""Decode the records that one poll returns, and later advance the positions past them.
 
 :meth:`Collector.gather` decodes batch by batch and changes only its cache of decoded batches; the :class:`PollResult`
 it returns lists the new positions. :meth:`Collector.settle` applies them. :meth:`Collector.gather_columns` does the
@@ -67,7 +67,7 @@ class Span(NamedTuple):
 
 @dataclass(slots=True)
 class PollResult:
-    """The records, columns or raw batches that one poll returns, and the position changes to apply when it returns."""
+    """The records, columns or raw batches that one poll returns, and the changes of positions for the next call."""
 
     records: dict[TopicPartition, RecordSequence[Any, Any]] = field(default_factory=dict)
     columns: dict[TopicPartition, RecordColumns] = field(default_factory=dict)
@@ -96,7 +96,9 @@ class Collector:
         self.aborted_batches = 0  #: The number of aborted batches that positions have moved past.
 
     def gather(self, max_records: int, ends: Mapping[TopicPartition, int] | None = None) -> PollResult:
-        """Return up to ``max_records`` records; with ``ends``, only those below their partition's offset in it.
+        """Return up to ``max_records`` records; with ``ends``, only those below their partition's offset in ``ends``.
+
+        Of a partition that ``ends`` lacks, no record is returned.
 
         Raises ``RecordError`` when the next record cannot be returned.
         """
@@ -116,7 +118,7 @@ class Collector:
             if poll_result.count >= max_records or (is_postponed and poll_result.count):
                 break
         if is_postponed and not poll_result.count and not poll_result.moves:
-            return self.gather(max_records, ends)  # it calls the deserializer again first
+            return self.gather(max_records, ends)  # this call first calls the deserializer again
         return poll_result
 
     #: The same for polls of :data:`MANY_RECORDS` or more, without deserializers: user code may make a lot of garbage.
@@ -125,8 +127,8 @@ class Collector:
     def gather_columns(self, max_bytes: int, ends: Mapping[TopicPartition, int] | None = None) -> PollResult:
         """Return whole batches as columns, until their size without headers reaches ``max_bytes``.
 
-        With ``ends``, only batches that begin below their partition's offset in ``ends`` are returned; the last one may
-        contain records beyond that offset.
+        With ``ends``, only batches that begin below their partition's offset in ``ends`` are returned, and of a
+        partition that ``ends`` lacks, all; the last batch may contain records beyond that offset.
 
         Raises ``RecordError`` as :meth:`gather`, but no deserialization error.
         """
@@ -286,14 +288,15 @@ class Collector:
         return is_postponed
 
     def _postpone(self, fetched: Fetched, error: RecordError, poll_result: PollResult) -> bool:
-        """Leave the error to the next poll, or raise it if this one returns nothing before it.
+        """Leave the error to the next poll, or raise it if this poll returns nothing before it.
 
-        Returns whether it is a PostponedError.
+        A PostponedError is never raised. Returns whether the error is one.
         """
         is_postponed = isinstance(error, PostponedError)
         if not is_postponed and not poll_result.moves:
             self._raise(fetched, error)
-        if not is_postponed or self._overdue is None:  # else this partition could hide another one for ever
+        # A PostponedError does not replace another partition's error: it could do so in each poll.
+        if not is_postponed or self._overdue is None:
             self._overdue = fetched
         return is_postponed
 

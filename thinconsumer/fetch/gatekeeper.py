@@ -1,11 +1,13 @@
 """The port for managers that hold partitions until a condition is met, for example until other partitions are read.
 
-A gatekeeper holds a partition by values that polls and Fetch requests read, so that neither of them calls it:
+A gatekeeper holds a partition by values that polls and Fetch requests read, so that neither has to ask the gatekeeper
+whether a record is held:
 
 * ``Partition.delivery_end`` is the offset from which on records are held.
 * ``Partitions.held_topics`` are the topics of which newly assigned partitions begin with all records held.
-* ``Partitions.set_count`` sets the partition count that a topic's Fetch requests carry: the one for which partitions
-  are held. A broker that has another one rejects the request, so that no record comes before the hold.
+* ``Partitions.set_count`` sets the partition count that a topic's Fetch requests carry: the count for which the
+  gatekeeper has decided what it holds. A broker with another count rejects the request, so that no record comes before
+  the hold.
 
 ``consumer.managers`` has the list of gatekeepers, which step before the fetch planner.
 """
@@ -34,7 +36,7 @@ class Gatekeeper(Manager, Protocol):
     def moved(self) -> None:
         """Note that positions have moved: a step must follow if it may release a partition.
 
-        Called when a public call has moved positions past the records that the last one returned.
+        Called when a public call has moved positions past the records that the call before returned.
         """
 
     def next_callback(self, now: float) -> Callable[[], bool] | None:

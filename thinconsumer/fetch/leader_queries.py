@@ -46,8 +46,8 @@ class PartitionQuery:
 
     Args:
         argument: ListOffsets: a timestamp (ms; -1: log end, -2: log start). OffsetForLeaderEpoch: an epoch.
-        least_epoch: a leader with a lower epoch gets no query, since metadata may be outdated; or, if there is
-            ``outdated``, not before that is over.
+        least_epoch: while metadata names a leader with a lower epoch, metadata may be outdated, and no query is sent.
+        outdated: the alarm at which the query is sent nevertheless; None: never.
     """
 
     wanted: Callable[[], bool]  #: Returns whether the caller still needs the result.
@@ -107,11 +107,12 @@ class LeaderQueries(ABC):
         self._settings = settings
         self._metadata = metadata
         self._agenda = agenda
-        self._pauses: dict[int, Alarm] = {}  #: By number of failures: shared by the queries that failed together.
+        #: By number of failures: the end of the backoff of the queries that failed together.
+        self._pauses: dict[int, Alarm] = {}
         self._shared_jitter = SharedJitter(random)
         self._backoff = Backoff.from_settings(settings)
         self._api = self.api.__name__.removesuffix("Request")
-        # Dicts, from which a query is removed at once. Only queries without a request are looked at in each step.
+        # Dicts: to remove a query from a list of thousands would take longer. Each step looks only at waiting queries.
         self._waiting: dict[PartitionQuery, None] = {}  #: Queries to send, some of them after a backoff.
         self._in_flight: dict[PartitionQuery, None] = {}  #: Queries whose request has no response yet.
         self.outages = OutageLog(log)
@@ -288,10 +289,13 @@ def _place(groups: list[Group], query: PartitionQuery) -> None:
 
 
 class EpochEndQueries(LeaderQueries):
-    """Sends queries for the end offset of a leader epoch: a leader with another epoch than metadata rejects them."""
+    """Sends queries for the end offset of a leader epoch.
+
+    A query has the leader's epoch in metadata, and a leader that has another epoch rejects the query.
+    """
 
     api = OffsetForLeaderEpochRequest
-    min_version = 3  # the first one for which DESCRIBE on the topic suffices (KIP-320); others require ClusterAction
+    min_version = 3  # older versions require CLUSTER_ACTION in place of DESCRIBE on the topic (KIP-320)
 
     def _message(self, group: Group, version: int) -> Message:
         topics: dict[str, OffsetForLeaderTopic] = {}

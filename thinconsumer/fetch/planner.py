@@ -1,7 +1,7 @@
 """Plan the Fetch requests: which partitions to fetch from which node, and how many bytes.
 
-Each node has one fetch session with at most one Fetch in flight, and gets a second Fetch without a session if it holds
-that one (:mod:`.second_fetch`). After Java's ``AbstractFetch``; KIP-74, KIP-227, KIP-392, KIP-516.
+Each node has one fetch session with at most one Fetch in flight. While the node holds that Fetch, it may get a second
+Fetch, without a session (:mod:`.second_fetch`). After Java's ``AbstractFetch``; KIP-74, KIP-227, KIP-392, KIP-516.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class Planner:
         self._alarm = agenda.alarm(ASKER)  #: Touched when the buffer has room again.
         self._backoff = Backoff.from_settings(settings)
         #: Seconds for each Fetch that follows from a response without records: see ``FetchSession.pace``. Twice the
-        #: backoff, since five may follow at once: of all together, at most ten are sent in a second.
+        #: backoff, 0.2 s by default: with the five that may follow at once, at most ten are sent in a second.
         self._pause_s = max(LEAST_PAUSE, min(2 * self._backoff.initial, settings.fetch_max_wait_ms / 1000))
         self.targets = FetchTargets(settings, partitions, metadata, buffer, self._alarm)
         self._sessions: dict[int, FetchSession] = {}
@@ -157,7 +157,7 @@ class Planner:
                 continue
             is_asking = session.retry.in_flight
             if self._due_second(node_id, session, self._now) if is_asking else session.retry.may_send(self._now):
-                break  # the last step has not sent it
+                break  # the last step could not send it, for lack of memory
         else:
             return
         if self._may_fill:
@@ -169,7 +169,7 @@ class Planner:
     def close(self, now: float, is_ready: Callable[[int, str], bool]) -> list[Request]:
         """Return Fetches that close the sessions, so that they do not occupy the brokers' session caches.
 
-        Behind a Fetch in flight, which the broker may hold, the closing one would wait: it is sent over the general
+        A closing Fetch would wait behind a Fetch in flight, which the broker may hold. It is then sent over the general
         channel, if ``is_ready`` says that there is such a connection.
         """
         requests = []
@@ -202,7 +202,7 @@ class Planner:
         return [node_id for node_id, session in self._sessions.items() if session.is_paced(now)]
 
     def _allowance(self, partitions: int, nodes: int, limit: int) -> int:
-        """Return the maximum bytes of one response; 0 if no Fetch may be sent now. ``limit``: of what is buffered.
+        """Return the maximum bytes of one response; 0 if no Fetch may be sent now. ``limit``: bytes to buffer at most.
 
         Unsets ``_may_fill`` once a response fits into ``limit`` again.
         """
@@ -337,7 +337,7 @@ class Planner:
     def _compose_second(self, second: SecondFetch, version: int) -> Message:
         self.targets.update(self._now)
         partition_bytes, second.listed = self._partition_bytes(), SessionPartitions()
-        # None wait if the request is written late, after the next first one.
+        # No partition waits if this request is written late, after the next Fetch of the session.
         for one in _rotated(self._waiting(second.target.node_id, second.first), second.turn):
             second.listed.set(one.tp, self._want(one, partition_bytes))
             second.listed.cursors[one.tp] = one, one.cursor
@@ -347,15 +347,16 @@ class Planner:
 
     def _want(self, partition: Partition, max_bytes: int) -> WantedPartition:
         info = self._metadata.leader(partition.tp)
-        # While no leader is known, a preferred replica is still fetched from, with the newest epoch that was.
+        # While no leader is known, a preferred replica is still fetched from, with the newest epoch seen.
         epoch = self._metadata.newest_epoch(partition.tp) if info is None else info.leader_epoch
         topic_id = self._metadata.topic_id(partition.tp.topic)
-        # Not the count in metadata, but the one for which partitions are held already: the broker rejects an older one.
+        # Not the count in metadata, for which no partition may be held yet, but the count for which partitions are
+        # held: if it is outdated, the broker rejects the Fetch.
         count = self._partitions.counts.get(partition.tp.topic, -1)
         return WantedPartition(partition.cursor.fetch_offset, max_bytes, epoch, topic_id, count)
 
     def _partition_bytes(self) -> int:
-        """Return ``partition_max_bytes``: if it varied, each Fetch would have to send all partitions of its session."""
+        """Return ``partition_max_bytes``. If a Fetch changes it, it has to send all partitions of its session again."""
         settings = self._settings
         if self.batches:
             wish = settings.batches_fetch_bytes
@@ -405,9 +406,10 @@ def _built(message: Message, version: int) -> Message:
 
 
 def _rotated(some: list[T], turn: int) -> list[T]:
-    """Return the same in another order for each turn.
+    """Return the items in another order for each turn.
 
-    Brokers fill a response in the order of the request: in a fixed one, the last partitions would starve (KAFKA-3932).
+    Brokers fill a response in the order of the request: in a fixed order, the last partitions would starve
+    (KAFKA-3932).
     """
     start = turn % len(some) if len(some) > 1 else 0
     return some[start:] + some[:start]
@@ -448,6 +450,6 @@ class Replicas:
         return node_id not in self.shunned or not self.shunned[node_id].is_ahead(now)
 
     def any_shunned(self, now: float) -> bool:
-        """Return whether any follower is being avoided."""
+        """Return whether any follower is still avoided; drop the others."""
         self.shunned = {node_id: alarm for node_id, alarm in self.shunned.items() if alarm.is_ahead(now)}
         return bool(self.shunned)

@@ -31,7 +31,7 @@ class RecordSequence(Sequence[ConsumerRecord[K, V]], Generic[K, V]):
     With numpy, a sequence of more than 500 records builds them while a program iterates over it: each iteration and
     each index builds records anew, and ``list(records)`` builds all of them once. Until it is no longer referenced,
     such a sequence keeps a copy of the decompressed batches that were decoded together, those of other partitions
-    included: up to 2 MB and a batch for each such decoding. Its records do not.
+    included: up to 4 MB and a batch for each such decoding. A record alone keeps no such copy.
     """
 
     __slots__ = ("_ends", "_parts")

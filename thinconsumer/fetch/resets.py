@@ -52,9 +52,10 @@ class Resets:
         self._metadata = metadata
         self._lookups = lookups
         self._asked: dict[Partition, Cursor] = {}
-        #: The last reset by policy, which thousands of partitions may share, and what it was made of.
+        #: What the last reset by policy was made of, and that reset, which thousands of partitions may share.
         self._last_reset: tuple[tuple[int, str, str], Reset] = ((0, "", ""), Reset(0, ""))
-        #: ``Partitions.changes`` at the last step: not each step looks at thousands of partitions that await a lookup.
+        #: ``Partitions.changes`` at the last step. While it is the same, a step need not look at the partitions that
+        #: await a lookup, which may be thousands.
         self._changes_seen = -1
 
     def step(self, now: float) -> list[Request]:
@@ -111,7 +112,7 @@ class Resets:
         return latest and why == NO_POSITION and (partition.is_new or self._metadata.is_new_partition(partition.tp))
 
     def _look_up(self, partition: Partition, reset: Reset, ends: dict[int, int] | None = None) -> None:
-        """Look up the offset of a reset; with ``ends``, which gets the offset, of one of the log's ends."""
+        """Look up the offset of a reset; ``ends``: where to put it if both ends of the log are looked up, else None."""
         query = _ResetQuery(self, partition, reset, ends)
         if ends is not None:
             query.least_refresh = partition.least_refresh

@@ -17,11 +17,11 @@ from ..support.timers import Retry
 from .sessions import FetchSession, SessionPartitions
 
 CHANNEL = "fetch-2"
-#: A Fetch of partitions with unknown log ends counts as a long poll if it was not answered for so long.
+#: A Fetch of partitions with unknown log ends counts as a long poll if it was not answered for this many seconds.
 LOOK_AFTER_S = 0.02
 #: The same holds for a Fetch of more partitions than this: to look at all of them would take too long.
 LOOK_AT_MAX = 200
-#: After so long, a Fetch counts as a long poll although a partition has records: the broker may wait for
+#: After this many seconds, a Fetch counts as a long poll although a partition has records: the broker may wait for
 #: ``fetch_min_bytes``, or be a follower that does not have them yet.
 AWAITED_S = 0.1
 
@@ -56,7 +56,7 @@ class SecondFetch:
         self.retry.failed(now)
 
     def got_nothing(self) -> None:
-        """Note a response without any records. One with some may be full, so that the others are asked for again."""
+        """Note a response without records. A response with some may be full: its other partitions are tried again."""
         for partition, cursor in self.listed.cursors.values():
             if self.listed.has_position_of(partition):
                 self.tried[partition] = cursor, cursor.fetch_offset

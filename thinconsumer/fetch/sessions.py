@@ -85,7 +85,7 @@ class SessionPartitions:
         self.cursors[partition.tp] = partition, partition.cursor
 
     def has_position_of(self, partition: Partition) -> bool:
-        """Whether the partition is read from its current fetch offset."""
+        """Whether the last request has the partition with its current cursor and fetch offset."""
         known = self.cursors.get(partition.tp)
         if known is None or known[1] is not partition.cursor:
             return False
@@ -97,7 +97,7 @@ class SessionPartitions:
             partition.confirmation = self.confirmation.ended()
 
     def end(self) -> None:
-        """Keep these times for all partitions."""
+        """Keep the times at which the log ends of all partitions were confirmed, since the session has ended."""
         self.confirmation.is_current = False
         for partition, _ in self.cursors.values():
             partition.report_change()
@@ -121,7 +121,7 @@ class FetchSession:
     reserved: int = 0  #: Maximum response bytes of the request in flight.
     session_id: int = NO_SESSION
     epoch: int = INITIAL_EPOCH
-    uses_ids: bool = False  #: Whether the last request names topics by their ids; brokers before 3.1 know none.
+    uses_ids: bool = False  #: Whether the last request names topics by their ids, which brokers have since 3.1.
     #: From this time on, :data:`FRUITLESS` Fetches may follow each other at once again.
     recovers_at: float = 0.0
     turn: int = 0  #: Number of requests built so far; selects the first partition of the next one.
@@ -192,7 +192,7 @@ class FetchSession:
 
         A session id of 0 means that there is no session: the broker's cache is full, or the request asked for none.
         """
-        self.retry.in_flight = False  # the pause is over since the request was sent
+        self.retry.in_flight = False  # there is no pause to clear: it was over before the request was sent
         self.retry.attempts = self.reserved = 0
         if session_id == NO_SESSION:
             self.reset()
@@ -219,7 +219,8 @@ class FetchSession:
     def pace(self, now: float) -> None:
         """Count a response without records: after :data:`FRUITLESS` quick ones, one Fetch may follow in each ``pause``.
 
-        If only responses in a row were counted, the broker could set the pace by a response with records, or by a wait.
+        If only responses in a row were counted, the broker could set the pace: a response with records, or a late one,
+        would begin a new count.
         """
         written_at = now if self.written_at is None else self.written_at
         self.recovers_at = max(self.recovers_at, written_at) + self.pause

@@ -94,7 +94,8 @@ class Validation(EpochEndQueries):
             if partition.leader_epoch >= 0:
                 partition.preferred_replica = -1
                 partition.backoff = None  # the new leader ends it
-            # A cluster that counts from an older epoch has another log: even records of its epoch may be others.
+            # A cluster that has gone back to an older epoch has another log: even its records of the same epoch may
+            # differ from those read.
             fetch_epoch = partition.cursor.fetch_epoch
             doubtful = fetch_epoch >= 0 if is_lower else 0 <= fetch_epoch < info.leader_epoch
             partition.leader_epoch = info.leader_epoch
@@ -158,8 +159,8 @@ class Validation(EpochEndQueries):
             # drop the buffer, and validate again with the position's own epoch.
             partition.place(PositionEvent.SEEK_VALIDATED, position, epoch)
         elif epoch < 0 or (is_known and data.end_offset >= position):
-            # Buffered records are truncated. The position stays, since no record before it is truncated, or the user
-            # has set it and no record was returned since.
+            # Buffered records are truncated. The position stays: no record before it is truncated, or the user has set
+            # the position and no record was returned since.
             log.info("%s-%s: log truncated at %s, position stays %s", *partition.tp, data.end_offset, position)
             partition.place(PositionEvent.TRUNCATED, position, min(epoch, data.leader_epoch))
         else:

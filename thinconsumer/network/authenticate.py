@@ -1,4 +1,4 @@
-"""The interfaces of a login: the requests between ApiVersions and a connection's first other request, and their source.
+"""The interfaces of logins: one makes the requests between ApiVersions and the first other request of a connection.
 
 :class:`thinconsumer.sasl.login.SaslLogin` and :class:`thinconsumer.sasl.login_manager.LoginManager` implement them.
 Java's counterpart is ``SaslClientAuthenticator``.
@@ -70,8 +70,9 @@ class NoLogins:
 def is_logged_out(response: Message, version: int) -> bool:
     """Return whether the response has the error code ILLEGAL_SASL_STATE: the broker counts the login as ended.
 
-    Brokers that refuse a request as a whole put the code into the response, or else into each of its topics, partitions
-    or groups, of which the first is looked at: comparing all would make responses of thousands of partitions slower.
+    Brokers that reject a request as a whole put the code into the response or, if it has no error code, into each of
+    its topics, partitions or groups. Only the first of these is looked at: comparing all would make responses of
+    thousands of partitions slower.
     """
     found: object = response
     for name in _path_to_code(type(response), version):

@@ -176,8 +176,8 @@ class NetworkClient:
     def _doubts(self, now: float) -> list[str]:
         """Return a reason to refresh metadata for each node that may have moved, or may lead no partition any more.
 
-        A slow attempt to connect counts before it has failed: it may take two connection setup timeouts, for which a
-        client with a dead leader would wait before it looked for the new one.
+        A slow attempt to connect counts before it has failed: it may take two connection setup timeouts, and until then
+        a client with a dead leader would not look for the new leader.
         """
         lost, self._shared.lost = self._shared.lost, []
 
@@ -357,8 +357,8 @@ class NetworkClient:
         responsive = [route for route in usable if not self._is_silent(route, now)]
         if not responsive:
             self._dial_one_more(candidates, now)
-        # Else one of these nodes is throttled, so that its route is due at the end of that, or has the maximum of
-        # requests in flight, so that its next response causes a step.
+        # Otherwise one of these nodes is throttled, so that its route is due at the end of the throttling, or has the
+        # maximum of requests in flight, so that its next response causes a step.
 
     def _least_loaded(self, now: float) -> BrokerRoute | None:
         candidates = self._candidates()
@@ -370,10 +370,11 @@ class NetworkClient:
         return min(responsive or able, key=lambda r: (r.node_id < 0, r.load, self._random.random()), default=None)
 
     def _is_silent(self, route: BrokerRoute, now: float) -> bool:
-        """Return whether any connection to the node broke, or got nothing for ``SILENT`` s with a request in flight.
+        """Return whether any connection to the node got nothing for ``SILENT`` s with a request in flight, or broke.
 
-        A stopped broker is noticed on the connection for Fetch, while the one for other requests is idle. A Metadata
-        request sent on the idle one, to find the new leader, would wait for another timeout.
+        A connection that broke counts until ``route`` receives something. A stopped broker is noticed on the connection
+        for Fetch, while the one for other requests is idle. A Metadata request sent on the idle connection, to find the
+        new leader, would wait for another timeout.
         """
         same = [r for r in self._routes.values() if r.node_id == route.node_id] if route.node_id >= 0 else [route]
         received_at = route.connection.received_at if route.connection is not None else -NEVER

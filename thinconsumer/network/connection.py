@@ -85,8 +85,8 @@ class IoPolls:
     #: their arrival. If the time of reading counted, a program that pauses could send its next request over a
     #: connection that was dropped meanwhile.
     read_at: float = -NEVER
-    #: Deadlines pass up to this time, before which all received bytes were read: the response to a request with a later
-    #: deadline may have arrived without having been read.
+    #: A deadline counts as passed up to this time: all bytes that arrived before it were read. The response to a
+    #: request with a later deadline may have arrived, but was not read yet.
     horizon: float = -NEVER
 
 
@@ -146,15 +146,15 @@ class Connection:
         #: When the current step of the setup began: TCP with TLS, ApiVersions, or one request of the login.
         self.setup_began_at = now
         self._new_alarm = new_alarm
-        #: The end of the current step of the setup. Then the time of the next :meth:`step`: the first timeout of a
-        #: request in flight, or the end of the time without use, or earlier.
+        #: The time limit of the current step of the setup. After the setup, the time of the next :meth:`step`: the
+        #: first timeout of a request in flight, or the end of the time without use, or earlier.
         self.deadline = new_alarm()
         self.deadline.set(min(now + setup_timeout, connect_by))
-        self.throttle: Alarm | None = None  #: Until it comes, no request may be written (KIP-219).
+        self.throttle: Alarm | None = None  #: The end of the throttling, during which no request is written (KIP-219).
         self._answer = shared.answers.append  #: To be called once per request.
         self._commands = shared.commands
         self._frames = Frames(settings.max_frame_bytes)
-        #: Returns the buffer to receive into. Not a method, which would only call this one for each receive.
+        #: Returns the buffer to receive into. A method of this class would only add a call to each receive.
         self.get_buffer = self._frames.buffer
         self._out: deque[bytes | memoryview] = deque()
         self._unsent = shared.unsent
@@ -169,8 +169,8 @@ class Connection:
         self.received_at = now
         self._login: Login | None = None
         self.relogin: Alarm | None = None  #: Once it has come, the login runs again before the next request.
-        #: Until it comes, the login does not run again. Requests that are due in between would meet a session that may
-        #: have ended; they wait.
+        #: The earliest time of the next login. If ``relogin`` comes before, requests wait for the login: the session
+        #: may have ended.
         self.login_pause: Alarm | None = None
 
     def __repr__(self) -> str:
@@ -267,7 +267,7 @@ class Connection:
         if self.has_ended:
             return
         if self.state not in _SET_UP:
-            self.deadline.set(self.deadline.at)  # for one that has come before I/O was polled
+            self.deadline.set(self.deadline.at)  # again: a deadline that has come counts only after I/O was polled
             if self.deadline.is_over(horizon):
                 seconds = self.deadline.at - self.setup_began_at
                 text = negotiate.setup_timeout(self.state, seconds, self._settings.security_protocol)
@@ -278,7 +278,7 @@ class Connection:
                 head = self._in_flight[0]
                 latest = head.sent_at + ARRIVING_FACTOR * (head.deadline - head.sent_at)
                 due = max(due, min(latest, self.received_at + ARRIVING_GAP))
-            # The idle limit begins with an answer, which causes no step.
+            # An answer causes no step, but may begin the idle time, whose end must not be missed.
             self.deadline.set(min(due, now + self._settings.max_idle))
             if due <= horizon:
                 self._time_out(horizon)
@@ -291,7 +291,8 @@ class Connection:
     def close(self, error: KafkaError | None) -> None:
         """Close the connection, and answer the requests in flight with ``error``; None: it is closed on purpose."""
         if not self.has_ended:
-            # Tell the driver first. If Ctrl-C came after the change of state, nothing would close the socket.
+            # The driver's command first: if Ctrl-C came between a change of state and the command, nothing would close
+            # the socket.
             self._commands.append(Hangup(self))
         if self._move(ConnectionEvent.CLOSE):
             self._end(error)
@@ -555,8 +556,8 @@ class Connection:
         message = None if self._login is None else self._login.next_request(answer, now)
         if message is None:
             after = None if self._login is None else self._login.reauthenticate_after
-            # The broker counts from a moment between the login's last request and its response. An application that
-            # polls rarely reads the response late.
+            # The broker counts the session's lifetime from a moment between the login's last request and its response.
+            # Counted from the response, it would end too late: an application that polls rarely reads it late.
             if after is not None:
                 self.relogin = self.relogin or self._new_alarm()
                 self.login_pause = self.login_pause or self._new_alarm()

@@ -2,8 +2,8 @@
 
 Small frames are received together into one shared buffer and copied out of it. A large frame gets a buffer of its own,
 into which the driver receives, so that its body is copied once, from the kernel. Once no slice of the frame exists (a
-record, say), its buffer is used for another one: allocating a new one takes as long as receiving, since both the system
-and Python fill it with zeros.
+record, say), its buffer is used for another frame: allocating a new buffer takes as long as receiving, since both the
+system and Python fill it with zeros.
 
 A size comes from the peer and is not trusted: the buffer starts small and doubles as bytes arrive, unless this
 connection has already received a frame of that size.

@@ -81,7 +81,8 @@ class Metadata:
         self.rebootstrap_reason: str | None = None  #: If set, the engine rebootstraps (KIP-1102) and resets it to None.
         self.version = 0  #: Incremented with each change of nodes or topics.
         self._refreshes_sent = 0
-        self.refreshed = 0  #: The number of the last refresh that has succeeded, counted as they were sent.
+        #: The number of the last refresh that has succeeded. Refreshes are numbered from 1 on, as they are sent.
+        self.refreshed = 0
 
     def leader(self, tp: TopicPartition) -> PartitionInfo | None:
         """Return the partition's metadata if it has a leader with a known address, else None."""
@@ -191,8 +192,8 @@ class Metadata:
     ) -> Call[dict[str, TopicMetadata]]:
         """Request these topics (``None``: all) for a user's call; the result omits topics that do not exist.
 
-        With ``ids`` (KIP-516), request the topics with these ids, which become known by name: a broker ignores the
-        names in a request that has ids.
+        With ``ids`` (KIP-516), request the topics with these ids in place of names; the result has them by name. A
+        broker ignores the names in a request that has ids.
         """
         call: Call[dict[str, TopicMetadata]] = Call(what)
         names = None if topics is None else tuple(topics)
@@ -213,9 +214,9 @@ class Metadata:
         """Accept a leader named in a Fetch error (KIP-951) if its epoch is newer; return whether it was accepted.
 
         A counted topic's leader is only accepted if the topic's partition count has never changed. Otherwise the
-        epoch may be from after another change, of which the response says nothing: after 2, 4 and 2 partitions, a
-        Fetch with the new epoch and the old count would be answered with records that have to be held. A broker that
-        knows of a change names no leader.
+        epoch may be from after another change of the count, which the response does not mention: after 2, 4 and 2
+        partitions, a Fetch with the new epoch and the old count would be answered with records that have to be held. A
+        broker that has seen a change names no leader.
         """
         topic = self.topics.get(tp.topic)
         info = topic.partitions.get(tp.partition) if topic else None

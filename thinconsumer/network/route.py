@@ -59,7 +59,7 @@ class RouteContext:
     polls: IoPolls = field(default_factory=IoPolls)
     agenda: Agenda = field(default_factory=Agenda)  #: When which route is due; the keys are the routes.
     opened: int = 0  #: Number of connections that have become ready since the client was created.
-    #: Routes with queued requests, and some that had some until their last step.
+    #: The routes with queued requests. A route whose queue has become empty leaves with its next step.
     waiting: dict[BrokerRoute, None] = field(default_factory=dict)
     #: Routes that have lost their connection; the network client takes and empties the list.
     lost: list[BrokerRoute] = field(default_factory=list)

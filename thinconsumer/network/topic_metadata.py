@@ -39,7 +39,8 @@ class EpochDoubt:
     least_refresh: int  #: The number of the first Metadata refresh that was requested after the first rejection.
     proof_s: float = REFUSED_S  #: For how many seconds the named leader must have rejected the newest epoch.
     is_rejected: bool = True  #: Whether a node has rejected the epoch, and not just answered that it is not the leader.
-    named: PartitionInfo | None = None  #: The partition with a lower epoch, in the last refresh since then.
+    #: The partition as the last such refresh has named it, with a lower epoch; None if none has.
+    named: PartitionInfo | None = None
     refusals: int = 0  #: How often the named leader has rejected the newest epoch since it was named.
     since: float = 0.0  #: When the named leader first rejected the newest epoch.
 

@@ -128,8 +128,8 @@ class Partition(ReportingKey):
     pending_revocation: bool = _watched("_pending_revocation")
     #: Whether a call of ``subscribe`` has dropped the topic, and the group has yet to revoke the partition.
     unsubscribed: bool = _watched("_unsubscribed")
-    #: ``on_partitions_assigned`` has not succeeded yet. A call of ``position()`` inside that callback ends the state
-    #: AWAITING_CALLBACK before, to look up the offset.
+    #: Whether ``on_partitions_assigned`` has not succeeded yet. The state may be another than AWAITING_CALLBACK: a call
+    #: of ``position()`` inside that callback ends this state, to look up the offset.
     callback_pending: bool = _watched("_callback_pending")
     #: The error of the latest response about this partition, if the application must act on it; else None. A poll
     #: raises each error object once.
@@ -161,9 +161,11 @@ class Partition(ReportingKey):
         self.placed_by: PositionEvent | None = None  #: The event that has set the position last; None before the first.
         #: Target of the reset in state AWAITING_RESET; None: that of ``auto_offset_reset``.
         self.reset: Reset | None = None
-        #: The position that the leader rejected as out of range; None if the reset has another cause.
+        #: The position that the leader rejected as out of range, or cannot validate; None if the reset has another
+        #: cause.
         self.out_of_range: int | None = None
-        #: The metadata refresh that must have succeeded before an out-of-range position is looked into.
+        #: The number of the metadata refresh that must have succeeded before an out-of-range position is compared with
+        #: the ends of the log.
         self.least_refresh = 0
         #: The committed offset that this consumer has read at the assignment, or written since; None if there is none.
         self.committed: OffsetAndMetadata | None = None
@@ -187,14 +189,15 @@ class Partition(ReportingKey):
     def report_change(self) -> None:
         """Make the managers look at this partition again.
 
-        Called before the change: if Ctrl-C struck in between, the partition could be left out of Fetch requests.
+        Called before the change: if Ctrl-C struck between a change and its later report, the partition could be left
+        out of Fetch requests.
         """
         owner = self._owner
         if owner is not None:
             owner.changed[self] = None
 
     def _report_state(self) -> None:
-        """Report a change of the state, and make all managers step: another one acts on the partition now."""
+        """Report a change of the state, and make all managers step: each state is the concern of another manager."""
         self.report_change()
         if self._owner is not None:
             self._owner.agenda.touch()
@@ -290,8 +293,9 @@ class Partition(ReportingKey):
     def ask_reset(self, reset: Reset | None, *, out_of_range: int | None = None, forget_epoch: bool = False) -> None:
         """Start to look up another position: by ``reset``, or by ``auto_offset_reset`` if ``reset`` is None.
 
-        After an ``out_of_range`` error the new cursor keeps the old position until the lookup has a result.
-        ``forget_epoch``: no leader has the position's leader epoch, so that the position cannot be validated by it.
+        ``out_of_range`` is the position if the leader has rejected it as out of range, or cannot validate it; None if
+        the reset has another cause. If it is given, the new cursor keeps the position until the lookup has a result,
+        but with ``forget_epoch`` not its leader epoch: the leader does not have that epoch, so cannot validate it.
         """
         kept = self.cursor.offset, -1 if forget_epoch else self.cursor.epoch
         cursor = Cursor(*kept) if out_of_range is not None else Cursor(-1)
@@ -425,7 +429,7 @@ class Partitions:
         self.agenda.touch()
 
     def mark_unsubscribed(self) -> None:
-        """Withhold the records of partitions that the subscription no longer has, and return those that it has again.
+        """Withhold the records of partitions whose topic the subscription has dropped, until it has the topic again.
 
         Called when the subscription has changed: the group revokes such partitions only some round trips later.
         """
@@ -481,7 +485,7 @@ class Partitions:
         return sorted(self._with_error, key=by_number)
 
     def unconfirmed(self) -> list[Partition]:
-        """Return the partitions that no fetch session holds, or that no response has confirmed since one does."""
+        """Return the partitions whose log ends no response of a current fetch session has confirmed."""
         if self.changed:
             self._follow_changes()
         return list(self._unconfirmed)
