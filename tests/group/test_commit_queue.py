@@ -27,7 +27,8 @@ def queue() -> CommitQueue:
 
 
 def add(queue: CommitQueue, *pairs: tuple[TopicPartition, int], deadline: float = 60.0, callback: Any = None) -> Any:
-    return queue.add({tp: OffsetAndMetadata(offset) for tp, offset in pairs}, WHO, deadline, callback)
+    offsets = {tp: OffsetAndMetadata(offset) for tp, offset in pairs}
+    return queue.add(offsets, WHO, deadline, callback, "commit", {}, None)
 
 
 def taken(queue: CommitQueue) -> dict[TopicPartition, int]:
@@ -96,7 +97,7 @@ def test_request_is_limited_in_bytes_but_never_empty(queue):
     """A single offset with larger metadata is sent, and the broker decides."""
     note = "x" * BYTES_MAX
     for tp in (A, B):
-        queue.add({tp: OffsetAndMetadata(1, note)}, WHO, 60.0)
+        queue.add({tp: OffsetAndMetadata(1, note)}, WHO, 60.0, None, "commit", {}, None)
     assert list(queue.take("g")) == [A]
     assert list(queue.take("g")) == [B]
 

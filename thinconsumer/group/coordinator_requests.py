@@ -60,7 +60,6 @@ class CoordinatorRequests:
         return self.in_flight is None and self._coordinator.target(self.channel) is not None
 
     def may_send(self, now: float) -> bool:
-        """Return whether :attr:`is_open`, and the backoff is over."""
         return self.is_open and not self.retry.pause.is_ahead(now)
 
     def send(

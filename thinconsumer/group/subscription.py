@@ -50,10 +50,7 @@ class UserSubscription:
     ) -> None:
         """Subscribe to topics by name, or by pattern without those that match ``exclude``.
 
-        Raises:
-            IllegalArgumentError: neither or both of topics and pattern are given, ``exclude`` is given without a
-                pattern that the client evaluates, a topic name is not legal, or the listener lacks a method.
-            IllegalStateError: partitions are assigned manually.
+        Raises the errors of :meth:`Consumer.subscribe`, and IllegalArgumentError if the listener lacks a method.
         """
         names = _names(topics)
         if (pattern is None) == (not names):
@@ -78,18 +75,13 @@ class UserSubscription:
         self.version += 1
 
     def assign(self) -> None:
-        """Switch to manual assignment.
-
-        Raises:
-            IllegalStateError: the consumer is subscribed.
-        """
+        """Switch to manual assignment, or raise IllegalStateError if the consumer is subscribed."""
         if self.is_subscribed:
             raise _mixed("assign()", "subscribe()")
         self.mode = Mode.MANUAL
         self.version += 1
 
     def clear(self) -> None:
-        """Drop the subscription or the manual assignment."""
         self.mode = Mode.NONE
         self.topics, self.pattern, self.regex, self.listener = frozenset(), None, None, None
         self.exclude = None

@@ -37,11 +37,7 @@ class Difference(NamedTuple):
 
 
 def read_assignment(assignment: HeartbeatAssignment) -> PartitionIds:
-    """Return the partitions of a response.
-
-    Raises:
-        KafkaProtocolError: a partition number is negative, or a topic has no id.
-    """
+    """Return the partitions of a response, or raise KafkaProtocolError: a number is negative, or a topic has no id."""
     found = frozenset((topic.topic_id, number) for topic in assignment.topic_partitions for number in topic.partitions)
     for topic_id, number in found:
         if number < 0 or topic_id == ZERO_UUID:
@@ -130,7 +126,6 @@ class MemberAssignment:
         return self._resolved[2]
 
     def difference(self) -> Difference:
-        """Return the partitions to revoke and to assign."""
         key = (self._metadata.version, self._partitions.generation, self.target)
         if self._resolved[0] != key:
             owned = self._owned_ids()
@@ -195,7 +190,6 @@ class MemberAssignment:
         return True
 
     def lose(self, now: float) -> None:
-        """Drop all partitions, and call ``on_partitions_lost`` if there are any."""
         self.forget()
         self._revocation.lose(now)
 

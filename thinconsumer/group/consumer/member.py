@@ -85,7 +85,6 @@ class ConsumerMember(Membership):
 
     @property
     def situation(self) -> str:
-        """The state, and what is left to reconcile, in words for health."""
         left = f": {self.assignment.describe()}" if self.state is _S.RECONCILING else ""
         return f"{self.state.value}{left}"
 

@@ -76,10 +76,7 @@ def final_error(
     *,
     has_epochs: bool = False,
 ) -> KafkaError:
-    """Return the error that a commit call raises for its failed partitions; of several reasons, the gravest counts.
-
-    ``has_epochs`` says whether the member is one of a consumer group (KIP-848).
-    """
+    """Return the error that a commit call raises for its failed partitions; of several reasons, the gravest counts."""
     if not failures:
         return CommitFailedError(
             f"{what} in group {group_id!r} timed out: earlier commits are unfinished", reason="timeout", retriable=True
@@ -112,7 +109,7 @@ def _measured(settings: GroupSettings, reason: str, seconds: float | None, has_e
     if seconds is None or reason not in _FROM_ABSENCE:
         return ""
     limits = {"max_poll_interval_ms": settings.max_poll_interval_ms}
-    if not has_epochs:  # in a consumer group the session timeout is the broker's
+    if not has_epochs:  # in a consumer group (KIP-848) the session timeout is the broker's
         limits = {"session_timeout_ms": settings.session_timeout_ms, **limits}
     exceeded = [f"{name}={limit}" for name, limit in limits.items() if seconds * 1000 > limit]
     beyond = f", which exceeds {' and '.join(exceeded)}" if exceeded else ""

@@ -14,7 +14,6 @@ import logging
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Mapping
 from heapq import heapify, heappop, heappush
-from types import MappingProxyType
 from typing import Any
 
 from ...errors import KafkaError
@@ -57,7 +56,7 @@ class Pending:
     callback: Callback | None  #: None also once it was called.
     call: Call[None]
     outstanding: set[TopicPartition]  #: Partitions with an offset neither written nor failed.
-    topic_ids: Mapping[str, bytes]  #: Ids of the topics when the call was added.
+    topic_ids: Mapping[str, bytes]  #: Ids of the topics when the call was added, as far as they were known.
     #: If another callback has added the call: when the callback may be called with an error.
     pause: Alarm | None
     failed: dict[TopicPartition, Failure] = field(default_factory=dict)
@@ -96,15 +95,12 @@ class CommitQueue:
         offsets: Mapping[TopicPartition, OffsetAndMetadata],
         identity: Identity,
         deadline: float,
-        callback: Callback | None = None,
-        what: str = "commit",
-        topic_ids: Mapping[str, bytes] = MappingProxyType({}),
-        pause: Alarm | None = None,
+        callback: Callback | None,
+        what: str,
+        topic_ids: Mapping[str, bytes],
+        pause: Alarm | None,
     ) -> Pending:
-        """Queue a call; ``topic_ids`` are the ids of its topics, as far as they are known.
-
-        A call without offsets is settled as soon as all calls before it are settled.
-        """
+        """Queue a call. One without offsets is settled as soon as all calls before it are settled."""
         self.last_number += 1
         call: Call[None] = Call(what)
         self.newest = call
@@ -182,10 +178,7 @@ class CommitQueue:
         return taken
 
     def put_back(self, tp: TopicPartition, entry: Entry, *, delayed: bool = False) -> None:
-        """Queue an entry again that :meth:`take` has returned.
-
-        If another offset was queued for the partition meanwhile, that newer offset is sent.
-        """
+        """Queue an entry again that :meth:`take` has returned. An offset that was queued meanwhile takes its place."""
         newer = self.ready.pop(tp, None)
         where = self.delayed if delayed else self.ready
         where[tp] = entry

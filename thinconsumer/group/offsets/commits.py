@@ -239,7 +239,6 @@ class Commits:
         self._judged = None if who is None else (who, version)
 
     def _objection(self, tp: TopicPartition, entry: Entry, current: CommitIdentity) -> Failure | None:
-        """Return why a queued offset cannot be committed any more, or None."""
         if self._is_of_deleted_topic(tp, entry):
             return Failure("refused", "the topic was deleted, and the topic that has its name now is another one")
         before = entry.identity

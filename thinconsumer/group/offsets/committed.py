@@ -125,8 +125,12 @@ class Committed:
                 return []
         self._coordinator.want(self.asker)
         self._requests.abandon_if_moved()
-        if self._coordinator.target(GENERAL) is None:
-            self._explain_silence(waiting)
+        error = self._coordinator.error or self._coordinator.last_error
+        if error is not None and self._coordinator.target(GENERAL) is None:
+            for partition in waiting:
+                partition.last_error = error  # for the message of the timeout, as below
+            for question in self._questions:
+                question.call.last_error = error
         if not self._requests.may_send(now):
             return []
         flight = self._gather(waiting, now)
@@ -198,16 +202,6 @@ class Committed:
         if version >= EPOCHS_SINCE and current.has_epochs and current.identity.is_member:
             group.member_id, group.member_epoch = current.identity.member_id, current.identity.generation_id
         return OffsetFetchRequest(groups=[group], require_stable=True)
-
-    def _explain_silence(self, waiting: list[Partition]) -> None:
-        """Store the last FindCoordinator error on waiting partitions and calls, for the message of their timeouts."""
-        error = self._coordinator.error or self._coordinator.last_error
-        if error is None:
-            return
-        for partition in waiting:
-            partition.last_error = error
-        for question in self._questions:
-            question.call.last_error = error
 
     def _put_off(self, flight: OffsetFetchInFlight, error: KafkaError, final: bool, now: float) -> None:
         """Retry the whole request after a backoff. With ``final``, calls and polls also raise the error."""
