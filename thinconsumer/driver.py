@@ -63,7 +63,7 @@ class Stream(Protocol):
         """
 
     def data_to_send(self) -> Sequence[bytes | memoryview]:
-        """Return the bytes to write, in order. If there are none, the driver waits only until it can receive."""
+        """Return the bytes to write, in order. If there are none, the driver waits only for bytes to receive."""
 
     def data_sent(self, size: int, now: float) -> None:
         """Report that the first ``size`` bytes of ``data_to_send`` were written."""
@@ -116,7 +116,7 @@ class Endpoint(Protocol):
     def unsent(self) -> Collection[Stream]:
         """The streams with bytes to send that the driver has not got yet from :meth:`Stream.data_to_send`.
 
-        Streams that queue bytes only when the driver calls them need not be among them.
+        A stream that queues bytes only when the driver calls it need not be included.
         """
 
     def resolved(self, host: str, port: int, addresses: Sequence[Address], error: str, now: float) -> None:
@@ -152,8 +152,8 @@ class Driver(Protocol):
     def send(self, endpoint: Endpoint) -> None:
         """Carry out the endpoint's commands and send the bytes that its streams have queued, without a wait.
 
-        Called after a :meth:`step`, when the endpoint has queued requests because of it. This method need not receive:
-        bytes that have arrived meanwhile are for the next step.
+        Called after a :meth:`step` whose results made the endpoint queue requests. This method need not receive: bytes
+        that have arrived meanwhile are for the next step.
         """
 
     @property

@@ -64,7 +64,8 @@ class KafkaError(Exception):
 
     def __reduce__(self) -> tuple[Any, ...]:
         # By default unpickling calls cls(*args), which fails if the constructor takes more than the message. With
-        # multiprocessing or Spark, that TypeError would hide the cause. OSError's __new__ ignores the arguments.
+        # multiprocessing or Spark, that TypeError would hide the cause. ``args`` is also in the state, since OSError's
+        # __new__ ignores the arguments.
         return type(self).__new__, (type(self), *self.args), {"args": self.args, **self.__dict__}
 
 
@@ -73,8 +74,8 @@ class IllegalStateError(KafkaError):
 
 
 class ConcurrentAccessError(IllegalStateError):
-    """The client is in use: by another thread, by a call that this one interrupts, as in a signal handler, or by the
-    process from which this one was forked.
+    """The client is in use: by another thread, by a call on this thread that a signal handler has interrupted, for
+    example, or by the process from which this process was forked.
     """
 
 
@@ -101,7 +102,7 @@ class KafkaConnectionError(KafkaError, ConnectionError):
 
     ``is_certificate_rejected`` marks a TLS handshake that would fail again: an untrusted certificate, a host name that
     does not match, a missing client certificate, no protocol or cipher in common. ``is_handshake_cut`` marks a TLS
-    handshake that the peer ended without an answer: it restarts, or its port does not use TLS.
+    handshake that the peer ended without an answer: the peer restarts, or its port does not use TLS.
     """
 
     retriable = True
@@ -157,8 +158,8 @@ class CommitFailedError(KafkaError):
     ``reason`` is one of ``"unknown_member"``, ``"illegal_generation"``, ``"rebalance_in_progress"``, ``"fenced"``,
     ``"coordinator"`` (not found, not reachable or not ready in time), ``"authorization"``, ``"metadata_too_large"``,
     ``"timeout"``, ``"not_owned"`` and ``"refused"``. ``partitions`` are those whose offsets were not committed.
-    ``seconds_since_poll`` is the time from the last ``poll`` to the attempt (in a ``poll``, from the one before), or
-    None; a long time is not always the cause.
+    ``seconds_since_poll`` is the time from the last ``poll`` to the failure, or the time between the last two if the
+    commit fails inside a ``poll``; None if there was none. A long time is not always the cause.
     """
 
     def __init__(
@@ -375,7 +376,7 @@ class ClusterAuthorizationFailedError(AuthorizationError):
 
 
 class SaslAuthenticationFailedError(AuthorizationError):
-    """The broker refused the credentials, or the server did not prove that it knows them (SCRAM)."""
+    """The broker rejected the credentials, or did not prove that it knows them (SCRAM)."""
 
 
 class UnsupportedSaslMechanismError(AuthorizationError):

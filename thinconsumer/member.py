@@ -52,8 +52,9 @@ REVOKED = "work that was given up can now be assigned"
 _Unit = TypeVar("_Unit", bound=Hashable)
 #: Default timeout of close() for LeaveGroup, in milliseconds.
 CLOSING_MS = 5000
-#: The metrics that a member has, by their consumer's group: those of the sensors that are fed here.
+#: The group of each of a member's metrics, by the group of the consumer's metric with the same name.
 GROUPS = {COORDINATOR: "member-coordinator-metrics", CONSUMER: "member-metrics"}
+#: The consumer's sensors that a member feeds, too: it has the metrics of these only.
 SENSORS = frozenset(
     {"heartbeat", "heartbeat_sent", "join", "sync", "rebalance", "failed_rebalance", "connection_opened",
      "connection_closed"}
@@ -149,7 +150,7 @@ class GroupMember(BaseClient):
         """Stop working on the assignment: a rebalance begins and may give it to another member, or the member closes.
 
         Not called before the first join, when there is no assignment. Under a cooperative protocol it is called only by
-        :meth:`close`, and if the group has changed to another protocol.
+        :meth:`close`, and if the group changes to an eager protocol.
         """
 
     def on_revoke(self, protocol: str, share: bytes) -> bool:
@@ -157,7 +158,7 @@ class GroupMember(BaseClient):
 
         Return whether anything was given up: if so, the group rebalances again, and the leader can assign that to
         another member. Called before :meth:`on_join_complete` with the same ``share``, and only if this member works on
-        an earlier one. Not called with eager protocols.
+        an earlier assignment. Not called with eager protocols.
         """
         raise NotImplementedError
 
@@ -191,9 +192,9 @@ class GroupMember(BaseClient):
         """Return the ``plan`` without the work that another member still does; for :meth:`perform_assignment`.
 
         ``claims`` are, by member id, the :attr:`held_generation` and the units of work that the member does, both from
-        its metadata. That member gives up the unit in :meth:`on_revoke`, and the rebalance that follows assigns it. If
-        none follows within the session timeout, this leader begins one. Call it under every protocol: after a change
-        back to an eager one, members work until the first assignment.
+        its metadata. The member that still does a withheld unit gives it up in :meth:`on_revoke`, and the rebalance
+        that follows assigns the unit. If no rebalance follows within the session timeout, this leader begins one. Call
+        ``withhold`` under every protocol: after a change back to an eager one, members work until the first assignment.
         """
         claimed: dict[_Unit, dict[int, set[str]]] = {}  # by unit and generation: the members that claim it
         for member_id, (generation, units) in claims.items():
@@ -215,7 +216,7 @@ class GroupMember(BaseClient):
 
         Raises:
             GroupError: the coordinator rejects this member.
-            AuthorizationError: an ACL is missing, or there is no token to log in with; raised by every poll meanwhile.
+            AuthorizationError: an ACL is missing, or there is no token to log in with: every poll raises it again.
             WakeupError: :meth:`wakeup` was called.
         """
         shell, member = self._shell, self._member
@@ -258,7 +259,8 @@ class GroupMember(BaseClient):
     def metrics(self) -> MetricValues:
         """Return the metrics of the group's protocol and of connections by group and name (docs/metrics.md). No I/O.
 
-        They have the names of the consumer's, in the groups ``member-coordinator-metrics`` and ``member-metrics``.
+        The names are those of the consumer's metrics; the groups are ``member-coordinator-metrics`` and
+        ``member-metrics``.
         """
         with self._shell.guard:
             return self._status.metrics(self._shell.driver.now())
@@ -379,7 +381,7 @@ class _Role:
             self.lose("missed a generation", now)
 
     def revoke_unassigned(self, identity: Identity, now: float) -> bool:
-        """Let the subclass give up what the new assignment lacks, under an eager protocol everything."""
+        """Let the subclass give up what the new assignment lacks; under an eager protocol, everything."""
         if self._works:
             self._rejoin_for = REVOKED  # also if on_revoke raises: it may have given up something before
             if self._share[0] not in self._cooperative:  # the group has changed back to an eager protocol
@@ -419,7 +421,7 @@ class _Role:
 
 
 class MemberStatus(ObstacleLog):
-    """Notes since when what prevents a member's progress, and keeps its metrics."""
+    """Notes what prevents a member's progress and since when, and keeps the member's metrics."""
 
     def __init__(self, engine: Engine, coordinator: Coordinator, member: ClassicMember, patience: float) -> None:
         super().__init__(patience)

@@ -348,7 +348,7 @@ class ConsumerMetrics:
         self._sensors[name].record(seconds * 1e9, now)
 
     def bound(self) -> None:
-        """Add events to their sensors if many are kept. Called twice a second, and by each 200th poll."""
+        """Add events to their sensors if many are kept. Called once or twice a second, and by each 200th poll."""
         for events in self._all_events:
             if len(events.pending) >= PENDING_MAX:
                 events.flush()

@@ -38,8 +38,8 @@ class TopicPartition(NamedTuple):
 class SubscriptionPattern:
     """A regular expression in the syntax of RE2, for ``subscribe(pattern=SubscriptionPattern("orders-.*"))`` (KIP-848).
 
-    The broker evaluates it, against whole topic names, so that the client needs no list of all topics. That takes
-    ``group_protocol="consumer"``. A pattern of type ``str`` is Python's, and is matched in the client.
+    The broker matches it against whole topic names, so that the client needs no list of all topics. It requires
+    ``group_protocol="consumer"``. A ``pattern`` of type ``str`` has Python's syntax, and the client matches it.
     """
 
     __slots__ = ("pattern",)
@@ -333,7 +333,7 @@ def _items_of(value: T) -> T:
 
 
 def _of_all_items(name: str) -> Callable[..., Any]:
-    """Return a method of tuples for records: it takes a record, also one that is its argument, as all of its items."""
+    """Return the tuple method ``name`` for records: it uses all 13 items of the record, and of a record as argument."""
     method = getattr(tuple, name)
 
     @wraps(method)

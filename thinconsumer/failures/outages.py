@@ -18,14 +18,15 @@ EVERY = 60.0
 DOUBLINGS = 3
 #: Seconds before the first line about a failure that usually ends by itself (a leader election, a broker restart).
 GRACE = 5.0
-#: An outage that begins again within so many seconds after its last failed attempt continues the earlier one: a broker
-#: that fails every minute would otherwise be logged every minute.
+#: An outage that begins again within this many seconds after its last failed attempt continues the earlier one: a
+#: broker that fails every minute would otherwise be logged every minute.
 RECURS_S = EVERY * (1 << DOUBLINGS)
-#: An outage recurs if it has begun so many times, each time within so many seconds after the last failed attempt.
+#: An outage recurs if it has begun ``RECURRENCES_MIN`` times, each time within ``RECURS_SOON_S`` seconds after the
+#: failed attempt before.
 RECURRENCES_MIN = 3
 RECURS_SOON_S = 10.0
-#: Maximum number of outages tracked, which bounds the memory. If there are more, the oldest is dropped; if that one
-#: fails again, it counts as new and is logged once more.
+#: Maximum number of outages tracked, which bounds the memory. If there are more, the oldest is dropped; a further
+#: failed attempt of its kind is logged as a new outage.
 OUTAGES_MAX = 1000
 
 
@@ -47,7 +48,7 @@ class _Outage:
     text: str | Callable[[], str] = ""  #: Of the last failed attempt.
 
     def resume(self, now: float) -> None:
-        """Begin again."""
+        """Begin the outage again, with a failed attempt after its end."""
         if now - self.failed_at > RECURS_SOON_S:
             self.recurs_since, self.recurrences = now, 0
         self.began_at, self.attempts = now, 0
@@ -63,7 +64,7 @@ class _Outage:
         return self.text if isinstance(self.text, str) else self.text()
 
     def next_line_at(self, grace: float) -> float:
-        """Return when the next failed attempt is logged."""
+        """Return the time from which on a failed attempt is logged."""
         due = grace + (self.recurs_since if self.recurrences >= RECURRENCES_MIN else self.began_at)
         if self.logged_at is None:
             return due

@@ -200,7 +200,7 @@ _COMMIT: dict[Code, Rule] = {
     Code.UNKNOWN_MEMBER_ID: Rule(_A.CHECK_MEMBERSHIP, _STALE, "unknown_member"),
     Code.REBALANCE_IN_PROGRESS: Rule(_A.CHECK_MEMBERSHIP, _KEPT + "afterwards", "rebalance_in_progress"),
     Code.FENCED_INSTANCE_ID: Rule(_A.CHECK_MEMBERSHIP, _STALE, "fenced"),
-    # It fails a commit only if the member has been removed since; otherwise the commit is repeated.
+    # This code fails a commit only if the member has been removed since; otherwise the commit is repeated.
     Code.STALE_MEMBER_EPOCH: Rule(_A.CHECK_MEMBERSHIP, _KEPT + "under the new epoch", "illegal_generation"),
     Code.GROUP_ID_NOT_FOUND: Rule(
         _A.CHECK_MEMBERSHIP, "from version 9 on: the group has no members at all", "unknown_member"
@@ -214,8 +214,8 @@ _PRODUCE: dict[Code, Rule] = {
     Code.UNKNOWN_PRODUCER_ID: Rule(_A.NEW_SEQUENCE, "the broker has lost the batches before (KIP-360)"),
     Code.MESSAGE_TOO_LARGE: Rule(_A.SPLIT_BATCH, "each half may fit"),
     Code.RECORD_LIST_TOO_LARGE: Rule(_A.SPLIT_BATCH, "each half may fit"),
-    # Two producers use the same producer id. If this one incremented the epoch again instead of requesting another id,
-    # it would fence the other producer, which would do the same, and so on.
+    # Two producers use the same producer id. If this client incremented the epoch again instead of requesting another
+    # id, it would fence the other producer, which would do the same, and so on.
     Code.INVALID_PRODUCER_EPOCH: Rule(_A.NEW_PRODUCER_ID, "another producer uses this id with a higher epoch"),
     Code.PRODUCER_FENCED: Rule(_A.NEW_PRODUCER_ID, "another producer uses this id with a higher epoch"),
     Code.INVALID_PRODUCER_ID_MAPPING: Rule(_A.NEW_PRODUCER_ID, "the coordinator does not know this producer id"),

@@ -4,11 +4,12 @@ A barrier is a set of gates (:mod:`.gates`), one in each partition of an expande
 topic was expanded, and producers use the old count until they refresh their metadata. After this consumer has seen the
 new count, it therefore waits for a grace time, and then looks up the ends of the old partitions: all records of
 producers with outdated metadata are before these ends. A new partition starts once the group's committed offsets have
-reached them. The old partitions stop at the ends that they had when the new count was seen, until the group has reached
-all of these: Kafka's own partitioner also moves keys between old partitions. docs/ordered-delivery.md proves the order.
+reached these ends. Each old partition stops at the end that it had when the new count was seen, until the group has
+reached these earlier ends in all old partitions: Kafka's own partitioner also moves keys between old partitions.
+docs/ordered-delivery.md proves the order.
 
 The barrier is stored only in the group's commits: a new partition is held until it has a committed offset. A member
-that restarts, or that joins later, begins the barrier anew for the partitions without one.
+that restarts, or that joins later, begins the barrier anew for the partitions without a committed offset.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ class BarrierTopic(HeldTopic):
         super().__init__(name)
         self.topic_id = topic_id
         self.existing: frozenset[int] = frozenset()
-        self.new: set[int] = set()  #: Partitions without a committed offset that were added to those of the group.
+        self.new: set[int] = set()  #: Added partitions that the group has not started: without a committed offset.
         #: Whether committed offsets have arrived since the topic last grew: they show the started partitions.
         self.is_known = False
         self.grace = agenda.alarm()  #: The end of ``ordered_delivery_grace_ms`` after the last change.
@@ -141,7 +142,7 @@ class Barrier(KeyGatekeeper[BarrierTopic]):
         added, topic.existing = existing - topic.existing, existing
         if added and topic.is_known:
             topic.begin(added, now + self._grace)
-            topic.is_known = False  # partitions with a commit since the last look have started, and are awaited
+            topic.is_known = False  # look again: partitions with a commit since then have started, and are awaited
 
     # --- holds ---
 
@@ -150,7 +151,7 @@ class Barrier(KeyGatekeeper[BarrierTopic]):
             hold.epochs_found(barrier_gates(hold.partition.tp.partition, topic.existing - topic.new, topic.new))
 
     def _decide_start(self, topic: BarrierTopic, hold: Hold, now: float) -> None:
-        # A new partition has no commit: a position behind 0 was chosen by the application, and is not held.
+        # A new partition has no commit, so the application has chosen a position above 0: it passes the gate.
         hold.decide_start(0)
 
     def _open(self, topic: BarrierTopic, hold: Hold) -> None:
@@ -189,7 +190,7 @@ class Barrier(KeyGatekeeper[BarrierTopic]):
     # --- committed offsets ---
 
     def _read_committed(self, now: float) -> None:
-        """Ask for the committed offsets of all partitions of these topics, once in a heartbeat interval at most."""
+        """Ask for the committed offsets of all partitions of all followed topics, at most once a heartbeat interval."""
         if self._call is not None or self._pause.is_ahead(now):
             return
         is_waiting = any(hold.state is HoldState.AWAITING_POSITIONS for _, hold in self._waiting)

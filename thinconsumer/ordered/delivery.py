@@ -66,9 +66,9 @@ class OrderedDelivery(KeyGatekeeper[GatedTopic]):
         self._lookups = lookups
         self._epochs = LeaderEpochRequests(ASKER, config, metadata, random, self._agenda)
         self.positions = KnownPositions(config, partitions, random, group, self._topics)
-        #: The topics that were read before their first change, which made the consumer create this manager.
+        #: The topics that the consumer read before this manager was created: records fetched until then are not held.
         self._read_before = frozenset(partitions.counts)
-        #: The log starts that are looked up (None), or wait to be used, each with the cursor that it is for.
+        #: By partition: the cursor for which its log start is looked up, and the log start; None before the response.
         self._log_starts: dict[Partition, tuple[Cursor, int | None]] = {}
 
     def errors(self) -> Iterator[KafkaError]:
@@ -104,14 +104,14 @@ class OrderedDelivery(KeyGatekeeper[GatedTopic]):
         self.positions.restart(now)
 
     def next_callback(self, now: float) -> Callable[[], bool] | None:
-        """Return the call that is due: of keys that are assigned, or before this member's positions are sent."""
+        """Return the listener's call that is due: for assigned keys, or before this member's positions are sent."""
         call = super().next_callback(now)
         if call is None and (reports := self.positions.due_reports()) is not None:
             call = partial(self._call_keys_maybe_revoked, reports)
         return call
 
     def _call_keys_maybe_revoked(self, reports: Mapping[Place, Report]) -> bool:
-        """Call the listener, then queue the positions for sending: the application has processed the records."""
+        """Call the listener, then queue the positions for sending: records before them are processed by then."""
         names = {topic.shape.topic_id: topic.name for topic in self._topics.values()}
         tps = [TopicPartition(names[topic_id], number) for topic_id, number in reports if topic_id in names]
         call_key_listener(self._listener, "maybe_revoked", tps)
@@ -154,7 +154,10 @@ class OrderedDelivery(KeyGatekeeper[GatedTopic]):
             self.positions.topic_changed()
 
     def _adopt(self, topic: GatedTopic) -> None:
-        """Let Fetch requests carry the topic's count from now on, and begin new partitions with all records held."""
+        """Let Fetch requests carry the topic's count from now on.
+
+        If the topic has changed, all records of newly assigned partitions are held at first.
+        """
         self._partitions.set_count(topic.name, topic.shape.counts.undeleted)
         if topic.shape.has_changed:
             self._partitions.held_topics.add(topic.name)
@@ -180,7 +183,7 @@ class OrderedDelivery(KeyGatekeeper[GatedTopic]):
     def _decide_start(self, topic: GatedTopic, hold: Hold, now: float) -> None:
         partition = hold.partition
         if partition.topic_id != topic.shape.topic_id:
-            return  # the position may still be that of a topic of the same name, which was deleted
+            return  # the position may still be that of a deleted topic with the same name
         log_start: int | None = None
         if hold.awaits_log_start:
             known = self._log_starts.get(partition)
@@ -229,10 +232,10 @@ class OrderedDelivery(KeyGatekeeper[GatedTopic]):
             hold.move(HoldEvent.PASSED)
 
     def _await_callback(self, topic: GatedTopic, hold: Hold, now: float) -> None:
-        """Open the gate at once without a listener; otherwise wait for its call, unless a position is lost before.
+        """Open the gate at once without a listener; otherwise wait for the poll that calls the listener.
 
-        A later poll calls the listener. A rebalance before that poll may have given an awaited partition to a member
-        that reads from the last commit on.
+        If an awaited position is lost before that poll, wait for positions again: a rebalance may have given the
+        awaited partition to a member that reads from the last commit on.
         """
         super()._await_callback(topic, hold, now)
         if hold.state is HoldState.AWAITING_CALLBACK and hold.gates and not self._is_read(topic, hold):
@@ -248,10 +251,11 @@ class OrderedDelivery(KeyGatekeeper[GatedTopic]):
         return True
 
     def _look_up_stalled(self, topic: GatedTopic, hold: Hold, now: float) -> None:
-        """Look up the log starts of awaited partitions in which the group makes no progress, with ``assign()``.
+        """With ``assign()``, look up the log starts of awaited partitions in which the group makes no progress.
 
         Such a partition may have no owner, and if retention has emptied it, no commit will ever show that it was read.
-        While the group makes progress, its reader may still process records that retention has deleted meanwhile.
+        Progress must have stopped: until then, the partition's reader may still process records that retention has
+        deleted meanwhile.
         """
         for number in {one.partition for one in hold.gate.requires}:
             tp = TopicPartition(topic.name, number)
@@ -277,9 +281,10 @@ class OrderedDelivery(KeyGatekeeper[GatedTopic]):
     # --- what brokers and members are asked for ---
 
     def _awaited(self) -> dict[Place, TopicPartition]:
-        """Return the partitions that held ones wait for and that are not assigned to this consumer, by place.
+        """Return the partitions that held partitions wait for and that are not assigned to this consumer, by place.
 
-        Positions count until the listener was called: without them, the gate would wait for them again.
+        They are included until the listener was called: otherwise their positions would be forgotten, and the gate
+        would wait for them again.
         """
         wanted: dict[Place, TopicPartition] = {}
         for topic, hold in self._waiting:

@@ -126,7 +126,7 @@ class GateQueries:
         return {n: shape for n, shape in shapes(self._metadata).items() if n in names and shape.has_changed}
 
     def _has_thresholds(self) -> bool:
-        """Return whether all thresholds are known; ask for the others."""
+        """Return whether all thresholds are known; ask leaders for the missing ones."""
         missing = [
             (topic, one)
             for topic in self._topics.values()

@@ -34,12 +34,13 @@ class TopicHistory(NamedTuple):
     existing: frozenset[int]  #: The partitions that exist, including those marked for deletion.
     #: By added partition: the leader epochs of the partitions before it was added (``leaderEpochAfterCreation``).
     created: Mapping[int, Epochs]
-    #: By partition marked for deletion: the leader epochs of those left, before that (``leaderEpochBeforeDeletion``).
+    #: By partition marked for deletion: the leader epochs that the partitions left over had before
+    #: (``leaderEpochBeforeDeletion``).
     deleted: Mapping[int, Epochs]
 
 
 class Requirement(NamedTuple):
-    """The end of a leader epoch in one partition, which the group's position has to reach; or END."""
+    """The end of a leader epoch in one partition, or of the partition (END), which the group's position must reach."""
 
     partition: int
     epoch: int
@@ -106,7 +107,7 @@ def _with_their_gates(history: TopicHistory, awaited: list[Requirement]) -> tupl
         partition, epoch = awaited.pop()
         if found.get(partition, START) < epoch:
             found[partition] = epoch
-            # Only gates of earlier changes: that of a later one may be where the awaited part ends, and may wait for
-            # the held partition.
+            # Only gates of earlier changes: the gate of a later change is not inside the awaited part, and may itself
+            # wait for the held partition.
             awaited += [one for after, one in _awaited(history, partition) if after < epoch]
     return tuple(Requirement(*one) for one in sorted(found.items()))

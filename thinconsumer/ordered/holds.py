@@ -77,13 +77,13 @@ TRANSITIONS: Mapping[HoldState, Mapping[HoldEvent, HoldState]] = {
 
 
 class Hold:
-    """The gates of one assigned partition of a changed topic, and the next one's state."""
+    """The gates of one assigned partition of a changed topic, and the state of the next gate."""
 
     def __init__(self, partition: Partition, agenda: Agenda, state: HoldState = HoldState.AWAITING_EPOCHS) -> None:
         """``state`` is FREE for a partition that was read before its topic changed for the first time."""
         self.partition = partition
         self.state = state
-        self.gates: list[Gate] = []  #: The gates that are not open, the first one first.
+        self.gates: list[Gate] = []  #: The gates that are not open, the next one first.
         #: The epochs of gates that have opened (``Gate.after``). A gate stays open while the partition is assigned.
         self.opened: set[int] = set()
         self.patience = agenda.alarm()  #: When thresholds that were not reached are determined anew.
@@ -121,7 +121,7 @@ class Hold:
         return self.state in (HoldState.AWAITING_THRESHOLDS, HoldState.AWAITING_POSITIONS)
 
     def topic_changed(self) -> None:
-        """Hold all records that are not fetched yet: brokers had the old count when they sent the others."""
+        """Hold all records that are not fetched yet: brokers had the old count when they sent the fetched ones."""
         self.move(HoldEvent.TOPIC_CHANGED)
         self.hold_unfetched()
 
@@ -133,7 +133,8 @@ class Hold:
     def epochs_found(self, gates: Sequence[Gate], creation: Epochs = ()) -> None:
         """Take the gates of the partition, and the leader epochs with which it was added (``creation``).
 
-        If it was removed and added again, the gate before its first record is another one than the one that opened.
+        If the partition was removed and added again, it has a new gate before its first record, although the earlier
+        one has opened: ``creation`` differs.
         """
         if creation != self._creation:
             self.opened.discard(START)
@@ -165,10 +166,10 @@ class Hold:
         return True
 
     def thresholds_found(self, own: int) -> None:
-        """Return records up to the gate, which is at the offset ``own`` if it is not before the first record.
+        """Release the records up to the gate, which is at the offset ``own`` unless it is before the first record.
 
         If ``own`` is higher than before, retention may have passed the gate, as an epoch that is no longer in the log
-        ends at the log start. Buffered records may then be from behind the gate, and are fetched again.
+        ends at the log start. Buffered records before ``own`` may then be from behind the gate: fetch them again.
         """
         if self.gate.after != START:
             partition = self.partition
@@ -188,7 +189,7 @@ class Hold:
             self.move(HoldEvent.POSITION_CHANGED)
 
     def called(self) -> None:
-        """Open the gate, after the listener was called."""
+        """Open the gate, after the listener was called or if it has no method for that."""
         if self.gates:
             self._open()
         self._is_closed = False

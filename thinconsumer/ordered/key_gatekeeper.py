@@ -34,7 +34,7 @@ class KeyGatekeeper(Generic[T]):
     _find_gates: Step[T]  #: Gives the hold its gates, if they are known.
     _decide_start: Step[T]  #: Decides whether the gate before the first record counts, if that can be decided.
     _find_thresholds: Step[T]  #: Gives the hold the offset of its gate, or asks leaders for the missing thresholds.
-    _compare_positions: Step[T]  #: Notes that the gate is passed, if the group has read all that it requires.
+    _compare_positions: Step[T]  #: Notes that the gate is passed, if the group has read all that the gate requires.
     #: Adds, changes and removes topics as metadata and assignment have them now.
     _follow_topics: Callable[[float], None]
     #: Yields the progress of other partitions that the gate waits for, in words.
@@ -133,7 +133,7 @@ class KeyGatekeeper(Generic[T]):
         self._waiting = [one for one in self._waiting if one[1].state is not HoldState.FREE]
 
     def _await_callback(self, topic: T, hold: Hold, now: float) -> None:
-        """Open the gate at once if the listener has no such method; otherwise wait for :meth:`next_callback`."""
+        """Open the gate at once if the listener has no ``on_partition_keys_assigned``; otherwise wait for that call."""
         if not hasattr(self._listener, "on_partition_keys_assigned"):
             self._open(topic, hold)
 

@@ -1,8 +1,8 @@
 """How far the group has read each partition (KIP-253).
 
-Of its own partitions a consumer knows the positions; of others, their owners send them (:mod:`.position_exchange`).
-Otherwise the committed offset counts, which is never ahead of the position: with ``assign()``, for owners that send no
-positions, and for coordinators without ConsumerGroupPositions.
+A consumer knows the positions of its own partitions; for other partitions, their owners send the positions
+(:mod:`.position_exchange`). Otherwise the committed offset counts, which is never ahead of the position: with
+``assign()``, for owners that send no positions, and for coordinators without ConsumerGroupPositions.
 """
 
 from __future__ import annotations
@@ -23,12 +23,13 @@ from .topics import GatedTopic
 if TYPE_CHECKING:
     from ..group.group import Group
 
-#: An owner is silent after this many responses without a position of it: a member of another client, for example.
+#: After this many responses in a row without a partition's position, the committed offset counts: the owner may use
+#: another client, which sends no positions.
 SILENT_RESPONSES = 3
 #: After this many responses without a partition that members wait for, requests are sent more rarely.
 QUIET_RESPONSES = 5
-#: Heartbeat intervals between two requests while no member waits. By them, a member that begins to wait late gets the
-#: positions of this one.
+#: Heartbeat intervals between two requests while no member waits. Requests go on, since only their responses tell that
+#: a member has begun to wait for positions of this member.
 QUIET_PACE = 10
 #: A consumer without a group waits for its own partitions only: all others count as read.
 READ = float("inf")
@@ -58,7 +59,8 @@ class KnownPositions:
         self._owes_positions = False
         #: When a request that waits for a poll is sent without one; not set before a step has found the request due.
         self._patience = partitions.agenda.alarm()
-        #: The positions of own partitions when the last request was due. One that has not moved since counts as final.
+        #: The positions of own partitions when the last request was due. A position that has not moved since is sent
+        #: like one at the end of the log.
         self._seen: dict[Place, int] = {}
         self._committed: dict[TopicPartition, int] = {}
         self._call: Call[dict[TopicPartition, OffsetAndMetadata | None]] | None = None
@@ -100,7 +102,7 @@ class KnownPositions:
                 self._committed = {tp: value.offset for tp, value in call.result().items() if value is not None}
 
     def step(self, now: float, awaited: Mapping[Place, TopicPartition]) -> list[Request]:
-        """Return the request that is due; ``awaited`` are the partitions of others that this consumer waits for."""
+        """Return the request that is due; ``awaited`` are partitions that this consumer waits for and does not own."""
         exchange = self._exchange
         if exchange is None:
             return []
@@ -124,7 +126,7 @@ class KnownPositions:
         return requests
 
     def _waits_for_poll(self, now: float, exchange: PositionExchange) -> bool:
-        """Return whether the request that is due waits for a poll: not for ever, as a program may only ``drive``."""
+        """Return whether the due request waits for a poll: for half an interval, as a program may only ``drive``."""
         if self._has_polled or not exchange.is_due(now) or not self._own_requested(exchange):
             return False
         self._patience.set_earlier(now + self.interval / 2)
@@ -140,12 +142,12 @@ class KnownPositions:
             self._exchange.restart(now)
 
     def topic_changed(self) -> None:
-        """Exchange positions at the full pace again: members may wait for this one."""
+        """Exchange positions at the full pace again: other members may wait for positions of this member."""
         if self._exchange is not None:
             self._exchange.quiet_responses = 0
 
     def due_reports(self) -> dict[Place, Report] | None:
-        """Return the positions that the next request has to contain; None if it does not wait for those of a poll."""
+        """Return the positions that a poll must add to the next request; None if no poll has to add any."""
         exchange = self._exchange
         if exchange is None or not (self._awaits_poll or self._owes_positions):
             return None
@@ -176,7 +178,7 @@ class KnownPositions:
         return partition.cursor.offset
 
     def _own_requested(self, exchange: PositionExchange) -> dict[Place, Partition]:
-        """Return this member's partitions that members wait for, if they have a position."""
+        """Return the partitions of this member that other members wait for, if they have a position."""
         found: dict[Place, Partition] = {}
         names = {topic.shape.topic_id: topic.name for topic in self._topics.values()} if exchange.requested else {}
         for place in exchange.requested:

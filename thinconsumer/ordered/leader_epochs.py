@@ -126,14 +126,15 @@ class LeaderEpochRequests:
         counts = PartitionCounts.checked(row.initial_partition_count, row.undeleted_partition_count)
         shape = topic.shape
         if (counts, row.partition_count_epoch) != (shape.counts, shape.partition_count_epoch):
-            # The metadata of the broker or of this client is outdated. Epochs of another change would open gates.
+            # The metadata of the broker or of this client is outdated. Epochs of another change would open gates early.
             text = (
                 f"node {node_id} has {counts} after {row.partition_count_epoch} changes for topic {topic.name}, and "
                 f"this client {shape.counts} after {shape.partition_count_epoch}"
             )
             self._metadata.request_update(text)
             return KafkaError(text), False
-        # Partitions that a response lacks, as its size is limited, are asked for again at once; but not if it has none.
+        # A response may lack partitions, as its size is limited: they are asked for again at once; but only after a
+        # backoff if it has none of those requested.
         if topic.take_epochs(row.partitions):
             return None
         return KafkaError(f"node {node_id} lacks the requested partitions of topic {topic.name}"), False
@@ -158,11 +159,11 @@ class Thresholds(EpochEndQueries):
         return known is not None and known.leader_epoch == self._newest_epoch(topic, one)
 
     def ask(self, topic: EpochEnds, one: Requirement) -> None:
-        """Look up a threshold, unless that is under way.
+        """Look up a threshold, unless a query for it is under way.
 
-        The query waits for a leader with a higher epoch: until then producers with the old count may write records of
-        the old one, whose end is not final. A partition that was marked for deletion ends where its current epoch does,
-        since producers write nothing to it any more.
+        The query waits for a leader with a higher epoch: until then producers with the old count may still write
+        records in the requested epoch, so that its end is not final. A partition that was marked for deletion ends
+        where its current epoch does, since producers write nothing to it any more.
         """
         current = self._newest_epoch(topic, one)
         if one in topic.asked or current < 0:

@@ -45,12 +45,12 @@ class Report(NamedTuple):
 
 
 def is_worth_sending(report: Report, last: Report | None) -> bool:
-    """Return whether the position may release a partition of another member that the ``last`` one sent did not.
+    """Return whether the position may release a partition of another member that the ``last`` sent position did not.
 
     ``last`` is None if the coordinator has no position of this member (KIP-253: "has not been included since this
-    consumer starts"). A lower position replaces the last one. Within one leader epoch only the end counts, since
-    thresholds are ends of epochs. Unlike KIP-253, which only compares with the high watermark, a gate and a pause count
-    as ends, too: either may be exactly at the threshold of another partition.
+    consumer starts"). A lower position is always sent. Within one leader epoch, a higher one is sent only at the end,
+    since thresholds are ends of epochs. Unlike KIP-253, which only compares with the high watermark, a gate and a pause
+    count as ends, too: either may be exactly at the threshold of another partition.
     """
     if last is None or report.offset < last.offset:
         return True

@@ -93,7 +93,7 @@ class GatedTopic(EpochEnds, HeldTopic):
         self.shape = shape
         #: Of awaited partitions without an owner: the committed offset, and since when it has not moved.
         self.stalled: dict[int, tuple[float | None, float]] = {}
-        self.first_offsets: dict[int, int] = {}  #: The log starts of those that have not moved for long.
+        self.first_offsets: dict[int, int] = {}  #: The log starts of stalled partitions that have not moved for long.
         self._created: dict[int, Epochs] = {}
         self._deleted: dict[int, Epochs] = {}
         self._answered: set[int] = set()  #: The partitions with known leader epochs.
@@ -114,7 +114,7 @@ class GatedTopic(EpochEnds, HeldTopic):
         return wanted - self._answered
 
     def take_epochs(self, rows: Iterable[PartitionLeaderEpochs]) -> bool:
-        """Take the leader epochs of partitions; return whether they were missing for any of these.
+        """Take the leader epochs of partitions; return whether any of them were missing.
 
         Each list is cut at the partition's own number, since only partitions below it have held its keys.
         """

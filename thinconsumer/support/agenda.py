@@ -33,7 +33,7 @@ class ReportingKey:
 
 
 class Alarm:
-    """A time at which its owner is due, such as the end of a backoff. Once it has come, ``at`` stays as it is."""
+    """A time at which its owner is due, such as the end of a backoff. ``at`` is still set once the time has come."""
 
     __slots__ = ("_agenda", "at", "key", "listed")
 
@@ -153,7 +153,7 @@ class Agenda:
         heappop(self.entries)
 
     def forget(self, keys: Callable[[Hashable], bool]) -> None:
-        """Drop the entries of removed owners, those with such keys, and everything that is due at once.
+        """Drop the entries of removed owners (``keys`` is true for their keys), and everything that is due at once.
 
         After an exception between any two lines, no alarm of another owner lacks its entry.
         """

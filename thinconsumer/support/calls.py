@@ -1,4 +1,4 @@
-"""The pending result of a blocking method, which steps the engine until it is there; and :func:`run_all`."""
+"""The pending result of a blocking method, which steps the engine until the result is there; and :func:`run_all`."""
 
 from __future__ import annotations
 

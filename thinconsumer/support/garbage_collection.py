@@ -31,9 +31,9 @@ def garbage_collection_paused(function: Callable[P, T]) -> Callable[P, T]:
         before: list[tuple[bool, None]] = []
         try:
             try:
-                # ``extend`` makes both calls, and no other thread runs in between. If one did, and its own pause ended
-                # there, garbage collection would be disabled after this thread has found it so, and never enabled
-                # again. Inside ``try``: Ctrl-C may interrupt after any call.
+                # ``extend`` makes both calls, and no other thread runs in between. If another thread ended its own
+                # pause there, this thread would have found garbage collection disabled, and would leave it disabled
+                # for ever. Inside ``try``: Ctrl-C may interrupt after any call.
                 before.extend(islice(zip(iter(gc.isenabled, None), iter(gc.disable, ...)), 1))
                 return function(*args, **more)
             finally:

@@ -57,7 +57,7 @@ def import_with_numpy(name: str) -> Any:
     try:
         return import_uninterrupted(name)
     finally:
-        # Child processes would inherit it. Another thread of the program may have set it to another value meanwhile.
+        # Child processes would inherit the variable. Another thread may have set it to a different value meanwhile.
         if os.environ.get(TIMEOUT_VARIABLE) == TIMEOUT:
             del os.environ[TIMEOUT_VARIABLE]
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 __all__ = ["Field", "FromDataclasses", "dataclass", "declared_fields", "field", "generate_init"]
 
 
-#: The default, or the function that makes it, of a field without one.
+#: The value of ``default`` and ``default_factory`` of a field that has none.
 _MISSING: Any = object()
 
 
@@ -97,8 +97,11 @@ def declared_fields(cls: type) -> Mapping[str, Field]:
 
 
 def generate_init(self: Any, /, *args: Any, **values: Any) -> None:
-    """Generate the ``__init__`` of the instance's class from ``_fields``, put it into this one's place, and call it."""
-    # A list: Ctrl-C at the end of an unfinished generator would be a warning, and no KeyboardInterrupt.
+    """Generate ``__init__`` from ``_fields``, set it on the class that has this function as ``__init__``, and call it.
+
+    That class is the instance's, or a base of it.
+    """
+    # A list, not a generator: Ctrl-C at the end of an unfinished one would be a warning, and no KeyboardInterrupt.
     owners = [cls for cls in type(self).__mro__ if vars(cls).get("__init__") is generate_init]
     cls: Any = owners[0]
     is_frozen = cls.__setattr__ is _refuse_change
