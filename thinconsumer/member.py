@@ -174,7 +174,7 @@ class GroupMember(BaseClient):
         self.on_join_prepare()
 
     def rejoin_reason(self) -> str | None:
-        """Return a reason to rebalance the group (the leader has new work, say), or None. Called in every poll."""
+        """Return a reason to rebalance the group (the leader has new work, say), or None. Each poll calls this."""
         return None
 
     @property
@@ -266,7 +266,7 @@ class GroupMember(BaseClient):
             return self._status.metrics(self._shell.driver.now())
 
     def wakeup(self) -> None:
-        """Make the waiting poll, or else the next one, raise ``WakeupError``.
+        """Make the ``poll`` or ``drive`` in progress, or else the next one, raise ``WakeupError``.
 
         Safe to call from signal handlers and other threads.
         """

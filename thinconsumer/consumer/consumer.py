@@ -283,7 +283,7 @@ class Consumer(GroupCalls, Generic[K, V]):
             self._reader.open_calls.drop_old(self._shell.run_once(self._shell.driver.now()))
 
     def wakeup(self) -> None:
-        """Make the current call, or else the next call that waits, raise ``WakeupError``.
+        """Make the call in progress, or else the next call that does I/O, raise ``WakeupError``.
 
         Safe to call from signal handlers and other threads. If user code, such as a listener, is running at that
         moment, the calls that it makes continue; then the poll that runs the user code raises.
@@ -377,7 +377,7 @@ class Consumer(GroupCalls, Generic[K, V]):
             return {p.tp for p in self._partitions if p.paused}
 
     def topics(self, timeout_ms: float | None = None) -> set[str]:
-        """Return the topics that this consumer may describe, without internal ones if it excludes them."""
+        """Return the topics that this consumer may describe, without internal ones (``exclude_internal_topics``)."""
         with self._shell.enter():
             metadata, calls = self._reader.managers.metadata, self._reader.open_calls
             found = calls.wait("topics", lambda: metadata.inquire(None, "topics()"), timeout_ms)
@@ -426,8 +426,8 @@ class Consumer(GroupCalls, Generic[K, V]):
     def lag(self, partitions: Iterable[TopicPartition] | None = None) -> dict[TopicPartition, int | None]:
         """Return each partition's lag (default: all assigned) as of its last Fetch response. No I/O.
 
-        A partition's lag is None if the partition has no position, or no Fetch has confirmed the log end within half of
-        ``session_timeout_ms`` (without a group: of ``request_timeout_ms``).
+        A partition's lag is None if the partition has no position, or if it has no buffered records and no Fetch has
+        confirmed the log end within half of ``session_timeout_ms`` (without a group: of ``request_timeout_ms``).
         """
         with self._shell.enter():
             tps = self._partitions.tps() if partitions is None else topic_partitions(partitions, "lag()")

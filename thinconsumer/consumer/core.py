@@ -52,11 +52,11 @@ STEP_EVERY_S = 0.001
 #: Maximum number of polls in a row without a step, since a clock may be coarse (15 ms on Windows), or stand still in
 #: tests: by such a clock, ``STEP_EVERY_S`` would not pass.
 SKIPPED_STEPS_MAX = 100
-#: The expected time between two polls is the last such time, or if it is longer, the previous expectation multiplied by
-#: this factor. A program that works on every tenth record for long is therefore never expected to poll again at once.
+#: The expected time between two polls is the last such time, but at least the previous expectation multiplied by this
+#: factor. A program that works on every tenth record for long is therefore never expected to poll again at once.
 GAP_DECAY = 0.9
-#: A check of the partitions that is late by this many seconds is not left to the next poll: the application may only
-#: make other calls.
+#: A check of the partitions that is late by this many seconds is not left to the next poll: the application may no
+#: longer poll.
 CHECK_LATER_S = 0.5
 #: How long close() waits, in seconds, for brokers to answer the requests that close the fetch sessions. A broker that
 #: holds a Fetch on the same connection may answer only after fetch_max_wait_ms, which would delay the program's end.
@@ -108,7 +108,7 @@ class ConsumerCore:
         self._is_prompt = False  #: Whether the application is expected to poll again at once, see ``PROMPT_S``.
 
     def settle(self) -> None:
-        """Advance the positions past the records that the last call returned; each call and each restart begins so."""
+        """Advance the positions past the records that the last call returned: calls and restarts begin with this."""
         if self.unrecorded is not None:
             record_returned(self)
         poll_result = self.poll_result

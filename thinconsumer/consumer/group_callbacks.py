@@ -13,7 +13,7 @@ from .managers import ConsumerManagers
 
 #: The share of the time of close() and unsubscribe() that may pass until the partitions are given up and the last
 #: commits have their responses. The rest is for the request to leave: if a coordinator that answers no commit used up
-#: the time, no member would own the partitions until the session ends.
+#: the time, no member would read the partitions until the session times out.
 COMMIT_SHARE = 0.6
 
 
@@ -138,7 +138,7 @@ class GroupCallbacks:
         return shell.run_once(deadline, may_wake=False)
 
     def unsubscribe(self) -> None:
-        """Give up all partitions and send LeaveGroup without waiting for its response."""
+        """Give up all partitions and send the request to leave the group, without waiting for its response."""
         shell, group = self._shell, self._group
         shell.refuse_in_callback("unsubscribe()")
         seconds = self._managers.config.default_api_timeout_ms / 1000
@@ -151,7 +151,7 @@ class GroupCallbacks:
             self._managers.partitions.assign(())
             group.member.leave("the consumer unsubscribed", shell.driver.now())
             group.subscription.clear()
-        # Send LeaveGroup now: until the application's next call sends it, no other member would get the partitions.
+        # Send the request now: until the application's next call sends it, no other member would get the partitions.
         shell.wait_to_leave(lambda: group.member.has_sent_leave, (1 - COMMIT_SHARE) * seconds)
         self._raise_error()
 

@@ -38,8 +38,8 @@ class Iteration:
     def prepare(self) -> PollResult:
         """Return a poll result of which ``taken`` is the index of the next record in :attr:`records`.
 
-        Steps if the engine must, and polls if no record is left. Raises StopIteration after ``consumer_timeout_ms``
-        without a record. The caller counts the record in ``taken``.
+        Steps the engine if a step is due, and polls if no record is left. Raises StopIteration after
+        ``consumer_timeout_ms`` without a record. The caller counts the record in ``taken``.
         """
         if self._must_poll():
             with self._shell.quiet_entry:
@@ -126,7 +126,7 @@ class Iteration:
                 counting, began = True, now()
 
     def _works(self) -> bool:
-        """Return whether a Fetch has succeeded, or none is needed: no partition is assigned, or all are stopped."""
+        """Return whether a Fetch has succeeded, or none is needed: nothing is assigned, or all is stopped."""
         managers = self._reader.managers
         if managers.answers.completed:
             return True

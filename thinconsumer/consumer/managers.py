@@ -79,11 +79,12 @@ class ConsumerManagers:
         self._random = random
         self._wanted: tuple[object, ...] = ()
         self._generation = (-1, -1)
-        #: Version of metadata, generation of the assignment, and the assigned partitions missing in existing topics.
+        #: By assigned partition that its topic lacks: the topic's partition count. Before it, the metadata version and
+        #: the generation of the assignment that it was computed for.
         self._missing: tuple[tuple[int, int], dict[TopicPartition, int]] = ((-1, -1), {})
         #: By id(): the errors that polls raise; None if all managers have stepped since they were collected.
         self._errors: dict[int, KafkaError] | None = None
-        self._outage_end = self.agenda.alarm()  #: When an outage has lasted so long that :meth:`outage` returns it.
+        self._outage_end = self.agenda.alarm()  #: When an outage has lasted long enough for an error.
         self.engine = Engine(config, random, self.metadata, self._in_order(), wall_time, self.agenda)
         self.engine.record_exchange = self.metrics.exchanges.record
         if self.group is not None:
@@ -217,7 +218,10 @@ class ConsumerManagers:
         return assigned if self.group is None else assigned | self.group.own_topics()
 
     def outage(self, now: float) -> NoBrokersAvailable | None:
-        """Return an error, once per outage, if no broker was reachable for ``bootstrap_timeout_ms``; otherwise None."""
+        """Return an error if no broker was reachable for ``bootstrap_timeout_ms``; None otherwise.
+
+        In a longer outage, each further error follows ``bootstrap_timeout_ms`` after the last one.
+        """
         network = self.engine.network
         outage = network.outage(now)
         if outage is None:
