@@ -64,7 +64,7 @@ CONNECTION_COUNT = "connection-count"
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False, init=False, eq=False)
 class GroupMemberOptions(ClientOptions):
-    """The options of a group member in addition to those of all clients; they are the consumer's of the same names."""
+    """The options of a group member in addition to those of all clients: each as the consumer's option of its name."""
 
     group_id: str | None = shared("group_id")
     group_instance_id: str | None = shared("group_instance_id")
@@ -451,7 +451,7 @@ class MemberStatus(ObstacleLog):
         yield from member_obstacles(self._member, "the membership is not confirmed", "unsettled", now)
 
     def metrics(self, now: float) -> MetricValues:
-        """Return the current value of every metric: those of the consumer that are about its group and connections."""
+        """Return the current values of those of the consumer's metrics that are about its group and connections."""
         read_off(self._metrics, self._engine.network, self._member.stats, now)
         every = self._metrics.values(now, {CONNECTION_COUNT: float(self._engine.network.connection_counts()[1])})
         found: MetricValues = {group: {} for group in GROUPS.values()}

@@ -146,9 +146,9 @@ class GroupCalls:
 
         Commits are sent one at a time in the order of the calls. Commits that wait in the queue are merged to one
         request, in which the offset of the latest call counts. ``callback(offsets, error_or_None)`` runs inside a later
-        ``poll``, ``commit`` or ``close``. ``close`` sends the commits that are still queued. If a callback calls
-        ``commit_async`` again and that commit fails, its callback runs ``retry_backoff_ms`` after that call at the
-        earliest.
+        ``poll``, ``commit``, ``unsubscribe`` or ``close``; the last two send the commits that are still queued. If a
+        callback calls ``commit_async`` again and that commit fails, its callback runs ``retry_backoff_ms`` after that
+        call at the earliest.
         """
         from ..group.offsets.commit_queue import log_failure
 

@@ -37,7 +37,7 @@ LOOK_LATER_PER_PARTITION = 50e-6
 #: Tolerance in seconds: a heartbeat or Fetch counts as unanswered only this long after its response was due, and a
 #: missing topic is logged only after it was missing for this long.
 GRACE = 1.0
-#: Maximum number of partitions that an obstacle's text names; it only counts the others.
+#: Maximum number of partitions that an obstacle's text names; further ones are only counted.
 NAMED_MAX = 5
 #: A consumer is stuck after this many polls in a row have raised an error for the same record.
 RECORD_ERRORS_MAX = 3

@@ -55,7 +55,7 @@ class Shell:
         settle: called when a call begins, and before the engine restarts: moves the positions past the records that the
             last call returned.
         attend: called with the time before each step, to record that the application is still making calls; not before
-            those of :meth:`run_due`, whose callers do so themselves.
+            the steps of :meth:`run_due`, whose callers record this themselves.
         stepped: called with the time after each complete step.
         next_callback: returns the next user code that is due at a time. Its second argument is False inside calls other
             than poll: then it returns only callbacks that block the group's rebalance.

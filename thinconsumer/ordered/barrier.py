@@ -101,7 +101,7 @@ class Barrier(KeyGatekeeper[BarrierTopic]):
         self._committed: dict[TopicPartition, int] = {}
         self._call: Call[dict[TopicPartition, OffsetAndMetadata | None]] | None = None
         self._asked_about: list[BarrierTopic] = []
-        self._pause = self._agenda.alarm()  #: When committed offsets may be asked for again.
+        self._pause = self._agenda.alarm()  #: When committed offsets may be requested again.
 
     def step(self, now: float) -> list[Request]:
         """Follow metadata, assignment and committed offsets, open gates, and return the requests that are due."""

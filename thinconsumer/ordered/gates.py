@@ -23,7 +23,7 @@ START = -1
 #: In :attr:`Requirement.epoch`: to the end of a partition that was marked for deletion, to which nothing is produced.
 END = 2**31
 
-#: The leader epochs of partitions before a change of the count: element p is that of partition p.
+#: The leader epochs of partitions before a change of the count: element p is the epoch of partition p.
 Epochs = Sequence[int]
 
 

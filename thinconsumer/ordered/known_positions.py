@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 #: After this many responses in a row without a partition's position, the committed offset counts: the owner may use
 #: another client, which sends no positions.
 SILENT_RESPONSES = 3
-#: After this many responses without a partition that members wait for, requests are sent more rarely.
+#: After this many responses in a row that request no position of this member, requests are sent more rarely.
 QUIET_RESPONSES = 5
 #: Heartbeat intervals between two requests while no member waits. Requests go on, since only their responses tell that
 #: a member has begun to wait for positions of this member.
@@ -36,7 +36,7 @@ READ = float("inf")
 
 
 class KnownPositions:
-    """Finds the positions of the group, and sends those of this member to the others."""
+    """Finds out how far the group has read, and sends this member's positions to the other members."""
 
     def __init__(
         self,
@@ -64,7 +64,7 @@ class KnownPositions:
         self._seen: dict[Place, int] = {}
         self._committed: dict[TopicPartition, int] = {}
         self._call: Call[dict[TopicPartition, OffsetAndMetadata | None]] | None = None
-        self._committed_pause = partitions.agenda.alarm()  #: When committed offsets may be asked for again.
+        self._committed_pause = partitions.agenda.alarm()  #: When committed offsets may be requested again.
 
     @property
     def interval(self) -> float:
@@ -76,7 +76,7 @@ class KnownPositions:
         return self._exchange is not None and not self._is_member and tp not in self._partitions
 
     def topic_forgotten(self) -> None:
-        """Forget committed offsets: those of a deleted topic do not count for a new one of its name."""
+        """Forget committed offsets: those of a deleted topic do not count for a new topic with its name."""
         self._committed = {}
         self._call = None
 
