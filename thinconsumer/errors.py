@@ -332,7 +332,7 @@ class InconsistentGroupProtocolError(GroupError):
 
 
 class InvalidSessionTimeoutError(GroupError):
-    """``session_timeout_ms`` is outside the broker's ``group.{min,max}.session.timeout.ms``."""
+    """``session_timeout_ms`` is below the broker's ``group.min.session.timeout.ms``, or above the maximum."""
 
 
 class InvalidGroupIdError(GroupError):

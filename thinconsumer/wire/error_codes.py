@@ -82,7 +82,10 @@ class Code(enum.IntEnum):
     INCONSISTENT_GROUP_PROTOCOL = 23, "this member shares no assignor or protocol type with the group's other members"
     INVALID_GROUP_ID = 24, "the group id is not valid"
     UNKNOWN_MEMBER_ID = 25, "the coordinator has no such member (any more); this member has to rejoin"
-    INVALID_SESSION_TIMEOUT = 26, "session_timeout_ms is outside the broker's group.{min,max}.session.timeout.ms"
+    INVALID_SESSION_TIMEOUT = (
+        26,
+        "session_timeout_ms is below the broker's group.min.session.timeout.ms or above group.max.session.timeout.ms",
+    )
     REBALANCE_IN_PROGRESS = 27, "the group is rebalancing; this member has to rejoin"
     INVALID_COMMIT_OFFSET_SIZE = 28, "the commit is too large for one record batch"
     TOPIC_AUTHORIZATION_FAILED = 29, "not authorized for the topic"
