@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 
 class PartitionCounts(NamedTuple):
-    """The partition counts in the metadata of a counted topic (``wire.extensions``): to all other code, a tag that
-    Fetch and Produce requests repeat. Partitions from ``undeleted`` on are marked for deletion.
+    """The partition counts in the metadata of a counted topic (``wire.extensions``). Fetch and Produce requests repeat
+    ``undeleted``; partitions from this number on are marked for deletion.
     """
 
     initial: int
@@ -24,7 +24,7 @@ class PartitionCounts(NamedTuple):
 
     @staticmethod
     def checked(initial: int, undeleted: int) -> PartitionCounts | None:
-        """Return the counts in a response, or None if the topic is not counted, or they are impossible."""
+        """Return the counts in a response, or None if the topic is not counted, or the counts are impossible."""
         return PartitionCounts(initial, undeleted) if 1 <= initial <= undeleted else None
 
 

@@ -26,8 +26,8 @@ from .linear_hashing import partition_of
 
 __all__ = ["ConfluentPartitioner", "kafka_python_partitioner", "partition"]
 
-#: Seconds for which metadata must have a lower count than before until it is used: a broker with older metadata has one
-#: for a moment, but a topic that was deleted and created again keeps it.
+#: Seconds for which metadata must have a lower partition count than before until the lower count is used. A broker with
+#: older metadata has it only for a moment; of a topic that was deleted and created again, all brokers have it.
 LOWER_COUNT_AFTER_S = 60.0
 
 _M = 0x5BD1E995
@@ -97,12 +97,13 @@ class PartitionCountHistory:
 def kafka_python_partitioner(initial: Mapping[str, int] | int, *, clock: Callable[[], float] = time.monotonic) -> Any:
     """Return a partitioner for kafka-python's option ``partitioner``; records without a key go to a random partition.
 
-    The count comes from the producer's metadata, which it refreshes every ``metadata_max_age_ms``.
+    The partition count comes from the producer's metadata, which the producer refreshes every ``metadata_max_age_ms``.
 
     Args:
         initial: The partition count with which linear hashing began, by topic; keys of other topics are placed by
-            ``murmur2(key) % n``. Or one number for all topics: kafka-python 2 names no topic, so it needs a number,
-            and each topic a producer of its own.
+            ``murmur2(key) % n``. Or one number for all topics: with kafka-python 2, which names no topic to a
+            partitioner, it must be a number, and each topic needs a producer of its own.
+        clock: Returns the time in monotonic seconds.
 
     Raises:
         ImportError: kafka-python is not installed.
@@ -119,14 +120,14 @@ def kafka_python_partitioner(initial: Mapping[str, int] | int, *, clock: Callabl
             return history.partition(topic, bytes(raw_key), len(cluster.partitions_for_topic(topic)))
 
         def __call__(self, raw_key: bytes | None, every: Sequence[int], available: Sequence[int]) -> int:
-            """Choose as kafka-python 2 calls a partitioner, which names no topic."""
+            """Choose a partition for kafka-python 2, which calls a partitioner without the topic."""
             return random.choice(available or every) if raw_key is None else history.partition("", raw_key, len(every))
 
     return LinearPartitioner()
 
 
 class ConfluentPartitioner:
-    """Chooses partitions for confluent-kafka, which calls no Python function for it.
+    """Chooses partitions for confluent-kafka, which cannot call a partitioner in Python.
 
     ::
 
@@ -134,11 +135,13 @@ class ConfluentPartitioner:
         producer.produce("orders", value, key, partition=choose("orders", key))
 
     Args:
-        producer: A ``confluent_kafka.Producer``. Its partition counts are requested again when they are ``max_age_s``
-            old, and no older ones are used; the option ``topic.metadata.refresh.interval.ms`` has no effect on that.
+        producer: A ``confluent_kafka.Producer``, which requests the partition counts.
         initial: The partition count with which linear hashing began, by topic; keys of other topics are placed by
             ``murmur2(key) % n``.
-        timeout_s: How long a request for the count may take.
+        max_age_s: A partition count that was requested this many seconds ago is requested again before it is used. The
+            producer's option ``topic.metadata.refresh.interval.ms`` has no effect on that.
+        timeout_s: How many seconds a request for the count may take.
+        clock: Returns the time in monotonic seconds.
     """
 
     def __init__(
@@ -158,7 +161,7 @@ class ConfluentPartitioner:
         self._found: dict[str, tuple[float, int]] = {}  #: By topic: when the count was requested, and the count.
 
     def __call__(self, topic: str, key: bytes | str | None) -> int:
-        """Return the partition of a key; -1, with which librdkafka chooses one, for None.
+        """Return the partition of a key; for the key None, -1, which makes librdkafka choose a partition.
 
         Raises:
             IllegalArgumentError: the topic does not exist, or has fewer partitions than it began with.

@@ -125,7 +125,7 @@ class Collector:
     gather_many = garbage_collection_paused(gather)
 
     def gather_columns(self, max_bytes: int, ends: Mapping[TopicPartition, int] | None = None) -> PollResult:
-        """Return whole batches as columns, until their size without headers reaches ``max_bytes``.
+        """Return whole batches as columns, until their decompressed size without batch headers reaches ``max_bytes``.
 
         With ``ends``, only batches that begin below their partition's offset in ``ends`` are returned, and of a
         partition that ``ends`` lacks, all; the last batch may contain records beyond that offset.

@@ -356,7 +356,7 @@ class Partitions:
         self.in_hand: RecordInHand | None = None
         #: Partitions that have changed since :meth:`_follow_changes` listed them.
         self.changed: dict[Partition, None] = {}
-        #: Partitions that were changed, assigned or unassigned since the last :meth:`take_unplanned`.
+        #: The partitions that the next :meth:`take_unplanned` returns.
         self.unplanned: dict[Partition, None] = {}
         self._by_state: dict[PositionState, dict[Partition, None]] = {state: {} for state in PositionState}
         self._with_error: dict[Partition, None] = {}
@@ -498,7 +498,10 @@ class Partitions:
                 self._unconfirmed.pop(partition, None)
 
     def take_unplanned(self) -> dict[Partition, None]:
-        """Return the partitions that were changed, assigned or unassigned since the last call of this method."""
+        """Return the partitions that the planner must look at: those whose state was FETCHING before or after a change.
+
+        Only changes since the last call of this method count, assignments and unassignments included.
+        """
         if self.changed:
             self._follow_changes()
         found, self.unplanned = self.unplanned, {}
