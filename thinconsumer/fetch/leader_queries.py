@@ -63,7 +63,7 @@ class PartitionQuery:
         self.argument = argument
         self.least_epoch = least_epoch
         self.outdated = outdated
-        self.least_refresh = 0  #: The metadata refresh that must have succeeded before the query is sent.
+        self.least_refresh = 0  #: The number of the metadata refresh that must have succeeded before the query is sent.
         # The state of a ``timers.Retry``, without an object of its own for each of thousands of queries.
         self.attempts = 0
         self.pause: Alarm | None = None  #: The end of the backoff; None before the first failure.

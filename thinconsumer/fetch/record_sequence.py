@@ -38,7 +38,7 @@ class RecordSequence(Sequence[ConsumerRecord[K, V]], Generic[K, V]):
     __hash__ = None  # type: ignore[assignment]  # equal to lists, which have no hash
 
     def __init__(self, parts: Sequence[Sequence[ConsumerRecord[K, V]]] = ()) -> None:
-        """``parts`` are the records in order; neither it nor a part of it may change from now on."""
+        """``parts`` are the records in order; neither ``parts`` nor one of its items may change from now on."""
         self._parts = parts
         self._ends = list(accumulate(map(len, parts)))
 

@@ -35,8 +35,8 @@ def api_name(api: type[Message]) -> str:
 class ApiVersionsCache:
     """The version in which new connections of one client send ApiVersions first.
 
-    It is the lower one after a broker has rejected one. Most brokers of a cluster have the same version, so usually
-    only one connection loses a round trip to a rejection.
+    After a broker has rejected a version, this is the lower version of the second request. Most brokers of a cluster
+    have the same version, so usually only one connection loses a round trip to a rejection.
     """
 
     def __init__(self) -> None:

@@ -17,9 +17,9 @@ from ..wire import Message
 class Target(NamedTuple):
     """The destination of a request: a node, and the channel that selects one of the connections to it.
 
-    A broker answers the requests of one connection in order. Those that it may hold back have connections of their own,
-    so that others do not wait behind them: Fetch (``"fetch"``, ``"fetch-2"``), JoinGroup, SyncGroup and heartbeats
-    (``"group"``), LeaveGroup behind a JoinGroup (``"leave"``), and Produce (``"produce"``).
+    A broker answers the requests of one connection in order. Requests that it may hold back have connections of their
+    own, so that other requests do not wait behind them: Fetch (``"fetch"``, ``"fetch-2"``), JoinGroup, SyncGroup and
+    heartbeats (``"group"``), LeaveGroup behind a JoinGroup (``"leave"``), and Produce (``"produce"``).
     """
 
     node_id: int
@@ -59,7 +59,7 @@ class QueuedRequest:
 
     request: Request
     queued_at: float
-    deadline: float
+    deadline: float  #: That of the request, plus the time since ``queued_at`` for which the broker throttles.
 
 
 @dataclass(slots=True, eq=False)
