@@ -1,6 +1,6 @@
 """Assignors: pure functions from the members and topics of a group to an assignment.
 
-The built-in assignors are imported when they are named first: values such as GroupMetadata need none of them.
+The built-in assignors are imported when they are first used: values such as GroupMetadata need none of them.
 """
 
 from importlib import import_module

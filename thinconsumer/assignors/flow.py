@@ -117,7 +117,7 @@ class Flow:
                     del open_at[load], loads[index]
 
     def raise_to(self, least: Iterable[tuple[int, int]]) -> None:
-        """Move partitions from members above the given load to members below theirs, as far as paths lead there."""
+        """Move partitions from members above their load in ``least`` to members below theirs, as far as paths lead."""
         for member, load in least:
             above = self.load(member) - load
             self.member_excess[member], self.room[member] = max(0, above), max(0, -above)

@@ -19,7 +19,7 @@ from .varints import Malformed
 #: delta, base and max timestamp, producer id and epoch, base sequence, record count.
 HEADER = Struct(">qiibIhiqqqhii")
 HEADER_SIZE = HEADER.size
-#: The fields of a header in format 2 that the checksum covers: those after it.
+#: The fields of a header in format 2 that the checksum covers: those after the checksum.
 COVERED = Struct(">hiqqqhii")
 #: The first fields of a message in formats 0 and 1: offset, length, CRC, magic, attributes. Length and magic are at the
 #: same positions as in format 2.
@@ -174,8 +174,8 @@ class RecordBatch:
         """Return the offset after a batch of format 2 with a wrong checksum, at least ``low`` + 1.
 
         The last offset delta and the record count mostly say the same. If one of them is the damaged field, the
-        checksum is right with the value that the other has. If neither is, the lower of the two ends is returned:
-        records behind the batch must not be taken for a part of it.
+        checksum is right once this field agrees with the other. If neither makes it right, the lower of the two ends is
+        returned: records behind the batch must not be taken for a part of it.
         """
         by_delta, by_count = self.next_offset, self.base_offset + self.count
         ends = [by_delta] if by_delta == by_count else sorted((by_delta, by_count))

@@ -1,8 +1,8 @@
 """Find the batches in a partition's bytes of a Fetch response.
 
 Follows Kafka's ``ByteBufferLogInputStream``. Only a few fields of each header are read, and no object is made for a
-batch: for batches of a single record, that would take longer than all the rest. Nothing is decompressed either, so that
-the next Fetch request can be sent before. A response may begin with batches that end at or before the fetch offset: the
+batch: for batches of a single record, that would take longer than all the rest. Nothing is decompressed either: the
+next Fetch request is to be sent first. A response may begin with batches that end at or before the fetch offset: the
 caller drops them.
 """
 
@@ -68,8 +68,9 @@ class Batches:
         """Return the first offset after a corrupt batch, at least ``low`` + 1.
 
         This is the base offset of the next batch, if its checksum is right; otherwise see
-        :meth:`.RecordBatch.probable_end`. Beside a batch of an older format, a batch ends at its own offset, also if
-        its magic is damaged: the next header may have the last offset of a compressed batch, not the first.
+        :meth:`.RecordBatch.probable_end`. If this batch or a neighbor has an older format, the batch ends at the offset
+        in its header: the next header may have the last offset of a compressed batch, not the first. The neighbors
+        count, since this batch's magic may be damaged.
         """
         batch = self[index]
         neighbors = [self[at] for at in (index - 1, index + 1) if 0 <= at < len(self.counts)]
@@ -186,7 +187,7 @@ def claimed_end(view: memoryview, low: int) -> int:
 def _corrupt_header(
     view: memoryview, pos: int, low: int, high: int, partition: TopicPartition, problem: str
 ) -> CorruptRecordError:
-    """Return the error for the corrupt header at byte ``pos``; it ends at the next batch, or at :func:`claimed_end`."""
+    """Return the error for the corrupt header at byte ``pos``: up to the next batch, or to :func:`claimed_end`."""
     offset, length = OFFSET_AND_LENGTH.unpack_from(view, pos)
     if not low <= offset < high:
         offset = low

@@ -22,10 +22,10 @@ class Fault(NamedTuple):
 
 
 def usable(batches: Batches, start: int, check_crcs: bool) -> tuple[Batches, Fault | None]:
-    """Return the batches to use of a response to a Fetch from offset ``start``, and the fault of the one after them.
+    """Return the batches to use of a response to a Fetch from offset ``start``, and the fault of the batch after them.
 
-    The first batches are left out if they end at or below ``start``. With ``check_crcs`` their checksums are verified:
-    a batch with a corrupt offset delta can look like such a batch, and its records would get lost.
+    The first batches are left out if they end at or below ``start``. With ``check_crcs`` all checksums are verified:
+    otherwise a batch with a corrupt offset delta could look like such a batch, and its records would get lost.
     """
     begin, reached = 0, start
     for index, batch in enumerate(batches):
@@ -46,9 +46,10 @@ def usable(batches: Batches, start: int, check_crcs: bool) -> tuple[Batches, Fau
 
 
 def _gap(batches: Batches, index: int, start: int) -> Fault | None:
-    """Return the fault of the batch before ``index`` if it ends below ``start``, but fits exactly before this one.
+    """Return the fault of the batch before ``index``, which ends at or below ``start``; None if it has none.
 
-    Then its base offset has probably been lowered. Offsets that it does not fill are a hole that compaction left.
+    If it has exactly as many offsets as lie between ``start`` and the batch at ``index``, its base offset has probably
+    been lowered. Otherwise these offsets are a hole that compaction left.
     """
     below, first = batches[index - 1], batches[index].base_offset
     if below.magic != 2 or first - start != _size(below):

@@ -20,15 +20,16 @@ V = TypeVar("V")
 class HeaderUse:
     """Says whether programs of this process read headers, from how often they read those that are not decoded."""
 
-    #: If at least one of so many records' headers was read, it pays to decode all together.
+    #: If the headers of at least one in this many records were read, it pays to decode the headers of all together.
     RARE = 8
-    #: Headers are decoded with the records of so many groups; then those of one group are not, to see if they are read.
+    #: After this many groups of records with decoded headers, the headers of one group are not decoded, to count how
+    #: often they are read.
     GROUPS = 30
 
     def __init__(self) -> None:
         self.reads = 0  #: How often headers were read since the last group of records with encoded headers.
         self._records = 0  #: The size of that group.
-        self.groups_left = 0  #: Headers are decoded with the records of so many more groups.
+        self.groups_left = 0  #: The number of next groups whose headers are decoded with their records.
 
     def is_common(self, records: int) -> bool:
         """Return whether to decode the headers of the next group, of this many records, with the records."""
@@ -41,12 +42,12 @@ class HeaderUse:
         return is_common
 
 
-#: That of this process: a record does not know which consumer has returned it.
+#: One for the process: a record has no reference to the consumer that has returned it.
 USE = HeaderUse()
 
 
 class EncodedRecordType(RecordType):
-    """Lets ``type(record)(*record)`` make a ``ConsumerRecord``: ``dataclasses.asdict`` copies named tuples so."""
+    """Lets ``type(record)(*record)`` make a ``ConsumerRecord``: in this way ``dataclasses.asdict`` copies records."""
 
     def __call__(cls, *fields: Any, **more: Any) -> Any:
         return ConsumerRecord(*fields, **more)

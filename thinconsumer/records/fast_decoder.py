@@ -102,11 +102,11 @@ def _reject(data: bytes, pos: int) -> tuple[Any, ...]:
 
 @cache
 def _keyless_layout(length_width: int, width: int, offset_width: int) -> tuple[Any, ...]:
-    """Return what reads records without a key and with varints of these widths.
+    """Return four values for reading records without a key and with varints of these widths.
 
-    This is a function that unpacks length, timestamp, offset, key length and value length; the position of the value in
-    the record; the width of the length; the table that decodes lengths. The value's length is assumed to be as wide as
-    the record's: for one byte this is certain, for two it is likely.
+    They are: a function that unpacks length, timestamp, offset, key length and value length; the position of the value
+    in the record; the width of the length; the table that decodes lengths. The value's length is assumed to be as wide
+    as the record's: for one byte this is certain, for two it is likely.
     """
     head = Struct(f"<{_FORMAT[length_width]}x{_FORMAT[width]}{_FORMAT[offset_width]}B{_FORMAT[length_width]}")
     return head.unpack_from, head.size, length_width, LENGTH_TABLES[length_width]

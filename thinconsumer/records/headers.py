@@ -125,7 +125,7 @@ class HeaderReader:
             unpack, same, names, nulls = layout
             parts = unpack(data, start)
             if parts[::2] == same:
-                if len(names) == 2 and not nulls:  # a shortcut without zip(), which takes half of the time
+                if len(names) == 2 and not nulls:  # as below, but in half of the time, without zip()
                     return ((names[0], parts[1]), (names[1], parts[3]))
                 values: list[bytes | None] = list(parts[1::2])
                 for place in nulls:

@@ -1,7 +1,8 @@
 """Decode messages of formats 0 and 1 to columns: uncompressed messages, and those inside a compressed one.
 
 Follows Kafka's ``AbstractLegacyRecordBatch``: inner offsets are absolute in format 0 and relative in format 1, where
-the compressed message has the last one's offset. With log append time, its timestamp replaces the inner timestamps.
+the compressed message has the offset of the last inner one. With log append time, the timestamp of the compressed
+message replaces the inner timestamps.
 """
 
 from __future__ import annotations

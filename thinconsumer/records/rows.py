@@ -121,7 +121,7 @@ def _results(
     results: list[object] = []
     error: Exception | None = None
     try:
-        results.extend(deserializer.results(topic, headers, given))  # keeps those before an exception
+        results.extend(deserializer.results(topic, headers, given))  # keeps the results before an exception
     except Exception as raised:  # noqa: BLE001  # user code may raise anything; the error reports it with the record
         error = raised
     except BaseException:

@@ -44,11 +44,11 @@ class RecordSection(Sequence[NewRecord]):
     def of(cls, batch: RawBatch) -> tuple[RecordSection | None, Reencoded | None]:
         """Return the section to write for a batch (None if no record is left), and why it was encoded again, if so.
 
-        A batch of a transaction loses that mark, so only committed ones may be written.
+        A batch of a transaction loses the mark that it is one, so only committed batches may be written.
 
         Raises:
             CorruptRecordError: the batch has to be decoded, and cannot be.
-            UnsupportedCodecError: the same for its codec.
+            UnsupportedCodecError: the batch has to be decoded, and its codec is unknown, or not installed.
         """
         reason = _reason(batch)
         if reason is None:

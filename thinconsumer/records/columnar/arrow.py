@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from .record_columns import RecordColumns
 
 HEADER = pa.struct([("key", pa.string()), ("value", pa.binary())])
-#: That of Spark's own Kafka source: Spark rejects a batch that differs even in a column's nullability or time zone.
+#: The schema of Spark's own Kafka source: Spark rejects a batch that differs even in a column's nullability or time
+#: zone.
 SCHEMA = pa.schema(
     [
         ("key", pa.binary()),

@@ -145,8 +145,9 @@ class Decoder:
     ) -> RecordError | None:
         """Check and decompress the batches ``begin`` to ``end`` (exclusive). Each gets the next number, from 0 on.
 
-        Stops after a batch with which all added ones have so many records or so many bytes. Also stops before a batch
-        that is corrupt or cannot be decompressed, and returns its CorruptRecordError or UnsupportedCodecError.
+        Stops after a batch with which all batches added so far have ``records`` records or ``size`` bytes. Also stops
+        before a batch that is corrupt or cannot be decompressed, and returns its CorruptRecordError or
+        UnsupportedCodecError.
         """
         run = self._run(batches, begin, tp, is_used=True)
         source, starts, counts, is_mixed = batches.source, batches.starts, batches.counts, batches.is_mixed

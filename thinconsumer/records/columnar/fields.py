@@ -66,7 +66,7 @@ def read(data: Bytes, begins: Int64s, ends: Int64s, *, locate_headers: bool = Tr
 
 
 def _fields(data: Bytes, begins: Int64s, ends: Int64s) -> tuple[npt.NDArray[Any], ...]:
-    """Return the columns of :class:`Fields`, but of headers only the position of their count and if there are any."""
+    """Return the columns of :class:`Fields`; of headers only the position of their count, and whether there are any."""
     bad = np.zeros(len(begins), bool)
     pos = begins + 2 + (data.take(begins) >> 7)  # skips the length and the attributes, which are one unused byte
     if (ends - begins).max() > 8000:  # a record of 8 kB or more may have a length of three bytes

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from .record_columns import RecordColumns
 
 Row: TypeAlias = ConsumerRecord["bytes | None", "bytes | None"]
-#: At least so many records are built at once, for this call and the next ones.
+#: A reading of a few records builds about this many, for the next readings.
 BLOCK = 256
 #: Longer names of headers are read for each record: to compare them byte by byte would take more time.
 COMMON_NAME_MAX = 40
@@ -141,7 +141,8 @@ class LazyRows(Sequence[Row]):
             # block is as long as several such readings, so that the last of them does not build half of it again.
             size = count * max(BLOCK // max(count, 1), 1)
             if first <= begin < known:
-                # An iteration, interrupted by a call such as ``position`` after each record, reads all but one again.
+                # If a call such as ``position`` follows each record of an iteration, each reading begins one record
+                # later than the last one: build only the records that the last reading has not built.
                 stop = min(max(end, known + BLOCK), len(self))
                 rows = rows[begin - first :] + build(self._tp, base + known, base + stop)
                 first = begin

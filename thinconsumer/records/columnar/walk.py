@@ -26,7 +26,7 @@ from .pieces import Int64s
 #: Estimated costs, in units of the time to read one record's length in plain Python: of one numpy step for all walkers,
 #: of one length of three bytes or more between two steps, and of beginning to walk one batch alone.
 NUMPY_STEP_COST, LONG_LENGTH_COST, ALONE_COST = 20, 16, 40
-#: The number of such lengths that are read although the steps have not saved their cost yet.
+#: The number of lengths of three bytes or more that are read even before the steps have saved their cost.
 LONG_LENGTHS_MIN = 10
 #: Large batches are split into parts of at least ``PART_MIN`` records, so that there are about ``WALKERS`` walkers.
 PART_MIN, WALKERS = 100, 96
@@ -51,7 +51,7 @@ def _steps() -> Int64s:
 #: By a record's first two bytes as a little-endian number: the distance from that record to the next one. 0 if the
 #: distance is unknown (a length of three bytes or more) or invalid (a length of 0 or less).
 _STEPS_ARRAY = _steps()
-#: The same with ``FAR`` in place of 0, so that numpy itself raises an error after a step that is not known.
+#: The same with ``FAR`` in place of 0, so that numpy itself raises an error in the step after an unknown distance.
 _STEPS_OR_FAR = np.where(_STEPS_ARRAY > 0, _STEPS_ARRAY, FAR)
 #: As ``_STEPS_ARRAY``, indexed by the second byte and then by the first: two lookups are faster than a sum.
 _STEPS_BY_BYTES: list[list[int]] = _STEPS_ARRAY.reshape(256, 256).tolist()
