@@ -13,7 +13,7 @@ from .declare import Option
 from .kinds import did_you_mean
 from .unsupported import ALIASES, LIBRDKAFKA_NAMES, find_unsupported
 
-#: This package's name of options that have another name in librdkafka, for hints in errors.
+#: librdkafka's names of options, with underscores, mapped to this package's names; for hints in errors.
 _OTHER_NAMES = {**LIBRDKAFKA_NAMES, **{name.replace(".", "_"): ours for name, ours in ALIASES.items()}}
 
 
@@ -60,7 +60,7 @@ class _Checked:
         values, spell, spelt_as, problems = self.values, self.spell, self.spelt_as, self.problems
         if not problems and values["sasl_jaas_config"] is not None:
             self._take_jaas()
-        if not problems:  # otherwise the rules would compare defaults, which ``values`` has for invalid options
+        if not problems:  # otherwise the rules would judge defaults in place of the invalid values
             values = security_rules.derive_host_name_check(rules.derive_defaults(values, spelt_as), spelt_as)
             servers = given.get(spelt_as.get("bootstrap_servers", ""))
             problems = rules.broken_rules(values, spelt_as, spell)
@@ -97,7 +97,7 @@ class _Checked:
             self.problems.append(f"{spelt}={option.kind.show(value)}: {error}")
 
     def _take_jaas(self) -> None:
-        """Set the options that ``sasl_jaas_config`` contains. None may be given with another value, too."""
+        """Set the options that ``sasl_jaas_config`` contains; report each that is also given with another value."""
         from .jaas import login_of, parse_jaas  # on demand, since it takes milliseconds
 
         options, values, spell, name = self.options, self.values, self.spell, self.spell("sasl_jaas_config")

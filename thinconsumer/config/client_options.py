@@ -1,7 +1,7 @@
 """The options common to all clients: those of TLS and SASL, and of connections and metadata.
 
-There are no socket options (resolver, buffer sizes) among them, because the application of another client than a
-consumer creates the driver, which owns the sockets, and passes it to the client.
+Socket options (resolver, buffer sizes) are not among them: only a consumer creates its driver, which owns the sockets.
+The application creates the drivers of other clients, and sets the socket options there.
 """
 
 from __future__ import annotations
@@ -99,9 +99,9 @@ class ClientOptions(SecurityOptions):
     )
     connections_max_idle_ms: float = _link(
         kinds.MillisecondsOrNever(at_least=1),
-        "Close a connection that was not used for this long; below the broker's own limit of ten minutes, so "
-        "that the broker does not close it while a request is sent. If load balancers drop idle connections, below "
-        "their limit; a response that a program reads late counts as use at the call before it.",
+        "Close a connection that was not used for this long. It is below the broker's own limit of ten minutes, so "
+        "that the broker does not close a connection while a request is sent. If a load balancer drops idle "
+        "connections, set it below that limit, too. A response counts as use at the call before the one that reads it.",
         540000,
     )
     max_in_flight_requests_per_connection: int = _link(

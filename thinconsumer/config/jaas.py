@@ -2,7 +2,7 @@
 
 The syntax is the one that Java's client reads with ``StreamTokenizer``: ``MODULE FLAG NAME=VALUE ... ;``, with values
 bare or in quotes, Java's escapes and comments. Errors contain neither values nor names that the user wrote, since a
-missing quote turns a part of a password into a name. They count characters from 1.
+missing quote turns a part of a password into a name; they give the position instead, in characters from 1.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ..support.lazy_dataclass import dataclass, field
 OPTIONS_MAX = 100
 CONTROL_FLAGS = ("required", "requisite", "sufficient", "optional")
 
-#: White space and comments, which each of the patterns below takes along.
+#: White space and comments. Each pattern below also matches those that follow its own text.
 _SKIP = r"(?:[\x00-\x20]+|//[^\r\n]*|/\*(?s:.*?)\*/)*"
 _START, _EQUALS, _END = (re.compile(f"{sign}{_SKIP}") for sign in ("", "=", ";"))
 _WORD = re.compile(rf"([A-Za-z0-9_.$\u00a0-\U0010ffff-]+){_SKIP}")

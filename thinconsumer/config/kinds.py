@@ -35,7 +35,7 @@ class Kind(ABC):
     """The type of an option."""
 
     is_secret: ClassVar[bool] = False  #: Whether no error, warning or ``repr`` may contain the value.
-    instead_of_text: ClassVar[str] = ""  #: The value to pass, of a kind that cannot be given as text.
+    instead_of_text: ClassVar[str] = ""  #: If text is refused: what to pass instead, in words.
 
     @abstractmethod
     def parse(self, value: object) -> Any:

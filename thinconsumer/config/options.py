@@ -119,9 +119,9 @@ class ConsumerConfig(ClientOptions):
         kinds.Integer(at_least=65536, at_most=INT64_MAX),
         "Limit of fetched and undelivered bytes, over all partitions. Each broker may exceed it by one batch, since a "
         "response has at least one. Besides, each connection keeps up to two receive buffers of at most 4 MB. If it is "
-        "not given, `poll` reads 16 MiB ahead, or four responses per broker if that is more, each of 1 MiB, "
-        "`max_partition_fetch_bytes` or `fetch_min_bytes`; up to this limit only if it can return none of these "
-        "records.",
+        "not given, `poll` reads 16 MiB ahead, or four responses per broker if that is more (each of the largest of "
+        "1 MiB, `max_partition_fetch_bytes` and `fetch_min_bytes`); it reads up to this limit only while it can return "
+        "no record of what it has read ahead.",
         67108864,
     )
     enable_incremental_fetch_sessions: bool = _read(
@@ -164,8 +164,8 @@ class ConsumerConfig(ClientOptions):
     group_protocol: str = _group(
         kinds.Choice(("classic", "consumer", "auto")),
         "The group protocol. `'consumer'` (KIP-848) needs Kafka 4.0: the coordinator assigns partitions, and a "
-        "rebalance stops no member. `'auto'` is that one where the coordinator supports it, and `'classic'` elsewhere, "
-        "or if an option that only the classic protocol has is given.",
+        "rebalance stops no member. `'auto'` is `'consumer'` where the coordinator supports it, and `'classic'` "
+        "elsewhere, or if an option is given that only the classic protocol has.",
         "classic",
     )
     group_remote_assignor: str | None = _member(
@@ -207,9 +207,9 @@ class ConsumerConfig(ClientOptions):
     )
     ordered_delivery_grace_ms: int = _group(
         kinds.INT32,
-        "With `ordered_delivery='barrier'`: how long producers may go on with the old partition count. The order of "
-        "every producer needs the sum of its `metadata.max.age.ms`, `delivery.timeout.ms` and `request.timeout.ms`: "
-        "[more than the default](ordered-delivery.md#what-that-promises).",
+        "With `ordered_delivery='barrier'`: how long producers may go on with the old partition count. To keep the "
+        "order of a producer's records, set at least the sum of its `metadata.max.age.ms`, `delivery.timeout.ms` and "
+        "`request.timeout.ms`, which is [more than the default](ordered-delivery.md#what-that-promises).",
         300000,
     )
     enable_auto_commit: bool = _member(
@@ -220,8 +220,9 @@ class ConsumerConfig(ClientOptions):
     auto_commit_interval_ms: int = _member(kinds.INT32, "Shortest time between automatic commits.", 5000)
     allow_foreign_commits: bool = _member(
         kinds.Boolean(),
-        "Whether a subscribed consumer commits offsets of partitions that it does not own, as Java's does. They "
-        "replace those of the partitions' owners. If not, such a commit raises `PartitionNotOwnedError`.",
+        "Whether a subscribed consumer commits offsets of partitions that it does not own, as Java's does. These "
+        "replace the offsets that the partitions' owners commit. If False, such a commit raises "
+        "`PartitionNotOwnedError`.",
         False,
     )
     default_offset_commit_callback: Callable[..., Any] | None = _member(
@@ -251,7 +252,7 @@ OPTIONS: dict[str, Option] = ConsumerConfig.options()
 
 
 def shared(name: str) -> Any:
-    """Return a dataclass field for an option that another client has, too, with the same declaration and default."""
+    """Return a dataclass field that gives another client the consumer's option ``name``, declaration and default."""
     declared = OPTIONS[name]
     return field(default=declared.default, metadata={"option": declared})
 

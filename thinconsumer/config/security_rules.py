@@ -46,7 +46,7 @@ _PREFIXES = {
 
 
 def derive_host_name_check(values: Values, given: Collection[str]) -> dict[str, Any]:
-    """Return the values; if kafka-python's or Java's option for the check of host names is given, both agree."""
+    """Return the values. If one of both options for the check of host names is given, the other is set to agree."""
     derived = dict(values)
     if _ALGORITHM in given and "ssl_check_hostname" not in given:
         derived["ssl_check_hostname"] = derived[_ALGORITHM] != ""
@@ -224,7 +224,7 @@ def _used_endpoint(values: Values) -> str | None:
 
 
 def _is_loopback(host: str) -> bool:
-    import ipaddress  # on demand: only logins without TLS need it
+    import ipaddress  # on demand: needed only if a password, token or client secret is sent without TLS
 
     try:
         return ipaddress.ip_address(host).is_loopback

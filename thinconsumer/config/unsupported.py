@@ -130,7 +130,7 @@ def find_unsupported(name: str) -> Unsupported | None:
     return UNSUPPORTED.get(name) or next(by_prefix, None)
 
 
-#: The Python name of the option that each name stands for.
+#: librdkafka's dotted names that are accepted, with the Python name of the option that each stands for.
 ALIASES: dict[str, str] = {
     "ssl.ca.location": "ssl_cafile",
     "ssl.ca.pem": "ssl_truststore_certificates",

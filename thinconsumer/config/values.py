@@ -95,7 +95,7 @@ def parse_server(entry: str) -> HostPort:
 
 
 def server_schemes(servers: object) -> set[str]:
-    """Return the schemes of bootstrap servers, in upper case, as the user passed them: one str, or several."""
+    """Return the schemes in the ``bootstrap_servers`` that the user passed (a str or a list of str), in upper case."""
     entries = servers.split(",") if isinstance(servers, str) else servers
     if not isinstance(entries, (list, tuple)):
         return set()

@@ -4,8 +4,9 @@ The client signs the request ``GET https://HOST/?Action=kafka-cluster:Connect`` 
 it: the signature and its parameters, as JSON, are the login's only message.
 
 Botocore (the extra ``msk-iam``) computes the signature, and loads the credentials from its default chain, a profile, or
-an assumed role. Loading may read files and send requests to AWS, and blocks meanwhile: the shell does it between two
-steps, as it calls user code. Each load makes a new session, so that keys that were rotated in a file are found.
+an assumed role. Loading may read files and send requests to AWS, and blocks meanwhile, so the shell loads credentials
+between two steps, where it calls user code, too. Each load makes a new session, so that keys that were rotated in a
+file are found.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ class LoadedCredentials(NotPickled):
     secret_key: str
     token: str | None = None
     expires_at: float | None = None  #: Seconds since the epoch; None if unknown.
-    region: str = ""  #: That of botocore's settings.
+    region: str = ""  #: From the options or botocore's settings; empty if neither has one.
 
     def __repr__(self) -> str:
         return f"<LoadedCredentials {self.access_key}, expires_at={self.expires_at}>"
@@ -62,7 +63,7 @@ def load_credentials(options: SecurityOptions, new_session: Callable[..., Any]) 
             "is attached, or set sasl_aws_msk_iam_profile"
         )
     frozen = credentials.get_frozen_credentials()
-    # Botocore has no public name for the expiry. Read after the call before, which may have fetched new credentials.
+    # Botocore has no public name for the expiry. It is read last: the call above may have fetched new credentials.
     expiry = getattr(credentials, "_expiry_time", None)
     return LoadedCredentials(frozen.access_key, frozen.secret_key, frozen.token or None, _timestamp(expiry), region)
 
@@ -88,7 +89,7 @@ def _timestamp(moment: Any) -> float | None:
 
 
 SERVICE = "kafka-cluster"
-#: Seconds for which brokers accept the signature. An established connection outlasts it.
+#: Seconds for which brokers accept the signature. An established connection outlives it.
 EXPIRES = 900
 #: MSK's host names, such as b-1.name.abc123.c2.kafka.eu-west-1.amazonaws.com.
 _MSK_HOST = re.compile(r".+\.kafka(?:-serverless)?\.([a-z0-9-]+)\.amazonaws\.com(?:\.cn)?")
@@ -138,7 +139,7 @@ class AwsMskIam(Mechanism):
     options = ("sasl_aws_msk_iam_region", "sasl_aws_msk_iam_profile", "sasl_aws_msk_iam_role_arn")
 
     def __init__(self, host: str, credentials: LoadedCredentials, region: str, wall_time: float) -> None:
-        """``host`` is the broker's name as dialled; an empty ``region`` is taken from it, or from botocore's settings.
+        """``host`` is the broker's name as dialled; an empty ``region`` is taken from it, else from ``credentials``.
 
         Raises:
             KafkaConfigurationError: botocore is missing, or the region is unknown.
@@ -152,7 +153,7 @@ class AwsMskIam(Mechanism):
                 f"sasl_aws_msk_iam_region is needed: the host name {host!r} contains no AWS region"
             )
         self._access_key = credentials.access_key
-        self.credentials_expire_at = credentials.expires_at  #: The broker's session ends with temporary credentials.
+        self.credentials_expire_at = credentials.expires_at  #: The broker ends the session when they expire.
         parameters = presigned_parameters(self._host, credentials, self._region, wall_time)
         self._secrets = (credentials.secret_key, credentials.token or "", parameters["X-Amz-Signature"])
         fields = {"version": "2020_10_22", "host": self._host, "user-agent": f"thinconsumer/{__version__}"}

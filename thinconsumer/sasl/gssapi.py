@@ -96,12 +96,12 @@ class Gssapi(Mechanism):
             creds=self._new_credentials(),
             mech=gssapi.MechType.kerberos,
             usage="initiate",
-            # Integrity is needed to wrap the answer, the other two by RFC 4752, section 3.1.
+            # Integrity is needed to wrap the answer; RFC 4752, section 3.1, requires the other two flags.
             flags=[flag.mutual_authentication, flag.integrity, flag.out_of_sequence_detection],
         )
 
     def _new_credentials(self) -> Any:
-        """Return those of the principal or keytab; None for those of ``kinit`` or the default client keytab."""
+        """Return credentials of the principal or keytab; None: use those of ``kinit`` or the default client keytab."""
         gssapi = self._gssapi
         if not self._principal and not self._keytab:
             return None

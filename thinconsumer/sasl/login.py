@@ -21,8 +21,8 @@ MESSAGES_MAX = 16
 SERVER_MESSAGE_BYTES_MAX = 128 * 1024
 #: Maximum number of mechanisms that an error names.
 OFFERS_SHOWN_MAX = 12
-#: Re-authentication begins after 85 % to 95 % of the session's lifetime, as in Java's client (KIP-368): then it ends
-#: before the broker closes the connection, and connections that were made together do not all begin at once.
+#: Re-authentication begins after 85 % to 95 % of the session's lifetime, as in Java's client (KIP-368), so that it ends
+#: before the broker closes the connection. Connections that were made together do not all begin at once.
 REAUTHENTICATE_FROM, REAUTHENTICATE_WITHIN = 0.85, 0.10
 
 
@@ -39,8 +39,9 @@ class SaslLogin:
     ) -> None:
         """``jitter`` (0 to 1) chooses the time of the re-authentication within its range.
 
-        ``wall_time`` returns seconds since the epoch; with it, credentials that expire before the session end the
-        session. ``rejected`` is called with the time if the broker rejects the credentials.
+        ``wall_time`` returns seconds since the epoch: if the credentials expire before the session, re-authentication
+        begins before they do. None: their expiry is ignored. ``rejected`` is called with the monotonic time if the
+        broker rejects the credentials.
         """
         self._mechanism = mechanism
         self._jitter = jitter
@@ -133,7 +134,7 @@ class SaslLogin:
         return to_error(answer.error_code, api="SaslAuthenticate", detail=detail)
 
     def _lifetime(self, session: float) -> float:
-        """Return the session's lifetime, or that of the credentials if it is shorter."""
+        """Return the session's lifetime in seconds, or the time until the credentials expire if that is shorter."""
         expire_at = self._mechanism.credentials_expire_at
         if expire_at is None or self._wall_time is None:
             return session

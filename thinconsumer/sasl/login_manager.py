@@ -80,7 +80,7 @@ class LoginManager:
         self._oidc: ClientCredentials | None = None
         self._fetch: TokenFetch | None = None
         self._commands = commands
-        #: The error of the last failed attempt, once it is to be raised if no valid credentials are left.
+        #: The error of a failed attempt, which :attr:`error` returns while there are no valid credentials.
         self._error: KafkaError | None = None
         self._taken: KafkaError | None = None  #: The error that :meth:`take_error` has returned last.
         self._last_failure = ""
@@ -150,7 +150,7 @@ class LoginManager:
         return None if self.may_dial() else self._error
 
     def take_error(self) -> KafkaError | None:
-        """Return each :attr:`error` once."""
+        """Return :attr:`error`, or None if it was returned before."""
         error = self.error
         if error is self._taken:
             return None
@@ -180,7 +180,7 @@ class LoginManager:
         return True  # never called: there are no requests
 
     def restart(self, now: float) -> None:
-        self._fetch = None  # it begins anew, as its connection is closed
+        self._fetch = None  # the next step begins a new one: the driver has closed the connection
 
     def resolved(self, host: str, port: int, addresses: Sequence[Address], error: str, now: float) -> None:
         if self._fetch is not None:
@@ -192,7 +192,7 @@ class LoginManager:
         """Return a function to call between two steps if a token or credentials are due. It may block, and may raise.
 
         The caller passes the result to :meth:`provided` or :meth:`provider_failed`. If Ctrl-C interrupts the function,
-        it remains due.
+        the call remains due.
         """
         if self._call is None:
             return None

@@ -53,7 +53,7 @@ class Mechanism(NotPickled, ABC):
 
 
 def import_extra(module: str, user: str, extra: str, more: str = "") -> Any:
-    """Return a module that an extra installs; the error names its ``user``, an option, and what ``more`` it needs.
+    """Return a module that the extra installs. The error names ``user``, the option that needs it, and ``more`` needs.
 
     Raises:
         KafkaConfigurationError: the module, or a library of the system that it needs, is missing.

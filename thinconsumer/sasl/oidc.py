@@ -140,10 +140,10 @@ class ClientCredentials:
         return HttpExchange(self._h11, self.endpoint, headers, self._body)
 
     def token(self, response: HttpResponse, sent_at: float, wall: float) -> Token:
-        """Return the token of a response. ``sent_at`` is the wall clock's time of the request.
+        """Return the token of a response. ``sent_at`` and ``wall`` are the wall clock's time of the request and of now.
 
-        ``expires_in`` counts from then on. It takes precedence over the token's ``exp``, since it does not depend on
-        the difference of two clocks.
+        The response's ``expires_in`` counts from ``sent_at``. It takes precedence over the token's ``exp``, which is
+        wrong here by the difference between the clocks of the server and of this machine.
 
         Raises:
             TokenEndpointError: the response is an error, or has no token, or one that has expired.
@@ -210,8 +210,7 @@ class HttpExchange:
         """Pass received bytes, or ``b""`` for the end of the connection; return the response once it is complete.
 
         Raises:
-            TokenEndpointError: the bytes are not HTTP, the response is too large, or the connection ended before its
-                end.
+            TokenEndpointError: the bytes are not HTTP, the response is too large, or the connection ended too early.
         """
         self._received += len(data)
         if self._received > RESPONSE_BYTES_MAX:
@@ -221,7 +220,7 @@ class HttpExchange:
             self._connection.receive_data(data)
             return self._take_events()
         except self._h11.RemoteProtocolError:
-            # h11's text repeats received bytes, which may contain what was sent: it is not shown, and not chained.
+            # h11's error is neither shown nor chained: it repeats received bytes, which may contain the sent secret.
             reason = "the connection ended within the response" if not data else "the response is not valid HTTP"
         raise self._endpoint.error(reason, retriable=not data)
 
@@ -244,7 +243,7 @@ class HttpExchange:
 
 
 def _expires_in(value: object) -> float | None:
-    """Return ``expires_in``; None if it is unknown."""
+    """Return ``expires_in`` in seconds, 0 if it is negative; None if it is unknown."""
     if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) <= 12:
         value = int(value)  # Microsoft's first endpoint sends text
     if isinstance(value, (int, float)) and not isinstance(value, bool) and value <= 0:

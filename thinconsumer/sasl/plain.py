@@ -12,7 +12,7 @@ class Plain(Mechanism):
     options = ("sasl_plain_username", "sasl_plain_password")
 
     def __init__(self, username: str, password: str) -> None:
-        """Raises IllegalArgumentError if a text contains NUL, which would shift the fields after it."""
+        """Raises IllegalArgumentError if a text has a surrogate, or NUL, which would shift the fields after it."""
         self._username = username
         self._secrets = (password,)
         #: An authorization identity, which is empty, the user name and the password.

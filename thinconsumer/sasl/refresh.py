@@ -12,8 +12,8 @@ from ..config import SecurityOptions
 from ..support.agenda import Alarm
 from ..support.timers import Backoff, Random
 
-#: Seconds after which a credential without a known expiry is fetched again. Such tokens live for minutes, and
-#: providers keep them: kafka-python calls its provider for every connection.
+#: Seconds after which a credential without a known expiry is fetched again: it may live for minutes only. Calls cost
+#: little, since providers cache tokens: kafka-python calls its provider for every connection.
 UNKNOWN_LIFETIME = 240.0
 #: Minimum seconds between two successful fetches. Without it, a credential that lives for milliseconds would be fetched
 #: in a tight loop.
@@ -52,8 +52,8 @@ class Refresh:
     def is_due(self, now: float, wall: float) -> bool:
         """Return whether an attempt is due; earlier than planned if the credential has expired earlier than it seemed.
 
-        Even then, LEAST_PERIOD passes first: otherwise one poll would call a provider of credentials that live for a
-        millisecond without end.
+        Even then, LEAST_PERIOD passes first: otherwise a poll would never stop calling a provider whose credentials
+        live for a millisecond.
         """
         has_expired = self.failures == 0 and self.is_obtained and not self.is_valid(wall)
         return self.planned.is_over(now) or (has_expired and now >= self._obtained_at + LEAST_PERIOD)
@@ -75,7 +75,7 @@ class Refresh:
             self.planned.set(now + refresh_after(expires_at - wall, self.options, self.random))
 
     def rejected(self, now: float) -> None:
-        """Replace a credential earlier, because a broker has rejected it; but not more often than after a failure.
+        """Replace a credential that a broker has rejected: now, or once it is as old as the longest backoff.
 
         Otherwise the client would log in for hours with a credential that was revoked, or that has expired although
         this machine's clock, which is late, says otherwise.
@@ -86,8 +86,8 @@ class Refresh:
     def failed(self, now: float, *, retriable: bool) -> None:
         """Record a failed attempt: the next one waits for the backoff.
 
-        An attempt that is not ``retriable`` waits for the maximum: credentials that are rejected in a fast sequence
-        may lock the account.
+        After a failure that is not ``retriable``, it waits for the longest backoff: credentials that are rejected in
+        a fast sequence may lock the account.
         """
         self.failures += 1
         if self.failing_since is None:

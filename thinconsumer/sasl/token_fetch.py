@@ -26,7 +26,7 @@ class TokenStream:
     """One connection to an address of the token endpoint; implements :class:`thinconsumer.driver.Stream`.
 
     Args:
-        deadline: of the current stage. The stream moves it when it is connected, and touches it when it is over.
+        deadline: of the current stage. The stream sets it anew once connected, and touches it at the exchange's end.
         read_timeout: seconds from the request to the end of the response.
     """
 
@@ -113,7 +113,7 @@ class TokenFetch:
         #: Seconds from the request to the end of the response. Java's timeout begins anew with each byte.
         self._read_timeout = (options.sasl_login_read_timeout_ms or options.request_timeout_ms) / 1000
         self._wall_time = wall_time
-        self._sent_at = wall_time()  # before the lookup: a token never lives longer than counted from here
+        self._sent_at = wall_time()  # before the lookup: a lifetime counted from here never ends too late
         self._deadline = agenda.alarm()  #: Of the current stage.
         self._deadline.set(now + self._connect_timeout)
         self._is_resolved = False

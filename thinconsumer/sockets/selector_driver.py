@@ -4,8 +4,8 @@ One step has this order: carry out the endpoint's commands, send, wait, pass rec
 also carried out after each call of a stream. The constructor opens nothing; the first step opens the selector and the
 wake-up sockets, so that a consumer made before a fork works after it.
 
-After an exception in a step, such as Ctrl-C, call :meth:`SelectorDriver.hang_up_all`, unless it interrupted only the
-wait: a stream's buffer may have received bytes without a call of the stream.
+After an exception in a step, such as Ctrl-C, a stream's buffer may have received bytes without a call of the stream:
+call :meth:`SelectorDriver.hang_up_all`, unless the exception interrupted only the wait.
 """
 
 import logging
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-#: Maximum number of commands carried out at once. Without one, a step would never end if each led to another one.
+#: Maximum number of commands carried out at once. Without it, a step would never end if each command led to another.
 COMMANDS_PER_STEP = 1000
 
 NO_DELAY: Sequence[SocketOption] = ((socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),)

@@ -265,7 +265,7 @@ class SocketConnection:
         self._watched_events = mask
 
     def _send_failed(self, transport: Transport, error: OSError) -> None:
-        """After sending has failed, receive what the peer sent before it closed: it may say why (a rejected login)."""
+        """After a failed send, receive what the peer sent before it closed: this may tell why (a rejected login)."""
         _, alert = self._hand_over(transport, READ_AFTER_SEND_FAILED_BYTES, READ_AFTER_SEND_FAILED_BYTES)
         if self.state is SocketState.OPEN:
             # In TLS 1.3, the alert about a missing client certificate arrives after the handshake. It says more than

@@ -164,7 +164,7 @@ def open_sockets(selector: SelectorLike | None) -> Sockets:
     """
     if selector is None:
         selector = EpollSockets if hasattr(select, "epoll") else selectors.DefaultSelector
-    # No class is tested: eventlet replaces the standard selectors by ones with a BaseSelector of its own.
+    # Methods are tested, not the class: eventlet replaces the standard selectors and their class BaseSelector.
     is_instance = hasattr(selector, "select") and not isinstance(selector, type)
     made: Any = selector() if callable(selector) and not is_instance else selector
     sockets: Sockets = SocketSelector(made) if hasattr(made, "register") and hasattr(made, "select") else made

@@ -38,7 +38,7 @@ class Sessions:
         self._reads = 0
 
     def find(self, server: _Server, context: ssl.SSLContext) -> ssl.SSLSession | None:
-        """Return the session to offer. A session of another context would skip the checks of this one."""
+        """Return the session to offer, if it was made with ``context``: another would skip this context's checks."""
         made_with, session = self._sessions.get(server, (None, None))
         return session if made_with is context else None
 
@@ -75,7 +75,8 @@ class TlsTransport:
         self._repeat: bytes | memoryview | None = None
         self._sessions = sessions
         self._server = server
-        #: The error, or the end of the connection (None), that followed received bytes: reported by the next receive.
+        #: What followed received bytes, for the next receive to report: a tuple of the error, or of None for the end of
+        #: the connection. None: nothing followed yet.
         self._ending: tuple[OSError | None] | None = None
 
     def handshake(self) -> bool:
@@ -99,7 +100,7 @@ class TlsTransport:
         """Return the error to raise after ``error`` has ended the handshake, and forget the session that it offered."""
         had_session = self._sessions is not None and self._sessions.drop(self._server, self._tls.context)
         if isinstance(error, (ConnectionError, ssl.SSLEOFError)):
-            # After a failed send, OpenSSL repeats the send and reads nothing more: an alert with the reason may wait.
+            # After a failed send, OpenSSL reads nothing more: an alert with the reason may wait in the socket's buffer.
             alert = _unread_alert(self._tls) if isinstance(error, ConnectionError) else None
             if alert is None:
                 return error if had_session else self._name_cause(error)
@@ -111,7 +112,7 @@ class TlsTransport:
         return error
 
     def _name_cause(self, error: OSError) -> OSError:
-        """Return an error that names the client certificate as a likely cause, if the handshake had come that far.
+        """Return an error that names the client certificate as a likely cause, if it may have been sent.
 
         Up to TLS 1.2, the server checks the client's certificate within the handshake. If it then closes with received
         bytes unread, the reset may overtake its alert. Without this text, the error would suggest that the port does

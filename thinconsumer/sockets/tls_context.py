@@ -23,7 +23,7 @@ _VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_
 #: read all of them.
 RETRY_S = 1.0
 
-#: Inode, size and time of change, which identify the content of a file. None: the file is missing.
+#: For each file: device, inode, size and time of change, which identify its content; None if the file is missing.
 _Stamp = tuple[tuple[int, ...] | None, ...]
 
 
@@ -201,7 +201,7 @@ def openssl_name(name: str) -> str:
     """Return OpenSSL's name of a TLS 1.2 suite; names and keywords of OpenSSL are returned unchanged.
 
     Raises:
-        KafkaConfigurationError: the suite has no counterpart here.
+        KafkaConfigurationError: the suite has no counterpart in OpenSSL.
     """
     if not name.startswith(("TLS_", "SSL_")):
         return name

@@ -62,7 +62,7 @@ def _read(options: SecurityOptions, option: str) -> tuple[bytes, str]:
     path = getattr(options, option)
     where = f"{option}: {path}"
     try:
-        # Not to wait for a writer, if the file was replaced by a named pipe.
+        # O_NONBLOCK: otherwise open() would wait for a writer if the file was replaced by a named pipe.
         with open(os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)), "rb") as file:
             data = file.read(FILE_BYTES_MAX + 1)
     except OSError as error:
@@ -98,8 +98,8 @@ def _read_store(options: SecurityOptions, store: str) -> tuple[bytes, str, bool]
     """Return the content of a store, the words for it in errors, and whether it is PKCS12 instead of PEM.
 
     Raises:
-        KafkaConfigurationError: as :func:`_read`, or the store is neither, or not of the type that the options say,
-            which OpenSSL would report as a missing first line or as a wrong password.
+        KafkaConfigurationError: as :func:`_read`, or the store is neither PKCS12 nor PEM, or not of the type that the
+            options say. OpenSSL would report a wrong type as a missing first line or as a wrong password.
     """
     data, where = _read(options, f"{store}_location")
     found = "PEM" if _BEGIN in data else "PKCS12" if data[:1] == _DER_SEQUENCE else ""

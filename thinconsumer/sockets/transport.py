@@ -23,7 +23,8 @@ class Transport(Protocol):
     #: receiving may require sending first, and the reverse, so that these masks may change with every call.
     read_needs: int
     write_needs: int  #: The events that must occur before the transport can send.
-    #: Whether a receive that did not fill its buffer has left no bytes. TLS receives a limited number of records.
+    #: Whether a receive that did not fill its buffer has taken all bytes that have arrived. In TLS it may have left
+    #: some, since it takes a limited number of records.
     short_read_ends: bool
 
     def handshake(self) -> bool:
@@ -38,7 +39,7 @@ class Transport(Protocol):
         """
 
     def send(self, chunks: Chunks) -> int:
-        """Send bytes from the front of ``chunks``; return their number. The next call's begin with the first unsent.
+        """Send bytes from the front of ``chunks``; return their number. The next call starts with the rest.
 
         Raises:
             BlockingIOError: the socket's buffer is full.
