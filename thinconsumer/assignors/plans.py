@@ -1,5 +1,5 @@
-"""Check an assignor's result before the leader sends it, and what built-in assignors share: their order, sets of member
-numbers as bit masks (one operation handles a thousand members), and racks (KIP-881).
+"""Check an assignor's result before the leader sends it; and functions that the built-in assignors share: for the order
+of partitions and members, sets of members as bit masks (one operation handles a thousand), and racks (KIP-881).
 
 A partition assigned to two members would be read twice; one assigned to a member that is not subscribed to its topic
 would make the group rebalance again and again.

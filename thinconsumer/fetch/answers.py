@@ -64,7 +64,7 @@ class Answers:
         self.outages = OutageLog(log)
         #: The assignment's version (``Partitions.generation``) when outages of unassigned partitions were last dropped.
         self._generation = -1
-        #: Number of successful Fetch responses so far; ``consumer_timeout_ms`` counts from the first one.
+        #: Number of successful Fetch responses so far; ``consumer_timeout_ms`` counts from the first response.
         self.completed = 0
         self.records = 0  #: Number of records received so far, according to the batch headers.
 
@@ -134,7 +134,7 @@ class Answers:
             return is_smooth and not rejected
         if rejected or listed.unconfirmed:
             self._confirm(listed, rejected)
-        listed.confirmation.at = now  # those rejected keep the time of the response before
+        listed.confirmation.at = now  # rejected partitions keep the time of an earlier response
         if not frame.users and not has_dropped:
             # Not if a seek has made its records stale: a program that reads at random offsets would be slowed down.
             fetch.pace(now)

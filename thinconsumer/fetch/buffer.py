@@ -81,7 +81,7 @@ class Buffer:
         #: By partition, in round-robin order: its entries, oldest first. No queue is empty.
         self.queues: dict[Partition, deque[Fetched]] = {}
         self.pinned = 0  #: Total size of the responses of which a slice is buffered.
-        #: Number of records of all entries according to the batch headers, returned ones of the first entries included.
+        #: Number of records of all entries according to the batch headers, those already returned included.
         self.records = 0
         #: The planner's alarm, to be touched when batches are dropped or returned; None if the planner needs no room.
         self.awaited_by: Alarm | None = None

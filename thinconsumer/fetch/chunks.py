@@ -321,7 +321,7 @@ class ChunkDecoder:
     def _chunk_of(
         self, fetched: Fetched, batch: RecordBatch, decoded: Records | RecordError, batches: int = 1
     ) -> Chunk:
-        """Return the chunk of so many batches, of which ``batch`` is the last one."""
+        """Return the chunk of ``batches`` successive batches, of which ``batch`` is the last one."""
         if isinstance(decoded, RecordError):
             return Chunk([], batch.next_offset, batch.leader_epoch, decoded)
         if skipped := find_offset(decoded, max(fetched.start, fetched.cursor.offset)):

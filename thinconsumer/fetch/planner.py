@@ -150,7 +150,7 @@ class Planner:
         up to ``max_buffered_bytes``; once it is, the batches of one partition are dropped.
         """
         if self._buffer.awaited_by is None or ASKER in self._agenda.touched:
-            return  # the last step has left out nothing, or a Fetch may be sent with the next one
+            return  # the last step has left out nothing, or a Fetch may be sent with the next step
         for node_id in self.targets.by_node:
             session = self._sessions.get(node_id)
             if session is None:
@@ -247,10 +247,10 @@ class Planner:
         return list(found)
 
     def _due_second(self, node_id: int, first: FetchSession, now: float) -> list[Partition]:
-        """Return the partitions for a second Fetch, if the broker holds the first one and no other second one."""
+        """Return the partitions for a second Fetch, if the broker holds the first Fetch and a second may be sent."""
         written_at = first.written_at
         if written_at is None or self._max_wait_ms <= LOOK_AFTER_S * 1000:
-            return []  # the first one will have them, or is answered before another connection would be ready
+            return []  # the first Fetch will have them, or is answered before another connection would be ready
         second = self._seconds.get(node_id)
         if second is not None and (second.held.is_ahead(now) or not second.retry.may_send(now)):
             return []

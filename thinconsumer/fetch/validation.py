@@ -86,8 +86,8 @@ class Validation(EpochEndQueries):
         if info is None:
             return
         is_lower = info.leader_epoch < partition.leader_epoch and self._metadata.has_lowered_epoch(partition.tp)
-        # Of two nodes named for one epoch, the first may have been a follower with records of a former log: followers
-        # serve consumers, too.
+        # If metadata names another leader of the same epoch, the leader named before may have been a follower with
+        # records of a former log: followers serve consumers, too.
         has_moved = info.leader != partition.leader and info.leader_epoch == partition.leader_epoch
         partition.leader = info.leader
         if info.leader_epoch > partition.leader_epoch or is_lower or has_moved:
@@ -136,7 +136,7 @@ class Validation(EpochEndQueries):
             self._found(partition, data)
 
         # A leader with an older epoch than that of the records read would report a truncation that did not happen. So
-        # the query waits for newer metadata, unless there is none.
+        # the query waits for newer metadata, for at most ``BEHIND_S``, unless the cluster has gone back to this epoch.
         least_epoch = -1 if self._metadata.has_lowered_epoch(partition.tp) else fetch_epoch
         outdated = None
         if leader_epoch < least_epoch:

@@ -288,7 +288,7 @@ class NetworkClient:
         return self._shared.opened, sum(route.is_ready for route in self._all_routes())
 
     def in_flight(self, target: Target) -> int:
-        """Return how many requests for the target have no answer; for any node, those that no broker has got."""
+        """Return how many requests for the target have no answer; for ``ANY_NODE``, how many wait for a broker."""
         if target == ANY_NODE:
             return len(self._any)
         route = self._routes.get(target)

@@ -143,7 +143,7 @@ class Metadata:
                 yield error
 
     def missing_partitions(self, tps: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """Return those of these partitions that do not exist in a topic that does, with the topic's partition count."""
+        """Return those of ``tps`` that their topic lacks, with the topic's partition count; none of unknown topics."""
         known = ((tp, self.topics[tp.topic].partitions) for tp in tps if tp.topic in self.topics)
         return {tp: len(found) for tp, found in known if found and tp.partition not in found}
 
@@ -163,8 +163,8 @@ class Metadata:
             if name in self.topics and not self.topics[name].partitions:
                 self._forget(name)
         for name in wanted ^ self._wanted:
-            # The error may be outdated by the time it is read. Id and epochs stay: a topic that is wanted again is not
-            # a new one, and its epochs still cannot decrease.
+            # The topic's error may be outdated when the topic is wanted again. Its id and epochs stay: it is then not a
+            # new topic, and its epochs still cannot decrease.
             if (topic := self.topics.get(name)) is not None:
                 self._set_error(topic, None)
         if any(name not in self.topics or not self.topics[name].partitions for name in wanted - self._wanted):

@@ -130,7 +130,7 @@ class TopicMetadata:
     def refused(
         self, number: int, node_id: int, now: float, next_refresh: int, *, is_epoch_unknown: bool = True
     ) -> bool:
-        """Count a rejection of the newest leader epoch by a node; return whether the lower one of Metadata counts now.
+        """Count a node's rejection of the newest leader epoch; return whether the lower epoch in Metadata counts now.
 
         With ``is_epoch_unknown=False``, the node answered that it does not lead the partition. That proves nothing, but
         begins a doubt: a node that a wrong Metadata response has named may never answer otherwise.
@@ -139,8 +139,8 @@ class TopicMetadata:
         if doubt is None or (is_epoch_unknown and not doubt.is_rejected):
             known = self.partitions.get(number)
             if known is None or known.leader != node_id:
-                # A follower or former leader. If it lags behind, Metadata responses that do so as well would move
-                # requests from the leader to a deposed one.
+                # A follower or former leader. If it lags behind, its rejections would prove a Metadata response right
+                # that lags behind, too: requests would move from the leader to a deposed one.
                 return False
             was_deposed = doubt is not None or not is_epoch_unknown
             doubt = EpochDoubt(next_refresh, DEPOSED_S if was_deposed else REFUSED_S, is_epoch_unknown)

@@ -334,7 +334,9 @@ class Partition(ReportingKey):
 
 
 class RecordInHand(NamedTuple):
-    """The record that iteration returned last. Commits exclude it until the next one is requested: it may be in use."""
+    """The record that iteration returned last. The application may be processing it: until the next record is
+    requested, commits exclude it.
+    """
 
     partition: Partition
     position: int  #: The partition's position after the record.

@@ -135,7 +135,7 @@ class RecordBatch:
     def columns(self, topic: str = "", partition: int = -1, check_crcs: bool = True) -> Columns:
         """Return the records, also control records, as one sequence per field. Raises as :meth:`decode`.
 
-        The caller verifies the batch's own checksum; ``check_crcs`` concerns those of messages inside a compressed one.
+        The caller verifies the batch's own checksum; ``check_crcs`` concerns messages inside a compressed message.
         """
         try:
             if self.magic < 2:

@@ -58,7 +58,7 @@ def _gap(batches: Batches, index: int, start: int) -> Fault | None:
 
 
 def _out_of_order(batches: Batches, begin: int, index: int, start: int) -> tuple[Batches, Fault]:
-    """Decide which of two batches has wrong offsets: the one at ``index``, or the one before, which ends behind it."""
+    """Decide which of two batches out of order has wrong offsets: the one at ``index``, or the one before it."""
     batch, before = batches[index], batches[index - 1]
     floor = batches[index - 2].next_offset if index - 2 >= begin else start
     following = batches[index + 1].base_offset if index + 1 < len(batches) else None

@@ -18,7 +18,7 @@ V = TypeVar("V")
 
 
 class HeaderUse:
-    """Says whether programs of this process read headers, from how often they read those that are not decoded."""
+    """Decides whether headers are decoded with the records, from how often encoded headers were read."""
 
     #: If the headers of at least one in this many records were read, it pays to decode the headers of all together.
     RARE = 8

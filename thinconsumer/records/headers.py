@@ -24,8 +24,8 @@ class _HeaderNames(dict[bytes, str]):
     COUNT_MAX, LENGTH_MAX = 1024, 63
 
     def __missing__(self, raw: bytes) -> str:
-        # Brokers do not check that a key is UTF-8; invalid bytes become U+FFFD, as in Java. Bytes that encode a
-        # surrogate become a single U+FFFD in Java, but Python would decode each byte to one. Replacing them by one
+        # Brokers do not check that a key is UTF-8; invalid bytes become U+FFFD, as in Java. The bytes that encode a
+        # surrogate become a single U+FFFD in Java, but one for each byte in Python: replacing these bytes by a single
         # invalid byte gives Java's result.
         name = re.sub(_SURROGATE, b"\xff", raw).decode("utf-8", "replace")
         if len(self) < self.COUNT_MAX and len(raw) <= self.LENGTH_MAX:

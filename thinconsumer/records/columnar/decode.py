@@ -228,7 +228,10 @@ class Decoder:
 
     @garbage_collection_paused
     def rows(self, records_min: int) -> DecodedRows:
-        """Decode the added batches to ``ConsumerRecord`` objects; fewer than ``records_min`` one batch at a time."""
+        """Decode the added batches to ``ConsumerRecord`` objects.
+
+        Fewer than ``records_min`` records are decoded one batch at a time.
+        """
         if self.records >= records_min and not self._row_decoded:
             # Records that are built later must not keep whole responses in memory, as columns do.
             found = self._decode_together(may_share=False, locate_headers=USE.is_common(self.records))
@@ -282,8 +285,8 @@ def _decode(
 ) -> tuple[RecordColumns, Int64s | None] | None:  # fmt: skip
     """Decode batches of at least one record each, which begin and end at these positions in ``data``.
 
-    Returns the columns, and where each record ends if there are headers that are not to be located; None unless every
-    batch is proven to be well-formed.
+    Returns None unless every batch is proven to be well-formed. Otherwise returns the columns and, if there are headers
+    and ``locate_headers`` is False, where each record ends (else None).
     """
     bytewise = np.frombuffer(data, np.uint8)
     stops = counts.cumsum()
