@@ -56,7 +56,7 @@ class NewTopic(NamedTuple):
 
 
 class CreatedTopic(NamedTuple):
-    """A topic that was created. Numbers that the broker did not return are -1; the topic id is then zero bytes."""
+    """A topic that was created. Brokers that are too old return no topic id (16 zero bytes), or no numbers (-1)."""
 
     topic_id: bytes
     partitions: int
@@ -276,7 +276,7 @@ LIST_TOPICS: Operation[str, dict[str, TopicDescription]] = Operation(
 
 
 def list_groups(types: Collection[str] = ()) -> Operation[int, list[GroupListing]]:
-    """Return the operation that lists the groups of these types, or of all types for none."""
+    """Return the operation that lists the groups of these types; of all types if ``types`` is empty."""
     wanted = {name.lower() for name in types}
 
     def build(items: Mapping[int, Any], version: int, left_ms: int) -> Message:

@@ -226,7 +226,7 @@ class Mirror(RebalanceListener):
     def finish(self) -> None:
         """Wait for acknowledgements, and commit; raise what keeps batches from being written or committed.
 
-        Does not use the consumer's positions: if a call of :meth:`copy` was interrupted, they are behind batches that
+        Does not use the consumer's positions: if a call of :meth:`copy` was interrupted, they are after batches that
         were polled and not sent.
         """
         try:

@@ -3,7 +3,7 @@
 ``--command-config FILE`` has client options in a properties file, as Kafka's own tools take them: in the format of
 ``java.util.Properties``.
 
-The parser differs from argparse's: errors do not print the usage and suggest similar names, and options cannot be
+The parser differs from argparse's: errors suggest similar names and do not print the usage, and options cannot be
 abbreviated, since an abbreviation becomes ambiguous when a command gets a new option.
 """
 

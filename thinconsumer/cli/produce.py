@@ -87,7 +87,7 @@ class RecordWriter:
             self._progress.say(self._how_far())
 
     def keep_going(self, timeout_ms: float) -> bool:
-        """Have the producer send and receive; return whether records are not acknowledged yet."""
+        """Have the producer send and receive; return whether some records are not acknowledged yet."""
         self._producer.poll(timeout_ms)
         while self._unsettled and self._unsettled[0][1].done:
             number, future = self._unsettled.popleft()

@@ -42,7 +42,7 @@ class BufferFullError(KafkaError):
     retriable = True
 
 
-#: The partition count of batches that are not moved when it changes.
+#: The partition count of batches that are not moved when their topic's count changes.
 UNCOUNTED = -1
 
 
@@ -52,7 +52,7 @@ class TopicBuffer:
     waiting: PartitionQueue  #: The records that wait for metadata.
     partitions: int = 0  #: Number of partitions; 0 while unknown.
     available: list[int] = field(default_factory=list)  #: Partitions with a leader that are not marked for deletion.
-    #: The counts by which the partitions of all queued records were chosen; None if it is not counted.
+    #: The counts by which the partitions of all queued records were chosen; None if the topic is not counted.
     counts: PartitionCounts | None = None
     #: The counts in the latest metadata. While they differ, only batches that may be in the log already are sent.
     next_counts: PartitionCounts | None = None
@@ -271,8 +271,8 @@ class StickyPartitioner:
 
 
 # Records are moved to other partitions after the partition count of a counted topic has changed, and those of a topic
-# without metadata once its partitions are known. All records with a key that are not written yet are in one queue, so
-# they stay in the order of ``send`` when each is appended to the queue of its key's new partition. The move is planned
+# without metadata once its partitions are known. The unwritten records of a key are all in one queue, so they stay in
+# the order of ``send`` when each is appended to the queue of the key's new partition. The move is planned
 # first and then carried out by assignments that may be repeated: Ctrl-C can strike between any two of them, and a
 # record must neither be lost nor be in two batches.
 
@@ -281,7 +281,7 @@ Place = tuple[ProducerBatch, int]
 
 
 class Repartition(NamedTuple):
-    """A planned move of all records of a topic that were not sent to an explicit partition."""
+    """A planned move of a topic's records to the queues of their partitions."""
 
     tails: list[_Tail]
     moved: list[tuple[ProducerBatch, list[Place]]]  #: The batches that are dissolved, with each record's new place.
@@ -302,7 +302,7 @@ class _Tail:
     def __init__(self, queue: PartitionQueue, batches: Iterable[ProducerBatch]) -> None:
         self.queue = queue
         self.batches = deque(batches)
-        self.next_sequence = NO_SEQUENCE  #: That of the next batch without one; NO_SEQUENCE: unchanged.
+        self.next_sequence = NO_SEQUENCE  #: For the next batch without a sequence number; NO_SEQUENCE: unchanged.
         self._open: ProducerBatch | None = None  #: The last batch, if it accepts records that are moved.
 
     def add(self, record: NewRecord, size: int, source: ProducerBatch, count: int, batch_size: int) -> Place:
@@ -349,11 +349,11 @@ def plan(
     queue_of: Callable[[int], PartitionQueue],
     batch_size: int,
 ) -> Repartition:
-    """Return the move of all records in ``queues``, of one topic; none of them is unresolved.
+    """Return the move of all records in ``queues``, which belong to one topic. None of the queues is unresolved.
 
-    ``count`` is the topic's new number of partitions, -1 if it is not counted. ``choose`` returns the new partition of
-    a record, of its size, that is in a partition now. ``queue_of`` returns the queue of a partition, which may be new.
-    Moved records come behind those that a queue has already.
+    ``count`` is the topic's new number of partitions, -1 if it is not counted. ``choose`` takes a record, its size and
+    its partition, and returns its new partition. ``queue_of`` returns the queue of a partition, which may be new. Moved
+    records come after those that a queue has already.
     """
     tails = {queue: _Tail(queue, ()) for queue in queues}
     moved = []

@@ -32,9 +32,9 @@ class BatchCompleter:
         self._metadata = metadata
         self._accumulator = accumulator
         self.id_retry = id_retry  #: The backoff of InitProducerId.
-        self.producer_id = NO_ID  #: That of partitions which have none yet.
+        self.producer_id = NO_ID  #: For partitions that have no producer id yet.
         self.epoch = -1
-        self.id_error: KafkaError | None = None  #: That of the last InitProducerId; None after a success.
+        self.id_error: KafkaError | None = None  #: The error of the last InitProducerId; None after a success.
 
     def take_id(self, answer: Answer, now: float) -> None:
         """Store the id and epoch of a response to InitProducerId, or its error."""
@@ -88,8 +88,8 @@ class BatchCompleter:
                 batch.encoded = None
             elif data.error_code == Code.INVALID_PARTITION_METADATA:
                 # The batch was sent with another partition count than the leader has. A leader acknowledges such a
-                # batch if an earlier attempt has written it. So it is not in the log, and as leaders reject the count
-                # from now on, no earlier attempt that is still under way can write it.
+                # batch if an earlier attempt has written it. So the batch is not in the log, and as leaders reject the
+                # count from now on, no earlier attempt that is still under way can write the batch.
                 queue.take_back(batch)
                 batch.maybe_appended = False
             self.retry(queue, batch, error, now)

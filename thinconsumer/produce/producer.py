@@ -55,8 +55,8 @@ class Producer(BaseClient):
         """Add a record to the buffer; :meth:`poll`, :meth:`flush` or :meth:`close` sends it.
 
         Without ``partition`` the hash of ``key`` chooses the partition, as in Java's producer; without a key, a sticky
-        partitioner does. ``timestamp_ms`` defaults to the present time. While the buffer is full, it sends and receives
-        for up to ``max_block_ms``; otherwise it does no I/O.
+        partitioner does. ``timestamp_ms`` defaults to the present time. While the buffer is full, the call sends
+        and receives for up to ``max_block_ms``; otherwise it does no I/O.
 
         Raises:
             BufferFullError: there was no room within ``max_block_ms``. The record was not queued.

@@ -37,7 +37,7 @@ COMMIT_PAUSE_S = 60.0
 
 
 class Found(NamedTuple):
-    """The offsets for each dict of timestamps, and the order of their topics."""
+    """The offsets for each dict of timestamps, and the :class:`.TopicOrder` of their topics."""
 
     offsets: list[dict[TopicPartition, int]]
     order: TopicOrder
@@ -86,7 +86,7 @@ class ClusterClient:
     def offsets(self, *questions: Mapping[TopicPartition, int]) -> Found:
         """Return the offsets for each dict of ListOffsets timestamps, in one round trip.
 
-        The order is looked up afterwards, by the same consumer: its metadata are as new as the offsets.
+        The ``order`` is looked up afterwards, by the same consumer, whose metadata are then as new as the offsets.
         """
 
         def request(consumer: Consumer[Any, Any]) -> Found:
@@ -136,7 +136,7 @@ class ClusterClient:
         try:
             consumer = self._group_consumer(group)
             if group in self._commit_failed_at:
-                # The last commit may have failed since a partition was removed, as counted topics lose them.
+                # The last commit may have failed because a partition was removed: counted topics can shrink.
                 there = partitions_of(consumer, sorted({tp.topic for tp in offsets}), COMMIT_MS)
                 offsets = {tp: offset for tp, offset in offsets.items() if tp.partition in there.get(tp.topic, ())}
             consumer.commit(offsets, COMMIT_MS)
@@ -229,7 +229,7 @@ def _unknown(what: str, option: str, it: str) -> UnknownTopicOrPartitionError:
 
 
 def sample(consumer: Consumer[Any, Any], start: Offsets, end: Offsets) -> list[tuple[int, int]]:
-    """Read a few records from each ``start`` on; return as :meth:`ClusterClient.sizes`."""
+    """Read a few records of each partition from ``start`` on; return (number of offsets, bytes) of what was read."""
     consumer.assign(start)
     for tp, offset in start.items():
         consumer.seek(tp, offset)

@@ -68,7 +68,7 @@ class AtOffsets(NamedTuple):
 
 
 class AtTimes(NamedTuple):
-    """A bound of a read: the first record at or after a timestamp (ms since the epoch), each partition's or one."""
+    """A bound of a read: the first record at or after a time (ms since the epoch), one per partition or one for all."""
 
     times: Offsets | int
 

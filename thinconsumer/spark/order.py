@@ -46,7 +46,7 @@ class TopicOrder(NamedTuple):
 
     @staticmethod
     def look_up(consumer: Consumer[Any, Any], topics: Collection[str], options: OrderOptions) -> TopicOrder:
-        """Return the order of topics with the consumer's metadata, in two round trips if one of them has changed."""
+        """Return the gates of topics by the consumer's metadata, in two round trips if a partition count changed."""
         counted = frozenset(consumer._reader.managers.metadata.counted()).intersection(topics)
         if not counted or options.kind == "off":
             return TopicOrder(counted, {})
@@ -55,9 +55,9 @@ class TopicOrder(NamedTuple):
     def open_ends(self, begin: Offsets, latest: Offsets, earliest: Mapping[TopicPartition, int]) -> Offsets:
         """Return the offset of each partition in ``latest`` up to which the next micro-batch may read.
 
-        A gate opens once earlier micro-batches have read what it requires, up to ``begin``. A partition without an
-        offset in ``begin`` is new and begins at its log start in ``earliest``, which must also have those with gates.
-        Partitions that are not in ``latest`` are not read, and not awaited.
+        A gate opens once earlier micro-batches have read what it requires, up to ``begin``. ``earliest`` has the log
+        start offsets of partitions with gates, and of new partitions, which have no offset in ``begin``. Partitions
+        that are not in ``latest`` are not read, and not awaited.
         """
         open_ends = {tp: _open_end(tp, gates, begin, latest, earliest) for tp, gates in self._gates_in(latest)}
         return {**latest, **{tp: min(latest[tp], end) for tp, end in open_ends.items()}}
@@ -65,8 +65,8 @@ class TopicOrder(NamedTuple):
     def open_ends_of_batch(self, begin: Offsets, ends: Offsets, earliest: Mapping[TopicPartition, int]) -> Offsets:
         """Return the offset of each partition up to which a batch read from ``begin`` to ``ends`` returns records.
 
-        A batch has no earlier ones, so a gate opens if the batch itself reads what it requires: for each key, the batch
-        then has no record without the earlier ones.
+        No batch has read anything before, so a gate opens if this batch itself reads what the gate requires. The batch
+        then has no record without the earlier records of the same key.
         """
         found = dict(ends)
         while True:
@@ -99,7 +99,7 @@ class OrderOptions(NamedTuple):
 
 
 def without_order(kafka: Mapping[str, str]) -> dict[str, str]:
-    """Return the options of consumers that hold no partition: the driver plans what they read."""
+    """Return the options of consumers that hold no partition: Spark's driver plans what they read."""
     own = ("ordered_delivery", "ordered_delivery_grace_ms")
     return {
         **{name: text for name, text in kafka.items() if name.replace(".", "_") not in own},
@@ -169,7 +169,7 @@ def open_topic(
     if not all(begin[number] >= before.get(number, 0) for number in old):
         found = {number: min(end, max(begin[number], before.get(number, end))) for number, end in found.items()}
     if after is not None and all(begin[number] >= after.get(number, 0) for number in old):
-        # Linear hashing splits a partition off from one below half its number.
+        # Linear hashing splits partition n off from one below n/2: n waits while that one may be new, too.
         found |= {number: latest[number] for number in new if not any(2 * one < number for one in new)}
     return found, barrier
 
@@ -193,7 +193,7 @@ def open_topics(
 
 
 def unfinished(barriers: Barriers, end: Offsets) -> dict[str, TopicBarrier]:
-    """Return the barriers that a micro-batch up to ``end`` leaves: those with a partition that it does not begin."""
+    """Return the barriers that a micro-batch up to ``end`` leaves: those with a new partition that ``end`` lacks."""
     return {
         topic: barrier
         for topic, barrier in barriers.items()

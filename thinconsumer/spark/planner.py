@@ -96,7 +96,7 @@ def check_every_partition_named(bound: Bound, partitions: Iterable[TopicPartitio
 
 
 class ClusterOffsets(NamedTuple):
-    """Offsets from the cluster: log start, log end, and what a bound has asked for: by timestamp, or committed."""
+    """Log starts, log ends, and what else a bound needs: offsets by timestamp, or committed ones; None if missing."""
 
     earliest: Offsets
     latest: Offsets
@@ -165,7 +165,7 @@ def plan_micro_batch(start: Offsets, end: Offsets, earliest: Mapping[TopicPartit
 
 
 def removed_before_read(removed: Offsets, latest: Mapping[TopicPartition, int]) -> list[Loss]:
-    """Return the losses in partitions of counted topics that were ``removed``, since retention had emptied them.
+    """Return the losses in partitions of counted topics that were ``removed`` after retention had emptied them.
 
     ``removed`` are the offsets up to which they were read, ``latest`` the log ends when they were last seen.
     """

@@ -68,7 +68,7 @@ def read(
 ) -> Iterator[pa.RecordBatch]:
     """Yield the records of a range as Arrow batches with the given columns.
 
-    If ``attempt`` is above 0, since Spark repeats the task, it makes a new consumer instead of using a cached one.
+    ``attempt`` is the number of earlier attempts at the task: if it is above 0, a new consumer replaces a cached one.
 
     Raises:
         DataLossError: offsets of the range no longer exist, and ``failOnDataLoss`` is true.

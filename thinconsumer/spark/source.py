@@ -3,7 +3,7 @@
 Spark pickles readers: planning and ``read`` run on different instances, so a task needs nothing but its range and the
 options. Spark stores an offset as JSON text.
 
-``pushFilters`` is not defined: up to Spark 4.3 it mixes up the results of queries that share one ``load()``.
+``pushFilters`` is not defined: with it, Spark up to 4.3 mixes up the results of queries that share one ``load()``.
 """
 
 from __future__ import annotations
@@ -199,7 +199,7 @@ class KafkaBatchReader(_Reader, DataSourceReader):
 
 
 class LogEnds(NamedTuple):
-    """The log ends of all partitions, the order of their topics, and when both were looked up."""
+    """The log ends of all partitions, the ``TopicOrder`` of their topics, and when both were looked up."""
 
     latest: Offsets
     order: order.TopicOrder
@@ -333,7 +333,7 @@ class KafkaStreamReader(_Reader, DataSourceStreamReader, SupportsTriggerAvailabl
         found = self._cluster.latest(self._cluster.partitions(known=begin), begin)
         (latest,) = found.offsets
         # Partitions that were marked for deletion are removed once retention has emptied them. Their offsets stay: if
-        # the count grows again, the new partition continues behind them.
+        # the count grows again, the new partition continues after them.
         removed = {tp: offset for tp, offset in begin.items() if tp not in latest and tp.topic in found.order.counted}
         self._removed = frozenset(removed)
         self._handle_losses(planner.removed_before_read(removed, self._latest or {}))

@@ -8,8 +8,8 @@ than reading 50,000 records.
 After each task and planning step, a worker process calls ``gc.collect()``. This collection visits the objects of all
 modules that the process has imported (numpy, pandas, pyarrow, PySpark), which takes another 80 ms.
 
-Connecting takes longer than a small task, so that a process keeps its clients, too. A client serves one task at a time.
-It is closed if its task fails. A forked process does not use its parent's clients.
+Connecting takes longer than a small task, so a process keeps its clients, too. A client serves one task at a time. It
+is closed if its task fails. A forked process does not use its parent's clients.
 """
 
 from __future__ import annotations

@@ -283,7 +283,7 @@ def write(
 ) -> Written:
     """Write a task's batches; return when every record is acknowledged.
 
-    If ``attempt`` is above 0, since Spark repeats the task, it makes a new producer instead of using a cached one.
+    ``attempt`` is the number of earlier attempts at the task: if it is above 0, a new producer replaces a cached one.
 
     Raises:
         KafkaError: a record could not be written. Records before and after it may have been written.
