@@ -1,8 +1,9 @@
 """DescribeGroups: read all members' assignments, for a static leader that has restarted.
 
-Such a leader keeps the group's assignment (KIP-814), and does not know it: partitions that were added while it was down
-would stay unassigned. Java's leader takes the metadata after its restart for that of the assignment, and misses them.
-DescribeGroups needs the operation DESCRIBE on the group, which READ, needed to join, implies.
+Such a leader has to keep the group's assignment (KIP-814), but does not have it: partitions that were added while the
+leader was down would stay unassigned. Java's leader misses these partitions: it compares later metadata with that of
+its restart, as if the assignment had been computed from them. DescribeGroups
+needs the operation DESCRIBE on the group. READ, which a join needs, implies it.
 """
 
 from __future__ import annotations
@@ -68,8 +69,8 @@ class AssignmentCheck:
         action, error = judge(answer, group_id, row)
         self._coordinator.report(action, error, answer, now)
         if row is not None and (row.error_code == Code.GROUP_ID_NOT_FOUND or row.group_state == DEAD):
-            # The group has moved to the consumer group protocol, so the coordinator assigns; or a heartbeat tells that
-            # it is gone.
+            # The group has moved to the consumer group protocol, in which the coordinator assigns; or the group is
+            # gone, which a heartbeat will show.
             self._role.notes.awaits_assignments = False
         elif action in (Action.FAIL, Action.RAISE):
             log.info("group %s: cannot read the assignments of its members: %s", group_id, error)

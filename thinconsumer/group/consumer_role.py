@@ -49,7 +49,8 @@ class Notes:
     assigned_with: dict[str, TopicShape] | None = None
     #: Whether the assignment leaves out partitions that their owners must revoke first (cooperative).
     awaits_revocations: bool = False
-    keeps_unknown_assignment: bool = False  #: Whether the group keeps one that this leader did not compute (KIP-814).
+    #: Whether the group keeps an assignment that this leader has not computed since it started (KIP-814).
+    keeps_unknown_assignment: bool = False
     #: Whether :meth:`ConsumerRole.compare_assignments` is still to be called for the assignment that the group keeps.
     awaits_assignments: bool = False
 
@@ -85,7 +86,8 @@ class ConsumerRole:
         #: While both are unchanged, the topics are not compared again.
         self._seen: tuple[int, int] | None = None
         self.notes = Notes()
-        #: When the leader rejoins to have withheld partitions assigned, even if their owners have not rejoined.
+        #: When the leader rejoins to assign the partitions that its assignment has left out until their owners revoke
+        #: them, even if these owners have not rejoined.
         self._wait_for_owners = agenda.alarm()
         self._assignment = Assignment()
         self._assignment_source: PartitionAssignor | None = None
@@ -217,13 +219,13 @@ class ConsumerRole:
         try:
             return tp in _partitions(decode_assignment(assignment).assigned_partitions)
         except KafkaProtocolError:
-            return False  # the member joins again
+            return False  # the member will join again
 
     def compare_assignments(self, shares: Iterable[bytes] | None) -> None:
         """Rejoin unless the encoded assignments of all members have each partition of the group's topics (KIP-814).
 
-        None says that the coordinator does not tell the assignments. A cooperative group then rebalances, since that
-        moves no partition needlessly; an eager group does not, since every member would revoke all its partitions.
+        ``shares`` is None if the coordinator refuses to return the assignments. A cooperative group then rebalances,
+        which moves no partition needlessly; an eager group does not, since every member would revoke all partitions.
         """
         notes = self.notes
         notes.awaits_assignments = False
@@ -267,8 +269,8 @@ class ConsumerRole:
         if notes.rejoin_for is not None:
             return notes.rejoin_for
         if notes.awaits_revocations and self._wait_for_owners.is_over(now):
-            # The owner of a withheld partition may never revoke it and rejoin: a static member that restarts gets its
-            # old assignment without a rebalance (KIP-345).
+            # The owner of a partition that was left out may never revoke it and rejoin: a static member that restarts
+            # gets its old assignment without a rebalance (KIP-345).
             return "members that had to revoke partitions did not join again"
         seen = self._metadata.version, self._subscription.version
         if seen == self._seen:

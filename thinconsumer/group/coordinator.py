@@ -33,9 +33,9 @@ log = logging.getLogger(__name__)
 
 #: The key type of FindCoordinator for a group id.
 GROUP = 0
-#: The node's general connection, for requests that must not wait behind a JoinGroup that the coordinator holds back.
+#: The node's general connection, for requests that must not wait behind a JoinGroup without a response.
 GENERAL = ""
-#: The connection for JoinGroup, SyncGroup and Heartbeat only: a held-back JoinGroup would block other requests.
+#: The connection for JoinGroup, SyncGroup and Heartbeat only: a JoinGroup without a response blocks later requests.
 MEMBERSHIP = "group"
 #: The connection for LeaveGroup while a JoinGroup or SyncGroup blocks :data:`MEMBERSHIP`.
 LEAVING_CONNECTION = "leave"
@@ -216,7 +216,7 @@ class Coordinator:
     def step(self, now: float) -> list[Request]:
         if self._is_loading and not self._loading.pause.is_ahead(now):
             self._is_loading = False
-            self.agenda.touch()  # the managers that wait for this have stepped before
+            self.agenda.touch()  # the managers that wait for this backoff were stepped before this one
         if self._in_flight:
             self._drop_needless_search()
         if self.state is CoordinatorState.UNKNOWN:
@@ -224,8 +224,8 @@ class Coordinator:
                 return []
             self._move(CoordinatorEvent.ASK)
             return [self._ask(ANY_NODE, now)]
-        # Ask another broker after ``ask_another_after`` seconds without a response to FindCoordinator, or of the known
-        # coordinator to a request.
+        # Ask another broker if FindCoordinator, or a request to the known coordinator, has had no response for
+        # ``ask_another_after`` seconds.
         is_searching = self.state is CoordinatorState.FINDING
         if self._silence.is_ahead(now) or not (is_searching or self._pending(silent_at=now)):
             return []
@@ -239,7 +239,7 @@ class Coordinator:
             log.debug("group %s: dropped a late FindCoordinator response", self.group_id)
             return
         self._in_flight.remove(answer.request)
-        row: Any = answer.response  # of version 4 on: its part about this group
+        row: Any = answer.response  # from version 4 on: only its part about this group
         if row is not None and answer.version >= 4:
             row = next((row for row in row.coordinators if row.key == self.group_id), None)
         action, error = self._judge(answer, row)
@@ -261,12 +261,15 @@ class Coordinator:
         self.state = next_state(TRANSITIONS, self.state, event, self)
 
     def _pending(self, silent_at: float = NEVER) -> list[CoordinatorRequests]:
-        """Return the watched requests in flight to the coordinator that have been silent until ``silent_at``."""
+        """Return the watched senders with a request to the coordinator in flight; by default all of them.
+
+        With ``silent_at``, only those whose request has had no response for ``ask_another_after`` seconds at that time.
+        """
         sent = [(one, one.in_flight) for one in self.watched if one.silence.at <= silent_at]
         return [one for one, request in sent if request is not None and request.target.node_id == self.node_id]
 
     def _drop_needless_search(self) -> None:
-        """End a search for another coordinator once the known one has responded to all requests from before it."""
+        """End a search for another coordinator once the known one has responded to all requests sent before it."""
         if self.state is CoordinatorState.KNOWN and all(self._sent_at < one.sent_at for one in self._pending()):
             self._in_flight.clear()
 

@@ -20,7 +20,8 @@ from .coordinator import GENERAL, Coordinator, GroupSettings, RequestSettings
 
 log = logging.getLogger(__name__)
 
-#: Seconds to find the coordinator and receive its response; ``request_timeout_ms`` applies if it is shorter.
+#: Seconds that a member which leaves takes to find the coordinator and receive its response; ``request_timeout_ms``
+#: applies if it is shorter.
 LEAVE_TIMEOUT = 5.0
 
 
@@ -116,8 +117,8 @@ class CoordinatorRequests:
 class LeaveAttempt(CoordinatorRequests):
     """Send one request to leave, until the coordinator has responded or a few seconds have passed.
 
-    Without it, the partitions of this member stay unassigned until its session expires. If the coordinator cannot be
-    reached, the member accepts this delay, so that ``close()`` does not block.
+    Without this request, the partitions of the member stay unassigned until its session expires. If the coordinator
+    cannot be reached, the member accepts this delay, so that ``close()`` does not block.
     """
 
     def __init__(

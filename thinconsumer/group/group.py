@@ -79,9 +79,9 @@ class Group:
         self._assignment_check = AssignmentCheck(
             config, self.coordinator, self.role, random, lambda: self.member.identity
         )
-        #: The member of the consumer group protocol (KIP-848), if there is one. Another one may have replaced it.
+        #: The member of the consumer group protocol (KIP-848), or None. :attr:`member` is another one after a fallback.
         self._consumer_member: ConsumerMember | None = None
-        #: Whether the coordinator has yet to show if it has the consumer group protocol (``group_protocol="auto"``).
+        #: Whether it is still unknown if the group can use the consumer group protocol (``group_protocol="auto"``).
         self._is_undecided = config.group_protocol == "auto" and not config.classic_options
         self.member: Membership
         if config.group_protocol == "consumer" or self._is_undecided:
@@ -129,7 +129,7 @@ class Group:
         )
 
     def _read_subscription(self) -> tuple[frozenset[str], str | None] | None:
-        """Return the topics or the regular expression for a heartbeat; None until a pattern has the list of topics."""
+        """Return the topics or the regular expression for a heartbeat; None if a pattern still lacks the topic list."""
         if self.subscription.mode is Mode.BROKER_PATTERN:
             return frozenset(), self.subscription.regex
         if self.wants_all_topics and not self._metadata.has_listed:
@@ -137,7 +137,7 @@ class Group:
         return self.own_topics(), None
 
     def _is_coming(self, tp: TopicPartition) -> bool:
-        """Return whether the coordinator has assigned a partition to this member that is not in place yet."""
+        """Return whether the coordinator has assigned the partition, and the member has not taken it over yet."""
         member = self._consumer_member
         if member is not None and self.member.has_epochs:
             return tp in member.assignment.difference().add
@@ -153,7 +153,7 @@ class Group:
             )
 
     def _handle_membership(self, answer: Answer, now: float) -> None:
-        """Give the member its response; with ``group_protocol="auto"``, the first one decides about the protocol."""
+        """Give the member its response; while the protocol is undecided, let the response decide if it can."""
         if not self._is_undecided:
             self.member.handle(answer, now)
             return
@@ -174,7 +174,7 @@ class Group:
             member.called(self._polled_at, polls=True)
         member.called(now)
         member.subscribe("the consumer subscribed")
-        before.restart(now)  # the response is to its only request
+        before.restart(now)  # forget its only request, whose response has come
         self.member = member
         self._connect_member()
         self._is_undecided = False
@@ -231,7 +231,7 @@ class Group:
     def polled(self, now: float) -> None:
         """Note that the user polls: records of earlier polls count as processed, and may be auto-committed."""
         self._polled_at = now
-        if self._marked_version != self.subscription.version:  # Ctrl-C has struck in subscribe()
+        if self._marked_version != self.subscription.version:  # Ctrl-C has interrupted subscribe()
             self._mark_unsubscribed()
         self.member.called(now, polls=True)  # first: after a long gap it sets ``unconfirmed``, which stops auto-commits
         if self.auto_commit is not None and not self.member.withholds(may_wait=False):
@@ -278,13 +278,13 @@ class Group:
     def positions(self) -> dict[TopicPartition, OffsetAndMetadata]:
         """Return the positions of all partitions that have one, excluding the record that the user is processing.
 
-        Partitions that the listener has been told are revoked are left out.
+        Partitions for which ``on_partitions_revoked`` has run are left out.
         """
         revoked = self.revocation.revoked
         return {p.tp: self._partitions.processed(p) for p in self._partitions if p.may_commit and p.tp not in revoked}
 
     def subscribed(self) -> None:
-        """Join the group after a subscription, unless the consumer is in it."""
+        """Join the group after a subscription, unless the consumer is in it already."""
         self._mark_unsubscribed()
         if self.member.is_outside:
             self.revocation.has_assigned = False

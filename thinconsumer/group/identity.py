@@ -21,8 +21,8 @@ class Identity(NamedTuple):
     generation_id: int = NO_GENERATION  #: In a consumer group (KIP-848), the member epoch.
     member_id: str = UNKNOWN_MEMBER_ID
     group_instance_id: str | None = None
-    #: Counts how often a member of a consumer group has lost its membership. The member id stays the same, so only this
-    #: number distinguishes offsets that were read before from those that were read after.
+    #: Counts how often a member of a consumer group was fenced or has left. The member id stays the same, so only this
+    #: number tells offsets that were read before from those that were read after the member has joined again.
     incarnation: int = 0
 
     @property

@@ -15,7 +15,7 @@ log = logging.getLogger(__name__)
 #: before this member has synced, and the member should join the next generation at once. If every generation ends that
 #: early, unlimited retries without a backoff would be a tight loop.
 AT_ONCE_MAX = 3
-#: How many heartbeats of the consumer protocol may follow each other at once.
+#: How many ConsumerGroupHeartbeats may follow each other without a pause.
 BURST = 5
 #: Number of log lines about failed joins that keep their level until a heartbeat succeeds; further ones are at DEBUG.
 LINES_MAX = 4
@@ -36,7 +36,7 @@ class JoinFailurePolicy:
         self._raised_by: type[Message] | None = None
         self._outages = OutageLog(log)
         self._lines = 0
-        self._recovers_at = 0.0  #: When :data:`BURST` heartbeats may follow each other at once again.
+        self._recovers_at = 0.0  #: When :data:`BURST` heartbeats may follow each other without a pause again.
         self._pace = agenda.alarm()  #: After a burst of ConsumerGroupHeartbeats: when the next one may follow.
 
     def may_send(self, now: float) -> bool:
@@ -44,10 +44,10 @@ class JoinFailurePolicy:
         return not self._retry.pause.is_ahead(now) and not self._pace.is_ahead(now)
 
     def heartbeat_sent(self, now: float) -> None:
-        """Count a ConsumerGroupHeartbeat: after :data:`BURST` at once, one may follow in each two backoffs.
+        """Count a ConsumerGroupHeartbeat: after :data:`BURST` without a pause, one may follow per two initial backoffs.
 
-        A member acknowledges each new assignment at once. If the coordinator named another one in each response, it
-        would set the pace, of OffsetFetch and ListOffsets too.
+        A member acknowledges each new assignment at once. If a coordinator changed the assignment in each response, the
+        member would otherwise send heartbeats without a pause, and OffsetFetch and ListOffsets as well.
         """
         pause = 2 * self._backoff.initial
         self._recovers_at = max(self._recovers_at, now) + pause
@@ -81,7 +81,7 @@ class JoinFailurePolicy:
         log.log(level if self._lines <= LINES_MAX else logging.DEBUG, text, *args)
 
     def gap(self, text: str, now: float) -> None:
-        """Log a long time between two polls, ever more rarely if a slow program has one before each poll."""
+        """Log a long time between two polls, ever more rarely if a slow program has such a gap before each poll."""
         self._outages.failed("gap", now, text, subject="gap")
         self._outages.forget("gap")
 
@@ -90,7 +90,7 @@ class JoinFailurePolicy:
         if action is Action.GIVE_UP:
             self.log_limited(logging.ERROR, "group %s: left, and will not join again: %s", self._group_id, error)
         elif action is Action.FIND_COORDINATOR:
-            # ``Coordinator`` logs each search for another one, at INFO: most are over within seconds.
+            # ``Coordinator`` logs each search for another coordinator, at INFO: most searches are over within seconds.
             text = f"group {self._group_id}: no coordinator has accepted this member within session_timeout_ms: {error}"
             is_logged = self._outages.is_logged(action)
             self._outages.failed(action, now, text, grace=self._session_timeout, logs=not is_logged)

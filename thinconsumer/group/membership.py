@@ -72,9 +72,9 @@ class Membership(ABC):
         self._next.expire()
         #: The requests of other APIs than the heartbeat's.
         self._requests: dict[type[Message], CoordinatorRequests] = {}
-        self._called_at: float | None = None  #: The last call of any method by the application.
+        self._called_at: float | None = None  #: When the application last called any method.
         self._poll_interval = settings.max_poll_interval_ms / 1000
-        #: When ``max_poll_interval_ms`` since the last ``poll`` ends (KIP-62); not set before the first one.
+        #: When ``max_poll_interval_ms`` have passed since the last ``poll`` (KIP-62); not set before the first one.
         self._overdue = coordinator.agenda.alarm()
         self._leave_attempt: LeaveAttempt | None = None
         self._resubscribe: str | None = None  #: The reason to join again as soon as the member has left.
@@ -84,8 +84,8 @@ class Membership(ABC):
         self._unconfirmed_since = -NEVER
         self._expulsion: Any = None  #: How the membership has ended, until the state shows it; else None.
         self._is_working = False  #: Whether a task is running.
-        #: Whether a rebalance listener may have run since the last step, which then counts as a poll:
-        #: max_poll_interval_ms does not limit a listener.
+        #: Whether a rebalance listener may have run since the last step. If so, the next step restarts
+        #: max_poll_interval_ms, which does not limit a listener.
         self._listener_may_have_run = False
         self._moves = 0  #: Number of transitions: :meth:`work` detects one made while a task ran.
         self._pause = coordinator.agenda.alarm()  #: When to call a task again that was not done.
@@ -94,7 +94,7 @@ class Membership(ABC):
 
     @property
     def situation(self) -> str:
-        """The state, and what the member waits for where the protocol tells more, in words for health."""
+        """The state in words for health; in a reconciliation (KIP-848), with what is left of it."""
         return str(self.state.value)
 
     @property
@@ -182,8 +182,8 @@ class Membership(ABC):
         if before is not None and now - before > self.heartbeat_interval:
             self._came_back(now - before, now)
         if polls:
-            # No step is due because of this: the member waits since a public call, after which all managers step, or
-            # since the end of its membership, for which this poll calls the listener and then steps.
+            # This needs no ``touch`` of the agenda. Either a public call has made the member wait, and all managers
+            # step after it; or the end of the membership has, and this poll calls the listener for it and then steps.
             self._overdue.set(now + self._poll_interval)
             self._awaits_poll = False
 
@@ -191,14 +191,14 @@ class Membership(ABC):
     def _came_back(self, gap: float, now: float) -> None:
         """React to a gap between two calls that is longer than the heartbeat interval; see :meth:`called`.
 
-        The next heartbeat is due without this, since the last one is as old as the call before.
+        It need not make a heartbeat due: one is due already, since the last one was sent before the gap.
         """
 
     def withholds(self, *, may_wait: bool) -> bool:
         """Return whether polls return no records now, see :attr:`unconfirmed`.
 
-        ``may_wait`` tells whether the poll can wait for a response. The last step of a poll cannot, so that a member
-        may conclude from less there.
+        ``may_wait`` tells whether the poll can still wait for a response. If it cannot, a member may decide by earlier
+        responses.
         """
         return self.unconfirmed is not None
 
@@ -244,13 +244,14 @@ class Membership(ABC):
     # -- callbacks, between two steps
 
     def has_work(self, now: float, *, every: bool = True) -> bool:
-        """Return whether :meth:`work` has something to do; without ``every``, only what the rest of the group needs."""
+        """Return whether :meth:`work` has something to do; without ``every``, only what calls no listener counts."""
         return not self._is_working and not self._pause.is_ahead(now) and self._task(now, every=every) is not None
 
     def work(self, now: float, *, every: bool = True) -> bool:
         """Run the task that is due, which may call the listener or an assignor; their exceptions propagate.
 
-        Return True unless nothing was due, or the task is not done and is called again after :data:`PAUSE`.
+        Return whether a task is done: False if none was due, or if the task is to be called again after :data:`PAUSE`.
+        Without ``every``, only a task that calls no listener is run.
         """
         task = None if self._is_working or self._pause.is_ahead(now) else self._task(now, every=every)
         if task is None:
@@ -278,10 +279,11 @@ class Membership(ABC):
 
     @abstractmethod
     def _worked(self, failure: Exception | None, now: float, *, has_moved: bool) -> None:
-        """Go on after a task that is done or has failed. ``has_moved``: a call inside of it has changed the state.
+        """Go on after a task that is done or has failed. ``has_moved``: a call inside the task has changed the state.
 
-        A call of :meth:`leave` changes it. A step can, too, if the task's user code has caught Ctrl-C in a call of the
-        client: its next call begins with :meth:`restart`, after which no task counts as running.
+        A call of :meth:`leave` changes the state. A step can change it, too, if the task's user code has caught Ctrl-C
+        in a call of the client: the next call of the client begins with :meth:`restart`, after which no task counts as
+        running.
         """
 
     @abstractmethod
@@ -299,23 +301,23 @@ class Membership(ABC):
         self._coordinator.agenda.touch()
 
     def _missed_polls(self, now: float) -> str:
-        """Log and return that the member leaves, as ``max_poll_interval_ms`` has passed without a poll."""
+        """Log that the member leaves, as ``max_poll_interval_ms`` has passed without a poll; return this reason."""
         seconds, limit = now - self._overdue.at + self._poll_interval, self._settings.max_poll_interval_ms
         why = f"{seconds:.1f} s between polls, max_poll_interval_ms={limit}"
         log.warning("group %s: %s: left the group; the next poll joins again", self.identity.group_id, why)
         return why
 
     def _note_accepted(self, sent_at: float, now: float) -> None:
-        """Note that the coordinator accepted the member in a request sent at ``sent_at``.
+        """Note that the coordinator has accepted a request that the member sent at ``sent_at``.
 
-        If the request was sent after the last gap that was too long, polls may return records again.
+        If the member sent it after the last gap that was too long, polls may return records again.
         """
         self.stats.answered_at = now
         if sent_at >= self._unconfirmed_since:
             self.unconfirmed = None
 
     def _note_expulsion(self, error: KafkaError, *, is_final: bool, is_expected: bool = False) -> None:
-        """Count and log an expulsion: at INFO if a long gap has made it likely. A final error is logged already."""
+        """Count and log an expulsion: at INFO if it was likely, as after a long gap. A final error is logged before."""
         self.stats.expulsions += 1
         if not is_final:
             is_expected = is_expected or self.unconfirmed is not None or not self.identity.is_member

@@ -18,7 +18,7 @@ Plan = dict[str, Assignment]
 
 
 class PartitionList(NamedTuple):
-    """The cluster and the subscriptions with some of the partitions, which are numbered from 0 on."""
+    """The cluster and the subscriptions with only some partitions, which are numbered anew, from 0 on per topic."""
 
     view: ClusterView
     subscriptions: Subscriptions
@@ -35,9 +35,10 @@ def assign_in_lists(
     shapes: Mapping[str, TopicShape],
     assign: Callable[[PartitionList], Plan],
 ) -> Plan:
-    """Return the assignment of every member, of the partitions that are not marked for deletion and of those that are.
+    """Return every member's assignment: ``assign`` is called for the unmarked partitions, then for the marked ones.
 
-    An assignor keeps user data about the first list only: its numbers mean other partitions in the second.
+    Only the first call gets user data, and only its user data are returned: the partition numbers in them mean other
+    partitions in the second list.
     """
     kept: dict[str, tuple[int, ...]] = {}
     marked: dict[str, tuple[int, ...]] = {}

@@ -2,7 +2,7 @@
 
 Every member rejoins when its own set of topics changes. The leader, which computed the assignment, also rejoins when a
 topic's partition count changes, or its replicas' racks if the assignment used racks (KIP-881). The leader compares
-counts and names: metadata objects differ after every refresh, which would cause a rebalance each time.
+counts and names, not metadata objects: these differ after every refresh, and each refresh would cause a rebalance.
 
 A static leader that restarts must keep the assignment from before the restart (KIP-814). It cannot tell from metadata
 which partitions were added since the assignment, and these would stay unassigned, as in Java. So it reads the
@@ -73,8 +73,8 @@ def shapes_changed(before: Mapping[str, TopicShape], after: Mapping[str, TopicSh
 def reassign_reason(assigned: Collection[TopicPartition], existing: Collection[TopicPartition]) -> str | None:
     """Return why a restarted leader should rejoin to compute an assignment; None if the group's one is complete.
 
-    Partitions are missing if they were added while the leader was down, or withheld until their owners revoked them
-    (KIP-429).
+    An assignment lacks partitions that were added while the leader was down, and those that were left out until their
+    owners revoked them (KIP-429).
     """
     assigned, existing = set(assigned), set(existing)
     if assigned == existing:

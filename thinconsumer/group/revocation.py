@@ -50,8 +50,9 @@ class PartitionRevocation:
         self._subscription = subscription
         self.state = RevocationStep.IDLE
         self._revoking: list[Partition] = []
-        #: Partitions whose ``on_partitions_revoked`` has returned; they stay assigned until its commits have settled.
-        #: A commit of all positions leaves them out: the epoch may change before it arrives, and it would then fail.
+        #: Partitions whose ``on_partitions_revoked`` has returned; they stay assigned until the commits made in it have
+        #: settled. A commit of all positions leaves them out: if the member epoch changed before that commit arrived,
+        #: it would fail.
         self.revoked: frozenset[TopicPartition] = frozenset()
         #: When the wait for commits ends at the latest; not set while the callback runs.
         self._timeout = agenda.alarm()
@@ -90,7 +91,7 @@ class PartitionRevocation:
             if self.is_waiting(now):
                 return False
             # The state changes before the call, so that the listener runs once even if Ctrl-C interrupts it. Without a
-            # timeout, nothing is waited for: Ctrl-C between these two lines changes nothing.
+            # timeout, nothing is waited for: Ctrl-C between the next two lines changes nothing.
             self._timeout.clear()
             self.state, self._awaited = RevocationStep.DRAINING, self._commits.queue.last_number
             self._call_listener("revoked", [p.tp for p in self._revoking])

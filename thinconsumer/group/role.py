@@ -3,9 +3,10 @@
 The member handles generations, deadlines and errors. A :class:`Role` encodes and decodes the opaque bytes of JoinGroup
 and SyncGroup, and acts before and after a rebalance.
 
-The engine's steps call no role method. A member that waits for its role reports so by ``has_work``, and goes on when
-``work(now)`` is called: ``poll`` calls it, ``drive`` does not. A method that returns a bool is called again, with steps
-in between, until it returns True; thus the consumer waits for a commit before it drops partitions.
+The engine's steps call no role method but ``rejoin_reason``. A member that waits for its role reports so by
+``has_work``, and goes on when ``work(now)`` is called: ``poll`` calls it, ``drive`` does not. A method that returns a
+bool is called again, with steps in between, until it returns True; thus the consumer waits for a commit before it drops
+partitions.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ class JoinedMember(NamedTuple):
 
 
 class Role(Protocol):
-    """Define the callbacks of one member. Any of them may call user code; ``work`` raises its exceptions.
+    """Define the callbacks of one member. All but ``rejoin_reason`` may call user code; ``work`` raises its errors.
 
     A ``prepare``, ``revoke_unassigned`` or ``lose`` that raises counts as done and is not repeated, because the
     rebalance waits for it. After a failed ``perform_assignment``, or an ``accept`` that cannot decode the assignment,
@@ -62,7 +63,8 @@ class Role(Protocol):
     def accept(self, identity: Identity, protocol: str, assignment: bytes, now: float, *, missed: bool) -> None:
         """Decode the assignment and compute what it revokes and adds. Call no listener, except for lost partitions.
 
-        ``missed`` says that a generation passed without this member: others may have owned its kept partitions.
+        ``missed``: a generation passed without this member, and other members may have owned the partitions that this
+        one has kept.
         """
 
     def revoke_unassigned(self, identity: Identity, now: float) -> bool:

@@ -31,7 +31,7 @@ class UserSubscription:
         self.mode = Mode.NONE
         self.topics: frozenset[str] = frozenset()  #: The subscribed names; empty with a pattern.
         self.pattern: re.Pattern[str] | None = None
-        self.exclude: re.Pattern[str] | None = None  #: Topics that match this one as a whole are not subscribed.
+        self.exclude: re.Pattern[str] | None = None  #: Topics whose whole name matches it are not subscribed.
         self.regex: str | None = None  #: The regular expression that the broker evaluates.
         self.listener: Any = None
         self.version = 0
@@ -130,7 +130,7 @@ def _compile(pattern: str | re.Pattern[str]) -> re.Pattern[str]:
 
 
 def _excluded(exclude: Any, pattern: str | re.Pattern[str] | SubscriptionPattern | None) -> re.Pattern[str]:
-    """Compile the pattern of excluded topics. Raises: IllegalArgumentError, if ``pattern`` is not matched here."""
+    """Compile the pattern of excluded topics. Raises: IllegalArgumentError, if the client matches no ``pattern``."""
     if pattern is None:
         raise IllegalArgumentError("subscribe(exclude=...) needs a pattern: a list of topics has only those wanted")
     if isinstance(pattern, SubscriptionPattern) or isinstance(exclude, SubscriptionPattern):

@@ -36,8 +36,8 @@ _E = ClassicMemberEvent
 class ClassicMember(Membership):
     """Take part in a classic group: send its requests as a manager of the engine; call role methods in :meth:`work`.
 
-    A prepare, revoke_unassigned or lose that raises counts as done, so that the rebalance goes on. After a failed
-    perform_assignment the member joins again, after a backoff. A failed install is repeated.
+    A prepare, revoke_unassigned or lose that raises counts as done, so that the rebalance goes on. If
+    perform_assignment or accept raises, the member joins again after a backoff. If install raises, it is called again.
     """
 
     _TRANSITIONS, _CALLBACKS = TRANSITIONS, CALLBACKS
@@ -53,7 +53,7 @@ class ClassicMember(Membership):
         self._lowest = {} if identity.group_instance_id is None else requests.STATIC_SINCE
         self._session = settings.session_timeout_ms / 1000
         self._attempt = RebalanceAttempt("", 0.0)
-        self._readiness = coordinator.agenda.alarm()  #: How long a leader waits until its role can assign.
+        self._readiness = coordinator.agenda.alarm()  #: When a leader assigns even if its role is not ready.
         self._rejoin: str | None = None  #: The reason to join again as soon as this rebalance is over.
 
     def __repr__(self) -> str:
@@ -62,14 +62,14 @@ class ClassicMember(Membership):
     @property
     def rebalancing(self) -> bool:
         """Whether a JoinGroup or SyncGroup is due or in flight: commits of the old generation may be rejected."""
-        # A member that has missed a generation is still to drop the partitions that it owned before.
+        # After a missed generation, this lasts until the role has dropped the partitions that the member had kept.
         return self.state in JOINING or (self._attempt.missed and not self._attempt.is_decoded)
 
     @property
     def awaits_rebalance_response(self) -> bool:
-        """Whether a JoinGroup or SyncGroup is in flight.
+        """Whether a JoinGroup or SyncGroup was written and has no response yet.
 
-        If so, a membership error in an OffsetCommit response is ignored, as the response to the JoinGroup or SyncGroup
+        Meanwhile a membership error in an OffsetCommit response is ignored: the response to the JoinGroup or SyncGroup
         tells whether this consumer is still a member.
         """
         return self._rebalances.in_flight is not None and self._rebalances.is_written
@@ -124,7 +124,7 @@ class ClassicMember(Membership):
 
     @property
     def _leave_channel(self) -> str:
-        """The connection for LeaveGroup, on which no unanswered JoinGroup or SyncGroup is before it."""
+        """The connection for LeaveGroup: one on which no unanswered JoinGroup or SyncGroup blocks it."""
         return MEMBERSHIP if self._rebalances.in_flight is None else LEAVING_CONNECTION
 
     def _sends_leave(self, leave_group: bool | None) -> bool:
@@ -137,7 +137,7 @@ class ClassicMember(Membership):
         self._start_leave_attempt(LeaveGroupRequest, message, now, self._leave_channel, lowest)
 
     def _came_back(self, gap: float, now: float) -> None:
-        """Give a leader more time for metadata; after the session timeout, let a heartbeat come before records."""
+        """Give a leader more time for metadata; after a gap longer than the session timeout, withhold records."""
         self._readiness.set(self._readiness.at + gap)
         if gap > self._session and self.identity.is_member:
             self.unconfirmed = f"{gap:.1f} s between polls, session_timeout_ms={self._settings.session_timeout_ms}"
@@ -148,10 +148,9 @@ class ClassicMember(Membership):
             self._failures.gap(text, now)
 
     def expelled(self, error: KafkaError, identity: Identity, now: float) -> None:
-        """Act on a membership error that a commit under ``identity`` returned, unless the identity has changed.
+        """Act on a membership error that a commit under ``identity`` returned.
 
-        The error is ignored while a JoinGroup or SyncGroup is in flight: its response tells whether this consumer is
-        still a member.
+        The error is ignored if the identity has changed since, and during :attr:`awaits_rebalance_response`.
         """
         if identity != self.identity or not identity.is_member or self.awaits_rebalance_response:
             return
@@ -251,12 +250,12 @@ class ClassicMember(Membership):
             self.subscribe(reason)
 
     def _expel(self, action: Action, error: KafkaError, *, is_expected: bool = False) -> None:
-        """Drop the generation and, if it is invalid, the member id; :meth:`_settle` then moves to LOSING."""
+        """Drop the generation, and the member id if ``action`` says so; :meth:`_settle` then moves to LOSING."""
         self._note_expulsion(error, is_final=action is Action.GIVE_UP, is_expected=is_expected)
         self.identity = self.identity.behind() if action is Action.RESET_GENERATION else self.identity.lost()
         self._heartbeats.in_flight = None
         if not self._rebalances.is_written:
-            self._rebalances.in_flight = None  # a queued request of the membership that has ended
+            self._rebalances.in_flight = None  # abandon a queued request of the ended membership
         self._expulsion = self.unconfirmed = str(error)
         self._settle()
 
@@ -268,7 +267,7 @@ class ClassicMember(Membership):
         return True
 
     def _join_or_sync(self, now: float) -> Request | None:
-        """Return the JoinGroup or SyncGroup that is due, if any; it is written with the member id of that time."""
+        """Return the JoinGroup or SyncGroup that is due, if any; it gets the member id of the time of writing."""
         attempt, kind, timeout = self._attempt, self._role.protocol_type, self._settings.request_timeout_ms / 1000
         protocols, plan = attempt.protocols, attempt.plan
         if not self._rebalances.is_open:
@@ -332,7 +331,10 @@ class ClassicMember(Membership):
         self._note_accepted(self._rebalances.sent_at, now)
 
     def _failed(self, action: Action, error: KafkaError, answer: Answer, now: float) -> None:
-        """Handle a failed JoinGroup or SyncGroup: join again after a backoff, or drop the membership."""
+        """Handle a failed JoinGroup or SyncGroup.
+
+        Take the member id that the coordinator gives, drop the membership, or join again, mostly after a backoff.
+        """
         if action is Action.USE_MEMBER_ID and answer.request.api is JoinGroupRequest and answer.response.member_id:
             if self.identity.member_id:
                 self._failures.back_off(now)  # MEMBER_ID_REQUIRED, although the JoinGroup had a member id
@@ -429,9 +431,12 @@ class ClassicMember(Membership):
                 self._rebalanced(now)
 
     def _goes_on(self, now: float) -> bool:
-        """Return whether a role method that raised counts as done, since the rebalance waits for it."""
+        """Return whether a role method that raised counts as done, since the rebalance waits for it.
+
+        If not, set a backoff or join again, where the method belongs to a join. Only ``install`` is repeated at once.
+        """
         if self.state is _S.REVOKING_AFTER_SYNC and not self._attempt.is_decoded:
-            # The assignment cannot be decoded: join again, or no member reads the partitions assigned to this one.
+            # The assignment cannot be decoded. Without another join, no member would read the partitions in it.
             self._failures.back_off(now)
             self._begin_anew(_E.REJOIN, "its assignment could not be decoded", now)
         elif self.state in JOINING:

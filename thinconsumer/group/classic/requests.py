@@ -83,7 +83,7 @@ def unusable(answer: Answer, protocol_type: str, offered: Collection[str]) -> Ka
     """Return the error in a successful JoinGroup or SyncGroup response, or None.
 
     The error is a missing member id or generation, another protocol type, or a protocol that was not ``offered``. A
-    SyncGroup response may name none (KIP-559).
+    SyncGroup response may name no protocol (KIP-559).
     """
     response, is_join = answer.response, answer.request.api is JoinGroupRequest
     if is_join and (response.generation_id < 0 or not response.member_id):

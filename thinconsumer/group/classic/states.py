@@ -22,7 +22,7 @@ class ClassicMemberState(enum.Enum):
     STABLE = "stable"  #: Has its assignment, and sends heartbeats.
     LOSING = "losing"  #: Removed from the group; drops all partitions as lost.
     LEAVING = "leaving"  #: LeaveGroup is due or in flight.
-    FATAL = "fatal"  #: Fenced, or rejected with an error that is not retriable.
+    FATAL = "fatal"  #: Fenced, or rejected with an error that every further join would get.
 
 
 class ClassicMemberEvent(enum.Enum):

@@ -1,6 +1,6 @@
 """The partitions that a member of a consumer group owns and is assigned, and the steps from owned to assigned.
 
-The order of a reconciliation is: revoke, let the coordinator know, assign. ``PartitionRevocation`` calls the listener
+The order of a reconciliation is: revoke, tell the coordinator, assign. ``PartitionRevocation`` calls the listener
 and commits. The coordinator names topics by id, and an assignment may arrive before the metadata of a new topic. A
 topic that was deleted and created again has another id: its partitions are revoked, and then added.
 """
@@ -29,7 +29,7 @@ Owned = Mapping[TopicPartition, bytes]
 
 
 class Difference(NamedTuple):
-    """The partitions to revoke and to assign until the owned ones are those of the assignment."""
+    """The partitions to revoke and to assign, so that the owned partitions become those of the assignment."""
 
     revoke: frozenset[TopicPartition] = frozenset()
     add: Mapping[TopicPartition, bytes] = {}  #: Topic ids by partition; only of topics with a known name.
@@ -84,12 +84,14 @@ class MemberAssignment:
         self._lookup_call: Call[dict[str, TopicMetadata]] | None = None
         #: The coordinator's last assignment; None before the first one of this membership.
         self.target: PartitionIds | None = None
-        #: The topic id of owned partitions, and of some revoked ones, and the member epoch in which each was assigned.
+        #: By owned partition: its topic id, and the member epoch in which it was assigned. Entries of revoked
+        #: partitions may be left.
         self._known: dict[TopicPartition, tuple[bytes, int]] = {}
         self._revoking: frozenset[TopicPartition] | None = None  #: The partitions of a revocation that is not complete.
         self._owes_callback = False  #: Whether ``on_partitions_assigned`` is due even if nothing is added.
+        #: A cache: the version of the set of partitions (``Partitions.generation``), and the owned ones at it.
         self._owned: tuple[int, PartitionIds] = (-1, frozenset())
-        #: The difference and the names of topics, behind the versions and the target that they were computed with.
+        #: A cache: the versions and the target, and the difference and the names of topics computed from them.
         self._resolved: tuple[tuple[object, ...], Difference, frozenset[str]] = ((), Difference(), frozenset())
 
     def joined(self) -> None:
@@ -97,9 +99,9 @@ class MemberAssignment:
         self._owes_callback = True
 
     def receive(self, target: PartitionIds) -> None:
-        """Take over an assignment of the coordinator. Polls return no more records of the partitions that it revokes.
+        """Take over an assignment of the coordinator. Polls return no more records of partitions that it lacks.
 
-        This includes those that are revoked only after an earlier revocation, which may still wait for its commits.
+        This holds at once, even if their revocation has to wait for an earlier one, which may still wait for commits.
         """
         self.target = target
         revoke = self.difference().revoke
@@ -155,18 +157,18 @@ class MemberAssignment:
 
     @property
     def is_due(self) -> bool:
-        """Whether :meth:`advance` has something to do now; not if only unknown topics are left."""
+        """Whether :meth:`advance` has something to do now: False if only topics without a known name are left."""
         return self.revokes or self._owes_callback or bool(self.difference().add)
 
     def advance(self, epoch: int, now: float) -> bool:
         """Revoke or assign partitions; return False if the revocation waits for a commit.
 
-        After a revocation, a heartbeat without the partitions has to be sent before others are assigned. Exceptions of
-        ``on_partitions_assigned`` propagate.
+        After a revocation it assigns nothing: first a heartbeat has to report the owned partitions without the revoked
+        ones. Exceptions of ``on_partitions_assigned`` propagate.
 
         A revocation that has begun is completed even if a newer assignment has the partitions again: the listener may
         already have been told that they are gone. They are then assigned anew. Partitions that a newer assignment
-        revokes in addition follow at once: their next owners do not wait for the response to a heartbeat.
+        lacks, too, are revoked at once: otherwise their next owners would wait for one more heartbeat.
         """
         has_revoked = False
         while self.revokes:

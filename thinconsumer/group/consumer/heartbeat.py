@@ -21,8 +21,8 @@ JOIN_EPOCH, LEAVE_EPOCH, LEAVE_STATIC_EPOCH = 0, -1, -2
 REGEX_SINCE = 1
 #: Seconds between heartbeats until the coordinator has named its interval.
 FIRST_INTERVAL = 5.0
-#: The shortest and the longest interval that are followed. A coordinator that names 0 would otherwise get requests
-#: without pause, and after one wrong response with a very long interval no heartbeat would bring the right one.
+#: Limits in seconds for the interval that the coordinator names. With an interval of 0 the member would send heartbeats
+#: without pause; with a very long one it would send none, and so never receive the right interval.
 INTERVAL_MIN, INTERVAL_MAX = 0.1, 60.0
 
 
@@ -57,42 +57,42 @@ class KnownFields:
             self.fields = self.written._replace(owned=frozenset())
 
     def count_as_owned(self, unseen: PartitionIds) -> None:
-        """Note partitions that the coordinator has assigned, and now revokes, before this member owned them.
+        """Note partitions that the coordinator assigned, and has revoked before this member owned them.
 
-        The coordinator waits for a heartbeat whose owned partitions lack them. As these have not changed, the next
-        heartbeats would otherwise leave the field out.
+        The coordinator waits for a heartbeat that lists the owned partitions without ``unseen``. As the owned
+        partitions have not changed, the next heartbeats would otherwise leave out the list.
         """
         if self.fields is not None:
             self.fields = self.fields._replace(owned=self.fields.owned | unseen)
 
 
 class Gaps(NamedTuple):
-    """The times between two calls of the application, and the longest one that the membership has survived.
+    """The gaps between calls of the application, and the longest pause between heartbeats that a session has survived.
 
     The client has no other measure of the broker's session timeout, except that it exceeds the heartbeat interval.
     """
 
-    survived: float = 0.0  #: The longest time between two heartbeats of one session: it lasts at least that long.
-    confirmed_at: float = -NEVER  #: When the last heartbeat was sent that has succeeded.
+    survived: float = 0.0  #: The longest time between two heartbeats of one session, whose timeout is not shorter.
+    confirmed_at: float = -NEVER  #: When the last successful heartbeat was sent.
     longest: float = 0.0  #: The longest gap between calls that no response has confirmed yet.
-    is_outpaced: bool = False  #: Whether the last gap began before a response had confirmed the gap before.
+    is_outpaced: bool = False  #: Whether the last gap began when no response had confirmed the gap before it.
 
     def away(self, seconds: float, *, is_unconfirmed: bool) -> Gaps:
-        """Return the state after a gap. ``is_unconfirmed``: no response has confirmed the gap before."""
+        """Return the state after a gap of ``seconds``. ``is_unconfirmed``: no response has confirmed the gap before."""
         return self._replace(longest=max(seconds, self.longest if is_unconfirmed else 0.0), is_outpaced=is_unconfirmed)
 
     def confirmed(self, sent_at: float, *, is_first: bool, is_session: bool) -> Gaps:
-        """Return the state after a heartbeat that was sent at this time has succeeded.
+        """Return the state after a heartbeat sent at ``sent_at`` has succeeded; ``is_first``: it was a join.
 
-        The time since the heartbeat before counts as survived if it was in the same session (``is_session``): not if a
-        heartbeat has failed meanwhile, since the coordinator may have moved, which begins a new session.
+        The time since the previous success counts as survived if both were in one session (``is_session``). If a
+        heartbeat has failed in between, the coordinator may have moved, which begins a new session.
         """
         survived = max(self.survived, sent_at - self.confirmed_at) if is_session else self.survived
         return self._replace(survived=0.0 if is_first else survived, confirmed_at=sent_at)
 
     @property
     def are_survivable(self) -> bool:
-        """Whether no response can confirm a gap before the next one, but one of this length was survived before."""
+        """Whether gaps come faster than responses, but a session has survived a pause of this length before."""
         return self.is_outpaced and self.longest <= self.survived
 
 
@@ -121,7 +121,7 @@ def heartbeat(
     if sent is None or sent.topics != fields.topics:
         request.subscribed_topic_names = sorted(fields.topics)
     if (had_regex or fields.regex is not None) if sent is None else sent.regex != fields.regex:
-        request.subscribed_topic_regex = fields.regex or ""  # an empty one ends the subscription to the former one
+        request.subscribed_topic_regex = fields.regex or ""  # "" ends the former one
     if sent is None or sent.assignor != fields.assignor:
         request.server_assignor = fields.assignor
     if sent is None or sent.owned != fields.owned:
@@ -137,9 +137,10 @@ def bare_heartbeat(who: Identity, epoch: int) -> ConsumerGroupHeartbeatRequest:
 
 
 def explain(error: KafkaError, *, has_regex: bool) -> KafkaError:
-    """Add what to do to an error for which the group cannot use this protocol; return any other error as it is.
+    """Add advice to an error which says that the group cannot use this protocol; return any other error as it is.
 
-    If the member ``has_regex``, only the regular expression that the broker evaluates may be unsupported.
+    ``has_regex``: the member subscribes by a regular expression, and perhaps the cluster lacks only the version of the
+    request that has such expressions.
     """
     if isinstance(error, UnsupportedVersionError):
         what = "a SubscriptionPattern" if has_regex else "group_protocol='consumer'"
@@ -166,8 +167,8 @@ def explain(error: KafkaError, *, has_regex: bool) -> KafkaError:
 def leave_epoch(who: Identity, leave_group: bool | None) -> int | None:
     """Return the epoch to leave with (KIP-1092); None if the coordinator is not told.
 
-    A static member leaves for a while, unless ``leave_group`` is True. A dynamic one leaves for good, unless it is
-    False: then the coordinator keeps its partitions until the session ends.
+    A static member leaves for a while, unless ``leave_group`` is True. A dynamic one leaves for good; with
+    ``leave_group=False`` it sends no request, and the coordinator keeps its partitions until the session ends.
     """
     if leave_group is True or (leave_group is None and who.group_instance_id is None):
         return LEAVE_EPOCH

@@ -1,9 +1,9 @@
 """A member of a consumer group (KIP-848): one request, ConsumerGroupHeartbeat, joins, acknowledges and leaves.
 
-The coordinator assigns partitions in its responses; the member reconciles in :meth:`ConsumerMember.work`, never in a
-step, since this calls the listener. One heartbeat is in flight at a time. After a lost response or an error the next
-one has all fields, because the coordinator may or may not have processed the last. Follows Java's
-``AbstractMembershipManager`` and ``ConsumerHeartbeatRequestManager``.
+The coordinator assigns partitions in its responses. The member reconciles in :meth:`ConsumerMember.work`, never in a
+step, since the reconciliation calls the listener. One heartbeat is in flight at a time. After a lost response or an
+error the next heartbeat has all fields, since the coordinator may or may not have processed the last one. Follows
+Java's ``AbstractMembershipManager`` and ``ConsumerHeartbeatRequestManager``.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class ConsumerMember(Membership):
         self._known = KnownFields()
         self._gaps = Gaps()
         self._is_late = False  #: Whether the member leaves because of the poll timeout.
-        self._has_to_lose = False  #: Whether partitions are to be dropped as lost, in the state FATAL, too.
+        self._has_to_lose = False  #: Whether partitions are still to be dropped as lost; the state FATAL does not tell.
         self._began_at: float | None = None  #: When the reconciliation in progress has begun.
 
     def __repr__(self) -> str:
@@ -172,10 +172,10 @@ class ConsumerMember(Membership):
     def withholds(self, *, may_wait: bool) -> bool:
         """Return whether polls return no records now; ``may_wait`` tells whether this poll can wait for a response.
 
-        A program that calls ``poll(0)`` every few seconds gets each response in the call after the next gap. If only
-        responses to requests that were sent after the last gap counted, its polls would never return records. Such a
-        poll therefore returns records if the membership has survived a gap of that length before. If the last heartbeat
-        has failed, it has renewed no session, and the next one has to succeed first.
+        A program that calls ``poll(0)`` every few seconds receives each response only after one more gap. If only
+        responses to requests that were sent after the last gap counted, its polls would never return records. A poll
+        that cannot wait therefore returns records if a session has survived a pause of that length before. A heartbeat
+        that has failed has renewed no session: after it, another one has to succeed first.
         """
         if self.unconfirmed is None:
             return False
@@ -183,7 +183,7 @@ class ConsumerMember(Membership):
         return may_wait or not (is_certain and self._gaps.are_survivable)
 
     def expelled(self, error: KafkaError, identity: Identity, now: float) -> None:
-        """Send a heartbeat at once after a membership error of a commit: its response tells what has changed."""
+        """Send a heartbeat at once after a membership error of a commit: the heartbeat's response tells the cause."""
         if identity == self.identity and identity.is_member:
             self._send_all_fields(now)
 
@@ -229,8 +229,8 @@ class ConsumerMember(Membership):
     def _may_send(self) -> bool:
         """Whether a heartbeat may be sent once it is due.
 
-        After an expulsion inside a listener none is sent until the partitions are dropped: it would join, and the
-        listener could then commit offsets of lost partitions under the new membership.
+        After an expulsion while a listener runs, no heartbeat is sent until the partitions are dropped: it would join,
+        and the listener could then commit offsets of lost partitions under the new membership.
         """
         is_allowed = self._expulsion is None and self.state in ACTIVE and not self._awaits_poll
         return is_allowed and self._heartbeats.is_open
@@ -340,7 +340,7 @@ class ConsumerMember(Membership):
         if action is Action.GIVE_UP:
             found = self._read_subscription()
             error = explain(error, has_regex=found is not None and found[1] is not None)
-        self._send_all_fields(now)  # the coordinator may or may not have seen the last heartbeat
+        self._send_all_fields(now)  # the coordinator may or may not have processed the last one
         self.stats.failed += not self.identity.is_member
         self._failures.note(action, error, ConsumerGroupHeartbeatRequest, now)
         if action is Action.GIVE_UP:
@@ -388,7 +388,7 @@ class ConsumerMember(Membership):
 
     def _task(self, now: float, *, every: bool) -> Task | None:
         if not every:
-            return None  # each task may call a listener
+            return None  # only a task that calls no listener is asked for, and each of these may call one
         if self.state is _S.RECONCILING:
             is_due = self.assignment.is_due or self.assignment.is_complete
             return partial(self.assignment.advance, self.identity.generation_id) if is_due else None

@@ -3,7 +3,7 @@
 ``docs/states.md`` is generated from this table. The states are those of Java's ``MemberState``, with three differences:
 a member acknowledges until the coordinator has answered, not until the request was sent; a member in state *fatal* may
 leave, so that ``unsubscribe()`` and ``subscribe()`` join again; and there is no state PREPARE_LEAVING, in which Java's
-member calls the listener, since here the partitions are revoked before.
+member calls the listener, since this client revokes all partitions before its member leaves.
 """
 
 from __future__ import annotations

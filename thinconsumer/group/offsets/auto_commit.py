@@ -54,7 +54,7 @@ class AutoCommit:
                 return  # the previous auto-commit has no result yet: start no second one
             self._report(self._call, now)
             self._call = None
-        if self._interval:  # with 0 each poll commits, and none has to be woken for it
+        if self._interval:  # with 0 each poll commits, so no alarm has to be set for a commit
             if not self._next.is_over(now):
                 return
             self._next.set(now + self._interval)
@@ -94,7 +94,8 @@ class AutoCommit:
             # no outage to report: the revocation in this rebalance commits the positions
             log.debug("auto-commit failed in a rebalance: %s", error)
         except KafkaError as error:
-            # If the commit got no answer, the repeated log lines about connections have the cause.
+            # If commits get no response, only the first line is logged: repeated log lines about connections tell the
+            # cause.
             is_late = isinstance(error, CommitFailedError) and error.reason in ("coordinator", "timeout")
             is_unanswered = is_late and not isinstance(error.__cause__, BrokerResponseError)
             self._outages.failed(None, now, str(error), logs=not (is_unanswered and self._outages.is_logged(None)))

@@ -21,7 +21,7 @@ class CommitIdentity(NamedTuple):
     identity: Identity
     is_subscribed: bool = False  #: Whether the group assigns the partitions; False with manual assignment.
     is_rebalancing: bool = False  #: Whether a JoinGroup or SyncGroup is due or in flight.
-    awaits_rebalance_response: bool = False  #: Whether a JoinGroup or SyncGroup was written.
+    awaits_rebalance_response: bool = False  #: Whether a written JoinGroup or SyncGroup has no response yet.
     #: The identity before the current rebalance: the coordinator may still accept commits of that generation.
     settled: Identity | None = None
     #: Whether this is a member of a consumer group (KIP-848). Its epoch may skip numbers at any time, and a partition
@@ -40,8 +40,8 @@ class CommitIdentity(NamedTuple):
     def consumed_as(self) -> Identity | None:
         """The identity under which newly queued offsets were consumed.
 
-        If the member has missed a generation, this is the identity before the missed one until SyncGroup succeeds,
-        when the member drops the partitions that it had kept, and their queued offsets fail.
+        If the member has missed a generation, this is the identity before the missed one, until the member drops the
+        partitions that it has kept: then the queued offsets of these partitions fail.
         """
         who, before = self.who, self.settled
         if who is None or before is None or who.member_id != before.member_id or not self.is_rebalancing:
@@ -57,7 +57,7 @@ class CommitIdentity(NamedTuple):
     def objection(self, before: Identity, *, is_assigned: bool) -> Failure | None:
         """Return why an offset queued under ``before`` cannot be committed now, or None.
 
-        ``is_assigned`` says whether the partition of the offset has been assigned to this consumer since then.
+        ``is_assigned`` says whether the partition of the offset has stayed assigned to this consumer since then.
         """
         who = self.who
         if before == who:

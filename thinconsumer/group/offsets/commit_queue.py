@@ -57,7 +57,7 @@ class Pending:
     call: Call[None]
     outstanding: set[TopicPartition]  #: Partitions with an offset neither written nor failed.
     topic_ids: Mapping[str, bytes]  #: Ids of the topics when the call was added, as far as they were known.
-    #: If another callback has added the call: when the callback may be called with an error.
+    #: For a call made inside a commit callback: when its own callback may be called with an error; else None.
     pause: Alarm | None
     failed: dict[TopicPartition, Failure] = field(default_factory=dict)
 
@@ -121,8 +121,8 @@ class CommitQueue:
         """Return whether the first callback is of a call up to number ``last``, and due ``now`` (None: at any time).
 
         A callback may commit again after an error, and that commit may fail at once, without a request: outside the
-        group, or for a partition that the member does not own. ``last`` keeps such callbacks from running for ever in
-        one poll, and the call's pause after an error from running in every step.
+        group, or for a partition that the member does not own. Without ``last``, one poll would run such callbacks for
+        ever; without the pause of their calls, every step would run one.
         """
         if not self.finished or self.finished[0].number > last:
             return False
@@ -237,7 +237,8 @@ class CommitQueue:
 
         Ctrl-C loses no callback: Python raises KeyboardInterrupt only when a call returns, and there is no call between
         the removal of the callback and the call of the callback. Ctrl-C repeats no callback either: if it came while
-        the call was being settled, the call is settled again, and is then in :attr:`finished` twice.
+        the call was being settled, the call is settled again, and is then in :attr:`finished` twice,
+        the second time without a callback.
         """
         pending = self.finished[0]
         given, error, callback = dict(pending.offsets), pending.call.error, pending.callback
@@ -248,7 +249,7 @@ class CommitQueue:
         return True
 
     def _merge(self, where: Entries, tp: TopicPartition, newer: Entry) -> None:
-        """Add the calls of an entry to the one that is there, and its offset, unless that is from an earlier call."""
+        """Merge an entry into the partition's: add its calls, and take its offset unless an earlier call made it."""
         older = where.setdefault(tp, newer)
         if older is not newer:
             older.calls.extend(newer.calls)
@@ -268,7 +269,7 @@ class CommitQueue:
         """Settle a call, and calls that commit nothing and have no unsettled call before them now."""
         following: Pending | None = pending
         while following is not None:
-            # The call first: if Ctrl-C came before its error is set, the callback would be called without.
+            # In this order: if the callback were queued first, and Ctrl-C came in between, it would get no error.
             if error is None:
                 following.call.succeed(None)
             else:

@@ -78,7 +78,7 @@ class Commits:
         self._settled: Identity | None = None
         self._refused: Identity | None = None
         self._seconds_since_poll = seconds_since_poll
-        self._allows_foreign = allows_foreign  #: Whether offsets of partitions that others own are written, too.
+        self._allows_foreign = allows_foreign  #: Whether offsets of partitions of other members are sent, too.
         #: Partitions that were revoked under the identity ``_released_as``.
         self._released: frozenset[TopicPartition] = frozenset()
         self._released_as: Identity | None = None
@@ -96,7 +96,7 @@ class Commits:
         #: Returns the member epoch since which this consumer owns a partition. An offset of an earlier epoch was read
         #: before another member owned the partition, which may have committed a later one.
         self.owned_since: Callable[[TopicPartition], int] = lambda tp: NO_GENERATION
-        #: Returns whether the coordinator has assigned a partition to this member that is not in place yet.
+        #: Returns whether the coordinator has assigned the partition, and this member has not taken it over yet.
         self.is_coming: Callable[[TopicPartition], bool] = lambda tp: False
         #: Called with every offset that was written for a topic that still exists.
         self.on_written: Callable[[TopicPartition, OffsetAndMetadata], None] = lambda tp, value: None
@@ -123,7 +123,8 @@ class Commits:
 
         The call is settled once the offset of every partition, or that of a later call, was written or has failed: with
         a CommitFailedError that names the partitions not written, or an AuthorizationError. Then its callback is due in
-        :attr:`CommitQueue.finished`; after an error, no sooner than a backoff after ``called_at``.
+        :attr:`CommitQueue.finished`; after an error, no sooner than a backoff after ``called_at``, which is the time of
+        a call inside another callback.
         """
         if not self.queue.calls:
             self._stale_error = self._coordinator.error
@@ -260,9 +261,9 @@ class Commits:
     def _foreign(self, tp: TopicPartition) -> Failure | None:
         """Return why the offset of a partition cannot be committed now if this member does not own it; else None.
 
-        This is checked when offsets are sent: the partition may have been assigned meanwhile. It counts as owned from
-        the coordinator's assignment on, before ``on_partitions_assigned``; and after its revocation until the
-        generation ends, since no other member owns it before.
+        This is checked when offsets are sent: the partition may have been assigned meanwhile. The partition counts as
+        owned from the coordinator's assignment on, even before ``on_partitions_assigned``; and still after its
+        revocation until the generation ends, since no other member owns it before that.
         """
         if self._allows_foreign or tp in self._assigned:
             return None
@@ -404,9 +405,9 @@ class Commits:
             self._again(entries, error)
 
     def _without_removed(self, entries: Entries) -> Entries:
-        """Return the offsets without those of assigned partitions that a counted topic has lost, with their records.
+        """Return the entries except those of assigned partitions that were deleted from a counted topic.
 
-        Those count as written. Otherwise the commit would block until its deadline, and the rebalance with it.
+        These offsets count as written. Otherwise the commit would block until its deadline, and the rebalance with it.
         """
         found: Entries = {}
         for tp, entry in entries.items():
@@ -452,14 +453,14 @@ class Commits:
         else:
             self._fail(entries, error)
             if error.code == Code.GROUP_ID_NOT_FOUND:
-                # The group has no members, so this consumer is none. The member handles only UNKNOWN_MEMBER_ID.
+                # Without a group, this consumer is no member. The member's manager handles only UNKNOWN_MEMBER_ID.
                 error = to_error(
                     Code.UNKNOWN_MEMBER_ID, api=API, node_id=error.node_id, detail="there is no such group"
                 )
             self.on_membership_error(error, stamp, self._now)
 
     def _again(self, entries: Entries, error: KafkaError, *, delayed: bool = False) -> None:
-        """Queue the entries again, to be sent after a backoff: of all commits, or with ``delayed`` of these entries."""
+        """Queue the entries again, to be sent after a backoff of all commits, or with ``delayed``, of these alone."""
         if delayed:
             self._stragglers.failed(self._now)
         else:

@@ -97,7 +97,7 @@ class Committed:
         #: Topics with an assigned partition that lacks a committed offset. For these, offsets of all partitions are
         #: requested: if another partition has one, the assigned partition was added to the topic later.
         self._compared: set[str] = set()
-        #: Returns the identity of now: the coordinator checks that of a member of a consumer group (KIP-848).
+        #: Returns the current identity, which the coordinator checks for a member of a consumer group (KIP-848).
         self.read_identity: Callable[[], CommitIdentity] = lambda: CommitIdentity(Identity(self._group_id))
         self.error: KafkaError | None = None  #: As :attr:`Coordinator.error`.
 
