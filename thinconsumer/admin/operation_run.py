@@ -41,7 +41,7 @@ class SentKeys(NamedTuple):
     """The context of a request."""
 
     run: OperationRun[Any, Any]
-    operation: Operation[Any, Any]  #: That of the run, or its fallback.
+    operation: Operation[Any, Any]  #: The operation of the run, or its fallback.
     keys: dict[Any, None]  #: The keys without a result so far.
     node_id: int  #: The broker; -1 for any.
 
@@ -58,7 +58,7 @@ class OperationRun(Generic[K, V]):
     Args:
         items: the argument of each key (a topic, group or broker). None sends a request to every broker; the keys are
             the node ids.
-        deadline: when the call ends, which then calls :meth:`time_out`.
+        deadline: when the admin's call ends, and calls :meth:`time_out`.
     """
 
     asker = "admin"

@@ -219,7 +219,7 @@ class Mirror(RebalanceListener):
                 self._queued.update(new)
 
     def _committed(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], error: Exception | None) -> None:
-        """Have the next commit include partitions of which this one has failed."""
+        """Have the next commit include the partitions of a commit that has failed."""
         for tp in offsets if error is not None else ():
             self._queued.pop(tp, None)
 

@@ -75,7 +75,7 @@ class Parser(argparse.ArgumentParser):
 def add_action(
     parser: Parser, run: Callable[[argparse.Namespace], int], words: str, *, has_rows: bool = False
 ) -> Parser:
-    """Add the action ``list`` for a function ``_list``, say; return its parser. ``has_rows`` adds --json."""
+    """Add an action, named after its function (``list`` for ``_list``); return its parser. ``has_rows`` adds --json."""
     name = run.__name__.strip("_")
     action = parser.actions[name] = Parser(prog=f"{parser.prog} {name}", description=words)
     action.set_defaults(run=run)

@@ -1,7 +1,7 @@
 """The options common to all clients: those of TLS and SASL, and of connections and metadata.
 
-Socket options (resolver, buffer sizes) are not among them: only a consumer creates its driver, which owns the sockets.
-The application creates the drivers of other clients, and sets the socket options there.
+Socket options (resolver, buffer sizes) are not among them: they belong to the driver. Only a consumer has options for
+them, with which it creates its driver. To set them for another client, pass a driver to it.
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ _PREFIXES = {
 
 
 def derive_host_name_check(values: Values, given: Collection[str]) -> dict[str, Any]:
-    """Return the values. If one of both options for the check of host names is given, the other is set to agree."""
+    """Return the values. If only one option for the check of host names is given, the other is set to agree."""
     derived = dict(values)
     if _ALGORITHM in given and "ssl_check_hostname" not in given:
         derived["ssl_check_hostname"] = derived[_ALGORITHM] != ""

@@ -23,8 +23,8 @@ Guarantees:
   old epoch that arrive late.
 * **Once.** An acknowledged record is in the log once, however often it was sent: it keeps its sequence number, and the
   broker accepts each number once (KIP-98). Records are sent with ``acks=all`` and are lost only in an unclean leader
-  election. If a broker rejects a batch with OUT_OF_ORDER_SEQUENCE_NUMBER or UNKNOWN_PRODUCER_ID, it has lost the
-  batches before it and has not written it, so the batch is sent again under the next epoch. The guarantee ends if the
+  election. A broker that rejects a batch with OUT_OF_ORDER_SEQUENCE_NUMBER or UNKNOWN_PRODUCER_ID has lost earlier
+  batches and has not written this one, so the batch is sent again under the next epoch. The guarantee ends if the
   broker forgets the producer (``producer.id.expiration.ms``, a day) or removes the partition while a batch awaits its
   response, and for the batch in flight when a new producer id follows a partition's 32,768th epoch.
 * **In order by key** on counted topics, also while their partition count changes: a record goes to another partition

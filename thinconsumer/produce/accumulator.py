@@ -54,7 +54,8 @@ class TopicBuffer:
     available: list[int] = field(default_factory=list)  #: Partitions with a leader that are not marked for deletion.
     #: The counts by which the partitions of all queued records were chosen; None if the topic is not counted.
     counts: PartitionCounts | None = None
-    #: The counts in the latest metadata. While they differ, only batches that may be in the log already are sent.
+    #: The counts in the latest metadata. While they differ from ``counts``, only batches are sent that are pinned, or
+    #: that may be in the log already.
     next_counts: PartitionCounts | None = None
     queues: dict[int, PartitionQueue] = field(default_factory=dict)
     used_at: float = -NEVER

@@ -1,8 +1,8 @@
 """Sends batches to partition leaders, one Produce request per broker and one batch per partition at a time, and fails
 batches after ``delivery_timeout_ms``; :mod:`.completion` applies the responses.
 
-A request gets its batches when it is written, so that they contain all records sent until then. After Java's
-``Sender``; KIP-91, KIP-98, KIP-516.
+A request gets its batches when it is written, so that they contain all records that ``send`` has taken until then.
+After Java's ``Sender``; KIP-91, KIP-98, KIP-516.
 """
 
 from __future__ import annotations

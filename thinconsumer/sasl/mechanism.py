@@ -53,7 +53,9 @@ class Mechanism(NotPickled, ABC):
 
 
 def import_extra(module: str, user: str, extra: str, more: str = "") -> Any:
-    """Return a module that the extra installs. The error names ``user``, the option that needs it, and ``more`` needs.
+    """Return a module that the extra installs.
+
+    The error names ``user``, the option that needs the module, and ``more`` that it needs: " and ...".
 
     Raises:
         KafkaConfigurationError: the module, or a library of the system that it needs, is missing.

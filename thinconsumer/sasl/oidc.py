@@ -1,6 +1,6 @@
 """The OAuth client credentials grant (RFC 6749, section 4.4) without sockets: the request's bytes, and its response.
 
-After Java's ``ClientCredentialsJwtRetriever``. HTTP/1.1 is h11's, of the extra ``oidc``. The token endpoint is not
+After Java's ``ClientCredentialsJwtRetriever``. HTTP/1.1 comes from h11 (the extra ``oidc``). The token endpoint is not
 trusted: sizes are bounded, redirects are refused, since a redirect could send the client secret to another host, and
 error texts never contain the client secret or a token.
 """

@@ -50,7 +50,7 @@ class Refresh:
     _obtained_at: float = 0.0
 
     def is_due(self, now: float, wall: float) -> bool:
-        """Return whether an attempt is due; earlier than planned if the credential has expired earlier than it seemed.
+        """Return whether an attempt is due: as planned, or earlier if the credential expired (a laptop slept).
 
         Even then, LEAST_PERIOD passes first: otherwise a poll would never stop calling a provider whose credentials
         live for a millisecond.

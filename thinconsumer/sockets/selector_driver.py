@@ -139,7 +139,7 @@ class SelectorDriver:
         self.endpoint = endpoint
         if endpoint.commands:
             self.obey()
-        # A connection with bytes that the system did not accept waits for its socket to become writable.
+        # A connection whose bytes the system did not accept is not in ``unsent``: it waits for a writable socket.
         for stream in tuple(endpoint.unsent):
             connection = self._connections.get(id(stream))
             if connection is not None:

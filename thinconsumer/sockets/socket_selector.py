@@ -87,7 +87,7 @@ class EpollSockets:
             pass  # the descriptor is not registered: set() failed or was interrupted
 
     def wait(self, seconds: float) -> list[tuple[Any, int]]:
-        # As in ``selectors``, a hang-up or an error of a socket counts as both events: the next call reports it.
+        # As in ``selectors``, a hang-up or an error counts as both events: the socket's next call reports it.
         timeout = 0.0 if seconds <= 0 else math.ceil(min(seconds, LONGEST_WAIT) * 1e3) * 1e-3
         found = []
         for fd, events in self._epoll.poll(timeout):

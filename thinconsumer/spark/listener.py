@@ -46,7 +46,7 @@ class KafkaListener(StreamingQueryListener):
     """Reports lag, and commits offsets if ``commitGroup`` is set. Pass it to ``spark.streams.addListener``.
 
     Args:
-        options: Options of the stream; other partitions than those they select are ignored. None: all Kafka sources
+        options: Options of the stream; partitions that they do not select are ignored. None: all Kafka sources
             are reported, and nothing is committed.
         report: Called with each :class:`Lag`; by default it is logged.
         queries: Names or ids of the queries to follow; None: all. Queries that read the same topics need one listener

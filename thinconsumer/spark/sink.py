@@ -1,6 +1,6 @@
 """PySpark's batch writer and stream writer; ``writing`` does the work of a task.
 
-Spark pickles a batch writer for its tasks and for the process that commits, but creates a new stream writer in each.
+Spark pickles one batch writer for its tasks and for the process that commits. Each of these makes its stream writer.
 """
 
 from __future__ import annotations

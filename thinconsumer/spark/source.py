@@ -360,7 +360,7 @@ class KafkaStreamReader(_Reader, DataSourceStreamReader, SupportsTriggerAvailabl
         return ends.order.open_ends(begin, ends.latest, earliest)
 
     def _note_held(self, begin: Offsets, offered: Offsets, ends: LogEnds) -> None:
-        """Log which partitions are held, when they change: an idle query must say what it waits for."""
+        """Log which partitions are held, if others are than before: an idle query must say what it waits for."""
         held = frozenset(tp for tp, end in ends.latest.items() if offered.get(tp, begin.get(tp, 0)) < end)
         if held != self._held:
             self._held = held
@@ -374,7 +374,7 @@ class KafkaStreamReader(_Reader, DataSourceStreamReader, SupportsTriggerAvailabl
         new = offered.keys() - begin.keys()
         earliest = self._cluster.earliest(new) if new else {}
         if options.min_offsets_per_trigger is not None and not self._has_target:
-            # Offsets that are held count, too: otherwise the last few before them could wait for the maximum delay.
+            # Held offsets count, too: otherwise the last few offsets before them could wait for the maximum delay.
             now, backlog = self._clock(), planner.backlog_of(begin, ends.latest, earliest)
             waited = float("inf") if self._fired_at is None else (now - self._fired_at) * 1000
             if backlog < options.min_offsets_per_trigger and waited < options.max_trigger_delay_ms:

@@ -33,7 +33,7 @@ def prepare() -> None:
     exempt_modules()
 
 
-@cache  # in its place, ``gc.get_freeze_count()`` would visit all of these objects in each task to count them
+@cache  # not ``gc.get_freeze_count()``, which would visit all exempt objects in each task to count them
 def exempt_modules() -> None:
     """Exempt the objects that exist now from garbage collection; once per process, and only in PySpark's workers."""
     spec = getattr(sys.modules.get("__main__"), "__spec__", None)
