@@ -1,7 +1,7 @@
 """A Kafka cluster without I/O: the broker side of the protocol.
 
-``server`` runs it on sockets, ``testing`` on an in-memory network with a virtual clock. Broker and client share only
-the codec, so that they cannot make the same mistake.
+``server`` runs it on sockets, ``thinconsumer_testing.cluster`` on an in-memory network with a virtual clock. Broker and
+client share the codec and small helpers, but no logic of the protocol, so that they cannot make the same mistake in it.
 
 This module exports the public names: the two ways to run a broker, its configuration, the interface of its assignors,
 and the actions of fault rules.

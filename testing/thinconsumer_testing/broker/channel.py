@@ -280,9 +280,8 @@ class PortListener:
                 if error.errno not in _OUT_OF_DESCRIPTORS:
                     log.info("cannot accept a connection on port %d: %s", self.port, error)
                     return  # The client has closed the connection before it was accepted.
-                # The connection stays in the accept queue and the listening socket readable, so the selector would
-                # report it in every step and use up the processor. The listener is not watched for ACCEPT_PAUSE_S
-                # instead.
+                # The listening socket stays readable while the connection is in the accept queue, so the selector would
+                # report the socket in every step and use up the processor. For ACCEPT_PAUSE_S it is not watched.
                 log.warning(
                     "out of resources: cannot accept on port %d, retrying in %s s: %s", self.port, ACCEPT_PAUSE_S, error
                 )

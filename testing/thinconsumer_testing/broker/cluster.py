@@ -1,7 +1,8 @@
 """A whole Kafka cluster without I/O: broker nodes, their logs, the controller, time, and the operations of its users.
 
-The caller (``server``, ``testing``) calls :meth:`Cluster.advance` before every input and at the time given by
-:meth:`Cluster.wake_at`, and attaches clients with :meth:`Cluster.connect`. Must not know sockets, clocks or files.
+The caller (``server``, ``thinconsumer_testing.cluster``) calls :meth:`Cluster.advance` before every input and at the
+time given by :meth:`Cluster.wake_at`, and attaches clients with :meth:`Cluster.connect`. Must not know sockets, clocks
+or files.
 """
 
 from __future__ import annotations
@@ -54,6 +55,9 @@ class Cluster:
         random: Source of ids and random delays.
         hosts: Advertised ``(host, port)`` of each broker.
         racks: Rack of each broker.
+        now, wall_time: The time at the start in seconds, monotonic and since the epoch; unused with ``schedule``.
+        storage: The directory with the cluster's data; None keeps the data in memory.
+        schedule: The clock and timers; None: new ones.
         security: TLS and SASL of the listeners, shared by all brokers; None for plaintext without logins.
     """
 
@@ -150,8 +154,8 @@ class Cluster:
         self.active_controller.create_partitions(topic, partitions)
 
     def shrink(self, topic: str, partitions: int) -> None:
-        """Decrease the partition count of a topic with ordered delivery: partitions from this number on are marked for
-        deletion, and removed once retention has emptied them. Raises: ControllerError.
+        """Decrease the partition count of a topic with ordered delivery. The partitions from number ``partitions`` on
+        are marked for deletion, and removed once retention has emptied them. Raises: ControllerError.
         """
         self.active_controller.create_partitions(topic, partitions)
 
@@ -247,7 +251,7 @@ class Cluster:
         self._broker_session_timers.clear()
 
     def start_controller(self) -> None:
-        """Start another controller with the metadata of the killed one; it completes what that one has begun."""
+        """Start a controller with the metadata of the killed one, whose unfinished changes it completes."""
         if self.controller.is_active:
             return
         self.controller = Controller(self, self.cluster_id, predecessor=self.controller)
@@ -390,8 +394,8 @@ class Cluster:
         return log
 
     def new_log(self, node_id: int, row: PartitionImage, config: TopicConfig) -> Log:
-        """Return a log for a node's new replica, with what its directory contains. Simulations return one that reports
-        its changes.
+        """Return a log for a node's new replica, with the records that the storage directory has for it. Simulations
+        override this method to observe the log.
         """
         store = self._storage.log_store(node_id, row.tp) if self._storage is not None else None
         return Log(row.tp, config, store)

@@ -54,10 +54,10 @@ class BrokerConfig:
     group_consumer_session_timeout_ms: int = 45_000
     group_consumer_heartbeat_interval_ms: int = 500  #: Kafka's 5000 would delay each step of a rebalance by that time.
     group_consumer_max_size: int = 2_147_483_647
-    #: The first one is the default: names and full names of classes, separated by commas, or a tuple that may also have
-    #: classes and objects (:class:`~.group.consumer.assignors.user_assignor.ConsumerGroupPartitionAssignor`).
+    #: The assignors, the default first: names and full names of classes, separated by commas, or a tuple that may also
+    #: have classes and objects (:class:`~.group.consumer.assignors.user_assignor.ConsumerGroupPartitionAssignor`).
     group_consumer_assignors: str | tuple[AssignorSetting, ...] = "uniform,range"
-    #: With Kafka's 1000, a change that follows another one would take effect later by that time.
+    #: With Kafka's 1000, the second of two changes in quick succession would take effect up to a second late.
     group_consumer_assignment_interval_ms: int = 0
     group_consumer_regex_refresh_interval_ms: int = 600_000
     #: Whether groups with members move to the consumer group protocol and back: disabled, upgrade, downgrade, or

@@ -3,7 +3,7 @@
 Owns the authoritative metadata image. Every change is published to every broker as a :class:`MetadataDelta`, which
 arrives when the network allows it. Elections follow Kafka's ``PartitionChangeBuilder``: the first live replica in the
 ISR, else, with unclean elections enabled, the first live replica, else none. A quorum of controllers is not simulated:
-the metadata survive each controller, and while none is active, brokers keep what they have.
+a new controller gets the metadata of the one before, and while none is active, brokers keep their images.
 """
 
 from __future__ import annotations
@@ -119,8 +119,8 @@ class Controller:
         ``count`` on are then marked for deletion, and removed once they are empty.
 
         Raises:
-            ControllerError: The topic does not exist, or cannot get this count; REASSIGNMENT_IN_PROGRESS if it cannot
-                get it yet.
+            ControllerError: The topic does not exist, or cannot get this count; REASSIGNMENT_IN_PROGRESS if an earlier
+                change of its count is not completed, or marked partitions still have records.
         """
         topic = self._topic(name)
         have = len(topic.partitions)
@@ -169,7 +169,7 @@ class Controller:
     def put_topic(self, topic: TopicImage) -> None:
         """Set a topic's metadata, and publish it to all brokers; changed partitions get a higher partition epoch.
 
-        Does nothing once this controller was killed, for example by a callback of the change before.
+        Does nothing once this controller was killed, for example by a callback that the previous change has run.
         """
         if not self.is_active:
             return
@@ -330,8 +330,8 @@ class Controller:
     def _cancel_reassignment(self, tp: TopicPartition, row: PartitionImage) -> PartitionImage:
         """End an unfinished leader move, because the leader is to be moved to another broker instead.
 
-        Removes the replica that the unfinished move has added, unless this replica is in the ISR or the leader already.
-        Returns the partition's metadata afterwards.
+        Removes the replica that the unfinished move has added, unless this replica is the leader already, or the only
+        member of the ISR. Returns the partition's metadata afterwards.
         """
         move = self._reassignments.pop(tp)
         if move.replaced is None or move.to not in row.replicas:

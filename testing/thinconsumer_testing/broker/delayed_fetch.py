@@ -61,7 +61,7 @@ class _WatchedPartition:
         """Add to ``size`` the bytes of the batches appended since this method was last called.
 
         Returns True if the fetch must complete even with less than ``min_bytes``: the fetch offset is out of range, or
-        the fetcher's log has diverged from this one.
+        the fetcher's log has diverged from this replica's log.
 
         Raises:
             PartitionReadError: This replica cannot serve the fetch, for example because it stopped leading.

@@ -5,8 +5,8 @@ to back), and ``meta.json`` for everything else, which is replaced as a whole. A
 they survive the process; nothing is synced, so they may not survive a crash of the machine. Must not know the contents
 of batches beyond headers and checksums.
 
-On a full disk, appends are rejected. All other changes take effect in memory, because a half-applied metadata change
-would leave the cluster inconsistent, and are written once there is room.
+On a full disk, appends are rejected. Changes of the metadata take effect in memory, and are written once there is room:
+a metadata change that is rejected half-way would leave the cluster inconsistent.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ LOCK_NAME = ".lock"
 META_VERSION = 1
 #: The number of log files kept open: macOS often limits a process to 256 file descriptors, shared with sockets.
 OPEN_FILES_MAX = 64
-#: After a logged write failure, a further one is logged only if this many writes have succeeded in between.
+#: A write failure is logged only if at least this many writes have succeeded since the failure before.
 WRITES_BEFORE_NEXT_WARNING = 1000
 
 
@@ -338,7 +338,7 @@ class PartitionFile:
 
 
 def valid_prefix(data: bytes) -> tuple[int, str]:
-    """Return the size of the first, complete batches in ascending order, and what is wrong behind them, or ""."""
+    """Return the size in bytes of the valid batches at the beginning of ``data``, and the error after them, or ""."""
     view = memoryview(data)
     pos, next_offset = 0, 0
     while pos < len(view):

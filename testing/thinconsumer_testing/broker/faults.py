@@ -71,7 +71,7 @@ class EntryError(FaultAction):
 
     An entry is a struct with an error code: a topic, a partition, a group, or the whole response. ``where`` names
     fields as in :class:`FaultRule`, but of the response (``{"topic": "orders", "partition_index": 0}``). An entry
-    keeps the fields that identify it; all others get the protocol's defaults. A response in an incremental fetch
+    keeps the fields that identify it; its other fields get the protocol's defaults. A response in an incremental fetch
     session has no entries for partitions that have not changed, so an error cannot be set for these.
     """
 

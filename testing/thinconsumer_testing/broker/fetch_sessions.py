@@ -19,8 +19,9 @@ if TYPE_CHECKING:
     from .image import ClusterImage
     from .node import BrokerNode
 
-#: If the session cache is full, a new session may evict the least recently used one if it has been unused for longer
-#: than this time, or a session with fewer partitions that was in use for longer than this time since its creation.
+#: A new session in a full cache evicts the least recently used session if that has been unused for longer than this
+#: time. Otherwise it may evict a session with fewer partitions, if more than this time lies between the creation and
+#: the last use of that session.
 EVICTION_S = 120.0
 NO_SESSION = 0
 INITIAL_EPOCH, FINAL_EPOCH = 0, -1
@@ -41,8 +42,8 @@ def next_epoch(epoch: int) -> int:
 
 @dataclass(slots=True, eq=False)
 class CachedPartition:
-    """A partition of a session: the client's last request for it, and the offsets in the last response. These are the
-    high watermark and the log start offset; -1 if the client does not have them.
+    """A partition of a session: the client's last request for it, and the high watermark and log start offset in the
+    last response; -1 if the client does not have them.
     """
 
     key: Key

@@ -142,7 +142,7 @@ class BrokerNode:
 
     def load_metadata(self) -> None:
         """Load the controller's metadata, and then process requests. The caller registers the broker afterwards; deltas
-        that the controller publishes from now on are applied later.
+        that the controller publishes from now on are queued behind this metadata.
         """
         self.has_metadata = True
         truth = self.cluster.controller.image
@@ -319,7 +319,7 @@ class BrokerNode:
         return partition, 0
 
     def coordinator_for(self, kind: int, key: str) -> tuple[int, BrokerImage | None]:
-        """Return (error code, coordinator) of a group (0) or a transactional id (1); creates the internal topic."""
+        """Return (error code, coordinator) of a group (0) or a transactional id (1); create its internal topic."""
         name = OFFSETS_TOPIC if kind == GROUP else TRANSACTIONS_TOPIC
         topic = self.image.topics.get(name)
         if topic is None and self.cluster.reachable(self.node_id, CONTROLLER):

@@ -50,8 +50,8 @@ class BrokerOperations(abc.ABC):
         self._perform("expand", topic, partitions)
 
     def shrink(self, topic: str, partitions: int) -> None:
-        """Decrease the partition count of a topic with the config ``enable.ordered.delivery``: partitions from this
-        number on are marked for deletion, and removed once retention has emptied them.
+        """Decrease the partition count of a topic with the config ``enable.ordered.delivery``. The partitions from
+        number ``partitions`` on are marked for deletion, and removed once retention has emptied them.
         """
         self._perform("shrink", topic, partitions)
 
@@ -108,7 +108,7 @@ class BrokerOperations(abc.ABC):
         self._perform("kill_controller")
 
     def start_controller(self) -> None:
-        """Start another controller with the metadata of the killed one; it completes what that one has begun."""
+        """Start a controller with the metadata of the killed one, whose unfinished changes it completes."""
         self._perform("start_controller")
 
     def pause(self, node: int) -> None:
@@ -130,7 +130,7 @@ class BrokerOperations(abc.ABC):
         return int(self._perform("move_coordinator", group, to))
 
     def cut(self, one: int, other: int = -1) -> None:
-        """Cut the network between two brokers, or between one and the controller. Clients still reach both."""
+        """Cut the network between two brokers, or between one and the controller (-1). Clients still reach both."""
         self._perform("cut", one, other)
 
     def heal(self) -> None:

@@ -56,7 +56,7 @@ class PartitionReplica:
         self.high_watermark = min(log.high_watermark, log.end_offset)
         #: As leader: the log end offset of each follower, -1 before its first fetch.
         self.follower_ends: dict[int, int] = {}
-        #: As leader: the time since which each follower lacks records of this log; no entry for other followers.
+        #: As leader: the time since which a follower lacks records of this log; no entry for one that lacks none.
         self.behind_since: dict[int, float] = {}
         self._delayed_produces: list[_DelayedProduce] = []
         self._listeners: dict[int, Callable[[], None]] = {}
@@ -73,8 +73,8 @@ class PartitionReplica:
         return self.log.last_stable_offset(self.high_watermark)
 
     def accepts_count(self, count: int) -> bool:
-        """Return whether a producer that knows this many partitions may write: its count is the one that belongs to the
-        leader epoch, or -1 because it does not choose partitions by linear hashing (KIP-253).
+        """Return whether a producer with this partition count may write (KIP-253). The count must be the one that
+        belongs to the leader epoch, and the partition not closed; -1 (no linear hashing) is always accepted.
         """
         return count == UNKNOWN_COUNT or (count == self.image.undeleted_partition_count and not self.image.is_closed)
 
@@ -146,10 +146,11 @@ class PartitionReplica:
         )  # fmt: skip
 
     def acknowledge_repeated(self, batch: StoredBatch, acks: int, done: Done, timeout_s: float) -> bool:
-        """Complete a batch that repeats one of its producer's last batches as that one; return False for any other.
+        """If a batch repeats one of its producer's last batches, call ``done`` with the result of the earlier append;
+        else return False.
 
         Nothing is appended. A producer that has lost a response thus learns whether its batch was written, although the
-        partition count that it was sent with is no longer accepted (KIP-253).
+        partition count in the repeated request is no longer accepted (KIP-253).
         """
         appended = self.log.find_repeated(batch) if self.is_leader else None
         if appended is None:
@@ -172,7 +173,7 @@ class PartitionReplica:
         transactional: bool = False,
     ) -> int:
         """Append a coordinator's records with acks -1; return the base offset, -1 if they are rejected immediately.
-        ``done(code)`` is called exactly once, perhaps before this returns.
+        ``done(code)`` is called exactly once, perhaps before this method returns.
         """
 
         def append() -> AppendInfo:

@@ -50,8 +50,8 @@ class FetchParams(NamedTuple):
 class FetchReadResult(NamedTuple):
     """The result of reading all partitions of a fetch request once."""
 
-    #: The partitions with the replica read, None after an error, and the data for the response, None if there are no
-    #: records and no error. :func:`response_rows` then builds the data when the response is sent.
+    #: Each partition with the replica that was read (None after an error), and with its response entry: None if it has
+    #: no records and no event such as an error. :func:`response_rows` builds that entry when the response is sent.
     rows: list[tuple[CachedPartition, PartitionReplica | None, PartitionData | None]]
     size: int  #: The size of the records of all partitions in bytes.
     #: Whether to respond without waiting for ``min_bytes``, because a partition has an error, a diverging epoch, or a
@@ -150,9 +150,10 @@ def check_epoch(partition: PartitionReplica, epoch: int, leader_only: bool) -> N
 
 
 def check_count(partition: PartitionReplica, count: int) -> None:
-    """Raise PartitionReadError if a consumer knows another number of partitions than this replica (KIP-253).
+    """Raise PartitionReadError if a consumer has another partition count than this replica (KIP-253).
 
-    The replica got its number with its leader epoch, so the consumer gets no record that was written with a later one.
+    The replica gets the topic's partition count and its leader epoch in one update, so a consumer whose count is the
+    same gets no record that was written under a later count.
     """
     if count not in (UNKNOWN, partition.image.undeleted_partition_count):
         raise PartitionReadError(Code.INVALID_PARTITION_METADATA)
@@ -167,12 +168,13 @@ def readable_end(partition: PartitionReplica, isolation: FetchIsolation) -> int:
 
 
 def diverging_epoch_of(partition: PartitionReplica, request: FetchPartition) -> FetchEpochEndOffset | None:
-    """Return where the reader's log has diverged from this one (KIP-595); None if it has not.
+    """Return where the reader's log has diverged from this replica's log (KIP-595); None if it has not.
 
-    The result is the last leader epoch that both logs can share, and the end offset of this epoch in this log.
+    The result is the last leader epoch that both logs can share, and its end offset in the replica's log.
 
     Raises:
-        PartitionReadError: This log no longer has the epoch of the last record that the reader fetched.
+        PartitionReadError: The replica's log no longer has the epoch of the last record that the reader fetched, or
+            begins after the fetch offset.
     """
     if request.last_fetched_epoch == UNKNOWN:
         return None

@@ -2,8 +2,8 @@
 
 As in Kafka a follower pulls: it first truncates epochs that the leader does not have (KIP-101, KIP-279), then copies
 the missing batches, then takes over the high watermark. A follower does not fetch while either broker is down or
-paused, while the network between them is cut, or while they disagree about the leader; whatever ends such a state calls
-:meth:`Replication.catch_up`. Must not decide leadership or the ISR, which belong to the controller.
+paused, while the network between them is cut, or while they disagree about the leader; the code that ends such a state
+calls :meth:`Replication.catch_up`. Must not decide leadership or the ISR, which belong to the controller.
 """
 
 from __future__ import annotations
@@ -94,8 +94,8 @@ class Replication:
         epoch, before = source.leader_epoch, source.high_watermark
         source.update_follower_end(follower, target.log.end_offset)
         if target.leader_epoch != epoch or source.leader_epoch != epoch:
-            # update_follower_end has completed a produce request, and its callback has changed the leader: this high
-            # watermark may not hold in the new leader's epoch.
+            # update_follower_end has completed a produce request, and its callback has changed the leader: the high
+            # watermark of ``source`` may not hold in the new leader's epoch.
             return
         target.set_high_watermark(min(source.high_watermark, target.log.end_offset))
         if source.high_watermark != before:
@@ -140,7 +140,7 @@ class Replication:
     def _needs_full_copy(source: PartitionReplica, end: int) -> bool:
         """Return whether a follower with the log end offset ``end`` must discard its log and copy the leader's.
 
-        It must if the leader's log starts after ``end``, or at ``end`` in the middle of a batch: the leader's first
+        This is so if the leader's log starts after ``end``, or at ``end`` in the middle of a batch: the leader's first
         batch cannot be appended to the follower's log then.
         """
         start = source.log.start_offset

@@ -1,7 +1,7 @@
 """The security of a cluster's listeners: TLS, SASL mechanisms, and the users that may log in.
 
 Owns the settings and their validation, under the names of Kafka's broker configs with ``_`` for ``.``. All brokers of a
-cluster share them. Reads no file: :mod:`.tls` loads the certificates.
+cluster share them. Reads no file: :mod:`.tls_channel` loads the certificates.
 """
 
 from __future__ import annotations

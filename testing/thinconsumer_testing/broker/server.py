@@ -2,8 +2,8 @@
 
 Owns the only sockets, selector and clock of the broker side. All brokers share one selector loop, and nothing happens
 outside :meth:`EmbeddedBroker.step`, :meth:`EmbeddedBroker.serve_forever` and the methods that change the cluster.
-Responses are sent once per step; a client that does not read its responses is not read from. Follows the limits of
-Kafka's ``SocketServer``.
+Responses are sent once per step. While a client does not read its responses, the broker does not read its requests.
+Follows the limits of Kafka's ``SocketServer``.
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ PORT_MAX = 65_535
 #: How often ``serve_forever`` checks for :meth:`EmbeddedBroker.stop`.
 STOP_CHECK_S = 0.25
 #: A timer may cause a response, and a flush may let a client's next request run and start a timer. After this many
-#: rounds of timers and flushes the broker polls its sockets again, so that timers always due cannot block the clients.
+#: rounds of timers and flushes the broker polls its sockets again; otherwise an endless chain of timers that are due at
+#: once would block all clients.
 ROUNDS_MAX = 16
 
 
@@ -45,7 +46,7 @@ class EmbeddedBroker(BrokerOperations):
     """A Kafka cluster of one or more brokers in this process, listening on this host.
 
     It works only while it is stepped: by :meth:`serve_forever` in a process of its own, by :meth:`step` in a loop of
-    yours, or by an event loop that watches :meth:`fileno` and calls at :meth:`wake_at`.
+    yours, or by an event loop that calls :meth:`step` when :meth:`fileno` is readable and at the time :meth:`wake_at`.
 
     Args:
         nodes: Number of brokers; their ids are 1, 2, ...
@@ -133,8 +134,8 @@ class EmbeddedBroker(BrokerOperations):
         return ",".join(listener.address for listener in self._listeners.values())
 
     def step(self, timeout_s: float | None = 0.0) -> None:
-        """Run due timers, process received bytes, and send responses. If nothing is due and no socket is ready, wait
-        for that up to ``timeout_s`` seconds (None: for ever).
+        """Run due timers, process received bytes, and send responses. If nothing is due and no socket is ready, first
+        wait until a timer is due or a socket is ready, at most ``timeout_s`` seconds (None: without limit).
         """
         self._check_open()
         self._run_until_idle()

@@ -160,7 +160,7 @@ def validate_topic_configs(configs: Mapping[str, str]) -> None:
 
 
 def check_topic_config(name: str, value: str, setting: ConfigKey | None) -> None:
-    """Check a value by the rules of ``setting``; raise IllegalArgumentError for None (unknown) or an invalid value."""
+    """Raise IllegalArgumentError if ``setting`` is None (an unknown config), or if the value breaks its rules."""
     if setting is None:
         raise IllegalArgumentError(f"Unknown topic config name: {name}")
     wrong = _value_error(setting, value.strip())

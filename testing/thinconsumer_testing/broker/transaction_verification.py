@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from .node import BrokerNode
 
 TRANSACTION = 1  #: Key type of transactional ids in FindCoordinator.
-FIRST_WITH_ABORTABLE = 11  #: First Produce version that knows TRANSACTION_ABORTABLE.
+FIRST_WITH_ABORTABLE = 11  #: First Produce version whose clients handle TRANSACTION_ABORTABLE.
 #: From this version on a transactional Produce request adds its partitions to the transaction. With an older version
-#: the producer must have added them before with AddPartitionsToTxn, and the leader only verifies it.
+#: the producer must have added the partitions before, with AddPartitionsToTxn, and the leader only verifies this.
 FIRST_TO_ADD_PARTITIONS = 12
 TIMEOUT_S = 30.0
 #: How long, and how often, the leader asks the coordinator again after CONCURRENT_TRANSACTIONS: the producer's previous

@@ -80,8 +80,8 @@ class Authorizer:
     ) -> bool:
         """Return whether a principal may perform an operation on at least one resource of a type (KIP-679).
 
-        A name that stands for every resource without ACLs of its own is checked first. Otherwise one allowing pattern
-        is needed that no denying pattern covers; implied operations do not count.
+        The name "hardcode" is checked first, as in Kafka: it stands for every resource without ACLs of its own. If that
+        fails, one allowing pattern is needed that no denying pattern covers; implied operations do not count here.
         """
         if self.is_allowed(principal, host, operation, resource_type, "hardcode"):
             return True

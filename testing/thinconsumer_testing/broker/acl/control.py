@@ -13,7 +13,7 @@ from .index import AclIndex
 #: The most ACLs that one request may create or delete.
 RECORDS_MAX = 10_000
 
-#: Applies a change to the controller's ACLs and to those of every broker, as soon as its delta arrives there.
+#: Applies a change to the controller's ACLs at once, and to those of each broker when the delta arrives there.
 CommitAcls = Callable[[Callable[[AclIndex], None]], None]
 
 
@@ -31,7 +31,7 @@ class AclControlManager:
             self._commit(lambda acls: acls.add(new))
 
     def delete(self, filters: Sequence[AclFilter]) -> list[list[AclBinding]]:
-        """Delete the ACLs that the filters select; return the ACLs for each filter, those of several for each."""
+        """Delete the ACLs that the filters select; return for each filter the ACLs that it has selected."""
         selected = [self._acls.matching(one) for one in filters]
         found = list(dict.fromkeys(binding for bindings in selected for binding in bindings))
         if found:

@@ -3,8 +3,8 @@
 Follows ``ApiVersionsRequest.isValid`` and ``ApiVersionsResponse``. If the request's version is too new, ``connection``
 responds in version 0 (KIP-511), without this handler. From version 3 on clients send their software name, and the
 response lists features (KIP-584); version 3 omits features with minimum level 0, because old clients cannot read them.
-The APIs of ``wire.extensions`` are listed in a tagged field, which other clients skip. Share groups and streams groups
-are not listed, because this broker does not implement them.
+The APIs of ``wire.extensions`` are listed in a tagged field, which clients without these extensions skip. The APIs of
+share groups and streams groups are not listed, because this broker does not implement them.
 """
 
 import re

@@ -2,7 +2,7 @@
 (KIP-253).
 
 A member of the group's current generation sends positions of its own partitions, and gets those of the partitions that
-it waits for. Partitions that this broker does not know, or that the client may not read, are left out.
+it waits for. Partitions that are not in this broker's metadata, or that the client may not read, are left out.
 """
 
 from collections.abc import Iterable
@@ -42,7 +42,7 @@ _refuse = error_code_in(ConsumerGroupPositionsResponse)
 
 
 def _partition_counts(call: ApiCall, ids: Iterable[bytes]) -> dict[bytes, int]:
-    """Return how many partitions each topic has that this broker knows and the client may read, by topic id."""
+    """Return, by topic id, the partition count of each topic in this broker's metadata that the client may read."""
     image = call.node.image
     names = {topic_id: image.names_by_id[topic_id] for topic_id in ids if topic_id in image.names_by_id}
     denied = denied_names(call, AclOperation.READ, ResourceType.TOPIC, names.values())

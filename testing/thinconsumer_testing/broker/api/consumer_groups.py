@@ -19,7 +19,7 @@ from ..group.consumer.heartbeat import HeartbeatCall
 def consumer_group_heartbeat(call: ApiCall) -> Message | None:
     """ConsumerGroupHeartbeat: join a consumer group, stay in it, acknowledge revocations, and leave.
 
-    Clients may subscribe only to topics that they may describe. A regular expression matches no others.
+    Clients may subscribe only to topics that they may describe. A regular expression matches no other topics.
     """
     request: ConsumerGroupHeartbeatRequest = call.request
     if not is_authorized(call, AclOperation.READ, ResourceType.GROUP, request.group_id):

@@ -1,7 +1,8 @@
 """DeleteRecords versions 0 to 2: advance the log start offsets of partitions.
 
 Follows ``Partition.deleteRecordsOnLeader`` and ``DelayedDeleteRecords``: the response waits until the log start offset
-of every live replica has advanced, or for the request's timeout, and returns the lowest of them (low watermark).
+of every live replica has advanced, or the request's timeout is over. It has the lowest of these log start offsets, the
+low watermark.
 """
 
 from __future__ import annotations
@@ -38,7 +39,9 @@ class _LowWatermarkTarget(NamedTuple):
 
 
 def _handle(call: ApiCall) -> Message | None:
-    """Advance the log start offsets of the partitions; respond when all live followers have advanced theirs, too."""
+    """Advance the log start offsets of the partitions; respond when all live followers have advanced theirs, too, or
+    when the request's timeout is over.
+    """
     request: DeleteRecordsRequest = call.request
     last = {TopicPartition(t.name, p.partition_index): p.offset for t in request.topics for p in t.partitions}
     names = (topic.name for topic in request.topics)

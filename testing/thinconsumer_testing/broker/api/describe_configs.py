@@ -33,8 +33,8 @@ TOPIC, BROKER, LOGGER, METRICS, GROUP = 2, 4, 8, 16, 32
 
 #: Broker configs that Kafka can change at run time; all others are described as read-only.
 _DYNAMIC = frozenset(("message.max.bytes", "min.insync.replicas", "unclean.leader.election.enable", "max.connections"))
-#: Configs that Kafka's broker passes to the authorizer without knowing them: it lists them only if they are set, and
-#: hides their values as if they were passwords.
+#: Configs of the authorizer, which Kafka's broker only passes on: the broker lists them only if they are set, and hides
+#: their values as if they were passwords.
 _OF_AUTHORIZER = frozenset(("super.users", "allow.everyone.if.no.acl.found"))
 _LONG = frozenset(("replica.lag.time.max.ms",))
 

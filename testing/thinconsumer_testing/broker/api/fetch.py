@@ -39,7 +39,7 @@ _LEADER_CHANGED = (int(Code.NOT_LEADER_OR_FOLLOWER), int(Code.FENCED_LEADER_EPOC
 
 
 def _handle(call: ApiCall) -> Message | None:
-    """Respond at once if enough data is available, else once it is or after ``max_wait_ms``."""
+    """Respond at once if enough data is available, else as soon as it is, but at the latest after ``max_wait_ms``."""
     node, request = call.node, call.request
     context = node.fetch_sessions.context(request, call.version, node.image)
     known: list[CachedPartition] = []
@@ -109,8 +109,8 @@ def _fetch_params(call: ApiCall) -> FetchParams:
 
 
 def _denied_topics(call: ApiCall, to_read: Iterable[CachedPartition]) -> Collection[str | None]:
-    """Return the topics that the client may not read; a follower may read all topics or, without authorization, none,
-    not even unknown ones (None).
+    """Return the topics that the client may not read. A follower without authorization may read none of the requested
+    topics; the result then also has None, for topics with an unknown id.
     """
     if replica_id_of(call.request, call.version) < 0:
         names = (one.topic for one in to_read if one.topic is not None)
@@ -161,8 +161,8 @@ def add_current_leader(
     With leader and address, the client need not refresh its metadata (KIP-951). The leader is taken from this broker's
     replica of the partition if it has one, else from its copy of the cluster metadata.
 
-    On a topic with ordered delivery whose partition count has changed, the client needs new metadata all the same: a
-    leader epoch without the count could be from after a change that the client has not noticed.
+    Does nothing on a topic with ordered delivery whose partition count has changed. The client needs new metadata all
+    the same: a leader epoch without the count could be from after a change that the client has not noticed.
     """
     topic = call.node.image.topics.get(tp.topic)
     if topic is not None and topic.ordered is not None and topic.ordered.partition_count_epoch > 0:

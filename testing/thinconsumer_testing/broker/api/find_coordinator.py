@@ -15,7 +15,8 @@ from ..call import Api, ApiCall
 from ..image import BrokerImage
 
 MANY_FROM = 4
-#: Supported key types: 0 is a group id, 1 a transactional id; with the type for ACLs, and the code if they deny.
+#: The supported key types (0: group id, 1: transactional id), with the resource type of the ACLs for such keys, and the
+#: error code for a client without authorization.
 KINDS = {
     0: (ResourceType.GROUP, Code.GROUP_AUTHORIZATION_FAILED),
     1: (ResourceType.TRANSACTIONAL_ID, Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),

@@ -4,8 +4,8 @@ This module checks a request as far as the log is not needed, has transactions v
 all partitions of the request, and responds. ``log`` validates the batches; ``partition`` waits for the replicas.
 Follows ``KafkaApis.handleProduceRequest``, ``ProduceRequest.validateRecords`` and
 ``ReplicaManager.handleProduceAppend``. ApiVersions lists versions 0 to 2, since old librdkafka clients look for them,
-but such a request closes the connection, as in 4.x. From version 12 on a transactional write adds its partition to the
-transaction (KIP-890); in older versions AddPartitionsToTxn must precede. Version 13 uses topic ids.
+but such a request closes the connection, as in Kafka 4. From version 12 on a transactional write adds its partition to
+the transaction (KIP-890); in older versions AddPartitionsToTxn must precede. Version 13 uses topic ids.
 """
 
 from __future__ import annotations
@@ -95,11 +95,11 @@ _TRANSACTION_ERROR_MESSAGES = {
 
 
 def _count_code(partition: PartitionReplica, batch: StoredBatch) -> Code:
-    """Return the error code for a batch with another partition count, which is not in the leader's log.
+    """Return the error code for a batch that was sent with another partition count, and is not in the leader's log.
 
     INVALID_PARTITION_METADATA tells an idempotent producer that the batch was not written, so that it may move the
-    records to other partitions. An earlier leader may have the batch, which would be in the log if that leader were
-    elected again before it has followed this one. Until then the producer has to repeat the batch.
+    records to other partitions. But an earlier leader may have the batch, and may be elected again before it has
+    followed this leader. Until all in-sync replicas have followed it, the producer has to repeat the batch.
     """
     is_final = batch.producer_id < 0 or partition.is_followed
     return Code.INVALID_PARTITION_METADATA if is_final else Code.NOT_ENOUGH_REPLICAS
@@ -112,7 +112,7 @@ class _PartitionProduce:
     name: str
     topic_id: bytes
     response: PartitionProduceResponse
-    count: int = UNKNOWN_COUNT  #: The topic's partition count that the producer knows.
+    count: int = UNKNOWN_COUNT  #: The topic's partition count in the request.
     batch: StoredBatch | None = None  #: None once the batch is rejected or appended.
 
     @property

@@ -1,7 +1,7 @@
 """The APIs of transactional producers: the transaction coordinator answers them once it has logged the change.
 
 Follows ``KafkaApis``. In old versions of these APIs, INVALID_PRODUCER_EPOCH replaces PRODUCER_FENCED, which their
-clients do not know.
+clients do not expect.
 """
 
 from collections.abc import Collection, Iterable, Mapping

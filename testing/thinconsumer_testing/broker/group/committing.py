@@ -51,7 +51,7 @@ def _check_commit(group: ClassicGroup, request: OffsetCommitRequest | TxnOffsetC
         # The request is not from a member, but the group has members: the commit would overwrite their offsets.
         return int(Code.UNKNOWN_MEMBER_ID)
     if not transactional and group.state is GroupState.COMPLETING_REBALANCE:
-        # The member does not know the new assignment yet, which may give its partitions to another member.
+        # The member does not have the new assignment yet, which may give its partitions to another member.
         return int(Code.REBALANCE_IN_PROGRESS)
     return 0
 
@@ -134,7 +134,7 @@ def _check_consumer_commit(
         code = 0
         if member is not None and not all(epoch >= since for since in _owned_since(shard, member, request)):
             code = int(stale_code(member))
-    # Clients of TxnOffsetCommit do not know STALE_MEMBER_EPOCH.
+    # Clients of TxnOffsetCommit do not expect STALE_MEMBER_EPOCH.
     return int(Code.ILLEGAL_GENERATION) if transactional and code == Code.STALE_MEMBER_EPOCH else code
 
 

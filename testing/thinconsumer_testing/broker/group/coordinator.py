@@ -77,7 +77,8 @@ class GroupCoordinator:
         self._node = node
         self._event_processor = EventProcessor()
         self.shards: dict[int, GroupCoordinatorShard] = {}  #: Shards by partition of ``__consumer_offsets``.
-        #: The positions of each group in memory. A new coordinator has other groups, and so begins without positions.
+        #: The exchanged positions by group object. A coordinator that loads a group makes a new object, and so begins
+        #: without positions.
         self._positions: WeakKeyDictionary[ClassicGroup | ConsumerGroup, ExchangedPositions] = WeakKeyDictionary()
 
     def elected(self, index: int, leader_epoch: int, partition: PartitionReplica) -> None:

@@ -56,7 +56,7 @@ class ClassicGroup:
         #: Member ids that were sent with MEMBER_ID_REQUIRED, and with which no JoinGroup has arrived yet (KIP-394).
         self.pending_joins: set[str] = set()
         self.pending_syncs: set[str] = set()  #: Members of this generation that have not sent SyncGroup yet.
-        #: Whether a member joined during the current ``group.initial.rebalance.delay.ms``, which is then repeated.
+        #: Whether a member joined during the current ``group.initial.rebalance.delay.ms``: the delay is then repeated.
         self.new_member_added = False
         #: The topics to which members subscribe; None if the subscriptions are unknown.
         self.subscribed_topics: frozenset[str] | None = None

@@ -86,7 +86,7 @@ def group_key(group: str) -> bytes:
 
 
 def decode_key(key: bytes | None) -> Message | None:
-    """Return the parsed key, None for one of another group protocol; raise KafkaProtocolError if it is invalid."""
+    """Return the parsed key, None for a key of an unknown type; raise KafkaProtocolError if the key is invalid."""
     data = key or b""
     kind = version_of(data)
     if kind in (LEGACY_OFFSET_COMMIT, OFFSET_COMMIT):

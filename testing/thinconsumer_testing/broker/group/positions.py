@@ -35,8 +35,8 @@ class ExchangedPositions:
     ) -> None:
         """Take a member's positions, and the partitions of which it wants the position from now on.
 
-        ``epochs`` has the generation or member epoch of each member that the group has now; everything that belongs to
-        other members, or to another epoch of a member, is dropped.
+        ``epochs`` has the generation or member epoch of each current member of the group. What former members have sent
+        is dropped, and positions from another epoch of their member, too.
         """
         self._wanted = {one: places for one, places in self._wanted.items() if one in epochs}
         self._wanted[member_id] = frozenset(wanted)

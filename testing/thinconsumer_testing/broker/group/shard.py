@@ -107,8 +107,8 @@ class GroupCoordinatorShard:
         self._refusal_code = 0
         self._timers = Timers[str](self.call_later)
         self._watch: int | None = None
-        #: Those of consumer groups, by group id, member id and kind. They belong to the shard, as a group is only what
-        #: the log says: a callback checks whether the member is still there.
+        #: The timers of consumer groups, by group id, member id and kind. They are not in the groups, which replays
+        #: build from the log alone; each callback checks that its member still exists.
         self.member_timers = Timers[tuple[str, str, TimerKind]](self.call_later)
 
     def __repr__(self) -> str:
@@ -342,7 +342,7 @@ class GroupCoordinatorShard:
         if code == Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND:
             code = 0
         # If this append is committed, all earlier ones are, too, even if their callbacks come later. Their changes are
-        # applied first, since later an older offset would overwrite a newer one.
+        # applied first; otherwise an older offset would overwrite a newer one.
         last = self._pending_writes.index(write) + 1
         first = last - 1 if code else 0
         done = self._pending_writes[first:last]

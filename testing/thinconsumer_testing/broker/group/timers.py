@@ -12,13 +12,13 @@ K = TypeVar("K", bound=Hashable)
 
 
 class TimerKind(enum.Enum):
-    """The event that must occur at a member of a consumer group, or its group, before a timer ends."""
+    """The kinds of timers of a consumer group. Each but REGEX removes a member, unless the event below comes first."""
 
     SESSION = "session"  #: The next heartbeat.
     REBALANCE = "rebalance"  #: The revocation of partitions.
     JOIN = "join"  #: The JoinGroup of a member that uses the classic protocol.
     SYNC = "sync"  #: The SyncGroup of such a member.
-    REGEX = "regex"  #: The resolution of the group's regular expressions.
+    REGEX = "regex"  #: Removes no member, but resolves the group's regular expressions.
 
 
 class Timers(dict[K, Timer]):

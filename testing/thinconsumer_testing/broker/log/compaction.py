@@ -2,9 +2,9 @@
 
 Follows Kafka's ``Cleaner``, ``CleanedTransactionMetadata`` and ``MemoryRecords.filterTo``. The last record of each key
 is retained. A batch keeps its base offset, last offset and sequence numbers when records are removed from it. A batch
-without remaining records stays as a header if it is the last one of its producer, or the last one that is cleaned.
-Tombstones, and markers of transactions without records, get a delete horizon, a time after which they are removed, when
-they are first cleaned (KIP-534).
+without remaining records stays as a header if it is the last one of its producer, or the last one that is cleaned. The
+first cleaning of tombstones, and of markers of transactions without records, gives them a delete horizon: the time
+after which a later cleaning removes them (KIP-534).
 """
 
 from collections.abc import Iterator, Sequence

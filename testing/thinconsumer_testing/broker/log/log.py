@@ -1,7 +1,7 @@
 """One replica's log: appends, reads and truncation, with the resulting epochs, producer state and transactions.
 
 Follows Kafka's ``UnifiedLog``. The caller passes the leader epoch and the high watermark. The log is not divided into
-segments; only ``retention``, which deletes whole ones, computes where they would end.
+segments; only ``retention``, which deletes whole segments, computes where they would end.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class LeaderEpochs(list[tuple[int, int]]):
     def assign(self, epoch: int, start: int) -> None:
         """Add an epoch that starts at the offset ``start``, unless it is the latest one already.
 
-        Entries with a later epoch, or with the same or a later start offset, are removed.
+        Entries with the same or a later epoch, or with the same or a later start offset, are removed.
         """
         if epoch < 0 or (self and self[-1][0] == epoch and self[-1][1] <= start):
             return
@@ -311,7 +311,7 @@ class Log:
         self._move_start(offset)
 
     def begin_at(self, offset: int) -> None:
-        """Begin an empty log at ``offset``, if it does not go that far yet."""
+        """If the log ends before ``offset``, empty it, and begin it at ``offset``."""
         if self.end_offset < offset:
             self.start_at(offset)
             self.high_watermark = offset

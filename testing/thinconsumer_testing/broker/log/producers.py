@@ -132,7 +132,7 @@ class ProducerStateManager:
     transactions: LogTransactions = field(default_factory=LogTransactions)
 
     def duplicate_of(self, batch: StoredBatch) -> BatchMetadata | None:
-        """If the batch is a retry of one of its producer's last five batches, return that one, else None."""
+        """Return the one of its producer's last five batches that the batch repeats, or None if it is no retry."""
         known = self.by_id.get(batch.producer_id)
         if known is None or known.epoch != batch.producer_epoch:
             return None

@@ -133,7 +133,7 @@ class Authenticator:
         """Process the client's next message of the exchange; None if no SaslAuthenticate is expected now.
 
         Raises:
-            LoginFailedError: The login has failed, for the reason in the message, which the client may be told.
+            LoginFailedError: The login has failed, for the reason in the message, which may be sent to the client.
         """
         if self._state is not _State.AUTHENTICATE or self._exchange is None:
             return None

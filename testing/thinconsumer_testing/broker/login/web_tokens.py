@@ -39,12 +39,12 @@ class AcceptedToken(NamedTuple):
 
 
 class TokenKey(Protocol):
-    """Verifies the signatures of tokens. ``algorithm`` is its name in the token's header."""
+    """Verifies the signatures of tokens. ``algorithm`` is the value of ``alg`` that a token's header must have."""
 
     algorithm: str
 
     def is_signed(self, data: bytes, signature: bytes) -> bool:
-        """Return whether this is the signature of ``data``."""
+        """Return whether ``signature`` is the signature of ``data`` by this key."""
 
 
 class _NoKey:

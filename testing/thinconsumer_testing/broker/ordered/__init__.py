@@ -1,1 +1,1 @@
-"""Ordered delivery (KIP-253): the partition counts of topics, how the controller changes them, and what is recorded."""
+"""Ordered delivery (KIP-253): the partition counts of topics, and how the controller changes and stores them."""

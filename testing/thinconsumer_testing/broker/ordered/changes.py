@@ -52,7 +52,7 @@ def begin_expansion(topic: TopicImage, replicas: Sequence[tuple[int, ...]], aliv
 
 
 def complete_expansion(topic: TopicImage, elect: Callable[[PartitionImage, TopicImage], PartitionImage]) -> TopicImage:
-    """Return the topic with leaders for its new partitions: every leader of an existing one has the new count."""
+    """Return the topic with leaders for its new partitions: the leaders of the existing ones have the new count."""
     ordered = _counts(topic)
     kept = ordered.kept_partition_count
     rows = (*topic.partitions[:kept], *(elect(row, topic) for row in topic.partitions[kept:]))
@@ -68,8 +68,8 @@ def begin_shrinking(topic: TopicImage, count: int) -> TopicImage:
 def complete_shrinking(topic: TopicImage) -> TopicImage:
     """Return the topic with the new, lower count, and with the partitions from this number on marked for deletion.
 
-    Each newly marked partition records the leader epochs of the others before they are raised. No leader accepts the
-    old count any more, so a marked partition gets no further record that was written with a count.
+    Each newly marked partition records the leader epochs of the partitions below it before they are raised. No leader
+    accepts the old count any more, so a marked partition gets no further record that was written with a count.
     """
     ordered = _counts(topic)
     kept = ordered.kept_partition_count
@@ -90,7 +90,7 @@ def complete_shrinking(topic: TopicImage) -> TopicImage:
 
 
 def without_emptied(topic: TopicImage, end_of_empty: Callable[[PartitionImage], int | None]) -> TopicImage:
-    """Return the topic without its empty marked partitions, as far as no partition with a higher number remains.
+    """Return the topic without the partitions at its end that are marked for deletion and empty.
 
     ``end_of_empty`` returns a partition's log end offset if the partition is empty, else None.
     """
@@ -115,9 +115,9 @@ def may_have_leader(topic: TopicImage, row: PartitionImage) -> bool:
 
 
 def keeps_tombstones(topic: TopicImage, partition: int) -> bool:
-    """Return whether compaction must not remove a partition's tombstones: another one may have an older value of a key.
+    """Return whether compaction must keep a partition's tombstones, since another partition may have an older value of
+    their keys: the partition from which an added one was split off, or one that is marked for deletion.
 
-    For an added partition that is the one from which it was split off, for others one that is marked for deletion.
     Without the tombstone, a group that reads both from the beginning would take the older value for the last one.
     """
     ordered = topic.ordered
@@ -128,7 +128,7 @@ def keeps_tombstones(topic: TopicImage, partition: int) -> bool:
 
 
 def awaited_partitions(topic: TopicImage) -> tuple[PartitionImage, ...]:
-    """Return the partitions that must have a leader with the first step applied before the second step can follow."""
+    """Return the partitions whose leaders must have applied the first step of a change before its second step."""
     ordered = _counts(topic)
     if ordered.change is CountChange.EXPANSION:
         return topic.partitions[: ordered.kept_partition_count]

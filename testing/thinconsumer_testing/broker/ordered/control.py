@@ -88,7 +88,7 @@ class PartitionCountManager:
             self._changing.pop(topic.name, None)
 
     def take_steps(self) -> None:
-        """Complete the changes that all leaders have applied; ask the leaders of the others again later."""
+        """Complete the changes whose first step all leaders have applied; check the other changes again later."""
         if self._is_stepping or not self._changing:
             return
         self._is_stepping = True
@@ -111,8 +111,9 @@ class PartitionCountManager:
     def remove_emptied_of(self, topic: TopicImage) -> None:
         """Remove the emptied partitions of one topic.
 
-        This is a change of its own, also when an expansion creates them again at once. Otherwise their replicas would
-        keep their logs, and one that has not applied the last DeleteRecords would return its records as leader.
+        The removal is a metadata change of its own, even if an expansion creates the partitions again at once.
+        Otherwise the replicas would keep their logs, and one that has not applied the last DeleteRecords could become
+        leader and return deleted records.
         """
         remaining = self._without_emptied(topic)
         if remaining is not topic:
@@ -144,13 +145,13 @@ class PartitionCountManager:
             self._controls.put_topic(changes.complete_expansion(topic, self._controls.elect))
 
     def _has_applied(self, row: PartitionImage, is_shrinking: bool) -> bool:
-        """Return whether the partition's leader has applied this metadata.
+        """Return whether the partition's leader has applied this metadata; False without a leader.
 
-        In a shrinking, all earlier records must be committed, too: the end of a marked partition, up to which consumers
-        read it first, is its high watermark.
+        When the count shrinks, all earlier records must be committed, too: consumers first read a marked partition to
+        its end, which is the high watermark.
 
-        A partition without a leader has not, because its last leader may still accept the old count: a broker that the
-        controller cannot reach and that is alone in the ISR goes on writing, and will be elected again.
+        The last leader of a partition without a leader may still accept the old count: a broker that the controller
+        cannot reach and that is alone in the ISR goes on writing, and will be elected again.
         """
         replica = self._leader(row)
         return replica is not None and (not is_shrinking or replica.high_watermark >= replica.epoch_start)

@@ -40,7 +40,8 @@ def add_ordered_to_json(stored: dict[str, Any], topic: TopicImage) -> None:
 
 
 def with_ordered_from_json(topic: TopicImage, stored: Mapping[str, Any]) -> TopicImage:
-    """Return the topic with the counts in its JSON form, or with its first ones if an earlier version has stored it.
+    """Return the topic with the counts in its JSON form. A topic that an earlier version has stored without counts gets
+    its first counts; one without ordered delivery stays as it is.
 
     Raises:
         IllegalArgumentError: The counts contradict the partitions.

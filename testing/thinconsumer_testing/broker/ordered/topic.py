@@ -20,8 +20,8 @@ class CountChange(enum.Enum):
     #: same key could be written to the parent later, and be consumed earlier.
     EXPANSION = "expansion"
     #: The partitions accept no count, and none is marked for deletion yet. If some leaders accepted the new count while
-    #: others still accepted the old one, an heir could get a record before the partition that is deleted gets one with
-    #: the same key.
+    #: others still accepted the old one, an heir (to which keys return) could get a record before the partition to be
+    #: deleted gets one with the same key.
     SHRINKING = "shrinking"
 
 
@@ -43,6 +43,6 @@ class OrderedTopicCounts(NamedTuple):
     #: During a change: the partitions below this number exist both before and after it.
     kept_partition_count: int = -1
     removed: Mapping[int, RemovedPartition] = MappingProxyType({})
-    #: The number of changes of the count. A count may return: without this number, clients could not tell whether they
-    #: have missed changes, or whether another broker's metadata is from before them.
+    #: The number of changes of the count. The same count may occur twice: without this number, clients could not tell
+    #: whether they have missed changes, or whether another broker's metadata is older than theirs.
     partition_count_epoch: int = 0

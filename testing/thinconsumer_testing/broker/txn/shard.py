@@ -96,7 +96,7 @@ class TransactionCoordinatorShard:
 
         ``done`` is called exactly once, with 0 or the error code for the client. If the append fails, the transition is
         cancelled, unless ``keep_pending`` is set and the code is COORDINATOR_NOT_AVAILABLE, after which the caller
-        retries the append. As in Kafka, an append that takes longer than the transaction timeout has failed.
+        retries the append. As in Kafka, an append that takes longer than the transaction timeout counts as failed.
         """
         timer: Timer | None = None
         settled = False

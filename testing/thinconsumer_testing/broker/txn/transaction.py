@@ -74,7 +74,8 @@ class Transaction:
     def prepare_init(self, timeout_ms: int, expected_epoch: int | None, now_ms: int) -> TransactionMetadata | None:
         """Prepare a transition that assigns the producer's next epoch; the caller has checked that there is one.
 
-        A producer is fenced if its ``expected_epoch`` (KIP-360) is neither current nor previous: return None.
+        Return None if ``expected_epoch`` (KIP-360) is neither the current nor the previous epoch: the producer is then
+        fenced.
         """
         metadata = self.metadata
         epoch, last = metadata.producer_epoch + 1, NO_PRODUCER_EPOCH
@@ -127,12 +128,13 @@ class Transaction:
     ) -> TransactionMetadata:
         """Prepare the transition to PrepareCommit or PrepareAbort.
 
-        For clients with KIP-890 it increments the producer epoch, so that late writes of the transaction are fenced.
+        For clients with KIP-890 the transition increments the producer epoch, so that late writes of the transaction
+        are fenced. With ``is_without_partitions`` no transaction is ongoing: the aborted one begins only now.
         """
         metadata = self.metadata
         epoch, last = metadata.producer_epoch, metadata.last_producer_epoch
         if client_version >= EPOCH_PER_TRANSACTION:
-            # A producer with the highest epoch can still end its transaction; the next one uses ``next_producer_id``.
+            # A producer with the highest epoch can still end its transaction; its next one uses ``next_producer_id``.
             epoch, last = min(epoch + 1, EPOCH_MAX), epoch
         return self._prepare(
             TransactionEvent.COMMITTED if commit else TransactionEvent.ABORTED,

@@ -191,7 +191,7 @@ def _has_free_partitions(group: ConsumerGroup, member: ConsumerGroupMember) -> b
 
 
 def _await_join(shard: GroupCoordinatorShard, group: ConsumerGroup, member: ConsumerGroupMember) -> None:
-    """Remove the member unless it rejoins within its rebalance timeout, which begins with the first response."""
+    """Remove the member unless it rejoins within its rebalance timeout, from the first REBALANCE_IN_PROGRESS on."""
     kind, group_id, member_id = TimerKind.JOIN, group.group_id, member.member_id
     if (group_id, member_id, kind) not in shard.member_timers:
         reason = "it has not rejoined in time"

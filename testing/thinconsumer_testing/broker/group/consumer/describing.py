@@ -42,7 +42,7 @@ def _member(member: ConsumerGroupMember, target: Target, image: ClusterImage) ->
         client_host=member.client_host,
         subscribed_topic_names=sorted(member.subscribed_topic_names),
         subscribed_topic_regex=member.subscribed_topic_regex,
-        # A partition that is to be revoked belongs to the member until the member has confirmed that.
+        # A partition that is to be revoked belongs to the member until the member has confirmed the revocation.
         assignment=_assignment(member.owned, image),
         target_assignment=_assignment(target, image),
         member_type=CONSUMER_MEMBER if member.classic is None else CLASSIC_MEMBER,

@@ -1,7 +1,7 @@
 """One operation on a consumer group: its records, collected before they are appended as one batch.
 
-An operation decides each record by the group as the records before it leave it. The group itself changes only when all
-records are appended: a rejected append changes nothing, and a crash cannot leave half of an operation in the log.
+Each record depends on the group as it is after the records before. The group itself changes only when all records are
+appended: a rejected append changes nothing, and a crash cannot leave half of an operation in the log.
 """
 
 from __future__ import annotations
@@ -72,8 +72,8 @@ class Draft:
     def update_target(self) -> None:
         """Compute a target assignment if the last one is older than the group's epoch.
 
-        ``group.consumer.assignment.interval.ms`` has to pass between two of them: changes in quick succession share one
-        (KIP-1263).
+        ``group.consumer.assignment.interval.ms`` has to pass between two target assignments, so that changes in quick
+        succession share one (KIP-1263).
 
         Raises:
             GroupRequestError: UNKNOWN_SERVER_ERROR: an assignor of the user has failed.

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-#: After this time the removal of a member is tried again, if the log has rejected it.
+#: After this time the removal of a member is tried again, if the log has rejected its records.
 RETRY_MS = 500
 
 
@@ -129,9 +129,10 @@ def schedule_removal(
 
 
 def time_revocation(shard: GroupCoordinatorShard, group_id: str, member: ConsumerGroupMember) -> None:
-    """Set the timer that removes a member unless it revokes within its rebalance timeout; cancel it otherwise.
+    """If a member has to revoke partitions, set the timer that removes it after its rebalance timeout; else cancel that
+    timer.
 
-    Members that use the classic protocol have timers for JoinGroup and SyncGroup in its place.
+    Members that use the classic protocol have timers for JoinGroup and SyncGroup instead.
     """
     kind, member_id, epoch = TimerKind.REBALANCE, member.member_id, member.member_epoch
     if member.classic is not None:

@@ -46,7 +46,7 @@ class ConsumerGroup:
         self.has_partition_metadata = False
         #: The version of the metadata image for which ``metadata_hash`` was last compared; -1: not yet.
         self.metadata_version = -1
-        self.regex_version = -1  #: That for which the regular expressions were last resolved; -1: not yet.
+        self.regex_version = -1  #: The version for which the regular expressions were last resolved; -1: not yet.
         self._owners: dict[tuple[bytes, int], str] = {}  #: The member that owns each partition.
         self._subscribers: Counter[str] = Counter()  #: The number of members by subscribed topic name.
         self._regex_subscribers: Counter[str] = Counter()
@@ -56,7 +56,7 @@ class ConsumerGroup:
         return f"<ConsumerGroup {self.group_id} {self.state.value} epoch {self.epoch}, {len(self.members)} members>"
 
     def copy(self) -> ConsumerGroup:
-        """Return a copy that can change without this group; members and targets are immutable and shared."""
+        """Return a copy, whose changes leave this group as it is; members and targets are immutable and shared."""
         other = ConsumerGroup(self.group_id)
         for name, value in vars(self).items():
             setattr(other, name, value.copy() if isinstance(value, dict) else value)

@@ -52,7 +52,7 @@ class HeartbeatCall(NamedTuple):
 
     @property
     def owned(self) -> Partitions | None:
-        """The partitions that the member reports to own, None if it has not said."""
+        """The partitions that the member reports to own, None if the request has no such report."""
         rows = self.request.topic_partitions
         if rows is None:
             return None
@@ -156,8 +156,8 @@ def _heartbeat(shard: GroupCoordinatorShard, call: HeartbeatCall) -> ConsumerGro
 
 
 def begin(shard: GroupCoordinatorShard, group_id: str, *, creates: bool) -> Draft:
-    """Begin an operation on a group; a classic group becomes a consumer group if ``creates``, and if it is empty or may
-    be moved.
+    """Begin an operation on a consumer group. With ``creates``, a missing group is created, and a classic group that is
+    empty or may be moved becomes a consumer group.
 
     Raises:
         GroupRequestError: GROUP_ID_NOT_FOUND.
@@ -246,8 +246,8 @@ def replace_static(draft: Draft, existing: ConsumerGroupMember, member_id: str) 
 
 
 def _check_epoch(member: ConsumerGroupMember, epoch: int, owned: Partitions | None) -> None:
-    """Check that a member joins, or sends its epoch, or the one before if the response with its new epoch may have been
-    lost.
+    """Check the epoch that a member sends: that of a join, its current epoch, or its previous one if the response with
+    the current one may have been lost.
 
     Raises:
         GroupRequestError: FENCED_MEMBER_EPOCH.

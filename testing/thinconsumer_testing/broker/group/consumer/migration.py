@@ -1,8 +1,8 @@
 """Moving a group from the classic to the consumer group protocol and back, while its members go on.
 
-A classic group becomes a consumer group when a first member of that protocol joins, and a classic one again when the
-last of them is gone: ``group.consumer.migration.policy`` allows each direction. Follows ``convertToConsumerGroup``,
-``convertToClassicGroup`` and their checks in Kafka's ``GroupMetadataManager``.
+A classic group becomes a consumer group when its first member with the consumer group protocol joins, and a classic
+group again when the last such member is gone, if ``group.consumer.migration.policy`` allows the direction. Follows
+``convertToConsumerGroup``, ``convertToClassicGroup`` and their checks in Kafka's ``GroupMetadataManager``.
 """
 
 from __future__ import annotations
@@ -126,8 +126,8 @@ def _upgraded(member: ClassicGroupMember, group: ClassicGroup, image: ClusterIma
 def can_downgrade(
     shard: GroupCoordinatorShard, group: ConsumerGroup, removed: Collection[ConsumerGroupMember], added: int = 0
 ) -> bool:
-    """Return whether a group has to become a classic one without the ``removed`` members, of which ``added`` return
-    with the classic protocol: all others use it already, and the policy allows it.
+    """Return whether a group becomes a classic one when the ``removed`` members are gone, and ``added`` of them back
+    with the classic protocol: all other members use that protocol already, and policy and size limit allow the move.
     """
     gone = {member.member_id for member in removed}
     left = [member for member in group.members.values() if member.member_id not in gone]

@@ -198,7 +198,7 @@ class _Parser:
         return True
 
     def _flags(self) -> bool:
-        """Read flags; return whether they end with a parenthesis, and False if a group begins behind them."""
+        """Read flags; return True if ``)`` ends them, False if ``:`` begins a group with these flags."""
         value = True
         while not self._peek(")") and not self._peek(":"):
             flag = self._next()

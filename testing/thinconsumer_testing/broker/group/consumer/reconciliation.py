@@ -22,7 +22,7 @@ class Goal(NamedTuple):
     """The assignment that a member is led to, and the facts that decide how far it can go.
 
     ``subscribed`` are the ids of the topics that the member subscribes to now; ``owned`` the partitions that it reports
-    to own, None if it has not said; ``partition_epoch`` returns the epoch of a partition's owner, -1 without an owner.
+    to own, None without a report; ``partition_epoch`` returns the epoch of a partition's owner, -1 without an owner.
     """
 
     epoch: int
@@ -58,14 +58,14 @@ def reconcile(member: ConsumerGroupMember, goal: Goal) -> ConsumerGroupMember:
 
 
 def _may_own(owned: Partitions | None, partitions: Owned) -> bool:
-    """Return whether the member may own any of the partitions; it may own all of them if it has not said."""
+    """Return whether the member may own any of the partitions; without a report it may own all of them."""
     if owned is None:
         return True
     return any(index in partitions.get(topic_id, ()) for topic_id, indexes in owned.items() for index in indexes)
 
 
 def _next(member: ConsumerGroupMember, epoch: int, goal: Goal) -> ConsumerGroupMember:
-    """Return the member on its next step: it revokes, or it gets what is free in the epoch of the target."""
+    """Return the member after its next step: it has to revoke, or has the target's epoch and the free partitions."""
     kept: dict[bytes, dict[int, int]] = {}
     revoked: dict[bytes, dict[int, int]] = {}
     new: dict[bytes, list[int]] = {}

@@ -24,7 +24,7 @@ from .states import AssignmentState
 class _Kind(NamedTuple):
     """One kind of record: the type of its value, and how a group changes by a value, and by a tombstone."""
 
-    value: type[Message] | None  #: None: what the value says is not needed.
+    value: type[Message] | None  #: None: the value is not decoded, because its contents are not needed.
     put: Callable[[ConsumerGroup, Any, Any], None]
     remove: Callable[[ConsumerGroup, Any], None] | None  #: None: the tombstone removes the group.
 
@@ -46,7 +46,7 @@ def replayed(key: Message, data: bytes | None) -> Replay:
 
 
 def _change(key: Any, value: Message | None, is_tombstone: bool) -> Replay:
-    """Return the change of a group; the first record creates it, and a tombstone of a missing one has no effect."""
+    """Return the change of a group. A first record creates the group; a tombstone for a missing group does nothing."""
     kind = _KINDS[type(key)]
 
     def replay(state: ReplayedState, offset: int) -> None:

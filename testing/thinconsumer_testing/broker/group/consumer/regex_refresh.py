@@ -1,8 +1,8 @@
 """Resolving the regular expressions of a group: which topics each of them matches.
 
-A heartbeat only notes that it is due; the look-up is an operation of its own, whose records begin a new epoch if it
-finds other topics. Follows ``maybeUpdateRegularExpressions`` and ``handleRegularExpressionsResult`` in Kafka's
-``GroupMetadataManager``.
+A heartbeat only schedules a look-up that is due. The look-up is an operation of its own, whose records begin a new
+epoch if it finds other topics than before. Follows ``maybeUpdateRegularExpressions`` and
+``handleRegularExpressionsResult`` in Kafka's ``GroupMetadataManager``.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ HiddenTopics = Callable[[Iterable[str]], Collection[str]]
 
 
 class RegexChange(NamedTuple):
-    """Whether a member's regular expression has changed, and to one whose topics are known already (none is one)."""
+    """Whether and how a heartbeat changes a member's regular expression."""
 
     has_changed: bool = False
-    is_resolved: bool = False
-    is_new: bool = False
+    is_resolved: bool = False  #: Whether the topics are known already: those of the new expression, or it was removed.
+    is_new: bool = False  #: Whether no member of the group had the new expression before.
 
 
 def change_of(group: ConsumerGroup, before: ConsumerGroupMember, after: ConsumerGroupMember) -> RegexChange:
-    """Compare a member's regular expressions; ``group`` has the one before.
+    """Compare a member's regular expressions; ``group`` is as it was before the change.
 
     Raises:
         GroupRequestError: INVALID_REGULAR_EXPRESSION.
@@ -56,7 +56,7 @@ def change_of(group: ConsumerGroup, before: ConsumerGroupMember, after: Consumer
 
 
 def is_due(shard: GroupCoordinatorShard, group: ConsumerGroup, change: RegexChange) -> bool:
-    """Return whether the group's regular expressions have to be resolved; ``group`` has the member's new one."""
+    """Return whether the group's regular expressions have to be resolved; ``group`` is as it is after the change."""
     if not group.regexes:
         return False
     last_ms = max((found.timestamp_ms for found in group.resolved.values()), default=None)

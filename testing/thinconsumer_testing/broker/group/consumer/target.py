@@ -28,7 +28,8 @@ def assignor_of(group: ConsumerGroup, assignors: Mapping[str, Assignor]) -> Assi
 def new_target(
     group: ConsumerGroup, image: ClusterImage, assignors: Mapping[str, Assignor], now_ms: int
 ) -> Iterator[CoordinatorRecord]:
-    """Yield the records of a target assignment for the group's epoch: those of members with a changed target.
+    """Compute the target assignment for the group's epoch; yield a record for each changed target, then the epoch
+    record.
 
     Raises:
         GroupRequestError: UNKNOWN_SERVER_ERROR: an assignor of the user has failed.
@@ -54,7 +55,7 @@ def assign_in_lists(
     that are (KIP-253).
 
     Producers write nothing to marked partitions. If an assignor got both in one list, a member could get all marked
-    partitions, and none with new records. ``group/partition_lists.py`` does the same for classic groups.
+    partitions, and none with new records. ``thinconsumer/group/partition_lists.py`` does the same for classic groups.
     """
     targets = assign(specs, counts.undeleted)
     if not any(counts.marked.values()):

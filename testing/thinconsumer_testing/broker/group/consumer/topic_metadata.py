@@ -1,8 +1,8 @@
 """The part of the broker's metadata that a consumer group reads: topic ids, partition counts, and a hash of both.
 
 The hash is kept in the log with the group's epoch: a new coordinator sees whether a topic has changed since. Follows
-``ModernGroup.computeMetadataHash`` (KIP-1101), but the hash function is another one. Instead of racks it has replicas,
-and only for assignors of the user: Kafka's own, as those here, use no racks.
+``ModernGroup.computeMetadataHash`` (KIP-1101) with another hash function. In place of racks, replicas are hashed, and
+only for assignors of the user: the built-in ones, here as in Kafka, use no racks.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from ...image import ClusterImage, TopicImage
 
 
 def metadata_hash(topics: Iterable[str], image: ClusterImage, *, has_replicas: bool = False) -> int:
-    """Return a signed number of 64 bits; 0 if none of the topics exists.
+    """Return the hash as a signed number of 64 bits; 0 if none of the topics exists.
 
-    With ``has_replicas`` it changes also when replicas are moved to other brokers, which may be in other racks.
+    With ``has_replicas`` the hash also changes when replicas are moved to other brokers, which may be in other racks.
     """
     found = [image.topics[name] for name in sorted(topics) if name in image.topics]
     if not found:

@@ -15,7 +15,7 @@ from .spec import MemberSpec
 
 
 def assign_ranges(members: Mapping[str, MemberSpec], counts: Mapping[bytes, int]) -> dict[str, Target]:
-    """Assign each topic's partitions in ranges; the first members get one partition more if it does not come out."""
+    """Assign each topic's partitions in ranges; if they cannot be shared evenly, the first members get one more."""
     order = sorted(members, key=lambda member_id: _sort_key(member_id, members[member_id]))
     subscribers = Counter(topic_id for spec in members.values() for topic_id in spec.subscribed)
     begun: Counter[bytes] = Counter()

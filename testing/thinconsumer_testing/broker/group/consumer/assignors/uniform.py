@@ -39,8 +39,8 @@ def _kept(spec: MemberSpec, counts: Mapping[bytes, int]) -> list[tuple[bytes, in
 def _assign_by_quota(members: Mapping[str, MemberSpec], counts: Mapping[bytes, int]) -> dict[str, Target]:
     """Assign the same topics to all members.
 
-    The quota is the number of partitions per member; as many members as there are partitions left over get one more.
-    Members that already have one more than the quota come first, so that their partition does not move.
+    The quota is the number of partitions per member, rounded down. The partitions that are left over go to one member
+    each; members that already have more than the quota come first, so that their partition does not move.
     """
     topics = next((spec.subscribed for spec in members.values()), frozenset())
     quota, extra = divmod(sum(counts[topic_id] for topic_id in topics), max(len(members), 1))
