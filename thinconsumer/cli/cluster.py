@@ -1,4 +1,4 @@
-"""Shared by the commands ``topics``, ``groups`` and ``produce``: an admin client, and results of several requests."""
+"""Shared by the commands: an admin client, checks of topics and partitions, and results of several requests."""
 
 from __future__ import annotations
 
@@ -34,7 +34,10 @@ def connected_admin(options: argparse.Namespace) -> Iterator[tuple[Admin, Topics
 def check_topic(
     name: str, partitions: Collection[int], wanted: Iterable[int], names: Callable[[], Iterable[str]]
 ) -> None:
-    """Raise CommandError if the topic has no ``partitions``, or lacks a wanted one; suggest one of all ``names``."""
+    """Raise CommandError if a topic does not exist, or lacks a ``wanted`` partition.
+
+    ``partitions`` are those that exist: none, if the topic does not. ``names`` returns all topics, to suggest one.
+    """
     if not partitions:
         hint = did_you_mean(name, names()) or f". '{PROGRAM} topics list' shows the existing topics"
         raise CommandError(f"there is no topic {name!r}{hint}")

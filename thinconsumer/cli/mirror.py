@@ -5,8 +5,8 @@ its message.timestamp.type CreateTime). The target topics must exist, with at le
 compacted, of an old format or with log append time are encoded again; those of aborted transactions are left out.
 
 The command is a member of the group --group, and continues at its committed offsets. After a crash or a failover,
-batches that were written since the last commit (five in a second) are written again, and none is left out. Several
-mirrors with one group share the partitions.
+batches that were written since the last commit (there are five a second) are written again, and none is left out.
+Several mirrors with one group share the partitions.
 """
 
 from __future__ import annotations
@@ -169,7 +169,7 @@ class _Sent(NamedTuple):
 class Mirror(RebalanceListener):
     """Copies each batch to the partition of the same number; the listener of the consumer that reads the batches.
 
-    A partition's offset is committed up to the first batch without an acknowledgement. The consumer has
+    A partition's offset is committed up to the first batch without an acknowledgement. The consumer must have
     ``enable_auto_commit=False``, and the producer ``max_block_ms=0``.
     """
 

@@ -225,7 +225,7 @@ def client_config(options: argparse.Namespace, known: Mapping[str, Option] = OPT
     """Return a client's configuration by dotted name: ``--command-config``, overridden by the command's own options,
     and these by ``--property``.
 
-    ``known`` are the client's options; others are left out of the file, since one file serves all commands.
+    ``known`` are the client's options. Those of other clients in the file are left out: one file serves all commands.
     """
     config: dict[str, Any] = {
         **options.command_config,

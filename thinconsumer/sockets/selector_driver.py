@@ -92,7 +92,7 @@ class SelectorDriver:
         self.expecting_large: set[SocketConnection] = set()
         self._blocking_lookups: deque[Resolve] = deque()
         self._lookup: CaresLookup | None = None
-        #: Lookups that wait for the end of the one under way: of a broker, and of a token endpoint.
+        #: Lookups, for brokers and a token endpoint, that wait for the end of the one under way.
         self._waiting_lookups: deque[Resolve] = deque()
         self._is_obeying = False
         #: Whether this step has called the endpoint or a stream, so that the engine must step.

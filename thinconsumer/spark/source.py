@@ -350,7 +350,7 @@ class KafkaStreamReader(_Reader, DataSourceStreamReader, SupportsTriggerAvailabl
         return int(self._wall_clock() * 1000)
 
     def _open_ends(self, begin: Offsets, ends: LogEnds) -> Offsets:
-        """Return the offsets up to which the next micro-batch may read the partitions that may be held."""
+        """Return the offset up to which the next micro-batch may read a partition: its log end, unless it is held."""
         held_topics = ends.order.held.keys()
         if not held_topics:
             return ends.latest

@@ -42,10 +42,10 @@ def exempt_modules() -> None:
 
 
 def keep_directories() -> None:
-    """Hide the importers of PySpark's archives from the next ``importlib.invalidate_caches()`` of this process.
+    """Hide the importers of PySpark's archives and of jars from the next ``importlib.invalidate_caches()``.
 
     The next import creates them again, with the directory that Python has in memory. These archives do not change
-    while a process runs. Archives of the user keep their importers, since those may be replaced between tasks.
+    while a process runs. The user's other archives keep their importers, since they may be replaced between tasks.
     """
     loaders = (getattr(sys.modules.get(name), "__loader__", None) for name in ("pyspark", "py4j"))
     archives = {loader.archive for loader in loaders if isinstance(loader, zipimporter)}
