@@ -112,7 +112,7 @@ class ConsumerConfig(ClientOptions):
     batches_fetch_bytes: int = _read(
         kinds.POSITIVE_INT32,
         "How many bytes `poll_batches` requests, divided among the assigned partitions, with at least "
-        "`max_partition_fetch_bytes` for each. When only `max_partition_fetch_bytes` is given, it is used instead.",
+        "`max_partition_fetch_bytes` for each. If only `max_partition_fetch_bytes` is given, its value is used.",
         4_000_000,
     )
     max_buffered_bytes: int = _read(
@@ -147,8 +147,9 @@ class ConsumerConfig(ClientOptions):
     )
     new_partition_offset_reset: OffsetResetPolicy = _position(
         kinds.OffsetReset(("earliest", "latest", "by_duration")),
-        "Where to start, under `auto_offset_reset='latest'`, a partition that was added, or a topic created, "
-        "while this consumer ran, so that records written before it was noticed are not skipped.",
+        "With `auto_offset_reset='latest'`: where to start a partition that was added, or whose topic was created, "
+        "while this consumer ran. By default, records written before the consumer noticed the partition are not "
+        "skipped.",
         EARLIEST,
     )
 
