@@ -216,7 +216,7 @@ class MemoryConnection:
             self.stream.data_sent(len(data), self._network.clock.now())
 
     def hang_up(self) -> None:
-        """Close the client's end. The peer receives the bytes in flight, as over TCP, and then the end."""
+        """Close the connection from the client's side. As over TCP, the peer first receives the bytes in flight."""
         if self.is_open:
             self._over()
             self._network.deliver(self.place, self._tell_peer)

@@ -30,9 +30,9 @@ class _Member(Protocol):
 class ServerSideAssignor:
     """Adapts a :class:`PartitionAssignor` for ``group.consumer.assignors`` of the embedded broker.
 
-    Members send no user data in the consumer group protocol. That of a member is made here, by a copy of the assignor
-    that gets the member's last target assignment by ``on_assignment``. ``owned_partitions`` are those partitions, too,
-    and the ``ClusterView`` has one node for each rack.
+    Members send no user data in the consumer group protocol. This class makes them for each member, with a copy of the
+    assignor that gets the member's last target assignment by ``on_assignment``. The member's ``owned_partitions`` are
+    those of that target assignment, too. The ``ClusterView`` has one node for each rack.
 
     Args:
         assignor: An assignor that assigns all partitions at once. The coordinator itself waits until the former owner

@@ -1,4 +1,4 @@
-"""The operations of an embedded broker; they are the same for one in this process and one in its own process."""
+"""The operations on embedded brokers, the same for brokers in this process and in a process of their own."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ class CustomerAudit:
         return len(self._seen)
 
     def add(self, record: Record) -> None:
-        """Count an order that was read. A repeated one is not compared: it was in order, or not, the first time."""
+        """Count an order that was read. Whether it was in order is decided when it is read for the first time."""
         number = read_order(record.value or b"")[0]
         customer = record.key or b""
         if number in self._seen:

@@ -29,7 +29,7 @@ from .orders import Order, orders
 from .picture import Picture
 
 FEW, MANY, RATE, CUSTOMERS = 4, 8, 3_000, 300
-#: The fractions of the writing time after which partitions are added and deleted, and the least that follows.
+#: The fractions of the writing time after which partitions are added and deleted, and the least that follows then.
 EXPAND_AT, SHRINK_AT, AFTERWARDS = 0.3, 0.65, 0.35
 MEMBERS = 2
 #: Orders that a group reads for each one that is written. A fraction of the orders, not of the time, so that the demo
@@ -196,7 +196,7 @@ class ExpansionDemo:
                 raise CommandError(f"the groups have not got their partitions within {JOIN_TIMEOUT_S:.0f} s")
 
     def _change_count(self, seconds: float) -> None:
-        """Double the partitions, and halve them once the new ones are read; then end the writing in time."""
+        """Double the partitions, and halve them once the new ones are read; then set the end of the writing."""
         done = seconds / self._planned_s
         if len(self.counts) == 1:
             if done >= EXPAND_AT and all(group.has_read(range(FEW)) for group in (self.ordered, self.unordered)):

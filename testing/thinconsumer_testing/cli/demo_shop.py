@@ -45,7 +45,7 @@ class OrderProducer:
         self._rate = rate
         self._producer = producer
         self._futures: deque[SendFuture] = deque()
-        self.ends: dict[int, int] = {}  #: The end of the acknowledged orders, by partition.
+        self.ends: dict[int, int] = {}  #: By partition: the offset after the last acknowledged order.
 
     @property
     def is_done(self) -> bool:

@@ -41,13 +41,13 @@ class Picture:
         self._shown, self._due = 0, -float("inf")
 
     def bar(self, done: int, left: int, scale: float) -> str:
-        """Return a bar with ``scale`` characters for each of ``done`` and ``left``; a rest is never invisible."""
+        """Return a bar with ``scale`` characters per unit of ``done`` and ``left``; any rest has at least one."""
         whole = -int(-(done + left) * scale // 1)
         filled = whole if not left else min(int(done * scale), whole - 1)
         return self._done * filled + self._left * (whole - filled)
 
     def _write(self, lines: Sequence[str]) -> None:
-        # Up to the first line of the picture, and clear to the end of the screen.
+        # Move the cursor up to the picture's first line, and clear from there to the end of the screen.
         clear = f"\x1b[{self._shown}A\x1b[J" if self._shown else ""
         self._stream.write(clear + "".join(f"{line}\n" for line in lines))
         self._stream.flush()

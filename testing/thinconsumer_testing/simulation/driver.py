@@ -151,8 +151,9 @@ class SimDriver(MemoryDriver):
     def _raise_if_overlooked(self, endpoint: Endpoint) -> None:
         """Raise Violation if the client waits although a manager has a request to send: a time or touch is missing.
 
-        Such a client may hang for ever. Stepped twice more at the same time, no manager returns a request: the second
-        time, since the first may end what is not needed any more, such as the query of a call that timed out.
+        Such a client may hang for ever. Each manager is stepped twice more at the same time, and must return no
+        request. Once would not be enough: the first step may only end what is no longer needed, such as the query of a
+        call that timed out.
         """
         if not isinstance(endpoint, Engine):
             return

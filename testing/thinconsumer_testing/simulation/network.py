@@ -195,7 +195,7 @@ class Lane:
         self._schedule()
 
     def clear(self) -> None:
-        """Lose items in flight: no-ops replace them, as events scheduled for them would deliver later items early."""
+        """Lose items in flight. No-ops replace them: otherwise their events would deliver later items early."""
         self._queue = deque([_nothing] * len(self._queue))
 
     def release(self) -> None:

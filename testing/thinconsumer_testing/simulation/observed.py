@@ -27,7 +27,7 @@ class SimConsumer(Consumer[Any, Any]):
         """Do nothing, where the Consumer would warn that it was not closed: a killed process closes nothing."""
 
     def decode_together(self) -> None:
-        """Decode the fewest records with numpy, if it is installed; simulated batches are small."""
+        """Let numpy, if it is installed, decode even single records: simulated batches are small."""
         self._reader.managers.collector.chunk_decoder.together_min = 1
 
 

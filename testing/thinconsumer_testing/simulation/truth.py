@@ -39,9 +39,13 @@ class Truth:
         self.start = 0
         self.end = 0  #: The offset after the last batch that counts, that is, that the newest leader's log has.
         self.records = 0
-        self.epochs: list[tuple[int, int]] = []  #: Those in the newest leader's log: (epoch, start offset).
+        #: The epochs that count, with their start offsets: those with batches in the newest leader's log, older ones
+        #: whose records retention has deleted, and the newest leader's.
+        self.epochs: list[tuple[int, int]] = []
         self._lost = lost
-        self._leader: list[tuple[int, int]] = []  #: Leader epochs in the newest leader's log, with their start offsets.
+        #: The newest leader's epoch, and those that its log lists, each with its start offset: a leader answers
+        #: OffsetForLeaderEpoch by them.
+        self._leader: list[tuple[int, int]] = []
         #: Rivals: epochs that the newest leader's log lacks, and the first offset at which their leader's log differs.
         self._rivals: list[tuple[int, int]] = []
         self._offsets: list[int] = []  #: Offsets of the records in the newest leader's log.
@@ -92,8 +96,8 @@ class Truth:
     def successor(self, offset: int, epoch: int) -> int | None:
         """Return None if a record's leader epoch counts at its offset, else the next newer epoch that counts.
 
-        The epoch of a deposed leader does not count at the offsets of records that this leader wrote after another was
-        elected. An epoch that the newest leader's log lacks counts at no offset.
+        The epoch of a deposed leader does not count at the offsets of records that this leader wrote after the next one
+        was elected. An epoch that the newest leader's log lacks counts at no offset.
         """
         end: int | None = None
         for own, start in reversed(self.epochs):
@@ -128,7 +132,7 @@ class Truth:
         return next((start for newer, start in self._leader if newer > epoch), None)
 
     def begin_epoch(self, epoch: int, log: Log) -> None:
-        """Begin a leader's epoch: committed records its log lacks are lost, unless a newer epoch deposed it."""
+        """Begin a leader's epoch: committed records that ``log`` lacks are lost, unless a newer epoch has begun."""
         lost_from = self._first_not_in(log)
         if self.epochs and epoch <= self.epochs[-1][0]:
             if lost_from < self.end and epoch not in dict(self.epochs + self._rivals):
@@ -208,7 +212,7 @@ class Truth:
         return self.successor(batch.base_offset, batch.leader_epoch) is not None
 
     def _first_not_in(self, log: Log) -> int:
-        """Return the first offset at which a log differs from the newest leader's; that log's end if none does."""
+        """Return the first offset at which a log differs from the newest leader's, at most the lower of their ends."""
         for index, (epoch, start) in enumerate(self.epochs):
             stop = min(self.end, self.epochs[index + 1][1] if index + 1 < len(self.epochs) else self.end)
             if stop <= max(start, log.start_offset):

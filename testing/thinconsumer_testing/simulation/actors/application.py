@@ -226,7 +226,7 @@ class Application(Actor):
             self.wake()
 
     def _may_block(self, depth: int) -> bool:
-        """Return whether a call may wait: if at most ``depth`` actors wait below on the stack, which it delays."""
+        """Return whether a call may wait. It delays the actors that wait below it on the stack: at most ``depth``."""
         return self.behaviour.blocks and self.world.depth <= depth
 
     @property

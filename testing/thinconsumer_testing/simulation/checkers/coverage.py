@@ -44,7 +44,7 @@ class CoverageChecker(Checker):
         self._covered[reader] = {tp: before.get(tp) or _Covered(start) for tp in tps}
 
     def sought(self, reader: SimReader, tp: TopicPartition, offset: int, epoch: int = -1) -> None:
-        """Expect every record from ``offset`` on; any if the log ends before it, as "latest" readers then reset."""
+        """Expect every record from ``offset`` on; any record if the log ends before it and a "latest" reader resets."""
         truth = self.truth(tp)
         is_there = reader.policy in ("earliest", "none") or (truth is not None and offset <= truth.end)
         self._covered[reader][tp] = _Covered(offset if is_there else None, (offset - 1, epoch) if epoch >= 0 else None)
@@ -77,7 +77,7 @@ class CoverageChecker(Checker):
     def answered(self, client: str, node: int, request: Message, response: Message, now: float) -> None:
         """Allow readers to continue at the end offset that a leader returned for an epoch which its log never had.
 
-        Such readers cannot find out where the logs diverged. If the leader is older than the requested epoch, the
+        Such readers cannot find out where the logs diverged. If the leader's epoch is older than the requested one, the
         reader resets: unless its policy is "earliest", the next record may have any offset.
         """
         for tp, epoch, end in never_had(request, response):
@@ -89,7 +89,7 @@ class CoverageChecker(Checker):
                 last = covered.last
                 if last is not None and end <= last[0] and truth is not None and truth.successor(*last) is not None:
                     # The reader's last record does not count. A transaction marker after it has a newer epoch: the
-                    # reader requested the end of that epoch, and continues there, not at the end of the record's.
+                    # reader requested the end of that epoch, and continues there, not at the end of the record's epoch.
                     covered.up_to, covered.last = end, (end - 1, epoch)
         for tp, epoch in too_old_to_know(request, response):
             truth = self.truth(tp)

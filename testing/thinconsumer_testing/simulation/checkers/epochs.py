@@ -29,9 +29,9 @@ def never_had(request: Message, response: Message) -> Iterator[tuple[TopicPartit
 
 
 def too_old_to_know(request: Message, response: Message) -> Iterator[tuple[TopicPartition, int]]:
-    """Yield each partition with a leader of an older epoch that returns no end offset, and the requested epoch.
+    """Yield ``(partition, requested epoch)`` if a leader of an older epoch has returned no end offset.
 
-    If the requested epoch exists, this leader is a deposed one. The reader resets its position nevertheless, as Java's
+    If the requested epoch exists, this leader was deposed. The reader resets its position nevertheless, as Java's
     consumer does, since the leader of a topic that was deleted and created again would give the same response.
     """
     for tp, asked, data in validated(request, response):

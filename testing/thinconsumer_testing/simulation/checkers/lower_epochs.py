@@ -9,7 +9,7 @@ from ..client_tap import SentRequest
 from .base import SimReader
 
 #: How often the named leader must reject the newest epoch, and the least seconds from the first such rejection to the
-#: last. They are written down again, not imported from the client: with a wrong number there, the checker would agree.
+#: last. These numbers are not imported from the client: the checker would agree with a wrong number there.
 REJECTIONS_MIN, REJECTED_S = 3, 1.0
 
 #: A client, a topic id and the number of a partition.
@@ -27,10 +27,11 @@ class _Case:
 
 @dataclass(eq=False, slots=True)
 class LowerEpochs:
-    """Finds the partitions of which the brokers have proven that the newest leader epoch read is not the cluster's.
+    """Finds partitions whose newest leader epoch, as a client has read it, does not exist in the cluster.
 
-    The proof: after a rejection (UNKNOWN_LEADER_EPOCH), a Metadata response that was requested since names a leader
-    with a lower epoch. Then this leader rejects three more requests, the third at least a second after the first.
+    The brokers prove that as follows: one rejects the epoch (UNKNOWN_LEADER_EPOCH), and a Metadata response requested
+    since names a leader with a lower epoch. This leader then rejects three requests, the third at least a second after
+    the first.
     """
 
     _cases: dict[PartitionKey, _Case] = field(default_factory=dict)

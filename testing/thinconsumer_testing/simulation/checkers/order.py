@@ -23,11 +23,12 @@ class _Expected:
     """The records and positions of one partition that a reader may return next."""
 
     next: int | None = None  #: The lowest offset that the next record or position may have; None: any offset.
-    #: The epoch of a leader without some records that the reader has passed. The reader may go back to where its log
-    #: differs, until it gets a record of this epoch or a newer one. None: there is no such epoch.
+    #: The epoch of a leader that lacks records which the reader has passed. The reader may go back to where that
+    #: leader's log differs, until it gets a record of this epoch or a newer one. None: there is no such leader.
     doubt: int | None = None
-    #: Whether an election has lost the records right after the last one that the reader got. ``next`` then stays behind
-    #: that one, even if the position is higher (after a transaction marker): the reader may detect the truncation.
+    #: Whether an election has lost the records right after the last one that the reader got. ``next`` then stays the
+    #: offset after that record, even if the position is higher (after a transaction marker): the reader may detect the
+    #: truncation, and go back.
     parted: bool = False
     sought: bool = False  #: Whether ``next`` comes from a seek, and no record has been read since.
 
@@ -79,8 +80,8 @@ class OrderChecker(Checker):
                 at = offset + 1
             last = found[-1]
             expected.next, expected.parted, expected.sought = at, False, False
-            # If a deposed leader wrote the last record, the reader will go back. If a deposed leader lacks
-            # this record, the reader may go back, since that leader may answer its OffsetForLeaderEpoch request.
+            # If a deposed leader wrote the last record, the reader will go back. If a deposed leader lacks this record,
+            # the reader may go back, since that leader may answer the reader's OffsetForLeaderEpoch request.
             successor = truth.successor(last.offset, last.leader_epoch)
             if successor is None:
                 successor = truth.rival(last.offset, last.leader_epoch)

@@ -29,7 +29,8 @@ POLLS_MAX = 3
 class _Reading:
     """The state of one partition of a reader, with which its requests and errors are compared."""
 
-    #: The offsets at which the first Fetch after a seek may begin; None: any, since it was sent, or the position moved.
+    #: The offsets at which the first Fetch after a seek may begin. None: any offset, since that Fetch was sent, or the
+    #: position has moved.
     starts: set[int] | None = None
     timestamp: int | None = None  #: LATEST or EARLIEST: ListOffsets responses for it add their offset to ``starts``.
     last: int = -2  #: Offset of the last record returned since a seek; -2: none.
@@ -60,11 +61,11 @@ class RequestChecker(Checker):
     #: Partitions without a leader: a Fetch from a preferred replica (KIP-392) may then be sent without a leader epoch.
     _leaderless: set[PartitionKey] = field(default_factory=set, init=False)
     _lower: LowerEpochs = field(default_factory=LowerEpochs, init=False)
-    #: By client, topic id and partition: the epoch that a lower one has replaced. A Fetch with it may still be written,
-    #: on a connection that was not ready before, and then it is not the newest epoch again.
+    #: By client, topic id and partition: the epoch that a lower one has replaced. A Fetch with the replaced epoch may
+    #: still be written, on a connection that was not ready before; this does not make it the newest epoch again.
     _replaced: dict[PartitionKey, int] = field(default_factory=dict, init=False)
     #: By client, topic id and partition: the newest leader epoch that a Fetch error has named (KIP-951). The client may
-    #: have taken it before a Fetch shows so.
+    #: have taken over this epoch before a Fetch request shows it.
     _hinted: dict[PartitionKey, int] = field(default_factory=dict, init=False)
     _ids: dict[tuple[SimReader, str], bytes] = field(default_factory=dict, init=False)  #: Topic ids by client and name.
     _nodes: dict[tuple[str, int], int] = field(default_factory=dict, init=False)  #: Node ids by host and port.
@@ -212,8 +213,8 @@ class RequestChecker(Checker):
         tp = TopicPartition(self._names[topic_id], row.partition)
         key, epoch, offset = (member, topic_id, row.partition), row.current_leader_epoch, row.fetch_offset
         least, newest = self._epochs.get(key, (-1, -1))
-        # On another connection, which was not ready before, a Fetch may be written after a newer one, although it was
-        # built before the client read of the newer epoch.
+        # A Fetch that was built before the client read of a newer epoch may be written, on a connection that was not
+        # ready before, after a Fetch with the newer epoch on another connection.
         on_connection = (*key, line)
         least = max(least, self._sent.get(on_connection, -1))
         what = f"{member} fetches {tp.topic}-{tp.partition}"
