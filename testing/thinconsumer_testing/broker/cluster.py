@@ -96,7 +96,7 @@ class Cluster:
         self.bugs: list[str] = []
         self.nodes: dict[int, BrokerNode] = {}
         self._logs: dict[tuple[int, TopicPartition], tuple[bytes, Log]] = {}
-        #: By node id, for each broker that the controller cannot reach: its session timer, which fences it.
+        #: By node id, for each broker that the controller cannot reach: the timer of its session, which will fence it.
         self._broker_session_timers: dict[int, Timer] = {}
         self._cuts: set[frozenset[int]] = set()
         self._producer_ids = self._producer_ids_end = stored.next_producer_id if stored else 0

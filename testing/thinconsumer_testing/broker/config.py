@@ -25,8 +25,8 @@ class BrokerConfig:
     """Configuration shared by all brokers. Field names are Kafka's with ``_`` for ``.``.
 
     Raises:
-        IllegalArgumentError: A number is below its minimum, the authorizer's class is unknown, or a super user has no
-            type.
+        IllegalArgumentError: A number is below its minimum, the authorizer's class is unknown, a super user has no
+            type, or an assignor or the migration policy is invalid.
     """
 
     num_partitions: int = 1

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 SIZE = 4  #: Bytes of the length prefix of a frame.
-#: Received bytes beyond the current request that a connection buffers before its socket is no longer read from.
+#: While this many received bytes wait behind the current request of a connection, its socket is not read from.
 UNPROCESSED_MAX = 256 * 1024
 
 
@@ -225,7 +225,7 @@ class ServerConnection:
             self._timer = self.node.call_later(delay_s, self.close)
 
     def _process_raw_token(self, authenticator: Authenticator, frame: bytes) -> None:
-        """Serve a message of the SASL mechanism that follows SaslHandshake version 0: it has no request header."""
+        """Serve a message of the SASL mechanism, which after SaslHandshake version 0 has no request header."""
         schedule = self.node.schedule
         try:
             result = authenticator.authenticate(frame, schedule.now, schedule.wall_ms() / 1000)

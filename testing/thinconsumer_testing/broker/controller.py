@@ -472,8 +472,8 @@ class Controller:
         return row if row.leader < 0 else row._replace(leader=-1, leader_epoch=row.leader_epoch + 1)
 
     def _publish(self, delta: MetadataDelta) -> None:
-        """Send a delta to every broker. Applying it may publish further deltas: they are queued behind it for every
-        broker, so that all brokers apply deltas in the same order.
+        """Send a delta to every broker. Applying the delta may publish further ones, which are queued behind it for
+        every broker, so that all brokers apply deltas in the same order.
         """
         nodes = list(self._cluster.nodes.values())
         for node in nodes:

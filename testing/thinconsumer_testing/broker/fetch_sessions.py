@@ -261,8 +261,9 @@ class FetchSessionCache:
     def _evictable(self, by_follower: bool) -> Iterable[ServedFetchSession]:
         """Yield the sessions that a new session may evict although they are in use.
 
-        These are sessions with more than EVICTION_S between their creation and last use, so that frequent evictions do
-        not prevent all clients from using theirs. A follower's new session may also evict any session of a consumer.
+        These are sessions with more than EVICTION_S between their creation and last use. If younger sessions could be
+        evicted, too, many clients would evict each other's sessions all the time. A follower's new session may also
+        evict any session of a consumer.
         """
         for session in self._sessions.values():
             if session.last_used - session.created > EVICTION_S or (by_follower and not session.is_follower):

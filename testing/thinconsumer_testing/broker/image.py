@@ -43,8 +43,8 @@ class PartitionImage(NamedTuple):
     replicas: tuple[int, ...]
     isr: tuple[int, ...]
     partition_epoch: int = 0
-    #: The topic's number of partitions without those marked for deletion; -1 without ordered delivery. It is repeated
-    #: here because a leader must apply it together with its leader epoch.
+    #: The topic's number of partitions without those marked for deletion; -1 without ordered delivery. This count is
+    #: repeated in each partition because a leader must apply it together with its leader epoch.
     undeleted_partition_count: int = -1
     #: Whether the leader rejects records of producers that choose partitions by a count: while the count is being
     #: decreased, and once the partition is marked for deletion.

@@ -305,7 +305,7 @@ class BrokerNode:
             coordinator.elected(partition.tp.partition, partition.leader_epoch, partition)
 
     def leader_replica(self, tp: TopicPartition, current_leader_epoch: int = -1) -> tuple[PartitionReplica | None, int]:
-        """Return (replica, 0) if this broker leads the partition in the given leader epoch, else (None, error code)."""
+        """Return (replica, 0) if this broker leads the partition in this leader epoch (-1: any), else (None, code)."""
         row = self.image.partition(tp.topic, tp.partition)
         if row is None:
             return None, int(Code.UNKNOWN_TOPIC_OR_PARTITION)

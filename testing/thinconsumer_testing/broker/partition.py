@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from .node import BrokerNode
 
 Done = Callable[[int, "AppendInfo | None"], None]
-#: The partition count in requests of clients that do not choose or hold partitions by it.
+#: The partition count in requests of clients without ordered delivery, which do not use the count.
 UNKNOWN_COUNT = -1
 
 
@@ -314,8 +314,8 @@ class PartitionReplica:
             self.node.cluster.controller.alter_isr(self, (*self.image.isr, node_id))
 
     def has_lagging_replicas(self) -> bool:
-        """Return whether a member of the ISR lacks records. While this is so, the replication periodically removes the
-        members from the ISR that have lacked records for replica.lag.time.max.ms.
+        """Return whether a member of the ISR lacks records. While this is so, the replication periodically removes from
+        the ISR the members that have lacked records for replica.lag.time.max.ms.
         """
         behind = self.behind_since
         return bool(behind) and any(n in behind for n in self.image.isr)

@@ -139,8 +139,8 @@ class BrokerProcess(BrokerOperations):
         try:
             child.stdin.close()
             if sys.platform != "win32":
-                # Closing the child's standard input should end it. But a process forked from this one holds a copy of
-                # the pipe's end, so the pipe may stay open, and the child needs a signal.
+                # Closing the child's standard input should end the child. But a process that was forked from this one
+                # may hold a copy of the pipe's end; the pipe then stays open, and the child needs a signal.
                 child.terminate()
             child.wait(STOP_TIMEOUT_S)
         except (OSError, subprocess.TimeoutExpired):
@@ -286,7 +286,7 @@ def _security_file(security: ListenerSecurity | Mapping[str, Any] | None) -> Ite
 
 
 def _wait(deadline: float, pipe: int, *, for_writing: bool = False) -> bool:
-    """Wait until a pipe can be read or written; return False if it cannot by the deadline."""
+    """Wait until a pipe can be read or written; return False if the deadline passes first."""
     if sys.platform == "win32":
         # Windows cannot poll pipes, only sockets. The caller then reads without a deadline, so a call to a child that
         # hangs blocks for ever there.

@@ -1,4 +1,4 @@
-"""The ACLs of a cluster, indexed so that finding those of one resource takes no walk over all of them."""
+"""The ACLs of a cluster, with an index that finds the ACLs of one resource without a walk over all ACLs."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""CreatePartitions versions 0 to 3: increase the partition counts of topics (KIP-195). Those of topics with ordered
-delivery may also be decreased (KIP-253).
+"""CreatePartitions versions 0 to 3: increase the partition counts of topics (KIP-195). The counts of topics with
+ordered delivery may also be decreased (KIP-253).
 
 Follows ``ControllerApis.createPartitions`` and ``ReplicationControlManager.createPartitions``.
 """

@@ -1,8 +1,8 @@
 """DeleteRecords versions 0 to 2: advance the log start offsets of partitions.
 
 Follows ``Partition.deleteRecordsOnLeader`` and ``DelayedDeleteRecords``: the response waits until the log start offset
-of every live replica has advanced, or the request's timeout is over. It has the lowest of these log start offsets, the
-low watermark.
+of every live replica has advanced, or the request's timeout is over. The response has the lowest of these log start
+offsets, the low watermark.
 """
 
 from __future__ import annotations

@@ -185,8 +185,8 @@ class _ProduceRequest:
         return name is not None and is_authorized(self._call, AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, name)
 
     def start(self) -> None:
-        """Append the batches; if one begins a transaction in its partition, the coordinator verifies it first
-        (KIP-890).
+        """Append the batches. If a batch would begin a transaction in its partition, the transaction coordinator adds
+        or verifies the partition first (KIP-890).
         """
         call = self._call
         to_verify: list[_PartitionProduce] = []

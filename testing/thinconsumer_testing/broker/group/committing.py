@@ -141,7 +141,7 @@ def _check_consumer_commit(
 def _owned_since(
     shard: GroupCoordinatorShard, member: ConsumerGroupMember, request: OffsetCommitRequest | TxnOffsetCommitRequest
 ) -> Iterator[float]:
-    """Yield the epoch since which the member has owned each partition of a commit, infinity if it does not own it."""
+    """Yield for each partition of a commit the epoch since which the member owns it, infinity if it is not owned."""
     for topic in request.topics:
         found = shard.image.topics.get(topic.name)
         for partition in topic.partitions:

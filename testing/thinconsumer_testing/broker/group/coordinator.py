@@ -212,7 +212,8 @@ class GroupCoordinator:
         """Commit offsets; ``reply`` gets a code for each partition, in the request's order.
 
         The caller has set the topics' names and, in OffsetCommit, ids, and rejected partitions that do not exist. For
-        TxnOffsetCommit, the caller has added the group's partition of ``__consumer_offsets`` to the transaction.
+        TxnOffsetCommit, the caller has made sure that the transaction has the group's partition of
+        ``__consumer_offsets``.
         """
         self._run(
             request.group_id,

@@ -145,7 +145,7 @@ def _update(group: ClassicGroup, call: JoinGroupCall, member: ClassicGroupMember
 
 
 def _replace_static(group: ClassicGroup, call: JoinGroupCall, instance_id: str, old_id: str, new_id: str) -> None:
-    """Give a static member that has restarted a new member id.
+    """Give a new member id to a static member that has restarted.
 
     A stable group keeps its generation, unless the member's protocols change the elected protocol.
     """

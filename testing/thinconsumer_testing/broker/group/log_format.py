@@ -16,8 +16,8 @@ from thinconsumer.wire.schema import Struct, array, binary, int32, int64, string
 from .consumer.log_format import CONSUMER_KEYS
 
 VERSION_SIZE = 2
-#: Key types. Type 0 is the oldest form of type 1; those of consumer groups are in ``consumer.log_format``, other ones
-#: belong to share groups and streams groups.
+#: Key types. Type 0 is the oldest form of type 1. The types of consumer groups are in ``consumer.log_format``; further
+#: types belong to share groups and streams groups.
 LEGACY_OFFSET_COMMIT, OFFSET_COMMIT, GROUP_METADATA = 0, 1, 2
 
 #: Versions in which the value of a committed offset is written: 4 as in Kafka 4.3; 1 if an old client has committed it

@@ -47,7 +47,7 @@ class OffsetStore:
         self._unstable.setdefault(group, {}).setdefault(place, set()).add(producer_id)
 
     def remove(self, group: str, topic: str, partition: int) -> None:
-        """Remove a group's committed offset of a partition, and its pending ones of ongoing transactions."""
+        """Remove a group's committed offset of a partition, and the partition's pending offsets."""
         place = topic, partition
         self._drop(self._offsets, group, place)
         for producer_id in self._unstable.get(group, {}).get(place, ()):

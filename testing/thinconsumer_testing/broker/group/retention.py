@@ -1,9 +1,9 @@
 """Expired offsets, and offsets of deleted topics.
 
-An offset expires when its group has been empty for the retention time. If the group has no protocol type, or is stable
-and does not subscribe to the topic, the retention time counts from the commit (KIP-211). Follows
-``OffsetMetadataManager.cleanupExpiredOffsets`` and ``onTopicsDeleted``, ``ClassicGroup.offsetExpirationCondition`` and
-``GroupCoordinatorShard.cleanupGroupMetadata``.
+An offset of a classic group expires when the group has been empty for the retention time (KIP-211). The retention time
+counts from the commit in a classic group without a protocol type, in a stable one, and in a consumer group of KIP-848.
+Offsets of topics to which the group subscribes do not expire. Follows ``OffsetMetadataManager.cleanupExpiredOffsets``
+and ``onTopicsDeleted``, ``ClassicGroup.offsetExpirationCondition`` and ``GroupCoordinatorShard.cleanupGroupMetadata``.
 """
 
 from collections.abc import Mapping

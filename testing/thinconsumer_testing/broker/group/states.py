@@ -34,7 +34,8 @@ class ShardState(enum.Enum):
     """The state of the coordinator of one partition of ``__consumer_offsets`` on one broker."""
 
     DOWN = "down"  #: This broker does not lead the partition; requests get NOT_COORDINATOR.
-    CATCHING_UP = "catching up"  #: Loads the log; requests get COORDINATOR_LOAD_IN_PROGRESS, but classic Heartbeats 0.
+    #: The log is being loaded; requests get COORDINATOR_LOAD_IN_PROGRESS, except Heartbeats, which get no error.
+    CATCHING_UP = "catching up"
     READY = "ready"  #: The log is loaded; requests are handled.
 
 

@@ -114,7 +114,7 @@ class ProducerStateEntry:
 
 
 class VerificationStateEntry(NamedTuple):
-    """A transaction that its coordinator verifies before its first batch is appended to this log (KIP-890)."""
+    """A producer's transaction while the transaction coordinator verifies it, before a first append here (KIP-890)."""
 
     epoch: int
     lowest_sequence: int  #: Lowest sequence number of the batches being verified.
@@ -204,8 +204,8 @@ class ProducerStateManager:
         """Check that a transaction marker is not outdated.
 
         From transaction version 2 on (KIP-890) every marker has a higher producer epoch than its transaction. A marker
-        with the producer's current epoch is rejected during a transaction, and accepted after it, as it repeats the
-        last marker.
+        with the producer's current epoch is rejected during a transaction, and accepted after the transaction, where it
+        repeats the last marker.
 
         Raises:
             AppendRefused: INVALID_PRODUCER_EPOCH or TRANSACTION_COORDINATOR_FENCED.

@@ -252,7 +252,8 @@ def _validate_fields(
 def _is_out_of_range(timestamp: int, config: TopicConfig, now_ms: int, has_log_append_time: bool) -> bool:
     """Return whether a record's timestamp is outside the topic's limits.
 
-    Timestamps that the limits do not concern are out of range if the producer set LogAppendTime: only brokers may.
+    With LogAppendTime in the topic's config, and for timestamp -1, there are no limits, but a producer must not set
+    LogAppendTime in the batch: only brokers may.
     """
     if config.log_append_time:
         return has_log_append_time

@@ -42,7 +42,7 @@ def find_group(shard: GroupCoordinatorShard, group_id: str) -> ConsumerGroup:
 
 
 def check_instance(member: ConsumerGroupMember | None, member_id: str, instance_id: str) -> ConsumerGroupMember:
-    """Return the static member if the request is its own.
+    """Return ``member``, which has the instance id, if ``member_id`` is its id.
 
     Raises:
         GroupRequestError: UNKNOWN_MEMBER_ID: the group has no such instance; FENCED_INSTANCE_ID: another member has it.

@@ -230,7 +230,7 @@ def _joining_static(
 
 
 def replace_static(draft: Draft, existing: ConsumerGroupMember, member_id: str) -> ConsumerGroupMember:
-    """Give a static member that has restarted another member id; it keeps its partitions and its target."""
+    """Give another member id to a static member that has restarted; the member keeps its partitions and its target."""
     group_id = draft.group.group_id
     member = replace(existing, member_id=member_id, member_epoch=0, previous_member_epoch=0)
     target = draft.group.target(existing.member_id)

@@ -293,7 +293,7 @@ class Pattern:
     def __init__(self, pattern: str) -> None:
         self._chars: list[_Chars | None] = []  #: For each state: the characters that lead to its target.
         self._targets: list[int] = []
-        self._free: list[list[int]] = []  #: For each state: those that are reached from it without a character.
+        self._free: list[list[int]] = []  #: For each state: the states that follow it without a character.
         self._anchors: dict[int, str] = {}
         self._end = self._state()
         self._start = self._build(_Parser(pattern).parse(), self._end)
@@ -366,7 +366,9 @@ class Pattern:
                 yield self._targets[state]
 
     def _reached(self, states: Iterable[int], *, at_start: bool, at_end: bool) -> frozenset[int]:
-        """Return the states, and all that are reached from them without a character."""
+        """Return the states, and all states that follow them without a character. ``at_start`` and ``at_end`` open the
+        anchors.
+        """
         found: set[int] = set()
         todo = list(states)
         while todo:

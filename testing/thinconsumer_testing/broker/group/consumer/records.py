@@ -54,7 +54,7 @@ def _change(key: Any, value: Message | None, is_tombstone: bool) -> Replay:
         if not isinstance(group, ConsumerGroup):
             if is_tombstone:
                 return
-            # A classic group in its place only holds committed offsets, or its tombstone was compacted away.
+            # A classic group with this id has only committed offsets, or its tombstone was compacted away.
             if group is not None:
                 group.timers.cancel_all()
             group = state.groups[key.group_id] = ConsumerGroup(key.group_id)

@@ -61,8 +61,8 @@ def is_due(shard: GroupCoordinatorShard, group: ConsumerGroup, change: RegexChan
         return False
     last_ms = max((found.timestamp_ms for found in group.resolved.values()), default=None)
     now_ms = shard.wall_ms()
-    # If a broker's clock was set back, the last look-up is in the future. Kafka then waits until that time has passed
-    # again, and assigns no new topics for so long.
+    # If a broker's clock was set back, the last look-up is in the future, and then does not delay the next one. Kafka
+    # waits until the clock has passed that time again, and assigns no new topics until then.
     if last_ms is not None and last_ms <= now_ms <= last_ms + REFRESH_MIN_MS:
         return False
     return (

@@ -41,7 +41,7 @@ class CountsByTopic(NamedTuple):
 
     #: Partitions with lower numbers are not marked for deletion (KIP-253).
     undeleted: dict[bytes, int]
-    marked: dict[bytes, int]  #: The number of those that are marked for deletion.
+    marked: dict[bytes, int]  #: The number of partitions that are marked for deletion.
 
 
 def partition_counts(ids: Iterable[bytes], image: ClusterImage) -> CountsByTopic:

@@ -1,8 +1,9 @@
 """The uniform assignor of the coordinator: an even number of partitions for each member, with few moves.
 
 If all members subscribe to the same topics, sizes differ by at most one and a member gives up only what exceeds its
-quota. Else partitions go to the least loaded subscriber, and topics are balanced one after the other until no move
-helps. Follows Kafka's ``UniformHomogeneousAssignmentBuilder`` and ``UniformHeterogeneousAssignmentBuilder``.
+quota. With different subscriptions, partitions go to the least loaded subscriber, and topics are balanced one after the
+other until no move helps. Follows Kafka's ``UniformHomogeneousAssignmentBuilder`` and
+``UniformHeterogeneousAssignmentBuilder``.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ def _kept(spec: MemberSpec, counts: Mapping[bytes, int]) -> list[tuple[bytes, in
 
 
 def _assign_by_quota(members: Mapping[str, MemberSpec], counts: Mapping[bytes, int]) -> dict[str, Target]:
-    """Assign the same topics to all members.
+    """Assign the partitions of topics to which all members subscribe.
 
     The quota is the number of partitions per member, rounded down. The partitions that are left over go to one member
     each; members that already have more than the quota come first, so that their partition does not move.
@@ -50,7 +51,8 @@ def _assign_by_quota(members: Mapping[str, MemberSpec], counts: Mapping[bytes, i
     last = len(members) - 1
     for number, (member_id, spec) in enumerate(members.items()):
         found = [place for place in _kept(spec, counts) if place not in claimed]
-        # The last members have to take what the earlier ones did not, or partitions would be left over.
+        # The last members have to take the extra partitions that earlier members have not taken; otherwise partitions
+        # would be left without an owner.
         has_extra = extra > 0 and (len(found) > quota or last - number < extra)
         extra -= has_extra
         size = quota + has_extra
@@ -98,7 +100,8 @@ class _Balancing:
         self._topics = sorted(self._subscribers, key=self._topic_order)
 
     def _topic_order(self, topic_id: bytes) -> tuple[float, int, bytes]:
-        # Topics with many partitions for few members first: the others then even the loads out.
+        # Topics with many partitions for few members come first; the partitions of the other topics then even the loads
+        # out.
         among = len(self._subscribers[topic_id])
         return -self._counts[topic_id] / among, among, topic_id
 

@@ -51,9 +51,9 @@ class ConsumerGroupPartitionAssignor(Protocol):
         without those of brokers that are down. A partition may be left out, and no member then reads it. On topics with
         ordered delivery, partitions that are marked for deletion are assigned by a call of their own (KIP-253).
 
-        If this method raises an exception, or assigns a partition twice, to an unknown member, or to one that is not
-        subscribed to it, the heartbeat that needs the assignment fails with UNKNOWN_SERVER_ERROR, and the group does
-        not change. The next heartbeat calls this method again.
+        If this method raises an exception, or assigns a partition twice, to an unknown member, or to a member that is
+        not subscribed to the topic, the heartbeat that needs the assignment fails with UNKNOWN_SERVER_ERROR, and the
+        group does not change. The next heartbeat calls this method again.
         """
 
 
@@ -126,7 +126,9 @@ def checked(
     members: Mapping[str, MemberSubscription],
     topics: Mapping[str, Mapping[int, object]],
 ) -> dict[str, list[TopicPartition]]:
-    """Return the plan. Raises: InvalidPlan, if a member or a partition in it must not be there."""
+    """Return the plan. Raises: InvalidPlan, if a member is unknown, or a partition does not exist, is assigned twice, or
+    is of a topic to which its member is not subscribed.
+    """
     owners: dict[TopicPartition, str] = {}
     found: dict[str, list[TopicPartition]] = {}
     for member_id, share in plan.items():
