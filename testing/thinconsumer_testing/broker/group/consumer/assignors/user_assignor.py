@@ -126,8 +126,8 @@ def checked(
     members: Mapping[str, MemberSubscription],
     topics: Mapping[str, Mapping[int, object]],
 ) -> dict[str, list[TopicPartition]]:
-    """Return the plan. Raises: InvalidPlan, if a member is unknown, or a partition does not exist, is assigned twice, or
-    is of a topic to which its member is not subscribed.
+    """Return the plan. Raises: InvalidPlan, if a member is unknown, or a partition does not exist, is assigned twice,
+    or is of a topic to which its member is not subscribed.
     """
     owners: dict[TopicPartition, str] = {}
     found: dict[str, list[TopicPartition]] = {}
