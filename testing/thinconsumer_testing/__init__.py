@@ -15,7 +15,7 @@
   ``Edit``, ``EntryError``, ``Raw``, ``Delay``, ``Disconnect``, ``Silence``) are in :mod:`.broker`.
 * **Network faults** are methods of ``cluster.network`` that take a host and a port: ``refuse``, ``reset``, ``kill``,
   ``pause`` (SIGSTOP), ``black_hole``, ``resume``. ``names["kafka1"] = "the name does not resolve"`` makes a lookup
-  fail. ``Network(chunk=1)`` delivers byte by byte, ``send_limit=1`` sends one byte per step. ``network.dials`` and
+  fail. ``Network(chunk=1)`` delivers byte by byte, ``send_limit=1`` sends byte by byte. ``network.dials`` and
   ``network.lookups`` list all connection attempts and name lookups.
 * **Time** passes only inside :meth:`MemoryDriver.step`, which jumps to the next event, or by
   ``cluster.clock.advance(seconds)``.

@@ -35,7 +35,7 @@ class Network:
         clock: The virtual clock; a new one by default.
         latency: Seconds that bytes take in one direction.
         chunk: The most bytes that a stream receives in one call; None: as many as fit its buffer.
-        send_limit: The most bytes that a stream sends in one step; None: all.
+        send_limit: The most bytes that a stream sends at a time; None: all.
     """
 
     def __init__(

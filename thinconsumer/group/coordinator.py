@@ -1,4 +1,4 @@
-"""Find the broker that coordinates a group with FindCoordinator, and find it again when it changes.
+"""Find the broker that coordinates a group with FindCoordinator, again when another broker has taken over.
 
 Other managers send requests to the coordinator (:mod:`.coordinator_requests`), and report what a response shows about
 it (:meth:`Coordinator.report`). A JoinGroup may be pending for minutes on a healthy coordinator as on a stopped one; so
@@ -138,7 +138,7 @@ class Coordinator:
         self._sent_at = -NEVER  #: When the last FindCoordinator was sent.
         self._known_at = -NEVER
         self._lost_at = -NEVER
-        #: The requests to the coordinator. While one is in flight, other brokers are asked whether the group has moved.
+        #: While a request of one of these is in flight, other brokers are asked whether the group has moved.
         self.watched: list[CoordinatorRequests] = []
         self.outages = OutageLog(log)
         self._announced: int | None = None  #: The node that was last logged as the coordinator.

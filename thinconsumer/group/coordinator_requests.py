@@ -20,8 +20,8 @@ from .coordinator import GENERAL, Coordinator, GroupSettings, RequestSettings
 
 log = logging.getLogger(__name__)
 
-#: Seconds that a member which leaves takes to find the coordinator and receive its response; ``request_timeout_ms``
-#: applies if it is shorter.
+#: The most seconds that a member which leaves takes to find the coordinator and receive its response;
+#: ``request_timeout_ms`` applies if it is shorter.
 LEAVE_TIMEOUT = 5.0
 
 

@@ -191,7 +191,7 @@ class Membership(ABC):
     def _came_back(self, gap: float, now: float) -> None:
         """React to a gap between two calls that is longer than the heartbeat interval; see :meth:`called`.
 
-        It need not make a heartbeat due: one is due already, since the last one was sent before the gap.
+        A heartbeat is due anyway, since the last one was sent before the gap.
         """
 
     def withholds(self, *, may_wait: bool) -> bool:

@@ -1,7 +1,7 @@
 """Assign partitions that are marked for deletion apart from all others, with any assignor.
 
-Producers write nothing to partitions that are marked for deletion. If an assignor got both in one list, a member could
-get all marked partitions, and none of those with new records.
+Producers write nothing to partitions that are marked for deletion. If an assignor got all partitions in one list, a
+member could get all marked partitions, and none with new records.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from ..linear_hashing import PartitionCounts
 from ..types import ClusterView, TopicPartition
 
 #: The prefix of the user data that version 0.1.0 wrote into a static leader's assignment. Kafka moves no group to the
-#: consumer group protocol while an assignment has user data (KAFKA-18134), so a restarted leader replaces it.
+#: consumer group protocol while an assignment has user data (KAFKA-18134), so a restarted leader rejoins to replace it.
 OLD_NOTE = b"thinconsumer: planned with "
 
 

@@ -113,7 +113,7 @@ class PartitionRevocation:
 
     def lose(self, now: float) -> bool:
         """Drop all partitions at once, and call ``on_partitions_lost`` if there were any. Always return True."""
-        # on_partitions_revoked has run for these already; on_partitions_lost is called for the others.
+        # on_partitions_revoked has run for these already; on_partitions_lost is called for all other partitions.
         revoked = set(self._revoking) if self.state is RevocationStep.DRAINING else set()
         going = [p for p in self._partitions if p not in revoked]
         self.cancel()

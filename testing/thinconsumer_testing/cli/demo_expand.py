@@ -32,7 +32,7 @@ FEW, MANY, RATE, CUSTOMERS = 4, 8, 3_000, 300
 #: The fractions of the writing time after which partitions are added and deleted, and the least that follows then.
 EXPAND_AT, SHRINK_AT, AFTERWARDS = 0.3, 0.65, 0.35
 MEMBERS = 2
-#: Orders that a group reads for each one that is written. A fraction of the orders, not of the time, so that the demo
+#: Orders that a group reads for each order that is written. A fraction of the orders, not of the time, so that the demo
 #: shows the same on a slow machine.
 SPEED = 0.7
 #: Orders that a consumer may read later if it has to wait now: without a limit, it could then read any number at once.

@@ -1,4 +1,4 @@
-"""Decodes the requests that a client writes and the group responses that it reads, at the client's sockets.
+"""Decodes the requests that a client writes and the responses that it reads, at the client's sockets.
 
 Checkers must compare a client's requests with the responses that it has read, without those still in flight.
 :class:`ClientTap` sits between a driver and a stream; neither the network nor the client notices it.

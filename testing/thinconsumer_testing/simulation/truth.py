@@ -26,13 +26,13 @@ Key = tuple[int, int]
 
 
 class Truth:
-    """The committed contents of one partition. If a topic is deleted and created again, the new one has its own."""
+    """The committed contents of one partition of a topic. A topic with another id has a Truth of its own."""
 
     def __init__(self, tp: TopicPartition, lost: Callable[[Truth, int, int], None]) -> None:
         """Call ``lost(truth, offset, epoch)`` when a leader begins ``epoch`` and lacks committed records.
 
-        The leader's log lacks those from ``offset`` on. They count until the call returns, and also afterwards if a
-        newer epoch has begun before this one.
+        That leader's log lacks those from ``offset`` on. They count until the call returns. If a newer epoch than
+        ``epoch`` has begun before, they count afterwards, too.
         """
         self.tp = tp
         self.rows: dict[Key, Row] = {}  #: Every record that was ever committed.

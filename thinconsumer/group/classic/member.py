@@ -2,7 +2,7 @@
 
 Owns the state machine of :mod:`.states`. While a JoinGroup or SyncGroup is in flight, the member sends nothing else on
 that connection: the broker reads no further request before it has responded. The member calls the methods of its
-:class:`~thinconsumer.group.role.Role` in :meth:`ClassicMember.work`, never in a step. Follows Java's
+:class:`~thinconsumer.group.role.Role` in :meth:`ClassicMember.work`, in steps only ``rejoin_reason``. Follows Java's
 ``AbstractCoordinator`` and KIP-62, 345, 394, 559, 800 and 814.
 """
 
@@ -62,7 +62,7 @@ class ClassicMember(Membership):
     @property
     def rebalancing(self) -> bool:
         """Whether a JoinGroup or SyncGroup is due or in flight: commits of the old generation may be rejected."""
-        # After a missed generation, this lasts until the role has dropped the partitions that the member had kept.
+        # After a missed generation, this stays true until the role has dropped the partitions that the member kept.
         return self.state in JOINING or (self._attempt.missed and not self._attempt.is_decoded)
 
     @property
@@ -362,8 +362,8 @@ class ClassicMember(Membership):
                 self._failures.heartbeat_succeeded()
             elif error is not None and self.state not in JOINING:
                 if self.state in CONFIRMING and not self._attempt.is_confirmed:
-                    # The generation ended before its first successful heartbeat, so this counts as a failed join. The
-                    # backoff starts at the SyncGroup response, so the time that has passed since then is part of it.
+                    # The generation ended before its first successful heartbeat, which counts as a failed join. The
+                    # backoff runs from the SyncGroup response on.
                     self._failures.back_off(self._attempt.synced_at, at_once=True)
                 self._rejoin = self._rejoin or "the group is rebalancing"
             return

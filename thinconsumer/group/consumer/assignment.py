@@ -167,8 +167,8 @@ class MemberAssignment:
         ones. Exceptions of ``on_partitions_assigned`` propagate.
 
         A revocation that has begun is completed even if a newer assignment has the partitions again: the listener may
-        already have been told that they are gone. They are then assigned anew. Partitions that a newer assignment
-        lacks, too, are revoked at once: otherwise their next owners would wait for one more heartbeat.
+        already have been told that they are gone. They are then assigned anew. Further partitions that a newer
+        assignment lacks are revoked at once: otherwise their next owners would wait for one more heartbeat.
         """
         has_revoked = False
         while self.revokes:

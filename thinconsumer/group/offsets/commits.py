@@ -94,7 +94,7 @@ class Commits:
         #: Called if a commit failed because of its member id, generation or instance id, or with REBALANCE_IN_PROGRESS.
         self.on_membership_error: Callable[[KafkaError, Identity, float], None] = lambda error, identity, now: None
         #: Returns the member epoch since which this consumer owns a partition. An offset of an earlier epoch was read
-        #: before another member owned the partition, which may have committed a later one.
+        #: before another member owned the partition, which may have committed a later offset.
         self.owned_since: Callable[[TopicPartition], int] = lambda tp: NO_GENERATION
         #: Returns whether the coordinator has assigned the partition, and this member has not taken it over yet.
         self.is_coming: Callable[[TopicPartition], bool] = lambda tp: False
@@ -121,10 +121,10 @@ class Commits:
     ) -> Call[None]:
         """Commit these offsets, after those of earlier calls. Retriable errors are retried until ``deadline``.
 
-        The call is settled once the offset of every partition, or that of a later call, was written or has failed: with
-        a CommitFailedError that names the partitions not written, or an AuthorizationError. Then its callback is due in
-        :attr:`CommitQueue.finished`; after an error, no sooner than a backoff after ``called_at``, which is the time of
-        a call inside another callback.
+        The call is settled once, for every partition, its offset or that of a later call was written or has failed. Its
+        error is a CommitFailedError that names the partitions not written, or an AuthorizationError. Then its callback
+        is due in :attr:`CommitQueue.finished`; after an error, no sooner than a backoff after ``called_at``, which is
+        the time of a call inside another callback.
         """
         if not self.queue.calls:
             self._stale_error = self._coordinator.error
@@ -226,7 +226,7 @@ class Commits:
         return final_error(self._settings, self._group_id, failures, what, seconds, has_epochs=has_epochs)
 
     def _judge(self) -> None:
-        """Fail offsets that the current member may not commit, and give the others its member id and generation."""
+        """Fail waiting offsets that the member may not commit now, and give all others its current identity."""
         current = self._commit_identity()
         who, version = current.who, self._metadata.version
         if who is not None and ((who, version) == self._judged or current.awaits_sync):
@@ -441,13 +441,13 @@ class Commits:
             # still assigned are committed under the newer generation.
             self._again(entries, error)
         elif who == stamp and error.code == Code.STALE_MEMBER_EPOCH:
-            # The coordinator has raised the epoch, and the response to the heartbeat with the new one is on its way, or
-            # is lost. Offsets of partitions that are still owned are committed under the new epoch.
+            # The coordinator has raised the epoch, and the heartbeat response with the new epoch is on its way, or is
+            # lost. Offsets of partitions that are still owned are committed under the new epoch.
             self._again(entries, error)
             self.on_membership_error(error, stamp, self._now)
         elif who == stamp and error.code == Code.ILLEGAL_GENERATION and current.awaits_rebalance_response:
             # All members have joined, so the generation of the request is over, and the JoinGroup response with the
-            # next one is on its way. Queue the offsets again, to commit them under the next generation.
+            # next generation is on its way. Queue the offsets again, to commit them under the next generation.
             self._refused = stamp
             self._again(entries, error)
         else:
