@@ -222,7 +222,7 @@ class ConsumerRole:
             return False  # the member will join again
 
     def compare_assignments(self, shares: Iterable[bytes] | None) -> None:
-        """Rejoin unless the encoded assignments of all members have each partition of the group's topics (KIP-814).
+        """Rejoin unless the members' encoded assignments have exactly the partitions of the group's topics (KIP-814).
 
         ``shares`` is None if the coordinator refuses to return the assignments. A cooperative group then rebalances,
         which moves no partition needlessly; an eager group does not, since every member would revoke all partitions.

@@ -57,7 +57,7 @@ class Pending:
     call: Call[None]
     outstanding: set[TopicPartition]  #: Partitions with an offset neither written nor failed.
     topic_ids: Mapping[str, bytes]  #: Ids of the topics when the call was added, as far as they were known.
-    #: For a call made inside a commit callback: when its own callback may be called with an error; else None.
+    #: For a call made inside a callback or listener: when its own callback may be called with an error; else None.
     pause: Alarm | None
     failed: dict[TopicPartition, Failure] = field(default_factory=dict)
 

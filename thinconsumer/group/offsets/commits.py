@@ -123,8 +123,8 @@ class Commits:
 
         The call is settled once, for every partition, its offset or that of a later call was written or has failed. Its
         error is a CommitFailedError that names the partitions not written, or an AuthorizationError. Then its callback
-        is due in :attr:`CommitQueue.finished`; after an error, no sooner than a backoff after ``called_at``, which is
-        the time of a call inside another callback.
+        is due in :attr:`CommitQueue.finished`; after an error, no sooner than a backoff after ``called_at``, the
+        time of a call made inside a callback or listener (None: any other call).
         """
         if not self.queue.calls:
             self._stale_error = self._coordinator.error

@@ -245,7 +245,7 @@ class Committed:
                 partition.place(PositionEvent.COMMITTED_FOUND, result.offset, result.leader_epoch)
                 log.debug("%s-%s: starting at the committed offset %s", *tp, result.offset)
             elif tp.topic in unknown:
-                # Request all partitions of the topic: if another one has a committed offset, this was added later.
+                # Request the offsets of all partitions of the topic, to find out whether this one was added later.
                 self._compared.add(tp.topic)
             else:
                 missing += 1

@@ -99,7 +99,7 @@ def _count_code(partition: PartitionReplica, batch: StoredBatch) -> Code:
 
     INVALID_PARTITION_METADATA tells an idempotent producer that the batch was not written, so that it may move the
     records to other partitions. But an earlier leader may have the batch, and may be elected again before it has
-    followed this leader. Until all in-sync replicas have followed it, the producer has to repeat the batch.
+    followed this leader. Until all in-sync replicas have followed this leader, the producer has to repeat the batch.
     """
     is_final = batch.producer_id < 0 or partition.is_followed
     return Code.INVALID_PARTITION_METADATA if is_final else Code.NOT_ENOUGH_REPLICAS

@@ -30,8 +30,8 @@ class LowerEpochs:
     """Finds partitions whose newest leader epoch, as a client has read it, does not exist in the cluster.
 
     The brokers prove that as follows: one rejects the epoch (UNKNOWN_LEADER_EPOCH), and a Metadata response requested
-    since names a leader with a lower epoch. This leader then rejects three requests, the third at least a second after
-    the first.
+    since names a leader with a lower epoch. This leader then rejects three or more requests, the last at least a second
+    after the first.
     """
 
     _cases: dict[PartitionKey, _Case] = field(default_factory=dict)

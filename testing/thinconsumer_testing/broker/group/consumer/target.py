@@ -54,8 +54,8 @@ def assign_in_lists(
     """Return the target assignment of each member: of the partitions that are not marked for deletion, and of those
     that are (KIP-253).
 
-    Producers write nothing to marked partitions. If an assignor got both in one list, a member could get all marked
-    partitions, and none with new records. ``thinconsumer/group/partition_lists.py`` does the same for classic groups.
+    Producers write nothing to marked partitions. If an assignor got all partitions in one list, a member could get all
+    marked ones, and none with new records. ``thinconsumer/group/partition_lists.py`` does the same for classic groups.
     """
     targets = assign(specs, counts.undeleted)
     if not any(counts.marked.values()):
