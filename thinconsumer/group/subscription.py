@@ -130,7 +130,7 @@ def _compile(pattern: str | re.Pattern[str]) -> re.Pattern[str]:
 
 
 def _excluded(exclude: Any, pattern: str | re.Pattern[str] | SubscriptionPattern | None) -> re.Pattern[str]:
-    """Compile the pattern of excluded topics. Raises: IllegalArgumentError, if the client matches no ``pattern``."""
+    """Compile the pattern of excluded topics. Raises: IllegalArgumentError, without a ``pattern`` for the client."""
     if pattern is None:
         raise IllegalArgumentError("subscribe(exclude=...) needs a pattern: a list of topics has only those wanted")
     if isinstance(pattern, SubscriptionPattern) or isinstance(exclude, SubscriptionPattern):

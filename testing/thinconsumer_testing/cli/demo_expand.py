@@ -29,7 +29,7 @@ from .orders import Order, orders
 from .picture import Picture
 
 FEW, MANY, RATE, CUSTOMERS = 4, 8, 3_000, 300
-#: The fractions of the writing time after which partitions are added and deleted, and the least that follows then.
+#: The fractions of the writing time after which partitions are added and deleted, and the least one after the deletion.
 EXPAND_AT, SHRINK_AT, AFTERWARDS = 0.3, 0.65, 0.35
 MEMBERS = 2
 #: Orders that a group reads for each order that is written. A fraction of the orders, not of the time, so that the demo

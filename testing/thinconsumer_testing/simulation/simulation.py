@@ -196,8 +196,8 @@ class Simulation:
     def partition(self, one: Iterable[Party], other: Iterable[Party], *, one_way: bool = False) -> None:
         """Cut the network between two sides: brokers by id, clients by name or as actors, the controller as -1.
 
-        Bytes are held back until :meth:`heal`. ``one_way``: clients' bytes only from ``one`` to ``other``; brokers are
-        always cut off from each other both ways.
+        Bytes are held back until :meth:`heal`; with ``one_way``, clients' bytes only on their way from ``one`` to
+        ``other``. Brokers are always cut off from each other both ways.
         """
         # Sorted, so that each run is the same: the order of a set of strings differs between processes.
         these, those = (sorted(map(_who, parties), key=str) for parties in (one, other))

@@ -2,8 +2,8 @@
 
 Owns the state machine of :mod:`.states`. While a JoinGroup or SyncGroup is in flight, the member sends nothing else on
 that connection: the broker reads no further request before it has responded. The member calls the methods of its
-:class:`~thinconsumer.group.role.Role` in :meth:`ClassicMember.work`, in steps only ``rejoin_reason``. Follows Java's
-``AbstractCoordinator`` and KIP-62, 345, 394, 559, 800 and 814.
+:class:`~thinconsumer.group.role.Role` in :meth:`ClassicMember.work`; only ``rejoin_reason`` is called in steps. Follows
+Java's ``AbstractCoordinator`` and KIP-62, 345, 394, 559, 800 and 814.
 """
 
 import logging

@@ -121,7 +121,7 @@ def heartbeat(
     if sent is None or sent.topics != fields.topics:
         request.subscribed_topic_names = sorted(fields.topics)
     if (had_regex or fields.regex is not None) if sent is None else sent.regex != fields.regex:
-        request.subscribed_topic_regex = fields.regex or ""  # "" ends the former one
+        request.subscribed_topic_regex = fields.regex or ""  # "" removes the former one
     if sent is None or sent.assignor != fields.assignor:
         request.server_assignor = fields.assignor
     if sent is None or sent.owned != fields.owned:

@@ -453,7 +453,7 @@ class Commits:
         else:
             self._fail(entries, error)
             if error.code == Code.GROUP_ID_NOT_FOUND:
-                # Without a group, this consumer is no member. The member's manager handles only UNKNOWN_MEMBER_ID.
+                # Without a group, this consumer is not a member. The member expects UNKNOWN_MEMBER_ID for that.
                 error = to_error(
                     Code.UNKNOWN_MEMBER_ID, api=API, node_id=error.node_id, detail="there is no such group"
                 )
