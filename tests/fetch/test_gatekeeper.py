@@ -5,7 +5,6 @@ import pytest
 from thinconsumer import Consumer, KafkaError, TopicPartition
 from thinconsumer.fetch.gatekeeper import HeldPartition
 from thinconsumer.records.builder import NewRecord
-from thinconsumer.support.timers import NEVER
 from thinconsumer.testing import MemoryCluster
 
 P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -17,7 +16,7 @@ class EveryThird:
     asker = "every third"
 
     def __init__(self, managers):
-        self.partitions = managers.partitions
+        self.partitions, self.agenda = managers.partitions, managers.agenda
         self.partitions.held_topics.add("t")
         self.ends = {}
         self.calls = []
@@ -32,9 +31,6 @@ class EveryThird:
     def handle(self, answer, now):
         raise AssertionError("this gatekeeper sends no request")
 
-    def wake_at(self, now):
-        return now if any(p.delivery_end != self.ends.get(p) for p in self.partitions) else NEVER
-
     def restart(self, now):
         self.ends.clear()
 
@@ -42,7 +38,8 @@ class EveryThird:
         return [p for p, end in self.ends.items() if p.has_position and p.cursor.offset >= end]
 
     def moved(self):
-        return bool(self.at_end())
+        if self.at_end():
+            self.agenda.touch()
 
     def next_callback(self, now):
         return self.call if self.at_end() else None
