@@ -122,6 +122,11 @@ BAD = [
 ]
 
 
+def test_a_private_key_beside_a_key_store_is_one_option_too_many():
+    with pytest.raises(KafkaConfigurationError, match="private key of the client: give only one of ssl_keyfile, ssl_k"):
+        ConsumerConfig.from_options(**TLS, ssl_keyfile=FILE, ssl_keystore_location=FILE)
+
+
 @pytest.mark.parametrize(("options", "says"), BAD)
 def test_a_broken_rule_is_one_error_in_the_spelling_of_the_caller(options, says):
     for build in (ConsumerConfig.from_options, ClientOptions.from_options):

@@ -217,8 +217,10 @@ def test_a_file_that_is_replaced_by_a_directory_or_a_pipe(renewable, caplog):
     path = folder / "key.pem"
     path.unlink()
     path.mkdir()
+    open_files = len(os.listdir("/dev/fd"))
     assert contexts.current() is before
     assert "Is a directory" in caplog.text
+    assert len(os.listdir("/dev/fd")) == open_files
     path.rmdir()
     os.mkfifo(path)
     assert contexts.current() is before

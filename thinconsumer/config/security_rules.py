@@ -19,10 +19,14 @@ _CLIENT_ID = "sasl_oauthbearer_client_credentials_client_id"
 _CLIENT_SECRET = "sasl_oauthbearer_client_credentials_client_secret"
 _PROVIDER = "sasl_oauth_token_provider"
 
-#: The ways to state a setting of TLS, at most one of which may be used.
+#: The ways to state a setting of TLS, at most one of which may be used, each with the options that it has.
 _ALTERNATIVES = {
     "certificates to trust": ("ssl_cafile", "ssl_truststore_location", "ssl_truststore_certificates"),
-    "certificate of the client": ("ssl_certfile", "ssl_keystore_location", "ssl_keystore_certificate_chain"),
+    "certificate and private key of the client": (
+        "ssl_certfile ssl_keyfile",
+        "ssl_keystore_location",
+        "ssl_keystore_certificate_chain ssl_keystore_key",
+    ),
     "cipher suites": ("ssl_ciphers", "ssl_cipher_suites"),
 }
 
@@ -118,9 +122,9 @@ def _tls_problems(values: Values, chosen: Collection[str], spell: Spell) -> Iter
 
 
 def _alternatives(chosen: Collection[str], ways: Iterable[str], what: str, spell: Spell) -> Iterator[str]:
-    used = [spell(name) for name in ways if name in chosen]
+    used = [names for way in ways if (names := [name for name in way.split() if name in chosen])]
     if len(used) > 1:
-        yield f"more than one option for the {what}: give only one of {', '.join(used)}"
+        yield f"more than one option for the {what}: give only one of {', '.join(spell(names[0]) for names in used)}"
 
 
 def _login_problems(values: Values, chosen: Collection[str], spell: Spell) -> Iterator[str]:

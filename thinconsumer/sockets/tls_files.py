@@ -63,7 +63,7 @@ def _read(options: SecurityOptions, option: str) -> tuple[bytes, str]:
     where = f"{option}: {path}"
     try:
         # O_NONBLOCK: otherwise open() would wait for a writer if the file was replaced by a named pipe.
-        with open(os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)), "rb") as file:
+        with open(path, "rb", opener=lambda name, flags: os.open(name, flags | getattr(os, "O_NONBLOCK", 0))) as file:
             data = file.read(FILE_BYTES_MAX + 1)
     except OSError as error:
         raise KafkaConfigurationError(f"{where}: {error.strerror or type(error).__name__}") from None
