@@ -18,8 +18,9 @@ log = logging.getLogger(__name__)
 
 #: Seconds to wait for TCP (and TLS) to one address before the next one is dialled (RFC 8305, section 5).
 CONNECT_DELAY = 0.25
-#: The next address is dialled after this many seconds if the address before is connected but has not answered
-#: ApiVersions. Longer than CONNECT_DELAY, since a busy broker takes longer to answer than a network takes to connect.
+#: The next address is dialled after this many seconds if the address before is connected, but has not answered the
+#: current request of the setup: ApiVersions or one of the login's. Longer than CONNECT_DELAY, since a busy broker takes
+#: longer to answer than a network takes to connect.
 ANSWER_DELAY = 1.0
 #: A failed address is dialled again after this many seconds while others are still tried. A restarting broker refuses
 #: connections only for a moment: without a retry, the client would wait for the setup timeout of another address.
@@ -29,7 +30,7 @@ PARALLEL_MAX = 4
 
 
 class AddressRace:
-    """One attempt to connect to a host under one deadline; over once :attr:`winner` is set or :attr:`has_failed`.
+    """Connects to the given addresses of a host by one deadline; over once :attr:`winner` is set or :attr:`has_failed`.
 
     ``dial`` begins a connection to one address, ``probe`` one without TLS and login.
     """

@@ -6,9 +6,10 @@ There is one route per target (a node and one of the channels to it), and one pe
   at once; a request sent during the backoff waits for the next attempt. A request for a node that metadata does not
   name gets an error at once.
 * A request for ``ANY_NODE`` goes to the least loaded ready node. While none is ready it waits, until its deadline:
-  known nodes are dialled, the longest untried first, and bootstrap servers too if no node is known or the last attempts
-  to all nodes have failed (KIP-899). After a second without success another node is dialled in parallel, so that a dead
-  host in the list delays the request by a second and not by a timeout.
+  known nodes are dialled, the longest untried first. Bootstrap servers are dialled, too, if no node is known or, with
+  ``metadata_recovery_strategy="rebootstrap"``, if the last attempts to all nodes have failed (KIP-899). After a second
+  without success another node is dialled in parallel, so that a dead host in the list delays the request by a second
+  and not by a timeout.
 
 A deadline takes effect only if I/O was polled after it: a program that polls once a minute must get the responses that
 arrived in between, not timeouts. For the same reason an outage counts only the time in which the client is stepped.
@@ -150,7 +151,7 @@ class NetworkClient:
             self._alarm.touch()
 
     def step(self, now: float, due: Collection[object]) -> list[str]:
-        """Step the routes in ``due``, the keys of the agenda, and the requests for any node.
+        """Step the routes among ``due``, the agenda's keys that are due, and serve the requests for any node.
 
         Returns reasons to refresh metadata, as the leaders may have changed.
         """
@@ -239,7 +240,10 @@ class NetworkClient:
         self._alarm.touch()
 
     def _adopt_bootstrap(self) -> None:
-        """Use each ready connection to a bootstrap server for the node that has the same address; close the others."""
+        """Use each ready connection to a bootstrap server for the node that has the same address and no connection yet.
+
+        Close the other connections to bootstrap servers once they have no request in flight.
+        """
         node_at = {(node.host, node.port): node for node in self._nodes.values()}
         for place, route in self._bootstrap.items():
             node = node_at.get(place)
@@ -357,8 +361,8 @@ class NetworkClient:
         responsive = [route for route in usable if not self._is_silent(route, now)]
         if not responsive:
             self._dial_one_more(candidates, now)
-        # Otherwise one of these nodes is throttled, so that its route is due at the end of the throttling, or has the
-        # maximum of requests in flight, so that its next response causes a step.
+        # Otherwise each responsive node is throttled, so that its route is due at the end of the throttling, or logs in
+        # again or has the maximum of requests in flight, so that its next response causes a step.
 
     def _least_loaded(self, now: float) -> BrokerRoute | None:
         candidates = self._candidates()
@@ -385,7 +389,11 @@ class NetworkClient:
         )
 
     def _candidates(self) -> list[BrokerRoute]:
-        """Return the routes for ``ANY_NODE``: those to all nodes and, if no node is reachable, to bootstrap servers."""
+        """Return the routes for ``ANY_NODE``: those to all nodes, and those to bootstrap servers if these are in use.
+
+        They come into use if no node is known, or if no node is reachable and the option
+        ``metadata_recovery_strategy`` is "rebootstrap".
+        """
         routes = [self._route(Target(node_id)) for node_id in self._nodes]
         if not routes or (self._rebootstraps and all(route.unreachable for route in routes)):
             for host, port in self._servers:

@@ -81,12 +81,12 @@ class IoPolls:
     """When a client was last stepped and its driver last polled I/O; shared by the client's connections."""
 
     after: float = -NEVER  #: When the client was last stepped.
-    #: When I/O was last polled. Bytes that are received now have arrived since, and load balancers count idle time from
-    #: their arrival. If the time of reading counted, a program that pauses could send its next request over a
+    #: When I/O was last polled. Bytes that are received now have arrived after that, and load balancers count idle time
+    #: from the arrival. If the time of reading counted, a program that pauses could send its next request over a
     #: connection that was dropped meanwhile.
     read_at: float = -NEVER
-    #: A deadline counts as passed up to this time: all bytes that arrived before it were read. The response to a
-    #: request with a later deadline may have arrived, but was not read yet.
+    #: Deadlines up to this time count as passed, since all bytes that arrived before this time were read. The response
+    #: to a request with a later deadline may have arrived, but was not read yet.
     horizon: float = -NEVER
 
 
@@ -168,7 +168,7 @@ class Connection:
         #: When bytes were last received; before the first ones, the time at which the address was dialled.
         self.received_at = now
         self._login: Login | None = None
-        self.relogin: Alarm | None = None  #: Once it has come, the login runs again before the next request.
+        self.relogin: Alarm | None = None  #: From this time on, the login runs again before the next request.
         #: The earliest time of the next login. If ``relogin`` comes before, requests wait for the login: the session
         #: may have ended.
         self.login_pause: Alarm | None = None
@@ -185,7 +185,7 @@ class Connection:
 
     @property
     def is_ready(self) -> bool:
-        """Whether the setup, up to the login, is complete. Requests may still have to wait, see :meth:`can_send`."""
+        """Whether the setup, with the login, is complete. Requests may still have to wait, see :meth:`can_send`."""
         return self.state in _SET_UP
 
     @property
@@ -227,7 +227,7 @@ class Connection:
         except KafkaError as error:
             self._answer(Answer(request, self.node_id, error=error))
         except BaseException as error:
-            # Its ``build`` may have raised. Without an answer, the request's manager would wait for ever.
+            # ``request.build`` may have raised. Without an answer, the request's manager would wait for ever.
             if not self._in_flight or self._in_flight[-1].request is not request:
                 failure = KafkaError(f"building {api_name(request.api)} failed: {error!r}")
                 self._answer(Answer(request, self.node_id, error=failure))
@@ -402,8 +402,8 @@ class Connection:
     def _login_error(self, error: KafkaError) -> KafkaError:
         """Return the error of a failed login, with the broker's name.
 
-        An error that is not retriable, such as a malformed message of the broker, becomes a
-        SaslAuthenticationFailedError: otherwise the client would retry it until it reports that no broker answers.
+        A final error that is no AuthorizationError, such as one about a malformed message of the broker, becomes a
+        SaslAuthenticationFailedError: otherwise the client would try again until it reports that no broker answers.
         """
         if isinstance(error, KafkaConnectionError) or error.retriable:
             return error

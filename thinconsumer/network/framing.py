@@ -1,9 +1,9 @@
 """Cut the bytes of a connection into frames: four bytes of size, then that many bytes.
 
 Small frames are received together into one shared buffer and copied out of it. A large frame gets a buffer of its own,
-into which the driver receives, so that its body is copied once, from the kernel. Once no slice of the frame exists (a
-record, say), its buffer is used for another frame: allocating a new buffer takes as long as receiving, since both the
-system and Python fill it with zeros.
+into which the driver receives, so that its body is copied once, from the kernel. Once no slice of the frame (such as a
+record) exists any more, its buffer is used for another frame: allocating a new buffer takes as long as receiving, since
+both the system and Python fill it with zeros.
 
 A size comes from the peer and is not trusted: the buffer starts small and doubles as bytes arrive, unless this
 connection has already received a frame of that size.
@@ -63,7 +63,8 @@ class Frames:
         #: Number of bytes received into the shared buffer; while a large frame arrives, into ``_body``.
         self._filled = 0
         self._size = 0  #: Size of the large frame that arrives, without the four bytes that hold the size.
-        #: How much is allocated at once for a large frame: the size of the largest frame received so far.
+        #: Maximum bytes to allocate at once for a large frame: the size of the largest frame received so far, at least
+        #: :data:`FIRST_BYTES`.
         self._trusted_bytes = FIRST_BYTES
         self._body: bytearray | None = None
         #: Buffers of the last large frames; each can be used again once no slice of it exists.
@@ -176,7 +177,7 @@ class Frames:
 def _make_glibc_keep_memory() -> None:
     """Allocate and free a large block once: until then, glibc returns freed memory to the system at once.
 
-    Every few kilobytes that are copied out of a frame would need new pages from the system, which halves the speed.
+    Otherwise each copy of a few kilobytes out of a frame would need new pages from the system, which halves the speed.
     """
     bytes(KEPT_BYTES)
 
@@ -202,7 +203,7 @@ def _doubled(body: bytearray, size: int) -> bytearray:
 
 
 def _reject_other_protocols(prefix: bytes) -> None:
-    """Raise if the first bytes of a connection are those of another protocol; as a size, they are 350 MB or more."""
+    """Raise if a frame begins with four bytes of another protocol; as a size, they would be 350 MB or more."""
     if prefix[0] in (_TLS_ALERT, _TLS_HANDSHAKE) and prefix[1] == 3:
         raise TlsAnswerError("the peer answers in TLS")
     for signature, server in _OTHER_PROTOCOLS.items():

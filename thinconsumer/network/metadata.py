@@ -63,9 +63,9 @@ class Metadata:
         self._expiry = agenda.alarm(ASKER)  #: ``metadata_max_age_ms`` after the last refresh.
         self._expiry.expire()
         self._failing_since: float | None = None
-        #: The error of the last refresh, if it failed with an error that is not retriable; else None.
+        #: The error of the last refresh if it is final, so that the next poll raises it; else None.
         self.refresh_error: KafkaError | None = None
-        #: The error with which a broker has rejected the last refresh, unless it is final; else None.
+        #: The error with which a broker has rejected the last refresh, if a later refresh may succeed; else None.
         self.rejection: BrokerResponseError | None = None
         self.outages = OutageLog(log)
         self._inquiries: list[Inquiry] = []
@@ -109,7 +109,7 @@ class Metadata:
         return ZERO_UUID not in map(self.topic_id, names)
 
     def is_new_partition(self, tp: TopicPartition) -> bool:
-        """Return whether the partition was absent when its topic id was first seen by this process."""
+        """Return whether metadata show that the partition was created while this client was running."""
         topic = self.topics.get(tp.topic)
         return topic is not None and topic.first_seen is not None and tp.partition not in topic.first_seen
 
@@ -408,7 +408,8 @@ class Metadata:
     def _take(self, response: MetadataResponse, version: int, refresh: int) -> bool:
         """Update the cache from a response; return whether nodes or topics changed."""
         before = self.nodes, [self._known(raw.name) for raw in response.topics]
-        # A broker that has not loaded the metadata yet names no brokers. Without any, no request could be sent.
+        # A broker that has not loaded the metadata yet names no brokers. If its empty list replaced the known nodes, no
+        # request could be sent.
         if response.brokers:
             self.has_brokers = True
             self.nodes = {b.node_id: Node(b.node_id, b.host, b.port, b.rack) for b in response.brokers}
@@ -423,7 +424,8 @@ class Metadata:
     def _take_listing(self, names: set[str | None]) -> None:
         """Treat cached topics that are not among ``names``, a list of all topics, as deleted.
 
-        A wanted topic stays, without partitions: a later topic of the same name is a new one if it has another id.
+        A wanted topic stays, without partitions, but with its topic id: a later topic of the same name is recognized as
+        a new one by its id.
         """
         for name in self.topics.keys() - names:
             if name in self._wanted:

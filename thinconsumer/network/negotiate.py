@@ -46,7 +46,8 @@ class ApiVersionsCache:
 def take_api_versions(frame: Frame, body: int, version: int) -> tuple[ApiVersionsResponse, Ranges, int]:
     """Decode the response to ApiVersions in ``version``; return it, the version ranges by API key, and a version.
 
-    That version is a lower one if the broker has rejected ``version``: the caller must send ApiVersions again, in it.
+    The returned version is ``version``, or a lower one if the broker has rejected ``version``: the caller must then
+    send ApiVersions again, in the lower version.
 
     Raises:
         KafkaProtocolError: the bytes are not an ApiVersions response.
@@ -112,7 +113,7 @@ def needs_tls(security_protocol: str) -> str:
 def likely_cause(ended_in: ConnectionState, protocol: str, unanswered: str | None) -> str:
     """Return why the peer has probably closed the connection, to append to an error's text; empty if unknown.
 
-    ``unanswered`` is the API of the oldest request in flight, if the connection has answered no request.
+    ``unanswered`` names the API of the oldest request in flight; None without one, or if requests were answered before.
     """
     if ended_in is ConnectionState.NEGOTIATING:
         return f" before it answered ApiVersions: {wrong_port(protocol)}"

@@ -59,7 +59,7 @@ class QueuedRequest:
 
     request: Request
     queued_at: float
-    deadline: float  #: That of the request, plus the time since ``queued_at`` for which the broker throttles.
+    deadline: float  #: The request's deadline, plus the time after ``queued_at`` for which the broker throttles.
 
 
 @dataclass(slots=True, eq=False)
@@ -67,7 +67,9 @@ class Answer:
     """The result of a request: a ``response`` or an ``error``, never both."""
 
     request: Request
-    node_id: int  #: Node id of the broker; -1 for a bootstrap server, of which the node id is unknown.
+    #: Node id of the broker; -1 for a bootstrap server, whose node id is unknown, and for a request for ``ANY_NODE``
+    #: that was sent to no broker.
+    node_id: int
     version: int = -1  #: The version in which the request was sent; -1 if it was not sent.
     response: Any = None  #: The decoded response, an instance of ``request.api.RESPONSE``; None if there is an error.
     error: KafkaError | None = None

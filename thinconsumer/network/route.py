@@ -92,7 +92,7 @@ class BrokerRoute:
         self._tried: set[Address] = set()
         self._looked_up = False
         self._connected_at = -NEVER
-        #: Whether :attr:`failures` was reset since this connection has answered a request.
+        #: Whether :attr:`failures` was reset after the first answer of the present connection.
         self._success_noted = False
 
     @property
@@ -449,7 +449,8 @@ class BrokerRoute:
             waiting = self.queue[0]
             try:
                 if waiting.deadline <= now:
-                    # Not written: after its deadline it would time out at once, which closes the connection for all.
+                    # Not written: after its deadline, the request would time out at once, and a timeout closes the
+                    # connection for all requests.
                     self._too_late(waiting, now)
                 else:
                     connection.send(waiting.request, waiting.queued_at, waiting.deadline, now)

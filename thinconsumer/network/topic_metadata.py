@@ -18,7 +18,8 @@ from ..wire.metadata import MetadataResponsePartition, MetadataResponseTopic
 
 log = logging.getLogger(__name__)
 
-#: How often the named leader must refuse the newest leader epoch, and for how long in seconds, until its own is taken.
+#: How often, and for how many seconds, the leader that Metadata responses name with a lower epoch must reject the
+#: newest leader epoch until the lower one is taken.
 REFUSALS_MIN = 3
 REFUSED_S = 1.0
 #: The same time if another node was the leader at the newest epoch. A cluster takes 9 s by default to notice a broker
@@ -39,13 +40,13 @@ class EpochDoubt:
     least_refresh: int  #: The number of the first Metadata refresh that was requested after the first rejection.
     proof_s: float = REFUSED_S  #: For how many seconds the named leader must have rejected the newest epoch.
     is_rejected: bool = True  #: Whether a node has rejected the epoch, and not just answered that it is not the leader.
-    #: The partition as the last such refresh has named it, with a lower epoch; None if none has.
+    #: The partition, with a lower epoch, as the last refresh from ``least_refresh`` on has named it; None if none has.
     named: PartitionInfo | None = None
     refusals: int = 0  #: How often the named leader has rejected the newest epoch since it was named.
     since: float = 0.0  #: When the named leader first rejected the newest epoch.
 
     def name(self, info: PartitionInfo, refresh: int) -> None:
-        """Note the leader in a Metadata response with a lower epoch."""
+        """Note the leader that a refresh names with a lower epoch; ignore refreshes before ``least_refresh``."""
         if refresh >= self.least_refresh:
             known = self.named
             if known is None or (known.leader, known.leader_epoch) != (info.leader, info.leader_epoch):
@@ -97,8 +98,8 @@ class TopicMetadata:
         if new.leader_epoch >= seen:
             self.epochs[number] = new.leader_epoch
             if doubt is not None and (new.leader_epoch > seen or refresh >= doubt.least_refresh):
-                # A broker confirms the newest epoch, so that the node that rejects it lags behind. The rejections of an
-                # epoch say nothing about the next one.
+                # Either a broker confirms the newest epoch, so that the node that rejects it lags behind, or there is a
+                # newer epoch, about which the rejections say nothing.
                 del self.doubts[number]
             return new
         log.debug("%s-%s: ignoring metadata of leader epoch %s: epoch %s was seen", *new[:2], new.leader_epoch, seen)
@@ -108,8 +109,8 @@ class TopicMetadata:
             new = doubt.named or new
         if known is not None and known.leader in nodes and (doubt is None or doubt.named is None):
             return known
-        # The named leader gets requests with the newest epoch. Without its rejections, the partition might have no
-        # leader for ever.
+        # The named leader gets requests with the newest epoch, because only its rejections can prove the lower one.
+        # Otherwise the partition might have no leader for ever.
         return new._replace(leader_epoch=seen)
 
     def has_newer_counts(self, raw: MetadataResponseTopic) -> bool:
@@ -133,14 +134,14 @@ class TopicMetadata:
         """Count a node's rejection of the newest leader epoch; return whether the lower epoch in Metadata counts now.
 
         With ``is_epoch_unknown=False``, the node answered that it does not lead the partition. That proves nothing, but
-        begins a doubt: a node that a wrong Metadata response has named may never answer otherwise.
+        begins a doubt: a node that a wrong Metadata response names as the leader may never give another answer.
         """
         doubt = self.doubts.get(number)
         if doubt is None or (is_epoch_unknown and not doubt.is_rejected):
             known = self.partitions.get(number)
             if known is None or known.leader != node_id:
-                # A follower or former leader. If it lags behind, its rejections would prove a Metadata response right
-                # that lags behind, too: requests would move from the leader to a deposed one.
+                # A follower or former leader, which may lag behind. If its rejections counted, an equally outdated
+                # Metadata response would seem proven, and requests would move from the leader to a deposed one.
                 return False
             was_deposed = doubt is not None or not is_epoch_unknown
             doubt = EpochDoubt(next_refresh, DEPOSED_S if was_deposed else REFUSED_S, is_epoch_unknown)

@@ -76,7 +76,8 @@ HAS_POSITION = (PositionState.FETCHING, PositionState.VALIDATING)
 #: ``Partition.delivery_end`` of a partition of which no record may be returned.
 NOTHING = -1
 
-#: The attributes of a partition on which the engine's managers act. Setting one of them reports a change.
+#: The attributes of a partition that decide how managers act on it, or in which lists of :class:`Partitions` it is.
+#: Setting one of them reports a change.
 WATCHED = (
     "state",
     "cursor",
@@ -108,8 +109,8 @@ by_number = attrgetter("number")  #: The key that sorts partitions in the order 
 class Partition(ReportingKey):
     """One assigned partition.
 
-    Every change of an attribute that decides whether the partition is fetched is reported to :class:`Partitions`, so
-    that no poll needs to look at all partitions. A partition is the key of its alarms, which report a change, too.
+    Setting one of the :data:`WATCHED` attributes is reported to :class:`Partitions`, so that no poll needs to look at
+    all partitions. A partition is the key of its alarms, which report a change, too.
     """
 
     __slots__ = (
@@ -280,8 +281,8 @@ class Partition(ReportingKey):
     def may_commit(self) -> bool:
         """Whether the position is one that the group has reached.
 
-        A held partition with a position from a reset, or without a committed offset, is not read yet. If the position
-        were committed, the next owner would not hold the partition.
+        If all records of a partition are held, and its position is from a reset or it has no committed offset, it is
+        not read yet. If the position were committed, the next owner would not hold the partition.
         """
         is_unread = self.placed_by is PositionEvent.RESET_FOUND or self.committed is None
         return self.state in HAS_POSITION and not (self._delivery_end == NOTHING and is_unread)

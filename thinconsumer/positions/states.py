@@ -11,10 +11,10 @@ class PositionState(enum.Enum):
     AWAITING_CALLBACK = "awaiting callback"  #: ``on_partitions_assigned`` has not succeeded yet.
     AWAITING_COMMITTED = "awaiting committed"  #: The committed offset is fetched from the coordinator.
     AWAITING_RESET = "awaiting reset"  #: An offset is looked up: by auto_offset_reset, or for a seek.
-    VALIDATING = "validating"  #: The leader changed; its log is checked for truncation (KIP-320).
+    VALIDATING = "validating"  #: The leader's log is checked for truncation before the position (KIP-320).
     FETCHING = "fetching"  #: Has a position: records are fetched and returned.
 
-    __hash__ = object.__hash__  # that of enums calls a function in Python, several times for each partition
+    __hash__ = object.__hash__  # the hash of enums calls a function in Python, several times for each partition
 
 
 class PositionEvent(enum.Enum):
