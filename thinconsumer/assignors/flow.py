@@ -202,7 +202,9 @@ class _Search:
 
     def __init__(self, flow: Flow) -> None:
         self.flow = flow
-        self.pools: dict[int, int] = {}  #: By pool reached so far: its distance from where the search starts.
+        #: The distance of each pool reached so far, from a source (:attr:`Flow.source_height`) in front of all pools
+        #: and members with excess.
+        self.pools: dict[int, int] = {}
         self.members: dict[int, int] = {}  #: The same by member.
         self.free = (1 << len(flow.units)) - 1  #: The bit mask of members not reached yet.
         self.heights = sorted(flow.at_height, reverse=True)

@@ -1,9 +1,9 @@
 """The range assignor: each member gets consecutive partitions of each topic, and the first members may get one more.
 
-Members with the same subscription get the same partition numbers of each topic, on which joins of co-partitioned topics
-rely. With racks (KIP-881), partitions with a replica in the member's rack are assigned first, within the same counts;
-topics with the same subscribers and number of partitions stay co-partitioned. The result equals that of Java's
-``RangeAssignor``, so it does not depend on which client leads the group.
+Of topics with the same subscribers and number of partitions, a member gets the same partition numbers, on which joins
+of co-partitioned topics rely. With racks (KIP-881), too, and partitions with a replica in the member's rack are
+assigned first, within the same counts. The result equals that of Java's ``RangeAssignor``, so it does not depend on
+which client leads the group.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .plans import bits, member_racks, racks_matter, readers, static_first
 
 
 class RangeAssignor(PartitionAssignor):
-    """``"range"``: each member gets the same partition numbers of all its topics."""
+    """``"range"``: each member gets consecutive partitions, with the same numbers in each topic of equal size."""
 
     name = "range"
 
@@ -74,7 +74,7 @@ class _Topic:
             self.extras -= 1
 
     def give_runs(self, *, heed_racks: bool) -> None:
-        """Assign each member's share, lowest numbers first; ``heed_racks``: only partitions in the member's rack."""
+        """Assign each member's share, lowest numbers first; with ``heed_racks`` only partitions that fit its rack."""
         for member in bits(self.members):
             if not self.left:
                 break

@@ -6,7 +6,8 @@ and rejoin, and the second rebalance assigns them as planned.
 
 A claim from a newer generation wins (KIP-792): the member of the older generation has missed the partition's
 reassignment. If several members claim a partition from the same generation, it has no owner (Java accepted one of them
-until KAFKA-12984), and is not assigned until all have revoked it. Claims to partitions that do not exist are dropped.
+until KAFKA-12984); under cooperative rebalancing it is not assigned until all have revoked it. Claims to partitions
+that do not exist are dropped.
 """
 
 from __future__ import annotations

@@ -253,7 +253,7 @@ OPTIONS: dict[str, Option] = ConsumerConfig.options()
 
 
 def shared(name: str) -> Any:
-    """Return a dataclass field that gives another client the consumer's option ``name``, declaration and default."""
+    """Return a dataclass field that gives another client the consumer's option ``name``, with the same default."""
     declared = OPTIONS[name]
     return field(default=declared.default, metadata={"option": declared})
 

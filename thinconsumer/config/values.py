@@ -62,7 +62,7 @@ def parse_server(entry: str) -> HostPort:
     """Return the address in ``host``, ``host:port``, ``[ipv6]``, ``[ipv6]:port`` or any of them after a scheme.
 
     Raises:
-        ValueError: the entry has none of these forms; the message contains it.
+        ValueError: the entry has none of these forms. The message shows it, without a user name and password.
     """
     text = entry.strip()
     shown = repr(mask_user_info(text))
@@ -112,7 +112,7 @@ def _port(text: str | None, shown: str) -> int:
 
 
 class OffsetResetStrategy(enum.Enum):
-    """Where to start without a committed offset; Kafka's values of ``auto.offset.reset``."""
+    """Where to start without a committed offset, or outside the log; Kafka's values of ``auto.offset.reset``."""
 
     EARLIEST = "earliest"  #: Start reading at the log's start.
     LATEST = "latest"  #: Start reading at the log's end.
@@ -163,7 +163,7 @@ class OffsetResetPolicy:
         """Parse ``earliest``, ``latest``, ``none`` or ``by_duration:<ISO-8601 duration>``.
 
         Raises:
-            ValueError: it is none of these.
+            ValueError: the text is none of these.
         """
         word, colon, duration = text.partition(":")
         if word == OffsetResetStrategy.BY_DURATION.value:

@@ -77,7 +77,7 @@ class RecordBatch:
     view: memoryview  #: The batch's bytes; keeps the memory of the whole response alive.
 
     def __init__(self, view: memoryview) -> None:
-        """``view`` are the bytes of the batch; :func:`.split` has checked their number and the magic."""
+        """``view`` are the bytes of the batch. The caller has checked that they hold a header, and the magic."""
         self.view = view
         self.size = len(view)
         if view[MAGIC_AT] == 2:

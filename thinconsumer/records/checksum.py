@@ -22,7 +22,7 @@ def _load_and_compute(data: bytes | bytearray | memoryview) -> int:
     global crc32c
     if crc32c is _load_and_compute:  # if not, this is another call of a caller that keeps this function
         module: Any = sys.modules.get("crc32c")
-        if not hasattr(module, "crc32c"):  # also while another thread imports the package
+        if not hasattr(module, "crc32c"):  # not imported, or another thread is still importing it
             module = _extension() or import_uninterrupted("crc32c")
         crc32c = module.crc32c
     return crc32c(data)

@@ -36,7 +36,7 @@ class Columns(NamedTuple):
     headers: Sequence[tuple[Header, ...]]
 
 
-#: Makes columns from the tuple of its fields, without the call in Python that ``Columns(...)`` makes.
+#: Makes columns from the tuple of their fields, without the Python function that ``Columns(...)`` would call.
 _columns: Callable[[tuple[object, ...]], Columns] = partial(tuple.__new__, Columns)
 
 

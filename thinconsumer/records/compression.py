@@ -227,7 +227,10 @@ def _load_zstandard() -> _CodecFunctions:
 
 
 def _unpack_zstd_stepwise(inflater: Any, data: memoryview) -> bytes:
-    """Decompress any number of frames of any size, in steps of 256 bytes: 4 bytes can expand to a block of 128 kB."""
+    """Decompress any number of frames of any size.
+
+    Each step takes 256 bytes, which bounds the memory beyond the maximum: 4 bytes can expand to a block of 128 kB.
+    """
     parts: list[bytes] = []
     room, pos = DECOMPRESSED_BYTES_MAX, 0
     stream = inflater.decompressobj()
@@ -272,7 +275,7 @@ def _functions(codec: int) -> _CodecFunctions:
 
 
 def decompress(codec: int, data: memoryview, *, magic: int = 2) -> bytes:
-    """Decompress ``data`` to :data:`DECOMPRESSED_BYTES_MAX` at most; ``magic``: the format. Raises CodecError only."""
+    """Decompress ``data`` from a batch of format ``magic``. Raises only CodecError, also for too large a result."""
     functions = _functions(codec)
     try:
         if magic == 0 and codec == Codec.LZ4:

@@ -63,7 +63,8 @@ def _out_of_order(batches: Batches, begin: int, index: int, start: int) -> tuple
     floor = batches[index - 2].next_offset if index - 2 >= begin else start
     following = batches[index + 1].base_offset if index + 1 < len(batches) else None
     reached = before.next_offset
-    # The batch before can be the wrong one if it fits into the offsets below this one. Mostly logs have no holes.
+    # The batch before can be the wrong one if it fits into the offsets below this one. An exact fit is the best sign,
+    # since mostly logs have no holes.
     room = batch.base_offset - floor
     fits_exactly = room in (_size(before), before.count)
     follows_exactly = following is not None and following - reached == _size(batch)

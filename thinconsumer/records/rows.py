@@ -27,7 +27,7 @@ class ColumnDeserializer(Protocol):
 
     @property
     def uses_headers(self) -> bool:
-        """Whether it gets the headers."""
+        """Whether :meth:`results` reads its ``headers``. If not, they may be undecoded, and need not match ``data``."""
 
     def results(self, topic: str, headers: Iterable[Sequence[Header]], data: Iterable[bytes]) -> Iterator[Any]:
         """Yield the object for each of ``data``, given the headers of its record."""
@@ -110,9 +110,10 @@ def _results(
     data: Sequence[bytes | None],
     interrupted: Callable[[int], object],
 ) -> tuple[list[object], Exception | None]:
-    """Return the deserialized data, and why the piece after them could not be deserialized, if it could not.
+    """Return the deserialized data before the first piece that fails, and the exception for it (None if none fails).
 
-    If the deserializer raises no ``Exception`` but another ``BaseException``, calls ``interrupted`` with the index.
+    If the deserializer raises a ``BaseException`` that is no ``Exception``, calls ``interrupted`` with the index of the
+    piece, and lets the exception pass.
     """
     given = [piece for piece in data if piece is not None]
     has_nulls = len(given) < len(data)

@@ -20,7 +20,7 @@ from .raw_batch import RawBatch
 class Reencoded(enum.Enum):
     """Why a batch is encoded again: a leader would reject its section, or consumers would read other records."""
 
-    COMPACTED = "compacted"  #: The records have gaps, but a leader accepts only offsets without gaps.
+    COMPACTED = "compacted"  #: Compaction has rewritten the batch. Mostly its offsets have gaps: a leader rejects them.
     OLD_FORMAT = "old format"  #: Produce requests accept format 2 only.
     APPEND_TIME = "log append time"  #: The records' own timestamps are not those that consumers of the batch see.
     PARTIAL = "begun inside"  #: The position was inside the batch, and records before it must not be written again.

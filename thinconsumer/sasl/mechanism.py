@@ -55,7 +55,7 @@ class Mechanism(NotPickled, ABC):
 def import_extra(module: str, user: str, extra: str, more: str = "") -> Any:
     """Return a module that the extra installs.
 
-    The error names ``user``, the option that needs the module, and ``more`` that it needs: " and ...".
+    The error names ``user``, the option that needs the module. ``more`` (" and ...") names what it needs besides.
 
     Raises:
         KafkaConfigurationError: the module, or a library of the system that it needs, is missing.

@@ -39,7 +39,7 @@ def parse_server_first(message: bytes, client_nonce: str) -> tuple[str, bytes, i
 
     Raises:
         KafkaProtocolError: the message is malformed or outside the limits, or its nonce does not continue
-            ``client_nonce``: it may be the recording of another login.
+            ``client_nonce``: the message may be recorded from another login.
         SaslAuthenticationFailedError: the message is an error of the server (``e=``).
     """
     text = _decode(message, "first")

@@ -176,7 +176,7 @@ class TokenFetch:
         return self._connection_error(f"timed out: {done} from {stream.address} within {seconds:.1f} s ({option})")
 
     def _finish(self, stream: TokenStream) -> None:
-        """End the attempt with a response; after a lost connection, leave the next address to be dialled."""
+        """End the attempt; but if the address gave no answer and others are untried, let :meth:`step` dial the next."""
         self._hang_up()
         response, error = stream.response, stream.error
         if response is None:

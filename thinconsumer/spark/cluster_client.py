@@ -1,7 +1,7 @@
 """The requests of Spark's driver to the cluster: partitions, log offsets, committed offsets, commits, samples.
 
-A query of all partitions is one round trip. After a failure it is repeated with a new consumer, as often as
-``fetchOffset.numRetries`` says, every ``fetchOffset.retryIntervalMs``.
+A query of all partitions is one round trip. After a failure it is repeated with a new consumer, every
+``fetchOffset.retryIntervalMs``; ``fetchOffset.numRetries`` is the number of all attempts.
 """
 
 from __future__ import annotations

@@ -36,8 +36,8 @@ class TopicOrder(NamedTuple):
     """The gates of some topics, looked up after their log ends, with the same consumer.
 
     ListOffsets carries the leader epoch of the consumer's metadata, and a leader with a newer one rejects the request.
-    The metadata therefore have each change of the partition count before the log ends. Gates of older metadata would
-    lack a change, and records behind its gate would be offered.
+    The metadata therefore have each change of the partition count that lies below the log end offsets. Gates of older
+    metadata would lack a change, and records behind its gate would be offered.
     """
 
     counted: frozenset[str]  #: The topics with ordered delivery: they may lose partitions.

@@ -1,6 +1,7 @@
 """PySpark's batch writer and stream writer; ``writing`` does the work of a task.
 
-Spark pickles one batch writer for its tasks and for the process that commits. Each of these makes its stream writer.
+Spark pickles one batch writer for the tasks and for the process that commits. Stream writers are made separately for
+both.
 """
 
 from __future__ import annotations

@@ -360,7 +360,7 @@ class KafkaStreamReader(_Reader, DataSourceStreamReader, SupportsTriggerAvailabl
         return ends.order.open_ends(begin, ends.latest, earliest)
 
     def _note_held(self, begin: Offsets, offered: Offsets, ends: LogEnds) -> None:
-        """Log which partitions are held, if others are than before: an idle query must say what it waits for."""
+        """Log which partitions are held, if that has changed: an idle query must say what it waits for."""
         held = frozenset(tp for tp, end in ends.latest.items() if offered.get(tp, begin.get(tp, 0)) < end)
         if held != self._held:
             self._held = held

@@ -49,8 +49,8 @@ _HEADER = np.dtype(
 #: Up to this many records and bytes, the row decoder is faster: each numpy call takes as long for 1 record as for 100.
 SMALL_RECORDS_MAX = 80
 SMALL_BYTES_MAX = 512 * 1024
-#: Records of a larger average size, in bytes, are built at once. To build records later gains the same time for any
-#: size, but the memory that is kept until then grows with the size.
+#: Records of a larger average size, in bytes, are built immediately. Building a record only when it is read saves the
+#: same time for any size, but the memory that is kept until then grows with the size.
 LAZY_SIZE_MAX = 1024
 
 
@@ -145,9 +145,9 @@ class Decoder:
     ) -> RecordError | None:
         """Check and decompress the batches ``begin`` to ``end`` (exclusive). Each gets the next number, from 0 on.
 
-        Stops after a batch with which all batches added so far have ``records`` records or ``size`` bytes. Also stops
-        before a batch that is corrupt or cannot be decompressed, and returns its CorruptRecordError or
-        UnsupportedCodecError.
+        Stops after the batch with which all batches added so far reach ``records`` records or ``size`` decompressed
+        bytes. Also stops before a batch that is corrupt or cannot be decompressed, and returns its CorruptRecordError
+        or UnsupportedCodecError.
         """
         run = self._run(batches, begin, tp, is_used=True)
         source, starts, counts, is_mixed = batches.source, batches.starts, batches.counts, batches.is_mixed
@@ -346,7 +346,8 @@ def _heads(run: _Run) -> npt.NDArray[np.void]:
 def _locate_bodies(runs: Sequence[_Run], may_share: bool) -> tuple[bytes | memoryview, Int64s, Int64s]:
     """Return one buffer with all batches' records, and where those of each batch begin and end.
 
-    With ``may_share``, the buffer is a part of the response, not copied, if no batch was compressed.
+    With ``may_share``, the buffer is a part of the response, not a copy, if no batch is compressed and all batches are
+    of the same response.
     """
     if any(run.bodies is not None for run in runs):
         bodies = [run.body(index) for run in runs for index in range(run.begin, run.end)]

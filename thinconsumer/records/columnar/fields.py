@@ -18,8 +18,8 @@ HeaderRound: TypeAlias = tuple[Int64s, Int64s, Int64s, Int64s, Int64s]
 
 #: Number of records that are read together. The intermediate arrays fit into the CPU cache: reading is a third faster.
 BLOCK = 8000
-#: Round n reads the n-th header of all records that have one. After so many rounds, the rest of the records are left to
-#: the row decoder if they are fewer than the minimum.
+#: Round n reads the n-th header of all records that have one. After ``HEADER_ROUNDS`` rounds, there is no further round
+#: for fewer than ``HEADER_RECORDS_MIN`` records: the row decoder then decodes all batches.
 HEADER_ROUNDS, HEADER_RECORDS_MIN = 16, 32
 
 
@@ -144,7 +144,7 @@ def _headers(data: Bytes, records: Int64s, pos: Int64s, ends: Int64s, bad: npt.N
         going = good & (at < end)
         records, at, end = records[going], at[going], end[going]
         if len(found) >= HEADER_ROUNDS and len(records) < HEADER_RECORDS_MIN:
-            # Rounds for so few records would take longer than rows: the row decoder decodes batches with bad records.
+            # Rounds for so few records take longer than the row decoder, which decodes all batches if a record is bad.
             bad[records] = True
             break
         if not len(records):

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 Row: TypeAlias = ConsumerRecord["bytes | None", "bytes | None"]
 #: A reading of a few records builds about this many, for the next readings.
 BLOCK = 256
-#: Longer names of headers are read for each record: to compare them byte by byte would take more time.
+#: Header names of more bytes are read anew for each record: comparing them byte by byte, to find out whether all
+#: records have the same names, would take longer.
 COMMON_NAME_MAX = 40
 
 
@@ -94,7 +95,7 @@ class LazyRows(Sequence[Row]):
         self._builder = builder
         self._tp = tp
         self._begin, self._end = begin, end
-        #: The records that were built by the last readings, and the index of the first of them.
+        #: Records built by the last readings, after the index of the first of them.
         self._block: tuple[int, list[Row]] = 0, []
 
     def __len__(self) -> int:
@@ -137,8 +138,8 @@ class LazyRows(Sequence[Row]):
             build, base, count = self._builder.build, self._begin, end - begin
             if count > 2 * BLOCK:
                 return build(self._tp, base + begin, base + end)  # not kept: the memory would not be bounded
-            # To build one record takes as long as to build fifty: ``max_poll_records=1`` must not build each alone. The
-            # block is as long as several such readings, so that the last of them does not build half of it again.
+            # To build one record takes as long as to build fifty: ``max_poll_records=1`` must not build each alone. A
+            # block has the records of several whole readings of this size: no reading needs parts of two blocks.
             size = count * max(BLOCK // max(count, 1), 1)
             if first <= begin < known:
                 # If a call such as ``position`` follows each record of an iteration, each reading begins one record

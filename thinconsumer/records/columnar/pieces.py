@@ -39,8 +39,8 @@ class Pieces:
         #: The number of bytes between each piece and the one before it.
         self._gaps = gaps = np.zeros_like(starts)
         np.subtract(starts[1:], (starts + sizes)[:-1], out=gaps[1:])
-        # A format cannot go back, and has room for small numbers only: it ends before such a piece, and a new one
-        # begins. A large piece is sliced, and the pieces after it begin a new format, too.
+        # A format cannot go back, and its numbers have four digits. So a piece after a negative or a large gap begins a
+        # new format. A large piece is sliced, and the piece after it begins a new format, too.
         is_large = sizes >= NUMBERS
         is_first = is_large | (gaps < 0) | (gaps >= NUMBERS)
         is_first[1:] |= is_large[:-1]
