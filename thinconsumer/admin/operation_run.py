@@ -81,8 +81,8 @@ class OperationRun(Generic[K, V]):
         self._coordinators: dict[Any, Coordinator] = {}  #: By group, if the requests go to coordinators.
         backoff = Backoff.from_settings(settings)
         self._retry = Retry(backoff, random, agenda)
-        self._lookups = Retry(backoff, random, agenda)  #: Between metadata requests for brokers and controller.
-        self._cluster_call: Call[Any] | None = None  #: The latest of these requests.
+        self._lookups = Retry(backoff, random, agenda)  #: The backoff of metadata requests for brokers and controller.
+        self._cluster_call: Call[Any] | None = None  #: The latest metadata request for brokers and controller.
         self._fallen_back: set[K] = set()  #: Keys for which the request of the operation's fallback is sent.
         self._results: dict[K, V | KafkaError] = {}
         self._last_errors: dict[K, KafkaError] = {}

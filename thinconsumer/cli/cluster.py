@@ -36,7 +36,7 @@ def check_topic(
 ) -> None:
     """Raise CommandError if a topic does not exist, or lacks a ``wanted`` partition.
 
-    ``partitions`` are those that exist: none, if the topic does not. ``names`` returns all topics, to suggest one.
+    ``partitions`` are the topic's; empty if the topic does not exist. ``names`` returns all topics, to suggest one.
     """
     if not partitions:
         hint = did_you_mean(name, names()) or f". '{PROGRAM} topics list' shows the existing topics"

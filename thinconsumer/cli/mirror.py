@@ -42,7 +42,7 @@ from .parsing import (
 )
 
 DELIVERY_TIMEOUT_MS = 30_000
-#: A larger batch of the source is an error: more than brokers accept unless they are set up for it.
+#: Maximum size of a batch; a larger one of the source is an error. Brokers accept this much only if set up for it.
 BATCH_BYTES_MAX = 32 << 20
 BUFFER_BYTES = 64 << 20
 #: Seconds between commits: after a crash, the batches of this time are written again.
@@ -239,7 +239,7 @@ class Mirror(RebalanceListener):
             self._sent.clear()  # or the consumer would wait for them once more when it closes
 
     def _in_doubt(self) -> str:
-        """Return which batches the target may have, but are not committed."""
+        """Return which batches the target may have although their offsets are not committed."""
         unknown = []
         for (topic, number), sent in self._sent.items():
             count = "1 batch" if len(sent) == 1 else f"{len(sent)} batches"
@@ -248,7 +248,7 @@ class Mirror(RebalanceListener):
         return ", ".join(unknown[:NAMED_MAX] + more) or "the batches since the last commit"
 
     def has_reached(self, ends: Mapping[TopicPartition, int]) -> bool:
-        """Whether partitions are assigned, these have reached the given ends, and every batch is acknowledged."""
+        """Return whether partitions are assigned, all have reached the ends, and every batch is acknowledged."""
         return self._is_assigned and not self._sent and not is_behind(self._consumer, ends)
 
     def on_partitions_assigned(self, assigned: Collection[TopicPartition]) -> None:
@@ -262,7 +262,7 @@ class Mirror(RebalanceListener):
             self._hand_over(revoked, HANDOVER_MS, HANDOVER_MS)
 
     def on_partitions_lost(self, lost: Collection[TopicPartition]) -> None:
-        """Forget the partitions: another member writes batches again that are not committed."""
+        """Forget the partitions: other members write their batches after the committed offsets again."""
         self._is_assigned = False
         for tp in lost:
             self._sent.pop(tp, None)

@@ -129,7 +129,7 @@ def overview() -> str:
 
 
 def _run(words: list[str], options: argparse.Namespace) -> int:
-    """Run the command that ``words`` name; :func:`main` reads its ``options`` if it fails."""
+    """Run the command that ``words`` name. Its options are put into ``options``, where :func:`main` finds them."""
     if not words or words[0] in ("-h", "--help", "help"):
         (sys.stdout if words else sys.stderr).write(overview())
         return OK if words else MISUSED

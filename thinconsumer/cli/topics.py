@@ -95,7 +95,7 @@ def _counted_cells(counts: PartitionCounts | None, number: int, size: int | None
 def _with_bounds(topic: TopicDescription, *, every: bool) -> list[TopicPartition]:
     """Return the partitions of which bounds are shown: those marked for deletion, or every one.
 
-    Without a leader, ListOffsets would wait until its timeout.
+    Partitions without a leader are left out: ListOffsets would wait for a leader until its timeout.
     """
     first, found = 0 if every else _undeleted(topic), topic.partitions.values()
     return [TopicPartition(topic.name, one.partition) for one in found if one.leader >= 0 and one.partition >= first]

@@ -330,7 +330,10 @@ class _Tail:
         self.batches.append(batch)
 
     def finish(self) -> None:
-        """Have no batch expire later than those behind it: only the first batch's deadline is checked."""
+        """Have no batch expire later than those behind it, since only the first batch's deadline is checked.
+
+        Pinned batches keep their deadlines.
+        """
         earliest = list(accumulate((batch.deadline for batch in reversed(self.batches)), min))
         for batch, deadline in zip(reversed(self.batches), earliest):
             if not batch.is_pinned:
@@ -338,7 +341,10 @@ class _Tail:
 
 
 def is_unresolved(queue: PartitionQueue) -> bool:
-    """Return whether the first batch may be in the log: its records cannot move before the leader has responded."""
+    """Return whether the first batch may be in the log: its records cannot move before the leader has responded.
+
+    False for a pinned batch, whose records stay in their partition.
+    """
     first = queue.batches[0] if queue.batches else None
     return first is not None and not first.is_pinned and (queue.in_flight or first.maybe_appended)
 

@@ -83,7 +83,8 @@ class ProducerBatch:
     #: The new batch and index of each record, if they were moved after a change of the partition count.
     moved: list[tuple[ProducerBatch, int]] | None = None
     is_pinned: bool = False  #: Whether ``send`` got the partition of the records: they go to no other one.
-    partition_count: int = -1  #: The count by which the partition was chosen; -1 if the topic is not counted.
+    #: The count by which the partition was chosen; -1 if the topic is not counted, or the batch is pinned.
+    partition_count: int = -1
 
     def __repr__(self) -> str:
         return f"<Batch {self.tp.topic}-{self.tp.partition} {self.state.value}, {len(self)} records>"

@@ -89,7 +89,7 @@ class Sender:
         self.obstacle: Callable[[], str] = str  #: Returns why brokers do not respond; empty without a reason.
 
     def note_call(self, now: float, due: float) -> None:
-        """Record whether a call of the application begins late: ``LATE_CALL`` after ``due`` or after the last step.
+        """Record whether a call of the application is late: over ``LATE_CALL`` after both ``due`` and the last step.
 
         ``due`` is the time that ``wake_at()`` returned. Must be called before the application's call does any I/O.
         """

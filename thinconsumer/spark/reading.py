@@ -238,7 +238,7 @@ def arrow_batches(
 
 
 def _ends(columns: RecordColumns, names: tuple[str, ...], size: int, bytes_max: int) -> list[int]:
-    """Return the end (exclusive) of each part, if a batch of ``size`` bytes is cut into parts of about ``bytes_max``."""
+    """Return the end (exclusive) of each part, if a batch of ``size`` bytes is cut to parts of about ``bytes_max``."""
     count = len(columns)
     if size < 2 * bytes_max:
         return [count]
