@@ -1,8 +1,8 @@
 """Choose partitions by linear hashing in producers of other clients, so that keys stay in order while a topic grows.
 
-With ``murmur2(key) % n``, the default of Java's producer and kafka-python, an added partition moves keys between all
-partitions. With linear hashing each key stays where it is or moves to a new partition, as KIP-253 asks for. A consumer
-with ``ordered_delivery="barrier"`` then returns the records of one producer and key in order
+With the default partitioner of Java's producer and kafka-python, ``(murmur2(key) & 0x7FFFFFFF) % n``, an added
+partition moves keys between all partitions. With linear hashing each key stays where it is or moves to a new partition,
+as KIP-253 asks for. A consumer with ``ordered_delivery="barrier"`` then returns the records of one producer and key in order
 (docs/ordered-delivery.md).
 
 ::
@@ -41,7 +41,8 @@ def partition(key: bytes, initial: int, count: int) -> int:
     Args:
         key: The serialized key. It may be empty.
         initial: The partition count with which linear hashing began. All producers of a topic need the same number, for
-            ever. For a topic whose keys were placed by ``murmur2(key) % n`` so far, it is n: no key moves.
+            ever. For a topic whose keys were placed by Java's default partitioner so far, it is the n of
+            ``(murmur2(key) & 0x7FFFFFFF) % n``: no key moves as long as ``count`` is n.
         count: The present partition count.
 
     Raises:
@@ -100,8 +101,8 @@ def kafka_python_partitioner(initial: Mapping[str, int] | int, *, clock: Callabl
     The partition count comes from the producer's metadata, which the producer refreshes every ``metadata_max_age_ms``.
 
     Args:
-        initial: The partition count with which linear hashing began, by topic; keys of other topics are placed by
-            ``murmur2(key) % n``. Or one number for all topics: with kafka-python 2, which names no topic to a
+        initial: The partition count with which linear hashing began, by topic; keys of other topics are placed as by
+            Java's default partitioner. Or one number for all topics: with kafka-python 2, which names no topic to a
             partitioner, it must be a number, and each topic needs a producer of its own.
         clock: Returns the time in monotonic seconds.
 
@@ -136,8 +137,8 @@ class ConfluentPartitioner:
 
     Args:
         producer: A ``confluent_kafka.Producer``, which requests the partition counts.
-        initial: The partition count with which linear hashing began, by topic; keys of other topics are placed by
-            ``murmur2(key) % n``.
+        initial: The partition count with which linear hashing began, by topic; keys of other topics are placed as
+            by Java's default partitioner.
         max_age_s: A partition count that was requested this many seconds ago is requested again before it is used. The
             producer's option ``topic.metadata.refresh.interval.ms`` has no effect on that.
         timeout_s: How many seconds a request for the count may take.

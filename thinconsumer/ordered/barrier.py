@@ -3,13 +3,14 @@
 A barrier is a set of gates (:mod:`.gates`), one in each partition of an expanded topic. Kafka does not report when a
 topic was expanded, and producers use the old count until they refresh their metadata. After this consumer has seen the
 new count, it therefore waits for a grace time, and then looks up the ends of the old partitions: all records of
-producers with outdated metadata are before these ends. A new partition starts once the group's committed offsets have
-reached these ends. Each old partition stops at the end that it had when the new count was seen, until the group has
-reached these earlier ends in all old partitions: Kafka's own partitioner also moves keys between old partitions.
+producers with outdated metadata are before these ends. A new partition starts once the group has read up to these ends
+(committed offsets show that, or the positions of this consumer). Each old partition stops at the end that it had when
+the new count was seen, until the group has reached these earlier ends in all old partitions: Kafka's own partitioner
+also moves keys between old partitions.
 docs/ordered-delivery.md proves the order.
 
-The barrier is stored only in the group's commits: a new partition is held until it has a committed offset. A member
-that restarts, or that joins later, begins the barrier anew for the partitions without a committed offset.
+The barrier is stored only in the group's commits: a partition without a committed offset counts as new. A member that
+restarts, or that joins later, begins the barrier anew for such partitions.
 """
 
 from __future__ import annotations
@@ -39,8 +40,8 @@ GRACE_ENDS = "ordered_delivery_grace_ms has passed and the ends of old partition
 def barrier_gates(partition: int, started: Collection[int], new: Collection[int]) -> list[Gate]:
     """Return the gates of a partition, if the group has ``started`` some partitions and ``new`` ones were added since.
 
-    A new partition waits for all started ones, and for the new ones below half its number. These include each partition
-    that had one of its keys before, since linear hashing splits partition p off from one below p / 2.
+    A new partition waits for all started ones, and for the new ones below half its number. Together, these include each
+    partition that had one of its keys before, since linear hashing splits partition p off from one below p / 2.
     """
     if not new:
         return []
@@ -57,7 +58,7 @@ class BarrierTopic(HeldTopic):
         super().__init__(name)
         self.topic_id = topic_id
         self.existing: frozenset[int] = frozenset()
-        self.new: set[int] = set()  #: Added partitions that the group has not started: without a committed offset.
+        self.new: set[int] = set()  #: Those that the group has not started: held, and without a commit.
         #: Whether committed offsets have arrived since the topic last grew: they show the started partitions.
         self.is_known = False
         self.grace = agenda.alarm()  #: The end of ``ordered_delivery_grace_ms`` after the last change.
@@ -142,7 +143,7 @@ class Barrier(KeyGatekeeper[BarrierTopic]):
         added, topic.existing = existing - topic.existing, existing
         if added and topic.is_known:
             topic.begin(added, now + self._grace)
-            topic.is_known = False  # look again: partitions with a commit since then have started, and are awaited
+            topic.is_known = False  # read commits again: a new partition that has one by now is started, and awaited
 
     # --- holds ---
 
@@ -151,7 +152,7 @@ class Barrier(KeyGatekeeper[BarrierTopic]):
             hold.epochs_found(barrier_gates(hold.partition.tp.partition, topic.existing - topic.new, topic.new))
 
     def _decide_start(self, topic: BarrierTopic, hold: Hold, now: float) -> None:
-        # A new partition has no commit, so the application has chosen a position above 0: it passes the gate.
+        # A new partition has no commit, so a position above 0 was chosen by the application, and opens the gate.
         hold.decide_start(0)
 
     def _open(self, topic: BarrierTopic, hold: Hold) -> None:
@@ -180,7 +181,7 @@ class Barrier(KeyGatekeeper[BarrierTopic]):
         hold.move(HoldEvent.PASSED)
 
     def _of(self, topic: BarrierTopic, one: Requirement) -> int:
-        """Return how far the group has read a partition: its committed offset, or this consumer's own position."""
+        """Return how far the group has read a partition: this consumer's position, else the committed offset."""
         tp = TopicPartition(topic.name, one.partition)
         own = self._partitions.get(tp)
         if own is not None and own.has_position and own.delivery_end != NOTHING and not own.callback_pending:

@@ -232,7 +232,7 @@ class OrderedDelivery(KeyGatekeeper[GatedTopic]):
             hold.move(HoldEvent.PASSED)
 
     def _await_callback(self, topic: GatedTopic, hold: Hold, now: float) -> None:
-        """Open the gate at once without a listener; otherwise wait for the poll that calls the listener.
+        """Open the gate at once if no ``on_partition_keys_assigned`` is due; otherwise wait for the poll that calls it.
 
         If an awaited position is lost before that poll, wait for positions again: a rebalance may have given the
         awaited partition to a member that reads from the last commit on.
@@ -254,8 +254,8 @@ class OrderedDelivery(KeyGatekeeper[GatedTopic]):
         """With ``assign()``, look up the log starts of awaited partitions in which the group makes no progress.
 
         Such a partition may have no owner, and if retention has emptied it, no commit will ever show that it was read.
-        Progress must have stopped: until then, the partition's reader may still process records that retention has
-        deleted meanwhile.
+        The lookup follows only once progress has stopped: a reader that makes progress may still process records that
+        retention has deleted meanwhile.
         """
         for number in {one.partition for one in hold.gate.requires}:
             tp = TopicPartition(topic.name, number)
@@ -283,8 +283,8 @@ class OrderedDelivery(KeyGatekeeper[GatedTopic]):
     def _awaited(self) -> dict[Place, TopicPartition]:
         """Return the partitions that held partitions wait for and that are not assigned to this consumer, by place.
 
-        They are included until the listener was called: otherwise their positions would be forgotten, and the gate
-        would wait for them again.
+        A partition is included until the listener was called for the gate: otherwise the partition's position would be
+        forgotten, and the gate would wait for it again.
         """
         wanted: dict[Place, TopicPartition] = {}
         for topic, hold in self._waiting:

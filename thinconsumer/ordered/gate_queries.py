@@ -52,8 +52,8 @@ class GateQueries:
     def ask(self, names: Collection[str]) -> Call[TopicGates]:
         """Begin a query, in place of an earlier one. Topics without changed counts are left out of the result.
 
-        Ask after the log ends were looked up with the same consumer: its metadata then contain each change of the
-        partition counts before these ends, as a leader rejects requests that are based on older metadata.
+        Ask only after the same consumer has looked up the log ends. Its metadata then have each change of the partition
+        counts that came before these ends, as a leader rejects requests that are based on older metadata.
         """
         self._end()
         call: Call[TopicGates] = Call("look_up_gates()")

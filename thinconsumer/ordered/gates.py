@@ -8,7 +8,7 @@ A gate is the place in a partition behind which records are held until the group
   must have been consumed to its end.
 
 Unlike in KIP-253, a gate also requires what the gates of awaited partitions require. Otherwise records of one key would
-come in the wrong order: the position of an empty awaited partition passes every offset although its gates are closed.
+come in the wrong order: an awaited partition without records has a position at its end although its gates are closed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from ..linear_hashing import ancestors_of
 
 #: In :attr:`Gate.after`: before the first record. In :attr:`Requirement.epoch`: nothing is required.
 START = -1
-#: In :attr:`Requirement.epoch`: to the end of a partition that was marked for deletion, to which nothing is produced.
+#: In :attr:`Requirement.epoch`: to the end of the partition, to which nothing is produced since it was marked for
+#: deletion. In a barrier (:mod:`.barrier`), also in :attr:`Gate.after`: the end that was looked up.
 END = 2**31
 
 #: The leader epochs of partitions before a change of the count: element p is the epoch of partition p.
@@ -60,7 +61,8 @@ class Gate(NamedTuple):
 def gates_of(history: TopicHistory, partition: int) -> list[Gate]:
     """Return the gates of a partition, the one of the earliest change first.
 
-    Retention has emptied a partition that was removed: its nearest ancestor that still exists takes its place.
+    A partition that was removed is not awaited, since retention has emptied it, but its nearest ancestor that still
+    exists.
     """
     by_epoch: dict[int, list[Requirement]] = {}
     for after, awaited in _awaited(history, partition):

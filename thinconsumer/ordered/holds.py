@@ -49,7 +49,8 @@ TRANSITIONS: Mapping[HoldState, Mapping[HoldEvent, HoldState]] = {
     _S.AWAITING_START: {
         _E.GATE_LEFT: _S.AWAITING_THRESHOLDS,
         _E.NO_GATE_LEFT: _S.FREE,
-        # Retention has emptied the partition that the last gate waited for, and it was removed.
+        # No gate is left, though the partition has waited at one: the awaited partition was removed after retention had
+        # emptied it, or a seek went beyond the log start.
         _E.PASSED: _S.AWAITING_CALLBACK,
         **_ALWAYS,
     },
@@ -84,11 +85,14 @@ class Hold:
         self.partition = partition
         self.state = state
         self.gates: list[Gate] = []  #: The gates that are not open, the next one first.
-        #: The epochs of gates that have opened (``Gate.after``). A gate stays open while the partition is assigned.
+        #: The epochs (``Gate.after``) of gates that have opened. They stay open while the partition is assigned, unless
+        #: a later change makes a new gate at the same place.
         self.opened: set[int] = set()
         self.patience = agenda.alarm()  #: When thresholds that were not reached are determined anew.
         self._creation: Epochs = ()
-        self._is_closed = False  #: Whether the partition has waited at a gate that has not opened since.
+        #: Whether the partition has waited at a gate since the last :meth:`called`: then that call is due even if no
+        #: gate is left.
+        self._is_closed = False
         self._decided_for: Cursor | None = None  #: The cursor for which :meth:`decide_start` has decided.
         if state is not HoldState.FREE:
             partition.delivery_end = NOTHING
@@ -133,8 +137,8 @@ class Hold:
     def epochs_found(self, gates: Sequence[Gate], creation: Epochs = ()) -> None:
         """Take the gates of the partition, and the leader epochs with which it was added (``creation``).
 
-        If the partition was removed and added again, it has a new gate before its first record, although the earlier
-        one has opened: ``creation`` differs.
+        If ``creation`` differs from before, the partition was removed and added again: it has a new gate before its
+        first record, even if the earlier one has opened.
         """
         if creation != self._creation:
             self.opened.discard(START)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 T = TypeVar("T", bound=HeldTopic)
-#: Moves a hold of a topic on from its state, as far as it goes without another response.
+#: Acts on a hold of a topic in one state: moves the hold on, or asks for what it needs.
 Step = Callable[[T, Hold, float], None]
 
 

@@ -1,8 +1,8 @@
 """How far the group has read each partition (KIP-253).
 
 A consumer knows the positions of its own partitions; for other partitions, their owners send the positions
-(:mod:`.position_exchange`). Otherwise the committed offset counts, which is never ahead of the position: with
-``assign()``, for owners that send no positions, and for coordinators without ConsumerGroupPositions.
+(:mod:`.position_exchange`). The committed offset, which is never ahead of the position, counts instead with
+``assign()``, for owners that send no positions, and with coordinators that lack ConsumerGroupPositions.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ class KnownPositions:
         return requests
 
     def _waits_for_poll(self, now: float, exchange: PositionExchange) -> bool:
-        """Return whether the due request waits for a poll: for half an interval, as a program may only ``drive``."""
+        """Return whether the due request waits for a poll: at most half an interval, as a program may never poll."""
         if self._has_polled or not exchange.is_due(now) or not self._own_requested(exchange):
             return False
         self._patience.set_earlier(now + self.interval / 2)
@@ -168,10 +168,9 @@ class KnownPositions:
     def _own(self, partition: Partition) -> int | None:
         """Return the position of an own partition; None if there is none yet.
 
-        The last record of an iteration counts as read before the next one is requested, as an application that goes on
-        with ``poll`` would never request it. A partition of which no record may be returned has no position: if it is
-        empty, the position would pass every threshold, although the partition that it waits for has records of its
-        keys.
+        The record in hand counts as read, as an application that goes on with ``poll`` never requests the next record
+        of the iteration. A partition of which no record may be returned has no position: if it is empty, the position
+        would pass every threshold, although the partition that it waits for has records of its keys.
         """
         if not partition.has_position or partition.callback_pending or partition.delivery_end == NOTHING:
             return None

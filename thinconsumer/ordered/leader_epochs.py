@@ -133,8 +133,8 @@ class LeaderEpochRequests:
             )
             self._metadata.request_update(text)
             return KafkaError(text), False
-        # A response may lack partitions, as its size is limited: they are asked for again at once; but only after a
-        # backoff if it has none of those requested.
+        # A response may lack partitions, as its size is limited. The missing ones are requested at once, or after a
+        # backoff if the response has none that was requested.
         if topic.take_epochs(row.partitions):
             return None
         return KafkaError(f"node {node_id} lacks the requested partitions of topic {topic.name}"), False
@@ -162,8 +162,9 @@ class Thresholds(EpochEndQueries):
         """Look up a threshold, unless a query for it is under way.
 
         The query waits for a leader with a higher epoch: until then producers with the old count may still write
-        records in the requested epoch, so that its end is not final. A partition that was marked for deletion ends
-        where its current epoch does, since producers write nothing to it any more.
+        records in the requested epoch, so that its end is not final. For END, the end of the current epoch is looked
+        up: producers write nothing more to a partition that was marked for deletion, and a barrier needs the end as it
+        is now.
         """
         current = self._newest_epoch(topic, one)
         if one in topic.asked or current < 0:

@@ -41,14 +41,16 @@ class Report(NamedTuple):
 
     offset: int
     epoch: int  #: The leader epoch of the last record before the position; -1 if unknown.
-    at_end: bool  #: Whether no record can be returned now: at the end of the log, at a gate, or while paused.
+    #: Whether no record is expected now: at the end of the log, at a gate, while paused, after an error, or if the
+    #: position has not moved since the last request was due.
+    at_end: bool
 
 
 def is_worth_sending(report: Report, last: Report | None) -> bool:
-    """Return whether the position may release a partition of another member that the ``last`` sent position did not.
+    """Return whether the position may release another member's partition that ``last`` has not released.
 
-    ``last`` is None if the coordinator has no position of this member (KIP-253: "has not been included since this
-    consumer starts"). A lower position is always sent. Within one leader epoch, a higher one is sent only at the end,
+    ``last`` is the position that was sent last, or None if the coordinator has none of this member (KIP-253: "has not
+    been included since this consumer starts"). A lower position is always sent. Within one leader epoch, a higher one is sent only at the end,
     since thresholds are ends of epochs. Unlike KIP-253, which only compares with the high watermark, a gate and a pause
     count as ends, too: either may be exactly at the threshold of another partition.
     """

@@ -46,7 +46,7 @@ def shapes(metadata: Metadata) -> dict[str, Shape]:
 
 
 def has_changed(metadata: Metadata, partitions: Partitions) -> bool:
-    """Return whether a topic's count has changed. If not, nothing is held, but Fetch requests carry the counts."""
+    """Return whether any topic's count has changed. If not, nothing is held: only set the counts for Fetch requests."""
     found = shapes(metadata)
     if any(shape.has_changed for shape in found.values()):
         return True
@@ -91,7 +91,7 @@ class GatedTopic(EpochEnds, HeldTopic):
         EpochEnds.__init__(self, name)
         HeldTopic.__init__(self, name)
         self.shape = shape
-        #: Of awaited partitions without an owner: the committed offset, and since when it has not moved.
+        #: Of awaited partitions, with ``assign()``: the committed offset, and since when it has not moved.
         self.stalled: dict[int, tuple[float | None, float]] = {}
         self.first_offsets: dict[int, int] = {}  #: The log starts of stalled partitions that have not moved for long.
         self._created: dict[int, Epochs] = {}

@@ -5,8 +5,8 @@ An owner can also be due at once (:meth:`Agenda.touch`), or with the next step t
 call of the application (:meth:`Agenda.join`). An owner that is due is returned once: if it cannot act because it waits
 for a response or a call of the application, it is stepped again when that comes.
 
-To move an alarm to a later time costs nothing: its entry stays in the heap until it comes up, and is moved then. The
-deadline of a response moves with each received chunk.
+To move an alarm to a later time costs nothing: its entry stays in the heap until it comes up, and is moved then. This
+matters for the deadline of a response, which moves with each received chunk.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from itertools import count
 
 #: A time that never comes.
 NEVER = math.inf
-#: The key of all managers of a client: most of them act on what others have changed.
+#: The one key of all managers of a client, which are due together: most act on what other managers have changed.
 ALL = ""
 
 
@@ -90,7 +90,7 @@ class Agenda:
     def __init__(self) -> None:
         #: The keys of the owners that are due at once. A dict, which keeps the order in which they were touched.
         self.touched: dict[Hashable, None] = {}
-        self.joining: dict[Hashable, None] = {}  #: Those of the owners that are due with the next step.
+        self.joining: dict[Hashable, None] = {}  #: The keys of owners that are due with the next step.
         #: The time of the first entry before the last :meth:`take`, even if it was not due or its alarm was moved.
         self.due_at = NEVER
         self.entries: list[tuple[float, int, Alarm]] = []  #: A heap of the times of alarms.
@@ -153,7 +153,7 @@ class Agenda:
         heappop(self.entries)
 
     def forget(self, keys: Callable[[Hashable], bool]) -> None:
-        """Drop the entries of removed owners (``keys`` is true for their keys), and everything that is due at once.
+        """Drop the entries of removed owners (``keys`` is true for their keys), and all that is due at once or next.
 
         After an exception between any two lines, no alarm of another owner lacks its entry.
         """

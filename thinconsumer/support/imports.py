@@ -47,9 +47,10 @@ def import_with_numpy(name: str) -> Any:
     """Import a module that needs numpy, as :func:`import_uninterrupted`.
 
     numpy brings OpenBLAS, a library for linear algebra, which starts a thread for each processor when it is loaded.
-    Until these threads sleep, they spin, which takes a tenth of a second of CPU time, and the broker may need that
-    processor. If the program has not imported numpy itself, they sleep after less than a millisecond, also when the
-    program uses numpy for linear algebra later.
+    Before these threads sleep, they spin: that takes a tenth of a second of CPU time, on processors that the broker may
+    need. If this call is the first to import numpy, it sets OPENBLAS_THREAD_TIMEOUT meanwhile, unless that is set
+    already: the threads then sleep after less than a millisecond, also when the program uses numpy for linear algebra
+    later.
     """
     if "numpy" in sys.modules or TIMEOUT_VARIABLE in os.environ:
         return import_uninterrupted(name)

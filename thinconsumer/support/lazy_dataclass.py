@@ -61,7 +61,8 @@ def _lazy_dataclass(
         if repr:
             namespace.setdefault("__repr__", _repr)
         if eq:
-            # The first attribute, which all instances share, makes the result a tuple also if there are few fields.
+            # With ``__module__``, which all instances share, attrgetter works without compared fields, and returns a
+            # tuple if there is only one.
             compared = [name for name, declared in fields.items() if declared.compare]
             namespace["_compared"] = attrgetter("__module__", *compared)
             namespace.setdefault("__eq__", _eq)
@@ -101,7 +102,7 @@ def generate_init(self: Any, /, *args: Any, **values: Any) -> None:
 
     That class is the instance's, or a base of it.
     """
-    # A list, not a generator: Ctrl-C at the end of an unfinished one would be a warning, and no KeyboardInterrupt.
+    # A list, not ``next`` of a generator: while Python closes an unfinished generator, Ctrl-C only prints a warning.
     owners = [cls for cls in type(self).__mro__ if vars(cls).get("__init__") is generate_init]
     cls: Any = owners[0]
     is_frozen = cls.__setattr__ is _refuse_change

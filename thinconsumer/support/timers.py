@@ -48,7 +48,7 @@ class SharedJitter:
         self._value: float | None = None
 
     def redraw(self) -> None:
-        """Let the next call draw a new value: each draw from the system's generator is a system call."""
+        """Forget the value, so that the next call draws one; not earlier, since each draw may be a system call."""
         self._value = None
 
     def random(self) -> float:
