@@ -2,8 +2,8 @@
 
 With the default partitioner of Java's producer and kafka-python, ``(murmur2(key) & 0x7FFFFFFF) % n``, an added
 partition moves keys between all partitions. With linear hashing each key stays where it is or moves to a new partition,
-as KIP-253 asks for. A consumer with ``ordered_delivery="barrier"`` then returns the records of one producer and key in order
-(docs/ordered-delivery.md).
+as KIP-253 asks for. A consumer with ``ordered_delivery="barrier"`` then returns the records of one producer and key in
+order (docs/ordered-delivery.md).
 
 ::
 

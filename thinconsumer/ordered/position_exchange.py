@@ -50,9 +50,9 @@ def is_worth_sending(report: Report, last: Report | None) -> bool:
     """Return whether the position may release another member's partition that ``last`` has not released.
 
     ``last`` is the position that was sent last, or None if the coordinator has none of this member (KIP-253: "has not
-    been included since this consumer starts"). A lower position is always sent. Within one leader epoch, a higher one is sent only at the end,
-    since thresholds are ends of epochs. Unlike KIP-253, which only compares with the high watermark, a gate and a pause
-    count as ends, too: either may be exactly at the threshold of another partition.
+    been included since this consumer starts"). A lower position is always sent. Within one leader epoch, a higher one
+    is sent only at the end, since thresholds are ends of epochs. Unlike KIP-253, which only compares with the high
+    watermark, a gate and a pause count as ends, too: either may be exactly at the threshold of another partition.
     """
     if last is None or report.offset < last.offset:
         return True
