@@ -85,6 +85,6 @@ class AssignmentCheck:
         self._requests.restart()
 
     def _is_in(self, row: DescribedGroup) -> bool:
-        """Return whether the group is stable with this member. While it rebalances, the response has no assignments."""
+        """Return whether the group is stable and has this member. In a rebalance the response has no assignments."""
         member_id = self._read_identity().member_id
         return row.group_state == STABLE and any(member.member_id == member_id for member in row.members)

@@ -86,8 +86,8 @@ class ConsumerRole:
         #: While both are unchanged, the topics are not compared again.
         self._seen: tuple[int, int] | None = None
         self.notes = Notes()
-        #: When the leader rejoins to assign the partitions that its assignment has left out until their owners revoke
-        #: them, even if these owners have not rejoined.
+        #: When the leader itself rejoins, if the owners of the partitions that its assignment leaves out have not
+        #: revoked them and rejoined by then.
         self._wait_for_owners = agenda.alarm()
         self._assignment = Assignment()
         self._assignment_source: PartitionAssignor | None = None
@@ -181,7 +181,7 @@ class ConsumerRole:
     def accept(self, identity: Identity, protocol: str, assignment: bytes, now: float, *, missed: bool = False) -> None:
         """Decode the assignment, and stop returning records of partitions that it lacks.
 
-        If the member ``missed`` a generation, drop all partitions that it had kept.
+        If the member ``missed`` a generation, drop all its partitions first.
         """
         owned = self._partitions.tps()
         if missed and owned:
@@ -234,7 +234,7 @@ class ConsumerRole:
             return
         assigned: set[TopicPartition] = set()
         for share in shares:
-            with suppress(KafkaProtocolError):  # its member owns nothing, so a rebalance is due
+            with suppress(KafkaProtocolError):  # a member that cannot decode it owns nothing: rebalance
                 assigned.update(_partitions(decode_assignment(share).assigned_partitions))
         notes.rejoin_for = reassign_reason(assigned, _existing(self._metadata.view(notes.topics)))
 

@@ -40,8 +40,8 @@ MEMBERSHIP = "group"
 #: The connection for LeaveGroup while a JoinGroup or SyncGroup blocks :data:`MEMBERSHIP`.
 LEAVING_CONNECTION = "leave"
 PORT_MAX = 65_535
-#: If a coordinator was known for longer than this many seconds when it is lost, the search for the next one starts with
-#: the initial backoff, even if the lost coordinator never responded.
+#: If a coordinator was known for longer than this many seconds when it is lost, the search for the next one starts at
+#: once, even if the lost coordinator never responded.
 LASTING = 60.0
 #: A coordinator lost within this many seconds of the previous loss is logged at DEBUG only.
 QUIET = 30.0
@@ -162,7 +162,10 @@ class Coordinator:
         return None if self.node_id is None or self._is_loading else Target(self.node_id, channel)
 
     def lost(self, node_id: int | None, why: str, now: float) -> None:
-        """Note that ``node_id`` is no longer the coordinator, or unreachable, and search again, with backoff."""
+        """Note that ``node_id`` is no longer the coordinator, or unreachable, and search again.
+
+        The search starts at once, but after a backoff if no coordinator has responded since the failure before.
+        """
         if self.state is not CoordinatorState.KNOWN or node_id != self.node_id:
             return
         if now - self._known_at > LASTING:
@@ -269,7 +272,7 @@ class Coordinator:
         return [one for one, request in sent if request is not None and request.target.node_id == self.node_id]
 
     def _drop_needless_search(self) -> None:
-        """End a search for another coordinator once the known one has responded to all requests sent before it."""
+        """End a search for another coordinator once the known one has responded to all requests sent before."""
         if self.state is CoordinatorState.KNOWN and all(self._sent_at < one.sent_at for one in self._pending()):
             self._in_flight.clear()
 
@@ -333,7 +336,7 @@ class Coordinator:
 def judge(
     answer: Answer, group_id: str, row: Any = None, scope: Scope = Scope.GROUP
 ) -> tuple[Action, KafkaError | None]:
-    """Return the action for a response, and its error. Without a response, the action is to find the coordinator.
+    """Return the action for an answer, and its error. After an error without a code, find the coordinator.
 
     ``row`` is the part of the response that has the error code, if the response itself has none.
     """

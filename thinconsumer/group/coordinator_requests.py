@@ -67,7 +67,9 @@ class CoordinatorRequests:
         self, api: type[Message], message: Callable[[int], Message], now: float, *, deadline: float | None = None,
         context: Any = None, min_version: int = 0, max_version: Callable[[], int] | None = None, max_wait: float = 0.0,
     ) -> Request:  # fmt: skip
-        """Return a request, which is in flight from now on. ``message`` returns its content when it is written.
+        """Return a request, which is in flight from now on.
+
+        When the request is written, ``message`` is called with the API version and returns the content.
 
         Without a ``deadline``, the response has to arrive within ``request_timeout_ms``.
         """
@@ -77,7 +79,7 @@ class CoordinatorRequests:
 
         def build(version: int) -> Message:
             if request is not self.in_flight:
-                # If it were sent, a consumer that has left the group meanwhile would join it again, for example.
+                # Otherwise a consumer that has left the group meanwhile could join the group again, for example.
                 raise IllegalStateError(f"this {api_name(api)} was abandoned before it was written")
             self.is_written = True
             return message(version)
@@ -115,7 +117,7 @@ class CoordinatorRequests:
 
 
 class LeaveAttempt(CoordinatorRequests):
-    """Send one request to leave, until the coordinator has responded or a few seconds have passed.
+    """Send the request to leave, again after failures, until the coordinator decides or a few seconds have passed.
 
     Without this request, the partitions of the member stay unassigned until its session expires. If the coordinator
     cannot be reached, the member accepts this delay, so that ``close()`` does not block.

@@ -79,7 +79,8 @@ class Group:
         self._assignment_check = AssignmentCheck(
             config, self.coordinator, self.role, random, lambda: self.member.identity
         )
-        #: The member of the consumer group protocol (KIP-848), or None. :attr:`member` is another one after a fallback.
+        #: The member of the consumer group protocol (KIP-848), or None. It is kept after a fallback, when
+        #: :attr:`member` is a classic one.
         self._consumer_member: ConsumerMember | None = None
         #: Whether it is still unknown if the group can use the consumer group protocol (``group_protocol="auto"``).
         self._is_undecided = config.group_protocol == "auto" and not config.classic_options
@@ -238,7 +239,7 @@ class Group:
             self.auto_commit.poll(now)
 
     def has_work(self, now: float) -> bool:
-        """Return whether a role method, which may call the listener or an assignor, is due."""
+        """Return whether a member's task (which may call the listener or an assignor) is due and awaits no commit."""
         return self.member.has_work(now) and not self.revocation.is_waiting(now)
 
     @property

@@ -1,7 +1,7 @@
 """The member id, generation and instance id in every request of a member.
 
-One immutable value, replaced as a whole: a client that resets the member id without the generation, or the reverse,
-goes on as a zombie member.
+One immutable value, replaced as a whole, so that no request mixes the member id of one membership with the generation
+of another: the client would go on as a zombie member.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Identity(NamedTuple):
 
     @property
     def is_member(self) -> bool:
-        """Whether the member has joined a generation, and the coordinator has not reported its end."""
+        """Whether the member has joined a generation, and its membership has not ended since."""
         return self.generation_id >= 0
 
     def lost(self) -> Identity:

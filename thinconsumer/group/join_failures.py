@@ -76,7 +76,7 @@ class JoinFailurePolicy:
         self._retry.succeeded()
 
     def log_limited(self, level: int, text: str, *args: object) -> None:
-        """Log a line, at DEBUG if :data:`LINES_MAX` lines were logged since the last successful heartbeat."""
+        """Log a line, at DEBUG after :data:`LINES_MAX` lines about failed joins since the last successful heartbeat."""
         self._lines += self._retry.attempts > 0
         log.log(level if self._lines <= LINES_MAX else logging.DEBUG, text, *args)
 

@@ -47,7 +47,7 @@ class PartitionKeyRebalanceListener(RebalanceListener):
 
     def on_partition_keys_maybe_revoked(self, revoked: Collection[TopicPartition]) -> Any:
         """Store state, and commit: after this call another partition may inherit keys of these partitions, and another
-        member may read it.
+        member may read that partition.
         """
 
 

@@ -182,8 +182,8 @@ class Membership(ABC):
         if before is not None and now - before > self.heartbeat_interval:
             self._came_back(now - before, now)
         if polls:
-            # This needs no ``touch`` of the agenda. Either a public call has made the member wait, and all managers
-            # step after it; or the end of the membership has, and this poll calls the listener for it and then steps.
+            # This needs no ``touch`` of the agenda. If a public call has made the member wait, all managers step after
+            # that call. If the end of the membership has, this poll calls the listener (lost), and then steps.
             self._overdue.set(now + self._poll_interval)
             self._awaits_poll = False
 
@@ -231,7 +231,7 @@ class Membership(ABC):
 
     @abstractmethod
     def _answered(self, action: Action, error: KafkaError | None, answer: Answer, now: float) -> None:
-        """Process the response to a request, except to one to leave."""
+        """Process the response to any request but the one to leave."""
 
     def restart(self, now: float) -> None:
         """Send the requests in flight again: the engine restart closed all connections, so no response can arrive."""
@@ -244,7 +244,7 @@ class Membership(ABC):
     # -- callbacks, between two steps
 
     def has_work(self, now: float, *, every: bool = True) -> bool:
-        """Return whether :meth:`work` has something to do; without ``every``, only what calls no listener counts."""
+        """Return whether :meth:`work` has a task to run; without ``every``, a task that calls no listener."""
         return not self._is_working and not self._pause.is_ahead(now) and self._task(now, every=every) is not None
 
     def work(self, now: float, *, every: bool = True) -> bool:
@@ -288,7 +288,7 @@ class Membership(ABC):
 
     @abstractmethod
     def _settle(self) -> bool:
-        """Change the state after an expulsion, once no task is running; return whether there was one."""
+        """Change the state after an expulsion, once no task is running; return whether the state has changed."""
 
     # -- for both protocols
 
@@ -317,7 +317,7 @@ class Membership(ABC):
             self.unconfirmed = None
 
     def _note_expulsion(self, error: KafkaError, *, is_final: bool, is_expected: bool = False) -> None:
-        """Count and log an expulsion: at INFO if it was likely, as after a long gap. A final error is logged before."""
+        """Count and log an expulsion: at INFO if it was likely, as after a long gap. A final error has been logged."""
         self.stats.expulsions += 1
         if not is_final:
             is_expected = is_expected or self.unconfirmed is not None or not self.identity.is_member

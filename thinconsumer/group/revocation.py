@@ -91,7 +91,7 @@ class PartitionRevocation:
             if self.is_waiting(now):
                 return False
             # The state changes before the call, so that the listener runs once even if Ctrl-C interrupts it. Without a
-            # timeout, nothing is waited for: Ctrl-C between the next two lines changes nothing.
+            # timeout the revocation waits for nothing: Ctrl-C between the next two lines changes nothing.
             self._timeout.clear()
             self.state, self._awaited = RevocationStep.DRAINING, self._commits.queue.last_number
             self._call_listener("revoked", [p.tp for p in self._revoking])
@@ -126,7 +126,7 @@ class PartitionRevocation:
         return True
 
     def cancel(self) -> None:
-        """Abandon a revocation in progress: the membership was lost, or the user has unsubscribed."""
+        """End the revocation: it is complete, the membership was lost, or the user has unsubscribed."""
         self.state = RevocationStep.IDLE
         self._revoking, self.revoked = [], frozenset()
 

@@ -92,7 +92,7 @@ class UserSubscription:
         return repr(self.pattern) if self.exclude is None else f"{self.pattern!r} without {self.exclude!r}"
 
     def matches(self, topic: str) -> bool:
-        """Return whether the pattern that is evaluated here matches a whole topic name, and ``exclude`` does not."""
+        """Return whether the pattern that the client evaluates matches the whole name, and ``exclude`` does not."""
         pattern, exclude = self.pattern, self.exclude
         return pattern is not None and bool(pattern.fullmatch(topic)) and not (exclude and exclude.fullmatch(topic))
 
@@ -130,7 +130,7 @@ def _compile(pattern: str | re.Pattern[str]) -> re.Pattern[str]:
 
 
 def _excluded(exclude: Any, pattern: str | re.Pattern[str] | SubscriptionPattern | None) -> re.Pattern[str]:
-    """Compile the pattern of excluded topics. Raises: IllegalArgumentError, without a ``pattern`` for the client."""
+    """Compile the pattern of excluded topics. Raises IllegalArgumentError unless the client evaluates both patterns."""
     if pattern is None:
         raise IllegalArgumentError("subscribe(exclude=...) needs a pattern: a list of topics has only those wanted")
     if isinstance(pattern, SubscriptionPattern) or isinstance(exclude, SubscriptionPattern):
@@ -184,9 +184,9 @@ class SubscribedTopics:
         return self._names
 
     def may_have(self, topic: str) -> bool:
-        """Return False if partitions of the topic, which were assigned before, are no longer subscribed.
+        """Return False if the subscription has dropped the topic, of which partitions are still assigned.
 
-        Return True if only the broker can tell, and if nothing is subscribed, as for partitions assigned by hand.
+        Return True also if only the broker can tell, or if nothing is subscribed, as for partitions assigned by hand.
         """
         subscription, known = self._subscription, self._metadata.topics.get(topic)
         if subscription.pattern is None:

@@ -39,7 +39,8 @@ class SimCluster(MemoryCluster):
     ) -> None:
         #: The committed contents by partition and topic id; those of deleted topics are kept.
         self.truths: dict[tuple[TopicPartition, bytes], Truth] = {}
-        #: Called with the client's name and each response before it is sent; may corrupt the response.
+        #: Called with the client's name and each response before it is sent. It may corrupt the response, and then
+        #: returns a true value.
         self.spoil: Callable[[str, Message], object] = lambda client, message: None
         self._world = world
         self._jury = jury

@@ -62,9 +62,10 @@ class SimDriver(MemoryDriver):
         return self.clock.wall_time() + self.wall_skew
 
     def step(self, endpoint: Endpoint, deadline: float) -> bool:
-        """Carry out commands and pass the mail to the streams; without mail, first run the world's events.
+        """Carry out commands and pass the mail to the streams. Return whether the endpoint or a stream was called.
 
-        They run until mail arrives or ``deadline`` is reached. Returns whether the endpoint or a stream was called.
+        If there is nothing to do, first run the world's events until mail arrives, the endpoint's agenda is due or
+        ``deadline`` is reached.
         """
         try:
             return self._step(endpoint, deadline)
@@ -149,7 +150,7 @@ class SimDriver(MemoryDriver):
         self._after_step.append(("response_read", line, sent, response))
 
     def _raise_if_overlooked(self, endpoint: Endpoint) -> None:
-        """Raise Violation if the client waits although a manager has a request to send: a time or touch is missing.
+        """Raise Violation if the client waits although a manager has a request to send: an alarm or touch is missing.
 
         Such a client may hang for ever. Each manager is stepped twice more at the same time, and must return no
         request. Once would not be enough: the first step may only end what is no longer needed, such as the query of a

@@ -128,7 +128,7 @@ class SimNetwork(Network):
         connection.break_off(told)
 
     def reset_swallowed(self) -> None:
-        """Reset the connections that lose all bytes, and of which neither side has noticed it."""
+        """Reset the connections that lose all bytes without either side noticing."""
         for connection in list(self.connections):
             if isinstance(connection, SimConnection) and connection.is_swallowed and connection.is_open:
                 self.break_off(connection)

@@ -52,7 +52,7 @@ class Simulation:
         racks: The rack of each broker.
         traced: Whether to record a trace line per event.
         checkers: The checkers of consumers; by default all that need no group.
-        security: Logins of the brokers' listeners, with ``SASL_PLAINTEXT``; None: none.
+        security: Logins of the brokers' listeners, with ``SASL_PLAINTEXT``; None: no login.
     """
 
     def __init__(

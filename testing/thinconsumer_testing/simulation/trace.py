@@ -1,7 +1,7 @@
 """The trace of a run: one line per event with virtual time, actor, state, event and reason.
 
 Lines are kept as tuples and formatted only when they are printed, so that a run without an error spends little time on
-its trace. Arguments must be numbers and strings: they may not change before they are formatted, and the same seed must
+its trace. Arguments must be numbers and strings: they must not change before they are formatted, and the same seed must
 give the same text in every process.
 """
 

@@ -132,7 +132,10 @@ class Truth:
         return next((start for newer, start in self._leader if newer > epoch), None)
 
     def begin_epoch(self, epoch: int, log: Log) -> None:
-        """Begin a leader's epoch: committed records that ``log`` lacks are lost, unless a newer epoch has begun."""
+        """Begin a leader's epoch: report committed records that ``log`` lacks as lost.
+
+        They stop counting, unless a newer epoch has begun.
+        """
         lost_from = self._first_not_in(log)
         if self.epochs and epoch <= self.epochs[-1][0]:
             if lost_from < self.end and epoch not in dict(self.epochs + self._rivals):

@@ -76,7 +76,7 @@ class ClassicMember(Membership):
 
     @property
     def delays_group(self) -> bool:
-        """Whether the other members wait for :meth:`work`: for the leader's assignment, or this member's SyncGroup."""
+        """Whether the other members may wait for :meth:`work`, in which a leader computes the assignment."""
         return self.state is _S.COMPLETING_REBALANCE
 
     @property
@@ -433,7 +433,7 @@ class ClassicMember(Membership):
     def _goes_on(self, now: float) -> bool:
         """Return whether a role method that raised counts as done, since the rebalance waits for it.
 
-        If not, set a backoff or join again, where the method belongs to a join. Only ``install`` is repeated at once.
+        If not, the next :meth:`work` repeats ``install``; after any other method, the member joins after a backoff.
         """
         if self.state is _S.REVOKING_AFTER_SYNC and not self._attempt.is_decoded:
             # The assignment cannot be decoded. Without another join, no member would read the partitions in it.

@@ -37,7 +37,7 @@ class Difference(NamedTuple):
 
 
 def read_assignment(assignment: HeartbeatAssignment) -> PartitionIds:
-    """Return the partitions of a response, or raise KafkaProtocolError: a number is negative, or a topic has no id."""
+    """Return the partitions of a response, or raise KafkaProtocolError if a number is negative or a topic has no id."""
     found = frozenset((topic.topic_id, number) for topic in assignment.topic_partitions for number in topic.partitions)
     for topic_id, number in found:
         if number < 0 or topic_id == ZERO_UUID:
@@ -89,7 +89,7 @@ class MemberAssignment:
         self._known: dict[TopicPartition, tuple[bytes, int]] = {}
         self._revoking: frozenset[TopicPartition] | None = None  #: The partitions of a revocation that is not complete.
         self._owes_callback = False  #: Whether ``on_partitions_assigned`` is due even if nothing is added.
-        #: A cache: the version of the set of partitions (``Partitions.generation``), and the owned ones at it.
+        #: A cache: the version of the set of partitions (``Partitions.generation``), and the owned ones then.
         self._owned: tuple[int, PartitionIds] = (-1, frozenset())
         #: A cache: the versions and the target, and the difference and the names of topics computed from them.
         self._resolved: tuple[tuple[object, ...], Difference, frozenset[str]] = ((), Difference(), frozenset())
@@ -99,9 +99,9 @@ class MemberAssignment:
         self._owes_callback = True
 
     def receive(self, target: PartitionIds) -> None:
-        """Take over an assignment of the coordinator. Polls return no more records of partitions that it lacks.
+        """Take over an assignment of the coordinator. From now on polls return no records of partitions that it lacks.
 
-        This holds at once, even if their revocation has to wait for an earlier one, which may still wait for commits.
+        The revocation of these partitions may begin later: an earlier revocation may still wait for commits.
         """
         self.target = target
         revoke = self.difference().revoke
@@ -152,7 +152,7 @@ class MemberAssignment:
 
     @property
     def revokes(self) -> bool:
-        """Whether the next step revokes partitions."""
+        """Whether the next :meth:`advance` revokes partitions."""
         return self._revoking is not None or bool(self.difference().revoke)
 
     @property
@@ -214,5 +214,5 @@ class MemberAssignment:
             self._lookup_call = self._metadata.inquire((), "looking up topic ids", ids=unresolved)
 
     def restart(self) -> None:
-        """Drop the lookup in progress: the engine restart drops Metadata requests without settling their calls."""
+        """Drop the lookup in progress: the engine restart drops Metadata requests without ending their calls."""
         self._lookup_call = None

@@ -72,7 +72,7 @@ class Gaps(NamedTuple):
     The client has no other measure of the broker's session timeout, except that it exceeds the heartbeat interval.
     """
 
-    survived: float = 0.0  #: The longest time between two heartbeats of one session, whose timeout is not shorter.
+    survived: float = 0.0  #: The longest time between two heartbeats of one session: its timeout is not shorter.
     confirmed_at: float = -NEVER  #: When the last successful heartbeat was sent.
     longest: float = 0.0  #: The longest gap between calls that no response has confirmed yet.
     is_outpaced: bool = False  #: Whether the last gap began when no response had confirmed the gap before it.

@@ -58,7 +58,7 @@ TRANSITIONS: dict[ConsumerMemberState, dict[ConsumerMemberEvent, ConsumerMemberS
     _S.FATAL: {_E.LEFT: _S.UNSUBSCRIBED},
 }
 
-#: The states in which the coordinator counts on the member: it sends heartbeats, and takes assignments.
+#: The states in which the member sends heartbeats and takes assignments.
 ACTIVE = frozenset({_S.JOINING, _S.RECONCILING, _S.ACKNOWLEDGING, _S.STABLE})
 #: The states in which all partitions are to be dropped as lost.
 LOSING = frozenset({_S.FENCED, _S.STALE, _S.FATAL})

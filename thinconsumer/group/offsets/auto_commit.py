@@ -1,8 +1,8 @@
 """Auto-commit: decide when ``poll`` commits positions without a call of ``commit()``, and which positions.
 
-``poll`` commits before it returns records, so that a position covers only records of *earlier* polls. Only positions
-that moved since the last commit are committed, and none once the membership is lost: the new owner has gone on from the
-last commit, and a later commit from here would reset the group's offsets.
+``poll`` commits before it returns records, so that a position covers only records of *earlier* polls. It commits
+positions that moved since the last commit, and once an hour all of them. It commits none once the membership is lost:
+the new owner has gone on from the last commit, and a later commit from here would reset the group's offsets.
 """
 
 from __future__ import annotations
@@ -73,8 +73,8 @@ class AutoCommit:
     ) -> Call[None] | None:
         """Commit positions: all of them with ``everything``, else those that differ from the last commit.
 
-        Return None if there is nothing to commit. While the application iterates, its position excludes the record
-        returned last, which it may still be processing.
+        Return None if there is nothing to commit. While the application iterates, the position excludes the record
+        that was returned last, which may still be processed.
         """
         found: dict[TopicPartition, OffsetAndMetadata] = {}
         for partition in partitions if self._commits.may_commit else ():

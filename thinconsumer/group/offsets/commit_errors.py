@@ -55,7 +55,7 @@ RETRIABLE = frozenset({"rebalance_in_progress", "coordinator", "timeout"})
 class Failure(NamedTuple):
     """Why the offset of a partition was not, or cannot be, committed."""
 
-    reason: str  #: That of :class:`CommitFailedError`.
+    reason: str  #: As in :attr:`CommitFailedError.reason`.
     why: str  #: Completes the message "offsets of t-0 were not committed: ".
     cause: KafkaError | None = None
 

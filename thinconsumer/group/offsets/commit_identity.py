@@ -1,8 +1,8 @@
 """The member id and generation for commits, and whether offsets queued under an earlier one may still be committed.
 
 In a rebalance the coordinator accepts commits of the old generation until all members have joined. From then until
-SyncGroup completes it rejects those of both generations, so commits wait. Afterwards they get the new generation, if
-the partition is still assigned to this member.
+SyncGroup completes, it rejects commits of the old and of the new generation, so commits wait. Afterwards they are sent
+with the new generation, if the partition is still assigned to this member.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class CommitIdentity(NamedTuple):
         """The identity under which newly queued offsets were consumed.
 
         If the member has missed a generation, this is the identity before the missed one, until the member drops the
-        partitions that it has kept: then the queued offsets of these partitions fail.
+        partitions that it has kept. Offsets of these partitions that are queued meanwhile are therefore not committed.
         """
         who, before = self.who, self.settled
         if who is None or before is None or who.member_id != before.member_id or not self.is_rebalancing:

@@ -118,7 +118,7 @@ class CommitQueue:
         return pending
 
     def has_callback(self, last: int, now: float | None = None) -> bool:
-        """Return whether the first callback is of a call up to number ``last``, and due ``now`` (None: at any time).
+        """Return whether the first callback is of a call up to number ``last`` and due; pauses count only with ``now``.
 
         A callback may commit again after an error, and that commit may fail at once, without a request: outside the
         group, or for a partition that the member does not own. Without ``last``, one poll would run such callbacks for
@@ -178,7 +178,7 @@ class CommitQueue:
         return taken
 
     def put_back(self, tp: TopicPartition, entry: Entry, *, delayed: bool = False) -> None:
-        """Queue an entry again that :meth:`take` has returned. An offset that was queued meanwhile takes its place."""
+        """Queue an entry again that :meth:`take` has returned; an offset queued meanwhile replaces its offset."""
         newer = self.ready.pop(tp, None)
         where = self.delayed if delayed else self.ready
         where[tp] = entry
@@ -249,7 +249,7 @@ class CommitQueue:
         return True
 
     def _merge(self, where: Entries, tp: TopicPartition, newer: Entry) -> None:
-        """Merge an entry into the partition's: add its calls, and take its offset unless an earlier call made it."""
+        """Merge an entry into the partition's: add its calls, and take its offset unless that is of an earlier call."""
         older = where.setdefault(tp, newer)
         if older is not newer:
             older.calls.extend(newer.calls)

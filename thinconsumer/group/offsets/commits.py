@@ -93,8 +93,8 @@ class Commits:
         self._now = 0.0  #: The time of the last step, response or call.
         #: Called if a commit failed because of its member id, generation or instance id, or with REBALANCE_IN_PROGRESS.
         self.on_membership_error: Callable[[KafkaError, Identity, float], None] = lambda error, identity, now: None
-        #: Returns the member epoch since which this consumer owns a partition. An offset of an earlier epoch was read
-        #: before another member owned the partition, which may have committed a later offset.
+        #: Returns the member epoch since which this consumer owns a partition. An offset of an earlier epoch
+        #: is not committed: another member may have owned the partition since, and committed a later offset.
         self.owned_since: Callable[[TopicPartition], int] = lambda tp: NO_GENERATION
         #: Returns whether the coordinator has assigned the partition, and this member has not taken it over yet.
         self.is_coming: Callable[[TopicPartition], bool] = lambda tp: False
@@ -134,7 +134,7 @@ class Commits:
         pending = self.queue.add(offsets, who, deadline, callback, what, topic_ids, self._pause(called_at))
         self._coordinator.agenda.touch()
         if current.who is None and offsets:
-            # If it were queued, unsubscribe() before the next step would let it be sent without a member id.
+            # If the call stayed queued, an unsubscribe() before the next step would let it be sent without a member id.
             self.queue.fail_call(pending, current.outside())
         return pending.call
 
@@ -252,8 +252,8 @@ class Commits:
     def _is_of_deleted_topic(self, tp: TopicPartition, entry: Entry) -> bool:
         """Return whether a topic of the same name was created since the offset was queued (KIP-516).
 
-        Before version 10 of OffsetCommit, which names topics by id, the offset is written to the new topic unless this
-        client has noticed it.
+        OffsetCommit names topics by id since version 10. With an older version, the offset would be written to the new
+        topic, unless this client has seen the new topic in metadata.
         """
         before, current = entry.latest.topic_ids.get(tp.topic, ZERO_UUID), self._metadata.topic_id(tp.topic)
         return ZERO_UUID not in (before, current) and before != current
@@ -407,7 +407,8 @@ class Commits:
     def _without_removed(self, entries: Entries) -> Entries:
         """Return the entries except those of assigned partitions that were deleted from a counted topic.
 
-        These offsets count as written. Otherwise the commit would block until its deadline, and the rebalance with it.
+        The offsets of removed partitions count as written: otherwise the commit would block until its deadline, and the
+        rebalance with it.
         """
         found: Entries = {}
         for tp, entry in entries.items():

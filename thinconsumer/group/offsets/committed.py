@@ -260,7 +260,7 @@ class Committed:
             self._answer(question, flight, rows, node_id, now)
 
     def _unknown_topics(self, flight: OffsetFetchInFlight) -> set[str]:
-        """Return topics of which only some partitions were requested: the others may have committed offsets."""
+        """Return topics of which only some partitions were requested: the other ones may have committed offsets."""
         topics, asked = self._metadata.topics, Counter([tp.topic for tp in flight.tps])
         incomplete = {name for name, count in asked.items() if name in topics and count < len(topics[name].partitions)}
         return incomplete - self._compared
@@ -330,6 +330,6 @@ def _read(answer: Answer, group_id: str, names: dict[bytes, str]) -> tuple[Any, 
         for topic in part.topics
         for row in topic.partitions
     }
-    if answer.version < GROUP_ERRORS_SINCE:  # which has no field for errors of the group: its partitions repeat them
+    if answer.version < GROUP_ERRORS_SINCE:  # no field for errors of the group: its partitions repeat them
         part.error_code = next(filter(_is_of_group, (row.error_code for row in rows.values())), 0)
     return part, rows

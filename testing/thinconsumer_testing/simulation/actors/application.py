@@ -186,7 +186,7 @@ class Application(Actor):
         self.note("stalls", "for %.3f s", seconds)
 
     def soon(self, do: Callable[[], None]) -> None:
-        """Call ``do`` in the next turn. The consumer may be inside a call now, and must not be called again in it."""
+        """Call ``do`` in the next turn. The consumer may be inside a call now, during which no other is allowed."""
         self._to_do.append(do)
         self.wake()
 
@@ -226,7 +226,7 @@ class Application(Actor):
             self.wake()
 
     def _may_block(self, depth: int) -> bool:
-        """Return whether a call may wait. It delays the actors that wait below it on the stack: at most ``depth``."""
+        """Return whether a call may wait, which delays the actors that wait below it on the stack (up to ``depth``)."""
         return self.behaviour.blocks and self.world.depth <= depth
 
     @property

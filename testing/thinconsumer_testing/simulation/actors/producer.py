@@ -16,7 +16,7 @@ from ..world import Actor, World
 
 
 class ProducerActor(Actor):
-    """Sends ``count`` records to one of ``targets`` every ``interval_s`` seconds, until :meth:`stop`.
+    """Sends ``count`` records to one of ``targets`` every ``interval_s`` seconds on average, until :meth:`stop`.
 
     ``receipts`` has each record's partition, value and future.
     """
@@ -77,7 +77,7 @@ class ProducerActor(Actor):
         self.wake()
 
     def turn(self) -> float:
-        """Add new records if ``interval_s`` has passed, and let the producer send and receive."""
+        """Add new records if they are due, and let the producer send and receive."""
         now = self.world.now()
         due = NEVER
         try:

@@ -4,7 +4,7 @@
 ContentChecker      a record that differs from the log's, or was not committed; a record of an uncommitted transaction
 OrderChecker        a record that comes twice or too late; a position that goes back
 CoverageChecker     a record that is skipped
-OwnershipChecker    a record of a partition that is not assigned, or paused
+OwnershipChecker    a record of a partition that is paused or not assigned
 BoundsChecker       more in flight, in memory or in one poll than allowed
 PaceChecker         requests, or the same records, repeated without progress
 RequestChecker      a Fetch with an outdated leader epoch; one that ignores a seek; a truncation that is not raised

@@ -21,7 +21,7 @@ class _Case:
     """A partition whose newest leader epoch a node has rejected with UNKNOWN_LEADER_EPOCH."""
 
     requested: list[SentRequest] = field(default_factory=list)  #: The Metadata requests since the first rejection.
-    named: tuple[int, int] | None = None  #: The leader and its lower epoch, in the last response to one of these.
+    named: tuple[int, int] | None = None  #: The leader and its lower epoch, in the last response to ``requested``.
     rejections: list[float] = field(default_factory=list)  #: When the named leader has rejected the newest epoch.
 
 
@@ -29,9 +29,9 @@ class _Case:
 class LowerEpochs:
     """Finds partitions whose newest leader epoch, as a client has read it, does not exist in the cluster.
 
-    The brokers prove that as follows: one rejects the epoch (UNKNOWN_LEADER_EPOCH), and a Metadata response requested
-    since names a leader with a lower epoch. This leader then rejects three or more requests, the last at least a second
-    after the first.
+    The brokers prove that as follows: one rejects the epoch (UNKNOWN_LEADER_EPOCH), and the response to a Metadata
+    request sent since then names a leader with a lower epoch. This leader then rejects three or more requests, the last
+    at least a second after the first.
     """
 
     _cases: dict[PartitionKey, _Case] = field(default_factory=dict)

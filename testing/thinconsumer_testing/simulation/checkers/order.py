@@ -49,7 +49,7 @@ class OrderChecker(Checker):
         truth = self.truth(tp)
         back = truth.answer_for(epoch) if truth is not None else None
         if truth is not None and back is not None and back < offset:
-            expected.doubt = truth.latest_epoch  # records before ``offset`` were lost: the reader will go back to them
+            expected.doubt = truth.latest_epoch  # records before ``offset`` were lost: the reader will go back
         elif truth is not None and epoch >= 0:
             # The reader goes back if it fetches from a deposed leader that lacks the record before ``offset``.
             expected.doubt = truth.rival(offset - 1, epoch)

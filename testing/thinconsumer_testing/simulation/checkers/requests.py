@@ -20,8 +20,8 @@ from .epochs import looked_up, validated
 from .lower_epochs import LowerEpochs, PartitionKey
 
 LATEST, EARLIEST = -1, -2  #: The timestamps that stand for the end and the start of the log in ListOffsets requests.
-#: How many polls may return or raise another error after a response has shown a truncation, before one must raise
-#: LogTruncationError: records in the buffer, and other errors, may come first.
+#: How many polls may return after a response has shown a truncation, before one must raise LogTruncationError: records
+#: in the buffer may come first. Polls that raise another error do not count.
 POLLS_MAX = 3
 
 
@@ -29,13 +29,14 @@ POLLS_MAX = 3
 class _Reading:
     """The state of one partition of a reader, with which its requests and errors are compared."""
 
-    #: The offsets at which the first Fetch after a seek may begin. None: any offset, since that Fetch was sent, or the
-    #: position has moved.
+    #: The offsets at which the first Fetch after a seek may begin. None: any offset, because that Fetch was sent
+    #: already, or the position may have moved.
     starts: set[int] | None = None
     timestamp: int | None = None  #: LATEST or EARLIEST: ListOffsets responses for it add their offset to ``starts``.
     last: int = -2  #: Offset of the last record returned since a seek; -2: none.
     asked: SentRequest | None = None  #: The last OffsetForLeaderEpoch request for this partition.
-    #: Number of polls since the response to ``asked`` showed that the record at ``last`` is truncated; else None.
+    #: Number of polls that returned since the response to ``asked`` showed that the record at ``last`` is truncated;
+    #: None without such a response.
     polls: int | None = None
 
 
@@ -46,7 +47,7 @@ class RequestChecker(Checker):
     A lower epoch is allowed once brokers have proven that the cluster has gone back: see :class:`.LowerEpochs`.
 
     The first Fetch after ``seek()`` must begin at the offset of the seek. After ``seek_to_beginning()`` or
-    ``seek_to_end()``, it must begin at an offset that a leader has returned since for this end of the log. If
+    ``seek_to_end()``, it must begin at an offset that a leader has returned since for the start or end. If
     ``auto_offset_reset`` is "none", a poll must raise LogTruncationError after an OffsetForLeaderEpoch response has
     shown that delivered records were truncated.
     """
