@@ -54,7 +54,9 @@ class ApiCall:
             self.done(message)
 
     def cancel(self) -> None:
-        """Close the call without a response, because its connection is gone; calls ``on_cancel``."""
+        """End the call without a response, and call ``on_cancel``: the connection is gone, or a :class:`.faults.Raw`
+        sends bytes in place of the response.
+        """
         if self.is_open:
             self.is_open = False
             if self.on_cancel is not None:

@@ -96,7 +96,7 @@ class Cluster:
         self.bugs: list[str] = []
         self.nodes: dict[int, BrokerNode] = {}
         self._logs: dict[tuple[int, TopicPartition], tuple[bytes, Log]] = {}
-        #: By node id, for each broker that the controller cannot reach: the timer of its session, which will fence it.
+        #: By node id, for each broker that is down or that the controller cannot reach: the timer that will fence it.
         self._broker_session_timers: dict[int, Timer] = {}
         self._cuts: set[frozenset[int]] = set()
         self._producer_ids = self._producer_ids_end = stored.next_producer_id if stored else 0
@@ -407,8 +407,8 @@ class Cluster:
             del self._logs[node_id, tp]
 
     def _update_broker_session(self, node: BrokerNode, session_s: float | None = None) -> None:
-        """Keep the session of a running and reachable broker with the controller alive. For any other broker, start the
-        timer that ends its session after ``session_s`` (default: the session timeout).
+        """Cancel the timer that ends a broker's session with the controller, if the broker runs and is reachable. If it
+        does not, start that timer, to fire after ``session_s`` (None: the session timeout), unless it is running.
         """
         if not self.controller.is_active:
             return  # The next controller begins new sessions.
@@ -455,7 +455,7 @@ class Cluster:
                 del self._logs[where]
 
     def _run_retention(self) -> None:
-        """Apply retention to all logs and expire idle producer ids, as brokers do periodically.
+        """Apply retention to the logs of leaders, and expire idle producer ids in all logs, as brokers do periodically.
 
         Coordinators' logs are also compacted once they have grown, because groups that commit all the time would fill
         the memory. Users compact other topics with :meth:`compact`.

@@ -63,7 +63,7 @@ class BrokerConfig:
     #: Whether groups with members move to the consumer group protocol and back: disabled, upgrade, downgrade, or
     #: bidirectional.
     group_consumer_migration_policy: str = "bidirectional"
-    transaction_state_log_num_partitions: int = 5
+    transaction_state_log_num_partitions: int = 5  #: Kafka's 50 would mean 45 empty logs in most tests.
     transaction_state_log_replication_factor: int = 3
     transaction_max_timeout_ms: int = 900_000
     #: Kafka's 10000 would delay every transaction timeout test by up to that time.

@@ -104,7 +104,7 @@ class BrokerOperations(abc.ABC):
         self._perform("start", node)
 
     def kill_controller(self) -> None:
-        """Stop the controller: until :meth:`start_controller`, no leader and no topic changes."""
+        """Stop the controller: until :meth:`start_controller`, leaders and topics stay as they are."""
         self._perform("kill_controller")
 
     def start_controller(self) -> None:

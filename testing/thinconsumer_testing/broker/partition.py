@@ -146,8 +146,8 @@ class PartitionReplica:
         )  # fmt: skip
 
     def acknowledge_repeated(self, batch: StoredBatch, acks: int, done: Done, timeout_s: float) -> bool:
-        """If a batch repeats one of its producer's last batches, call ``done`` with the result of the earlier append;
-        else return False.
+        """Return whether a batch repeats one of its producer's last batches. If so, call ``done`` with the result of
+        the earlier append: immediately, or for acks -1 once every replica in the ISR has the batch.
 
         Nothing is appended. A producer that has lost a response thus learns whether its batch was written, although the
         partition count in the repeated request is no longer accepted (KIP-253).
@@ -367,7 +367,7 @@ class PartitionReplica:
                 self.behind_since[replica] = self.node.schedule.now
 
     def delete_before(self, offset: int) -> None:
-        """Advance the log start offset for DeleteRecords and retention, at most to the high watermark."""
+        """Advance the log start offset for DeleteRecords, at most to the high watermark."""
         self.log.delete_before(min(offset, self.high_watermark))
         self.notify_listeners()
         self.node.cluster.replication.on_append(self)

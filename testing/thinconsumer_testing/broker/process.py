@@ -78,7 +78,8 @@ class BrokerProcess(BrokerOperations):
             machine, starting Python alone takes many seconds.
 
     Raises:
-        BrokerProcessError: The process did not start, for example because a port is taken; the message has its output.
+        BrokerProcessError: The process did not start, for example because a port is taken; the message has the last
+            line of its standard error.
     """
 
     def __init__(

@@ -54,8 +54,8 @@ class FetchReadResult(NamedTuple):
     #: no records and no event such as an error. :func:`response_rows` builds that entry when the response is sent.
     rows: list[tuple[CachedPartition, PartitionReplica | None, PartitionData | None]]
     size: int  #: The size of the records of all partitions in bytes.
-    #: Whether to respond without waiting for ``min_bytes``, because a partition has an error, a diverging epoch, or a
-    #: preferred read replica.
+    #: Whether to respond without waiting for ``min_bytes``: a partition has an error, a diverging epoch, a preferred
+    #: read replica, a fetch offset beyond the readable end, or a first batch that exceeds the limits.
     must_respond: bool
 
 
@@ -81,10 +81,10 @@ def error_row(partition: int, code: int, *, is_known: bool = True) -> PartitionD
 
 
 def read_all(node: BrokerNode, cached: Iterable[CachedPartition], params: FetchParams) -> FetchReadResult:
-    """Read partitions in order until the byte limit of the request is used up.
+    """Read all partitions in order; once the byte limit of the request is used up, the others return no records.
 
-    The first partition with records returns at least one batch even if it exceeds all limits; otherwise a client could
-    never read a batch larger than its limits.
+    The first partition with records returns at least one batch even if that batch exceeds all limits; otherwise a
+    client could never read a batch larger than its limits.
     """
     rows: list[tuple[CachedPartition, PartitionReplica | None, PartitionData | None]] = []
     remaining_bytes = params.max_bytes
@@ -274,7 +274,9 @@ def _end_of(records: bytes) -> int:
 
 
 def _preferred_read_replica(partition: PartitionReplica, offset: int, params: FetchParams) -> int | None:
-    """Return the in-sync follower in the client's rack that has the offset; None if the leader is to serve the read."""
+    """Return the follower to read from: of those in the ISR and in the client's rack that have the offset, the one with
+    the highest log end offset. None if this replica is to serve the read.
+    """
     if not partition.is_leader or params.replica_id >= 0 or partition.node.rack == params.rack:
         return None
     brokers = partition.node.image.brokers

@@ -13,7 +13,7 @@ from typing import Any
 
 from thinconsumer.errors import IllegalArgumentError
 
-ANONYMOUS = "User:ANONYMOUS"  #: The principal of a connection without a login.
+ANONYMOUS = "User:ANONYMOUS"  #: The principal of a connection without a login and without a client certificate.
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
 CLIENT_AUTH = ("none", "requested", "required")

@@ -2,7 +2,8 @@
 
 Owns the only sockets, selector and clock of the broker side. All brokers share one selector loop, and nothing happens
 outside :meth:`EmbeddedBroker.step`, :meth:`EmbeddedBroker.serve_forever` and the methods that change the cluster.
-Responses are sent once per step. While a client does not read its responses, the broker does not read its requests.
+A step collects responses and sends them together. While a client does not read its responses, the broker does not read
+its requests.
 Follows the limits of Kafka's ``SocketServer``.
 """
 

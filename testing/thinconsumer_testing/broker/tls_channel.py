@@ -230,10 +230,10 @@ _SHORT_LENGTH_MAX = 127
 
 
 def distinguished_name(subject: Iterable[Iterable[tuple[str, str]]]) -> str:
-    """Return the name of a subject, in the form of ``SSLSocket.getpeercert()["subject"]``.
+    """Return the name that a principal contains, such as ``CN=alice,O=Example``, for a certificate's ``subject``, which
+    has the form of ``SSLSocket.getpeercert()["subject"]``.
 
-    Principals contain it: ``CN=alice,O=Example``. Follows Java's ``X500Principal.getName`` (RFC 2253): the last part of
-    the subject comes first.
+    Follows Java's ``X500Principal.getName`` (RFC 2253): the last part of the subject comes first.
     """
     parts = ["+".join(_attribute(name, value) for name, value in part) for part in subject]
     return ",".join(reversed(parts))

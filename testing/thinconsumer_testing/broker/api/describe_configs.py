@@ -1,8 +1,8 @@
 """DescribeConfigs versions 1 to 4: the configs of topics and of this broker, with their sources (KIP-133, KIP-226).
 
-Follows ``ConfigHelper``. Version 3 adds types, and documentation (always null here). Of the configs of a broker only
-the fields of ``BrokerConfig`` are listed. For broker loggers, client metrics and groups the response is valid, but
-lists no configs.
+Follows ``ConfigHelper``. Version 3 adds types, and documentation (always null here). Of a broker's configs only
+``node.id``, ``broker.rack`` and those in ``BrokerConfig`` are listed. For broker loggers, client metrics and groups the
+response is valid, but lists no configs.
 """
 
 import dataclasses

@@ -1,7 +1,8 @@
 """OffsetCommit versions 2 to 10: commit offsets of a group.
 
-Versions 2 to 4 have a retention time. From version 9 on a commit for a missing group gets GROUP_ID_NOT_FOUND, in older
-versions ILLEGAL_GENERATION. Version 10 uses topic ids. Follows ``KafkaApis.handleOffsetCommitRequest``.
+Versions 2 to 4 have a retention time. A commit with a generation for a missing group gets GROUP_ID_NOT_FOUND from
+version 9 on, ILLEGAL_GENERATION in older versions. Version 10 uses topic ids. Follows
+``KafkaApis.handleOffsetCommitRequest``.
 """
 
 from __future__ import annotations

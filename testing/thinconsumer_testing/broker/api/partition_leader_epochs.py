@@ -17,7 +17,7 @@ from ..acl.checks import denied_names
 from ..call import Api, ApiCall
 from ..image import TopicImage
 
-#: A response ends after the partition with which it has this many leader epochs: each partition has up to one for each
+#: A response ends after the partition with which it has this many leader epochs: each partition has up to two for each
 #: other partition of its topic. The client repeats the request for the partitions that the response lacks.
 EPOCHS_MAX = 500_000
 

@@ -31,8 +31,8 @@ from .shard import GroupCoordinatorShard
 from .states import GroupState
 
 NO_OFFSET = -1
-#: First OffsetCommit version in which a missing group gets GROUP_ID_NOT_FOUND; in older ones, and in TxnOffsetCommit,
-#: it gets ILLEGAL_GENERATION.
+#: First OffsetCommit version in which a commit with a generation gets GROUP_ID_NOT_FOUND if the group is missing; in
+#: older versions, and in TxnOffsetCommit, it gets ILLEGAL_GENERATION.
 GROUP_NOT_FOUND_FROM = 9
 
 
@@ -119,8 +119,8 @@ def _check_consumer_commit(
 ) -> int:
     """Return the error code that rejects a commit in a consumer group, else 0.
 
-    A commit in an older epoch than the member's is rejected as a whole, unless the member has owned all its partitions
-    since that epoch (KIP-1251).
+    A commit in an older epoch than the member's is rejected as a whole, unless the member has owned all partitions of
+    the commit since that epoch (KIP-1251).
     """
     transactional = isinstance(request, TxnOffsetCommitRequest)
     epoch = request.generation_id_or_member_epoch

@@ -60,7 +60,8 @@ class ClassicGroup:
         self.new_member_added = False
         #: The topics to which members subscribe; None if the subscriptions are unknown.
         self.subscribed_topics: frozenset[str] | None = None
-        self.timers = Timers[str](shard.call_later)  #: By name.
+        #: By name: the timers of the join and sync phases, and the session timer of each member and pending member id.
+        self.timers = Timers[str](shard.call_later)
 
     def __repr__(self) -> str:
         state = f"{self.state.value} generation {self.generation}, {len(self.members)} members"
@@ -187,11 +188,13 @@ class ClassicGroup:
                 found = (member.subscribed_topics(self.protocol_name) for member in self.members.values())
                 self.subscribed_topics = frozenset().union(*found)
             except KafkaProtocolError:
-                # Members with an invalid subscription are accepted. While their group is stable, no offset expires.
+                # Members with an invalid subscription are accepted. While their group has members, no offset expires.
                 return
 
     def is_subscribed_to(self, topic: str) -> bool:
-        """Return whether any member subscribes to a topic; True for a consumer group with unknown subscriptions."""
+        """Return whether any member subscribes to a topic. If the subscriptions are unknown, return True for a group
+        with the protocol type "consumer", else False.
+        """
         return self.is_consumer_group if self.subscribed_topics is None else topic in self.subscribed_topics
 
     def park_join(self, member: ClassicGroupMember, reply: JoinReply | None) -> None:

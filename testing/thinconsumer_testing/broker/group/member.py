@@ -45,8 +45,8 @@ class ClassicGroupMember:
     protocol_type: str
     protocols: Protocols
     assignment: bytes = b""
-    #: Whether no rebalance has completed since the member joined. Its client may not know the member id yet, and cannot
-    #: send heartbeats.
+    #: Whether no join phase has completed since the member joined. The client of such a member may not know the member
+    #: id yet, so it cannot send heartbeats.
     is_new: bool = False
     join: JoinReply | None = None
     sync: SyncReply | None = None

@@ -35,8 +35,8 @@ class ExchangedPositions:
     ) -> None:
         """Take a member's positions, and the partitions of which it wants the position from now on.
 
-        ``epochs`` has the generation or member epoch of each current member of the group. What former members have sent
-        is dropped, and positions from another epoch of their member, too.
+        ``epochs`` has the generation or member epoch of each current member of the group. Earlier positions are dropped
+        if their sender is no longer a member, or has another epoch now, or if no member wants them any more.
         """
         self._wanted = {one: places for one, places in self._wanted.items() if one in epochs}
         self._wanted[member_id] = frozenset(wanted)

@@ -49,7 +49,9 @@ class CoordinatorRecord(NamedTuple):
 
 
 def replay_nothing(state: ReplayedState, offset: int) -> None:
-    """Do nothing: the coordinator that writes a group's record has the group in memory; only the next one loads it."""
+    """Do nothing: the coordinator that writes a group's record has the group in memory, and only the next coordinator
+    loads the record.
+    """
 
 
 def put_group(group: ClassicGroup) -> Replay:

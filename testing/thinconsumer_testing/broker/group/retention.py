@@ -1,9 +1,10 @@
 """Expired offsets, and offsets of deleted topics.
 
-An offset of a classic group expires when the group has been empty for the retention time (KIP-211). The retention time
-counts from the commit in a classic group without a protocol type, in a stable one, and in a consumer group of KIP-848.
-Offsets of topics to which the group subscribes do not expire. Follows ``OffsetMetadataManager.cleanupExpiredOffsets``
-and ``onTopicsDeleted``, ``ClassicGroup.offsetExpirationCondition`` and ``GroupCoordinatorShard.cleanupGroupMetadata``.
+The retention time of an offset counts from the moment at which its classic group has become empty (KIP-211). It counts
+from the commit in a classic group without a protocol type, in a stable one whose subscriptions are known, and in a
+consumer group of KIP-848. In all other classic groups with members no offset expires, and none of a topic to which its
+group subscribes. Follows ``OffsetMetadataManager.cleanupExpiredOffsets`` and ``onTopicsDeleted``,
+``ClassicGroup.offsetExpirationCondition`` and ``GroupCoordinatorShard.cleanupGroupMetadata``.
 """
 
 from collections.abc import Mapping

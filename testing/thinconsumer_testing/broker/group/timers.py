@@ -12,7 +12,9 @@ K = TypeVar("K", bound=Hashable)
 
 
 class TimerKind(enum.Enum):
-    """The kinds of timers of a consumer group. Each but REGEX removes a member, unless the event below comes first."""
+    """The kinds of timers of a consumer group. Each but REGEX removes a member, unless the event in the comment of that
+    kind comes first.
+    """
 
     SESSION = "session"  #: The next heartbeat.
     REBALANCE = "rebalance"  #: The revocation of partitions.

@@ -200,7 +200,12 @@ class Log:
         return self._append(StoredBatch.of(data), now_ms if self.config.log_append_time else -1)
 
     def append_stored(self, batch: StoredBatch) -> None:
-        """Append a batch fetched from the leader unchanged; raise ValueError if it begins before the log end offset."""
+        """Append a batch fetched from the leader, unchanged. An empty log may begin at any offset.
+
+        Raises:
+            ValueError: The batch begins before the log end offset.
+            AppendRefused: KAFKA_STORAGE_ERROR: the log's file cannot be written.
+        """
         if batch.base_offset < self.end_offset and self._batches:
             raise ValueError(
                 f"cannot append base offset {batch.base_offset} at log end offset {self.end_offset}: {self!r}"

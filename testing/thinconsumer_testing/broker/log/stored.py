@@ -34,7 +34,8 @@ class AppendInfo(NamedTuple):
 
     base_offset: int
     next_offset: int
-    log_append_time_ms: int  #: The time of the append with LogAppendTime, -1 with CreateTime.
+    #: The time of the append with LogAppendTime, -1 with CreateTime; of a duplicate always its highest timestamp.
+    log_append_time_ms: int
     duplicate: bool = False  #: Whether the batch was in the log already; the offsets are then those in the log.
 
 

@@ -2,8 +2,8 @@
 
 The checks and their order follow Kafka's ``UnifiedLog.analyzeAndValidateRecords`` and ``LogValidator``. Kafka decodes
 all records. Here the records of small batches are decoded, as most tests send such batches, and those of all batches
-for compacted topics or topics that limit old timestamps. Of a larger batch only the record lengths are checked; Kafka
-would also reject records that are longer than their fields and single timestamps out of range, and correct a wrong
+for compacted topics or topics that limit old timestamps. Of a larger batch only the record lengths are checked. Kafka
+would also reject it if a record is longer than its fields or has a timestamp out of range, and would correct a wrong
 ``maxTimestamp``.
 
 Kafka accepts an uncompressed batch with offset deltas other than 0, 1, 2, ..., and renumbers those of a compressed one.

@@ -28,8 +28,8 @@ class Admission(enum.Enum):
 
     SERVE = enum.auto()
     CLOSE = enum.auto()  #: Close the connection without a response.
-    CLOSE_LATE = enum.auto()  #: Close it without a response, after the delay of failed logins.
-    ILLEGAL_STATE = enum.auto()  #: Respond ILLEGAL_SASL_STATE and close it, after the delay of failed logins.
+    CLOSE_LATE = enum.auto()  #: Close the connection without a response, after the delay of failed logins.
+    ILLEGAL_STATE = enum.auto()  #: Respond ILLEGAL_SASL_STATE and close it, both after the delay of failed logins.
 
 
 class _State(enum.Enum):

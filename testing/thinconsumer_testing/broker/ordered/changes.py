@@ -30,8 +30,8 @@ def begin_expansion(topic: TopicImage, replicas: Sequence[tuple[int, ...]], aliv
     """Return the topic with the new count, and with one new partition, still without a leader, for each of
     ``replicas``. Each new partition records the leader epochs of the existing ones before they are raised.
 
-    ``alive`` has the ids of the live brokers, which are the first ISR. The topic has no partition that is marked for
-    deletion.
+    ``alive`` has the ids of the live brokers; those among a new partition's replicas are its first ISR. The topic has
+    no partition that is marked for deletion.
     """
     ordered, have = _counts(topic), len(topic.partitions)
     epochs = tuple(row.leader_epoch for row in topic.partitions)
@@ -52,7 +52,7 @@ def begin_expansion(topic: TopicImage, replicas: Sequence[tuple[int, ...]], aliv
 
 
 def complete_expansion(topic: TopicImage, elect: Callable[[PartitionImage, TopicImage], PartitionImage]) -> TopicImage:
-    """Return the topic with leaders for its new partitions: the leaders of the existing ones have the new count."""
+    """Return the topic with leaders for its new partitions: the leaders of the others have applied the new count."""
     ordered = _counts(topic)
     kept = ordered.kept_partition_count
     rows = (*topic.partitions[:kept], *(elect(row, topic) for row in topic.partitions[kept:]))
@@ -68,8 +68,9 @@ def begin_shrinking(topic: TopicImage, count: int) -> TopicImage:
 def complete_shrinking(topic: TopicImage) -> TopicImage:
     """Return the topic with the new, lower count, and with the partitions from this number on marked for deletion.
 
-    Each newly marked partition records the leader epochs of the partitions below it before they are raised. No leader
-    accepts the old count any more, so a marked partition gets no further record that was written with a count.
+    Each newly marked partition records the leader epochs of the partitions that stay, before these epochs are raised.
+    No leader accepts the old count any more, so a marked partition gets no further record that was written with a
+    count.
     """
     ordered = _counts(topic)
     kept = ordered.kept_partition_count
@@ -115,10 +116,12 @@ def may_have_leader(topic: TopicImage, row: PartitionImage) -> bool:
 
 
 def keeps_tombstones(topic: TopicImage, partition: int) -> bool:
-    """Return whether compaction must keep a partition's tombstones, since another partition may have an older value of
-    their keys: the partition from which an added one was split off, or one that is marked for deletion.
+    """Return whether compaction must keep a partition's tombstones, since another partition may have older values of
+    their keys. For an added partition, this is the one that it was split off from; while the topic has partitions that
+    are marked for deletion, it may be any of these.
 
-    Without the tombstone, a group that reads both from the beginning would take the older value for the last one.
+    Without the tombstone, a group that reads both partitions from the beginning would take the older value for the last
+    one.
     """
     ordered = topic.ordered
     if ordered is None:

@@ -18,7 +18,8 @@ def add_ordered_to_json(stored: dict[str, Any], topic: TopicImage) -> None:
     ordered = topic.ordered
     if ordered is None:
         return
-    # Partitions that were added or marked for deletion together share their lists, which are as long as the topic.
+    # Partitions that were added or marked for deletion together share a list, which may have an element for each
+    # partition of the topic, so each list is stored only once.
     lists: dict[tuple[int, ...], int] = {}
     stored["ordered"] = {
         "initial_partition_count": ordered.initial_partition_count,

@@ -16,8 +16,8 @@ class CountChange(enum.Enum):
 
     NONE = "none"
     #: The existing partitions accept the new count only. The new partitions have no leader yet: if a record was
-    #: written to one of them while an earlier leader still accepted the old count for its parent, a record with the
-    #: same key could be written to the parent later, and be consumed earlier.
+    #: written to one of them while a leader of its parent (the partition that it was split off from) still accepted the
+    #: old count, a record with the same key could be written to the parent later, and be consumed earlier.
     EXPANSION = "expansion"
     #: The partitions accept no count, and none is marked for deletion yet. If some leaders accepted the new count while
     #: others still accepted the old one, an heir (to which keys return) could get a record before the partition to be

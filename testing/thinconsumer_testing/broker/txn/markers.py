@@ -32,7 +32,7 @@ BACKOFF = Backoff(initial=0.02, maximum=1.0)
 
 #: Codes after which a partition needs no further attempt: its marker is written, or its log cannot contain markers.
 _DONE = frozenset({Code.NONE, Code.UNSUPPORTED_FOR_MESSAGE_FORMAT, Code.UNSUPPORTED_VERSION})
-#: Codes after which no further markers are written: a newer coordinator or a later transaction has fenced the marker.
+#: Codes after which the completed state is not logged: a newer coordinator or later transaction has fenced the marker.
 _FENCED = frozenset({Code.INVALID_PRODUCER_EPOCH, Code.TRANSACTION_COORDINATOR_FENCED})
 _RETRIABLE = frozenset(
     {

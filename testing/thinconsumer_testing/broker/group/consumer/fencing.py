@@ -1,4 +1,4 @@
-"""Members that leave a consumer group, or are removed: by their session timeout, or while they revoke for too long.
+"""Members that leave a consumer group, or are removed because a timer has fired (:class:`~..timers.TimerKind`).
 
 Follows ``consumerGroupLeave``, ``consumerGroupFenceMembers`` and the timers of Kafka's ``GroupMetadataManager``.
 """

@@ -46,7 +46,8 @@ class ConsumerGroup:
         self.has_partition_metadata = False
         #: The version of the metadata image for which ``metadata_hash`` was last compared; -1: not yet.
         self.metadata_version = -1
-        self.regex_version = -1  #: The version for which the regular expressions were last resolved; -1: not yet.
+        #: The version of the metadata image for which the regular expressions were last resolved; -1: not yet.
+        self.regex_version = -1
         self._owners: dict[tuple[bytes, int], str] = {}  #: The member that owns each partition.
         self._subscribers: Counter[str] = Counter()  #: The number of members by subscribed topic name.
         self._regex_subscribers: Counter[str] = Counter()
@@ -166,10 +167,10 @@ class ConsumerGroup:
     def check_commit(
         self, member_id: str, instance_id: str | None, epoch: int, version: int, *, transactional: bool
     ) -> ConsumerGroupMember | None:
-        """Return the member that commits offsets in an older epoch than its own; None if every commit is accepted.
+        """Return the member if it commits in an older epoch than its own; None if it may commit for every partition.
 
-        With an older epoch only those partitions can be committed that the member has owned since (KIP-1251). An
-        administrator may commit while the group has no members; a producer may without any member id.
+        In an older epoch it may commit only for partitions that it has owned since that epoch (KIP-1251). Without a
+        member, an administrator may commit while the group has no members, and a transactional producer at any time.
 
         Raises:
             GroupRequestError: UNKNOWN_MEMBER_ID, UNSUPPORTED_VERSION, or the epoch is newer than the member's.

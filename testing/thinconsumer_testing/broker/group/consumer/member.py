@@ -19,7 +19,7 @@ Target = Mapping[bytes, frozenset[int]]
 Owned = Mapping[bytes, Mapping[int, int]]
 
 NO_EPOCH = -1
-#: Member epochs in requests that are no epochs: the member leaves; or a static member leaves and will be back.
+#: Values of the field for the member epoch in requests of members that leave: for good, or (static ones) for a while.
 LEAVE_EPOCH, LEAVE_STATIC_EPOCH = -1, -2
 
 

@@ -53,7 +53,8 @@ class _Chars:
 
     chars: set[str] = field(default_factory=set)
     ranges: list[tuple[str, str]] = field(default_factory=list)
-    excluded: list[frozenset[str]] = field(default_factory=list)  #: Of \\D, \\W and \\S: everything but these.
+    #: Each set stands for all characters that are not in it, as ``\D``, ``.`` and ``[[:^alpha:]]`` need it.
+    excluded: list[frozenset[str]] = field(default_factory=list)
     negated: bool = False
     folded: bool = False
 

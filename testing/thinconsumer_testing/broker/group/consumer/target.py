@@ -51,8 +51,8 @@ def new_target(
 def assign_in_lists(
     specs: Mapping[str, MemberSpec], counts: CountsByTopic, assign: ServerAssignor
 ) -> dict[str, Target]:
-    """Return the target assignment of each member: of the partitions that are not marked for deletion, and of those
-    that are (KIP-253).
+    """Return the target assignment of each member. The assignor is called for the partitions that are not marked for
+    deletion, and if some are marked, a second time for these (KIP-253).
 
     Producers write nothing to marked partitions. If an assignor got all partitions in one list, a member could get all
     marked ones, and none with new records. ``thinconsumer/group/partition_lists.py`` does the same for classic groups.

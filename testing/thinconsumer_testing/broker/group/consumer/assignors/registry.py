@@ -1,4 +1,6 @@
-"""The assignors that a broker's configuration names, and those that it has as objects."""
+"""The coordinator's assignors: the built-in ones, and users' own, which a broker's configuration gives as the name of a
+class, a class or an object.
+"""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 If all members subscribe to the same topics, sizes differ by at most one and a member gives up only what exceeds its
 quota. With different subscriptions, partitions go to the least loaded subscriber, and topics are balanced one after the
-other until no move helps. Follows Kafka's ``UniformHomogeneousAssignmentBuilder`` and
+other until no move helps, for at most ROUNDS_MAX rounds. Follows Kafka's ``UniformHomogeneousAssignmentBuilder`` and
 ``UniformHeterogeneousAssignmentBuilder``.
 """
 
