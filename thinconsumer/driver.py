@@ -144,8 +144,8 @@ class Driver(Protocol):
         The wait ends with the first I/O events, :meth:`wakeup`, ``deadline`` or the next time in the endpoint's agenda;
         bytes of a message that is still incomplete need not end the wait. If ``deadline`` has passed, the driver does
         not wait.
-        Bytes that a stream queues when it is called leave in the same step. Bytes that it makes other streams queue
-        leave with the next :meth:`send` or step.
+        Bytes that a stream queues when it is called leave in the same step. Bytes that the call makes other streams
+        queue leave with the next :meth:`send` or step.
         Returns whether the endpoint or a stream was called.
         """
 

@@ -54,7 +54,7 @@ _Unit = TypeVar("_Unit", bound=Hashable)
 CLOSING_MS = 5000
 #: The group of each of a member's metrics, by the group of the consumer's metric with the same name.
 GROUPS = {COORDINATOR: "member-coordinator-metrics", CONSUMER: "member-metrics"}
-#: The consumer's sensors that a member feeds, too: it has the metrics of these only.
+#: The consumer's sensors that a member feeds, too. A member has their metrics and ``connection-count``, no others.
 SENSORS = frozenset(
     {"heartbeat", "heartbeat_sent", "join", "sync", "rebalance", "failed_rebalance", "connection_opened",
      "connection_closed"}
@@ -64,7 +64,7 @@ CONNECTION_COUNT = "connection-count"
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False, init=False, eq=False)
 class GroupMemberOptions(ClientOptions):
-    """The options of a group member in addition to those of all clients: each as the consumer's option of its name."""
+    """The options of a group member beside those of all clients. Each is the consumer's option of the same name."""
 
     group_id: str | None = shared("group_id")
     group_instance_id: str | None = shared("group_instance_id")
@@ -79,7 +79,7 @@ class GroupMemberOptions(ClientOptions):
 
 
 class GroupMember(BaseClient):
-    """A member of a Kafka group. Subclass it, and call :meth:`poll` often: heartbeats are sent only inside its calls.
+    """A member of a Kafka group. Subclass it, and call :meth:`poll` often: heartbeats are sent only inside calls.
 
     Args:
         protocol_type: the group's protocol type; all members of a group must have the same. Not ``"consumer"``.
@@ -292,7 +292,7 @@ class GroupMember(BaseClient):
         A second call does nothing.
 
         ``leave_group`` (KIP-1092): whether to send LeaveGroup; by default, only a static member does not. With
-        ``timeout_ms=0`` it is written if the connection is ready, and its response is not awaited.
+        ``timeout_ms=0`` the request is written if the connection is ready, and no response is awaited.
         """
         shell, member = self._shell, self._member
         if shell.closed:
@@ -451,7 +451,7 @@ class MemberStatus(ObstacleLog):
         yield from member_obstacles(self._member, "the membership is not confirmed", "unsettled", now)
 
     def metrics(self, now: float) -> MetricValues:
-        """Return the current values of those of the consumer's metrics that are about its group and connections."""
+        """Return the current values of the metrics about the group's protocol and connections."""
         read_off(self._metrics, self._engine.network, self._member.stats, now)
         every = self._metrics.values(now, {CONNECTION_COUNT: float(self._engine.network.connection_counts()[1])})
         found: MetricValues = {group: {} for group in GROUPS.values()}

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 #: The length of one of the two samples, in seconds (Kafka's ``metrics.sample.window.ms``).
 SAMPLE_S = 30.0
-#: Maximum number of events that :class:`EventSensors` keep before they add them to their sensors.
+#: From this many pending events on, :meth:`ConsumerMetrics.bound` adds them to their sensors.
 PENDING_MAX = 200
 NAN = math.nan
 
@@ -127,7 +127,7 @@ class EventSensors:
         self._add_at = -math.inf  #: The end of the sample to which events were added last.
 
     def flush(self) -> None:
-        """Add the pending events to the sensors. Call this before a sensor is read, or records a value by itself."""
+        """Add the pending events to the sensors. Call this before :meth:`Sensor.window` or :meth:`Sensor.record`."""
         events = self.pending[:]
         self.pending.clear()
         if events:
@@ -152,8 +152,8 @@ class EventSensors:
 class ReturnedRecords(EventSensors):
     """The sensors of records that polls return, and those of each topic.
 
-    An event has the time, then lag and lead (the distances of the position after the records from the partition's end
-    and start), then the bytes and the number of the records, and last their topic.
+    An event has the time; lag and lead, that is how far the position after the records is from the partition's end and
+    start; the bytes and the number of the records; and last their topic.
     """
 
     def __init__(self, lag: Sensor, lead: Sensor, size: Sensor, records: Sensor) -> None:
@@ -295,7 +295,7 @@ class ConsumerMetrics:
     def record_without_lag(
         self, topic: str, records: int, size: int, lag: int | None, lead: int | None, now: float
     ) -> None:
-        """Record that ``poll`` returns records while lag or lead is unknown (None); else see :attr:`returned`.
+        """Record that ``poll`` returns records while lag or lead is unknown (None); otherwise use :attr:`returned`.
 
         ``size`` is in bytes as stored by the broker.
         """

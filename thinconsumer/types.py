@@ -38,7 +38,7 @@ class TopicPartition(NamedTuple):
 class SubscriptionPattern:
     """A regular expression in the syntax of RE2, for ``subscribe(pattern=SubscriptionPattern("orders-.*"))`` (KIP-848).
 
-    The broker matches it against whole topic names, so that the client needs no list of all topics. It requires
+    The broker matches the pattern against whole topic names, so that the client needs no list of all topics. Requires
     ``group_protocol="consumer"``. A ``pattern`` of type ``str`` has Python's syntax, and the client matches it.
     """
 
@@ -201,7 +201,7 @@ class ConsumerRecord(tuple[Any, ...], Generic[K, V], metaclass=RecordType):
 
         @property
         def leader_epoch(self) -> int:
-            """The epoch of the leader that appended it (KIP-320), -1 if unknown."""
+            """The epoch of the leader that appended the record (KIP-320), -1 if unknown."""
 
         @property
         def offset(self) -> int:
@@ -209,7 +209,7 @@ class ConsumerRecord(tuple[Any, ...], Generic[K, V], metaclass=RecordType):
 
         @property
         def timestamp(self) -> int:
-            """Milliseconds since the Unix epoch, -1 if it has none."""
+            """Milliseconds since the Unix epoch, -1 if the record has no timestamp."""
 
         @property
         def timestamp_type(self) -> int:

@@ -1,7 +1,8 @@
 """Implement polls and waiting calls of the consumer: poll results, positions, deserializers, errors and closing.
 
-A call changes positions only in its last statement, so that an exception in it loses no records. The shell
-(:mod:`thinconsumer.engine`) steps, waits and recovers; the managers decide about brokers, offsets and records.
+A poll stores its result in its last statement, and the next call moves the positions past the result: an exception in
+the poll therefore loses no records. The shell (:mod:`thinconsumer.engine`) steps, waits and recovers; the managers
+decide about brokers, offsets and records.
 """
 
 from __future__ import annotations
@@ -98,11 +99,12 @@ class ConsumerCore:
         self.open_calls = OpenCalls(self.wait, driver.now)
         #: By id(): persistent errors that a poll has raised. See :meth:`_next_error` for when one is raised again.
         self._raised: dict[int, KafkaError] = {}
-        #: Whether the latest poll raised an error: the next one returns available records before it raises another.
+        #: Whether no poll has returned records since the start, or since a poll raised an error: then available records
+        #: come before an error.
         self._owes_records = True
-        self._stepped_at = 0.0  #: When the last step has waited for I/O.
-        self._skipped_steps = 0  #: The number of polls without a step since then.
-        self._returned_at = driver.now()  #: When the last poll has returned.
+        self._stepped_at = 0.0  #: The time of the last step, taken after its wait for I/O.
+        self._skipped_steps = 0  #: The number of polls without a step since the last step.
+        self._returned_at = driver.now()  #: When the last poll returned or raised.
         #: The expected time in seconds from the end of a poll to the start of the next one.
         self._expected_gap = 1.0
         self._is_prompt = False  #: Whether the application is expected to poll again at once, see ``PROMPT_S``.
@@ -126,7 +128,8 @@ class ConsumerCore:
         self.managers.collector.settle(poll_result)
         self.poll_result = None
         self.shell.step_interrupted = interrupted
-        # Only then: otherwise an empty poll would make the next step due at once, and a loop of drive() would spin.
+        # Only if positions move: otherwise an empty poll would make the next step due at once, and a loop of drive()
+        # would spin.
         if poll_result.moves:
             for gatekeeper in self.managers.gatekeepers:
                 gatekeeper.moved()

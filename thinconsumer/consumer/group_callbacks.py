@@ -24,7 +24,7 @@ class GroupCallbacks:
         self._shell = shell
         self._managers = managers
         self._group = group
-        #: The number of the last commit whose callback may be called now; None outside :meth:`run`, without a limit.
+        #: The number of the last commit whose callback :meth:`run` may call; None outside ``run``: without a limit.
         self._last_commit: int | None = None
 
     def next(self, now: float, every: bool) -> UserCallback | None:
@@ -158,7 +158,7 @@ class GroupCallbacks:
     def close(self, deadline: float, *, commit: bool, leave_group: bool | None) -> None:
         """Give up all partitions, leave the group, and wait for the coordinator's response until ``deadline``.
 
-        The time in which the listener's callbacks run is added to the deadline.
+        If the listener's callbacks use up the time, the request to leave still has its share (:data:`COMMIT_SHARE`).
         """
         shell, group = self._shell, self._group
         began = shell.driver.now()

@@ -1,7 +1,7 @@
 """Report a client's health for liveness probes and dashboards, without I/O.
 
-A client is stuck if an obstacle has lasted for half of the session timeout, or will not end by itself. An obstacle
-beside which there is progress does not count.
+A client is stuck if an obstacle has lasted for half of the session timeout (without a group: of the request timeout),
+or will not end by itself. An obstacle beside which there is progress does not count.
 """
 
 from __future__ import annotations
@@ -151,8 +151,8 @@ class HealthMonitor(ObstacleLog):
         self._outages = OutageLog(log)
         #: Texts of the errors for missing topics and partitions that the last check found.
         self._reported: set[str] = set()
-        #: By partition: the last time at which no progress was expected of it, since it was paused or had buffered
-        #: records. The time without progress counts from then on.
+        #: By partition that the last check has looked at: since when it makes no progress. That is its last Fetch
+        #: response, or the last check in which none was expected, as it was paused or had buffered records.
         self._excused: dict[TopicPartition, float] = {}
         self.check_at = 0.0  #: When the next check of all partitions is due; 0 before the first step.
         self._silence_limit = managers.config.fetch_max_wait_ms / 1000 + GRACE
@@ -164,7 +164,7 @@ class HealthMonitor(ObstacleLog):
         self._record_errors = 0  #: How many polls in a row have raised an error for the record of ``_record``.
 
     def check(self, now: float) -> bool:
-        """Check all partitions, but not in the first call, when nothing is known of them yet; return whether it did."""
+        """Check all partitions, except in the first call, when nothing is known of them; return whether it did."""
         is_first = not self.check_at
         self.check_at = now + LOOK_EVERY + min(LOOK_EVERY, LOOK_LATER_PER_PARTITION * len(self._managers.partitions))
         if not is_first:
@@ -184,8 +184,8 @@ class HealthMonitor(ObstacleLog):
     def is_stale(self, partition: Partition, now: float) -> bool:
         """Return whether no recent Fetch has confirmed the log end, so that the lag is unknown.
 
-        A partition with buffered records may not be fetched for long. Its lag is still reported, as the distance to the
-        last known end of the log.
+        A partition with buffered records is never stale, although it may go for long without a Fetch: its lag is the
+        distance to the last known end of the log.
         """
         at = partition.confirmed_at
         return not self._managers.buffer.size_of(partition) and (at is None or now - at > self._patience)
@@ -293,7 +293,8 @@ class HealthMonitor(ObstacleLog):
     def _suspects(self, has_ready: bool, now: float) -> list[Partition]:
         """Return the partitions that may make no progress, in the order of assignment.
 
-        All others are in a fetch session that a response has confirmed lately: one comparison for each session.
+        All others are in a fetch session that a response has confirmed lately. This takes one comparison for each
+        session, not for each partition.
         """
         managers, partitions, planner = self._managers, self._managers.partitions, self._managers.planner
         found = {*partitions.unconfirmed(), *partitions.without_position(), *planner.targets.leaderless}
@@ -309,7 +310,10 @@ class HealthMonitor(ObstacleLog):
         return sorted((p for p in found if partitions.get(p.tp) is p), key=lambda p: p.number)
 
     def _why_silent(self, partition: Partition, silence: float) -> str | None:
-        """Return a description of what the partition waits for; None if it has not waited for unusually long."""
+        """Return a description of what the partition waits for; None if it waits for a Fetch and not for too long yet.
+
+        ``silence`` is the time without progress in seconds.
+        """
         node_id = self._managers.planner.targets.node_for(partition, 0.0)
         if node_id is None:
             return "no leader is known"
@@ -342,8 +346,8 @@ def coordinator_obstacles(coordinator: Coordinator) -> Iterator[Obstacle]:
 def member_obstacles(member: Membership, held: str, unsettled: str, now: float) -> Iterator[Obstacle]:
     """Yield what keeps a member from its work.
 
-    ``held`` begins the words of the obstacle that the membership is unconfirmed. ``unsettled`` is the key of the
-    obstacle that the member is not settled.
+    ``held`` is the key of the obstacle that the membership is unconfirmed, and begins its words. ``unsettled`` is the
+    key of the obstacle that the member is not settled.
     """
     if member.unconfirmed is not None:
         yield Obstacle(f"{held}: {member.unconfirmed}", key=held)

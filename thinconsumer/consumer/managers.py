@@ -79,10 +79,10 @@ class ConsumerManagers:
         self._random = random
         self._wanted: tuple[object, ...] = ()
         self._generation = (-1, -1)
-        #: By assigned partition that its topic lacks: the topic's partition count. Before it, the metadata version and
-        #: the generation of the assignment that it was computed for.
+        #: The metadata version and assignment generation of the last check; and by assigned partition that does not
+        #: exist, the partition count of its topic.
         self._missing: tuple[tuple[int, int], dict[TopicPartition, int]] = ((-1, -1), {})
-        #: By id(): the errors that polls raise; None if all managers have stepped since they were collected.
+        #: By id(): the errors that polls raise; None if the managers have stepped since the errors were collected.
         self._errors: dict[int, KafkaError] | None = None
         self._outage_end = self.agenda.alarm()  #: When an outage has lasted long enough for an error.
         self.engine = Engine(config, random, self.metadata, self._in_order(), wall_time, self.agenda)
@@ -172,7 +172,7 @@ class ConsumerManagers:
     def errors(self) -> dict[int, KafkaError]:
         """Return the :meth:`persistent_errors` by their id().
 
-        They are collected once after a step of all managers: otherwise each poll would call ten more functions.
+        Errors are collected once after each step of all managers: otherwise each poll would call ten more functions.
         """
         if self._errors is None:
             self._errors = {id(error): error for error in self.persistent_errors()}

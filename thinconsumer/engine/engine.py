@@ -92,7 +92,7 @@ class Engine:
         self.network = NetworkClient(options, random, self.logins, agenda, self.commands)
         self.unsent: Collection[Stream] = self.network.unsent  #: See :class:`thinconsumer.driver.Endpoint`.
         self.metadata = metadata
-        self.steps = 0  #: Number of steps so far. While it stays the same, no manager has changed its state.
+        self.steps = 0  #: Number of steps so far, for tests and benchmarks.
         #: Called for each response: with the time, the bytes of request and response, and the latency in ms.
         self.record_exchange: Callable[[tuple[float, ...]], None] = lambda event: None
         self._options = options
@@ -122,7 +122,7 @@ class Engine:
             self.agenda.join(ALL)  # most calls change nothing: they alone are no reason to call the client again
 
     def step(self, now: float, later: str = "") -> bool:
-        """Handle responses and send all requests that are due. Returns whether the driver has to step again at once.
+        """Handle responses and send all requests that are due. Returns whether there is work for the driver's ``send``.
 
         If only the manager with the name ``later`` has to step, because of small responses that concern no other
         manager, its step is left to :meth:`step_touched`, before the next wait for I/O.
@@ -162,7 +162,7 @@ class Engine:
         return bool(self.unsent or self.commands)
 
     def step_touched(self, now: float) -> None:
-        """Step what was touched since the last step, or left out by it. The driver's next step sends the requests.
+        """Step what was touched since the last step or left out by it. The driver's next step sends the requests.
 
         Nothing else is done: what has become due since the last step is due in the next one.
         """
@@ -210,7 +210,8 @@ class Engine:
     def is_due(self, now: float) -> bool:
         """Return whether :meth:`step` has something to do even if the driver has received nothing.
 
-        Requests that cannot be sent are answered at once, also between two steps. An outage may end in any step.
+        That is the case with answers to handle (a request that cannot be sent is answered at once, also between two
+        steps), in an outage, which may end in any step, and if the agenda has something due.
         """
         network = self.network
         return bool(network.answers) or network.outage_since is not None or self.agenda.is_due(now)

@@ -54,8 +54,8 @@ class Shell:
         name: the client's name in errors: ``"consumer"``.
         settle: called when a call begins, and before the engine restarts: moves the positions past the records that the
             last call returned.
-        attend: called with the time before each step, to record that the application is still making calls; not before
-            the steps of :meth:`run_due`, whose callers record this themselves.
+        attend: called with the time before each step of :meth:`run_once`, to record that the application is still
+            making calls. Callers of :meth:`run_due` record this themselves.
         stepped: called with the time after each complete step.
         next_callback: returns the next user code that is due at a time. Its second argument is False inside calls other
             than poll: then it returns only callbacks that block the group's rebalance.
@@ -80,7 +80,8 @@ class Shell:
         self.in_callback = False
         #: Whether an exception interrupted a step, so queues and connections may be inconsistent. See :meth:`recover`.
         self.step_interrupted = False
-        #: Entered alone by calls that do not move the positions past the last poll result, as within an iteration.
+        #: Entered in place of :meth:`enter` by calls that do not move the positions past the last poll result, such as
+        #: ``health()``, or a step within an iteration.
         self.guard = guard if guard is not None else Guard()
         self._name = name
         self._settle = settle
@@ -97,7 +98,7 @@ class Shell:
 
     def change(self) -> Guard:
         """Begin a public call that only changes state, such as a seek. Until the next step, :meth:`wake_at` is now."""
-        self.engine.agenda.touch()  # first, so that Ctrl-C at the end of the call cannot prevent it
+        self.engine.agenda.touch()  # first: Ctrl-C at the end of the call must not prevent the touch
         return self._entry
 
     def begin(self) -> None:
@@ -151,7 +152,7 @@ class Shell:
         return self.run_due(deadline, may_wake=may_wake, everything=True)
 
     def step_touched(self) -> None:
-        """Step the managers that the last step has left out. The driver's next step sends their requests."""
+        """Step what was touched since the last step or left out by it. The driver's next step sends the requests."""
         self.step_interrupted = True
         self.engine.step_touched(self.driver.now())
         self.step_interrupted = False
@@ -240,7 +241,7 @@ class Shell:
         return self.engine.login_error() is not None
 
     def wait_to_leave(self, done: Callable[[], bool], seconds: float) -> None:
-        """Wait as :meth:`wait_until`, but not without credentials for the request to leave."""
+        """Wait as :meth:`wait_until`, but only while there are credentials for the request to leave."""
         self.wait_until(lambda: done() or self.lacks_credentials, seconds, may_wake=False)
 
     def run_callbacks(self, now: float, *, every: bool = True) -> float:

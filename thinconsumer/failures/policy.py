@@ -79,8 +79,8 @@ class Action(enum.Enum):
 #: Actions after which the member treats its partitions as lost: the error shows that it no longer belongs to the
 #: group's current generation, so the coordinator may have assigned the partitions to other members already.
 EXPULSIONS = frozenset({Action.RESET_MEMBER_ID, Action.RESET_GENERATION, Action.GIVE_UP})
-#: Error codes of a ConsumerGroupHeartbeat that a JoinGroup would not get: the cluster does not have the protocol, or
-#: the group has members of the classic protocol and may not be converted.
+#: Error codes of a ConsumerGroupHeartbeat that a JoinGroup would not get: the cluster lacks the consumer group
+#: protocol, or the group has members of the classic protocol and may not be converted.
 CLASSIC_ONLY = frozenset({Code.UNSUPPORTED_VERSION, Code.GROUP_ID_NOT_FOUND})
 #: Error codes in a Produce response that leave open whether the broker has written the batch.
 IN_DOUBT = frozenset({Code.UNKNOWN_SERVER_ERROR, Code.REQUEST_TIMED_OUT, Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND})

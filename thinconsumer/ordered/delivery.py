@@ -232,10 +232,10 @@ class OrderedDelivery(KeyGatekeeper[GatedTopic]):
             hold.move(HoldEvent.PASSED)
 
     def _await_callback(self, topic: GatedTopic, hold: Hold, now: float) -> None:
-        """Open the gate at once if no ``on_partition_keys_assigned`` is due; otherwise wait for the poll that calls it.
+        """Open the gate or wait for the listener's call, as the base class does; if a position is lost, wait for it.
 
-        If an awaited position is lost before that poll, wait for positions again: a rebalance may have given the
-        awaited partition to a member that reads from the last commit on.
+        Before the poll that calls the listener, a rebalance may have given an awaited partition to a member that reads
+        from the last commit on.
         """
         super()._await_callback(topic, hold, now)
         if hold.state is HoldState.AWAITING_CALLBACK and hold.gates and not self._is_read(topic, hold):

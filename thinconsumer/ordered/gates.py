@@ -8,7 +8,7 @@ A gate is the place in a partition behind which records are held until the group
   must have been consumed to its end.
 
 Unlike in KIP-253, a gate also requires what the gates of awaited partitions require. Otherwise records of one key would
-come in the wrong order: an awaited partition without records has a position at its end although its gates are closed.
+come in the wrong order: if an awaited partition has no records, its position is at the log end, even at a closed gate.
 """
 
 from __future__ import annotations

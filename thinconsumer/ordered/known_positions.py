@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 #: After this many responses in a row without a partition's position, the committed offset counts: the owner may use
 #: another client, which sends no positions.
 SILENT_RESPONSES = 3
-#: After this many responses in a row by which no member waits for a position, requests are sent more rarely.
+#: After this many responses in a row that show no member waiting for a position, requests are sent more rarely.
 QUIET_RESPONSES = 5
 #: Heartbeat intervals between two requests while no member waits. Requests go on, since only their responses tell that
 #: a member has begun to wait for positions of this member.

@@ -23,7 +23,7 @@ ALL = ""
 
 
 class ReportingKey:
-    """A key of alarms that belong to no manager: when one comes, it is reported, and all managers step."""
+    """A key of alarms that belong to no manager: such an alarm calls :meth:`report_change`, and all managers step."""
 
     __slots__ = ()
 
@@ -153,7 +153,7 @@ class Agenda:
         heappop(self.entries)
 
     def forget(self, keys: Callable[[Hashable], bool]) -> None:
-        """Drop the entries of removed owners (``keys`` is true for their keys), and all that is due at once or next.
+        """Drop the entries of removed owners (``keys`` is true for their keys), and all that is due without an alarm.
 
         After an exception between any two lines, no alarm of another owner lacks its entry.
         """
