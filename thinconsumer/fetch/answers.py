@@ -71,7 +71,8 @@ class Answers:
     def handle(self, answer: Answer, now: float) -> bool:
         """Handle one response: buffer records of partitions that no seek or reset has moved.
 
-        Returns True if only the planner needs a step next: without an error, and with all partitions still FETCHING.
+        Returns True if only the planner needs a step next, since the response has no error and all its partitions are
+        still FETCHING.
         """
         fetch: AnyFetch = answer.request.context
         response: FetchResponse | None = answer.response
@@ -136,12 +137,12 @@ class Answers:
             self._confirm(listed, rejected)
         listed.confirmation.at = now  # rejected partitions keep the time of an earlier response
         if not frame.users and not has_dropped:
-            # Not if a seek has made its records stale: a program that reads at random offsets would be slowed down.
+            # Not if records were dropped, as after a seek: a program that reads at random offsets would be slowed down.
             fetch.pace(now)
         return is_smooth and not rejected
 
     def _confirm(self, listed: SessionPartitions, rejected: dict[TopicPartition, Partition]) -> None:
-        """Confirm the log ends of all partitions of the request, except those rejected.
+        """Confirm the log ends of all partitions of the session, except those rejected.
 
         An incremental response confirms the partitions that it leaves out, too: they have no new data (KIP-227).
         """
@@ -271,7 +272,7 @@ class Answers:
         partition.ask_reset(None, out_of_range=partition.cursor.fetch_offset)
         if not fetch.uses_ids and self._metadata.topic_id(partition.tp.topic) != ZERO_UUID:
             # The position may belong to a deleted topic of the same name. Without newer metadata, the position would be
-            # taken to the end of the new topic, as if records of the old one were truncated.
+            # moved to the end of the new topic, as if records of the deleted topic were truncated.
             partition.least_refresh = self._metadata.refresh_from_now(f"a position of {partition.tp} is out of range")
         # A broker may reject offsets that its own ListOffsets response reports. Without a backoff, the client would
         # fetch, reset and log in a tight loop.
@@ -364,7 +365,7 @@ class Answers:
     def _no_batch(
         self, partition: Partition, words: str, now: float, behind: int = -1, *, is_raised: bool = True
     ) -> None:
-        """Note that a response has bytes, but no usable batch; ``behind``: the offset after it, -1 if unknown."""
+        """Note that a response has bytes, but no usable batch; ``behind``: the offset after them, -1 if unknown."""
         error = _corrupt(partition.tp, partition.cursor.fetch_offset, words, behind)
         self._failed(partition, Code.CORRUPT_MESSAGE, error, now, is_raised=is_raised)
 

@@ -65,12 +65,12 @@ class Fetched:
     aborted: AbortedTransactions | None = None
     chunks: list[Chunk | None] = field(default_factory=list)
     chunk: int = 0  #: Index of the first batch with records not yet returned.
-    record: int = 0  #: Index of the first record not yet returned in that batch.
+    record: int = 0  #: Index of the first record not yet returned in that batch's chunk.
     verdicts: list[bool] = field(default_factory=list)
 
     @property
     def fresh(self) -> bool:
-        """Whether no seek or reset has moved the position since the Fetch."""
+        """Whether the partition has the cursor of the Fetch: no seek, reset or rewind has replaced it."""
         return self.partition.cursor is self.cursor
 
 
@@ -114,7 +114,8 @@ class Buffer:
         if queue is not None:
             del self.queues[partition]
             if not self.queues:
-                # The emptied dict keeps its size: to list that of 10,000 partitions took a seventh of an idle poll.
+                # An emptied dict keeps its memory until it is cleared: to list one that had 10,000 partitions took a
+                # seventh of an idle poll.
                 self.queues.clear()
         return None
 
@@ -175,7 +176,7 @@ class Buffer:
         fetched.partition.report_change()  # it is not fetched any longer
 
     def drop_one(self) -> None:
-        """Drop the batches of one partition, preferably a paused one, to be fetched again later."""
+        """Drop the batches of one partition, preferably one that may return no records, to be fetched again later."""
         holders = [p for p in self.queues if p.state is PositionState.FETCHING]
         for partition in sorted(holders, key=lambda p: p.may_hand_out)[:1]:
             partition.rewind()
@@ -196,7 +197,7 @@ class Buffer:
     def _release(self, fetched: Fetched) -> None:
         if self.awaited_by is not None:
             self.awaited_by.touch()
-            fetched.partition.report_change()  # it may have been left out since its batches filled its share
+            fetched.partition.report_change()  # not fetched so far if its batches filled its share
         self.records -= fetched.records
         fetched.frame.users -= 1
         if fetched.frame.users == 0:

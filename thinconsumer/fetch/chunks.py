@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 
 Records = Sequence[ConsumerRecord[Any, Any]]
 #: Batches of one response that were added to a decoder: the range of their numbers there, and the error of the batch
-#: right after them.
+#: right after them, if it has one.
 Added = tuple[Fetched, int, int, "RecordError | None"]
 #: Deserializes records of one partition. Returns those before the first failure, and that failure or ``None``.
 Deserialize = Callable[[TopicPartition, Records], tuple[Records, RecordError | None]]
@@ -166,7 +166,10 @@ class ChunkDecoder:
         return verdicts[index]
 
     def _is_worth_numpy(self) -> bool:
-        """Whether enough records wait to be decoded together, and numpy is there; else sets ``has_few``."""
+        """Whether to decode batches together: enough records wait, numpy is there, and few partitions are withheld.
+
+        Sets ``has_few`` to the opposite.
+        """
         records, self.has_few = 0, True
         for partition in self._buffer.queues:
             if not partition.may_hand_out:
@@ -230,8 +233,8 @@ class ChunkDecoder:
             left -= available
         own = max(room, share)
         if not is_first and ahead * self._record_bytes <= AHEAD_BYTES:
-            # The rest of ``TOGETHER_RECORDS`` is this partition's: if the partitions run out of decoded records at
-            # different times, each is decoded alone.
+            # The rest of ``TOGETHER_RECORDS`` is this partition's. Otherwise, if the partitions run out of decoded
+            # records at different times, each decoding would have only one partition's share, too few records.
             own = max(own, TOGETHER_RECORDS - total)
         return [(partition, own), *wanted]
 
@@ -245,8 +248,8 @@ class ChunkDecoder:
         """
         chunks: list[Chunk | None] = []
         known = len(source.chunks) - begin  # the index in ``source`` of the batch with the number 0
-        # A poll may return only a part of the last batch. If the rest, which waits for its turn, were not built before,
-        # it would keep everything in memory that was decoded with it.
+        # A poll may return only a part of the last batch. If the rest, which waits for its turn, were not built now, it
+        # would keep everything in memory that was decoded with it.
         last = end - 1 if len(self._buffer.queues) > TURNS_MAX else end
         while begin < end:
             stop = end if begin == last else last

@@ -3,8 +3,8 @@
 :meth:`Collector.gather` decodes batch by batch and changes only its cache of decoded batches; the :class:`PollResult`
 it returns lists the new positions. :meth:`Collector.settle` applies them. :meth:`Collector.gather_columns` does the
 same with whole batches, decoded all at once and not cached, and :meth:`Collector.gather_raw` with whole batches that
-are not decoded. An exception between the two steps, KeyboardInterrupt included, therefore neither skips nor repeats a
-record.
+are not decoded. An exception before the positions are settled, KeyboardInterrupt included, therefore neither skips nor
+repeats a record.
 """
 
 from __future__ import annotations
@@ -195,7 +195,7 @@ class Collector:
         for move in poll_result.moves:
             if part.count + move.adds > count:
                 fetched, cursor = move.fetched, move.fetched.cursor
-                # If ``begin`` differs, an interrupted call has applied this move already.
+                # If ``fetched`` is not at ``begin`` any more, an interrupted call has applied this move already.
                 if count > part.count and (fetched.chunk, fetched.record) == move.begin:
                     partial, _ = self._drain(fetched, (cursor.offset, cursor.epoch), count - part.count, None, [])
                     part.moves += [partial] if partial is not None else []
@@ -264,7 +264,7 @@ class Collector:
         raise error
 
     def _gather_from(self, partition: Partition, max_records: int, end: int | None, poll_result: PollResult) -> bool:
-        """Add records of the partition; return whether they end at one that has interrupted an earlier poll."""
+        """Add records of the partition; return whether they end before the record of a PostponedError."""
         is_postponed = False
         parts: list[Records] = []
         cursor = partition.cursor
@@ -290,7 +290,7 @@ class Collector:
     def _postpone(self, fetched: Fetched, error: RecordError, poll_result: PollResult) -> bool:
         """Leave the error to the next poll, or raise it if this poll returns nothing before it.
 
-        A PostponedError is never raised. Returns whether the error is one.
+        A PostponedError is never raised. Returns whether the error is a PostponedError.
         """
         is_postponed = isinstance(error, PostponedError)
         if not is_postponed and not poll_result.moves:
@@ -444,7 +444,10 @@ class Collector:
 
 
 def _correct_end(error: CorruptRecordError, fetched: Fetched) -> None:
-    """Let the error of the batch at the position end where the next batch begins, whatever a damaged header says."""
+    """Set the error's ``next_offset`` to the offset after the corrupt batch at the position.
+
+    Mostly, this is where the next batch begins, since the header of the corrupt batch may be damaged, too.
+    """
     low, high = fetched.cursor.offset, fetched.partition.high_watermark or 0
     end = fetched.batches.end_of_corrupt(fetched.chunk, low)
     error.next_offset = min(end, high) if high > low else end

@@ -192,7 +192,7 @@ class LeaderQueries(ABC):
         error, final = KafkaError("the broker left this partition out of its response"), False
         if answer.response is None:
             error = answer.error or KafkaError("the request got no response")
-            # A rejected API version or login would be rejected again; only retriable errors are retried.
+            # Final is a rejected API version or login, for example: the broker would reject the next request, too.
             final = isinstance(error, BrokerResponseError) and not error.retriable
             self._metadata.request_update(f"{self._api} of node {answer.node_id} failed: {error}")
         else:
@@ -291,7 +291,8 @@ def _place(groups: list[Group], query: PartitionQuery) -> None:
 class EpochEndQueries(LeaderQueries):
     """Sends queries for the end offset of a leader epoch.
 
-    A query has the leader's epoch in metadata, and a leader that has another epoch rejects the query.
+    A request carries the current leader epoch of each partition according to metadata, and a leader that has another
+    one rejects the query.
     """
 
     api = OffsetForLeaderEpochRequest

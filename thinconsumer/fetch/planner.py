@@ -41,7 +41,8 @@ VERSION_MIN = 4
 #: First Fetch version with sessions, and last one with topic names instead of ids.
 SESSIONS_SINCE = 7
 NAMES_UNTIL = 12
-#: While the buffer is not empty, no Fetch is sent for fewer bytes: many small responses cost more than a short wait.
+#: While the buffer is not empty, no Fetch is sent that lack of memory limits to fewer bytes: many small responses cost
+#: more than a short wait.
 LEAST_WORTH_ASKING = 64 * 1024
 #: How many fetched bytes ``poll`` reads ahead by default. With more, they would leave the processor's caches before
 #: they are decoded, which takes a twentieth more CPU time.
@@ -157,7 +158,7 @@ class Planner:
                 continue
             is_asking = session.retry.in_flight
             if self._due_second(node_id, session, self._now) if is_asking else session.retry.may_send(self._now):
-                break  # the last step could not send it, for lack of memory
+                break  # the last step could not send this node's Fetch, for lack of memory
         else:
             return
         if self._may_fill:
@@ -204,7 +205,7 @@ class Planner:
     def _allowance(self, partitions: int, nodes: int, limit: int) -> int:
         """Return the maximum bytes of one response; 0 if no Fetch may be sent now. ``limit``: bytes to buffer at most.
 
-        Unsets ``_may_fill`` once a response fits into ``limit`` again.
+        Once a response fits into ``limit`` again, ``_may_fill`` is unset, unless ``limit`` is ``max_buffered_bytes``.
         """
         size_max = self._max_buffered_bytes
         wish = min(self._settings.fetch_max_bytes, partitions * self._partition_bytes())
@@ -350,13 +351,13 @@ class Planner:
         # While no leader is known, a preferred replica is still fetched from, with the newest epoch seen.
         epoch = self._metadata.newest_epoch(partition.tp) if info is None else info.leader_epoch
         topic_id = self._metadata.topic_id(partition.tp.topic)
-        # Not the count in metadata, for which no partition may be held yet, but the count for which partitions are
-        # held: if it is outdated, the broker rejects the Fetch.
+        # Not the count in metadata, for which a gatekeeper may not have decided yet what it holds, but the count for
+        # which it has decided: if that count is outdated, the broker rejects the Fetch.
         count = self._partitions.counts.get(partition.tp.topic, -1)
         return WantedPartition(partition.cursor.fetch_offset, max_bytes, epoch, topic_id, count)
 
     def _partition_bytes(self) -> int:
-        """Return ``partition_max_bytes``. If a Fetch changes it, it has to send all partitions of its session again."""
+        """Return ``partition_max_bytes``. When the value changes, the next Fetch has to list all partitions again."""
         settings = self._settings
         if self.batches:
             wish = settings.batches_fetch_bytes
@@ -364,7 +365,7 @@ class Planner:
             wish = settings.rows_fetch_bytes
         else:
             return settings.max_partition_fetch_bytes
-        # A request that was queued may be written after all partitions are given up.
+        # A queued request may be written only after all partitions were given up: there is none to divide by.
         among = max(len(self._partitions.assigned), 1)
         return max(settings.max_partition_fetch_bytes, wish // among)
 

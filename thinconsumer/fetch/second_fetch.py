@@ -1,8 +1,9 @@
 """Decide when to send a second Fetch to a broker that holds the first one.
 
 A broker holds a Fetch of partitions without new records for ``fetch_max_wait_ms``, and reads no other request of that
-connection meanwhile. A partition that becomes ready to be fetched only then, by a seek, say, would have to wait, though
-it may have records. The second Fetch, on a connection of its own, belongs to no session, and is answered at once.
+connection meanwhile. A partition that becomes ready to be fetched during this time, by a seek, for example, would have
+to wait, though it may have records. The second Fetch, on a connection of its own, belongs to no session, and is
+answered at once.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from ..support.timers import Retry
 from .sessions import FetchSession, SessionPartitions
 
 CHANNEL = "fetch-2"
-#: A Fetch of partitions with unknown log ends counts as a long poll if it was not answered for this many seconds.
+#: A Fetch that has a partition with an unknown log end counts as a long poll if it was not answered for this many
+#: seconds.
 LOOK_AFTER_S = 0.02
 #: The same holds for a Fetch of more partitions than this: to look at all of them would take too long.
 LOOK_AT_MAX = 200
@@ -37,7 +39,8 @@ class SecondFetch:
     reserved: int = 0  #: Maximum response bytes of the request in flight.
     uses_ids: bool = False  #: As :attr:`.FetchSession.uses_ids`.
     turn: int = 0  #: Number of requests built so far; selects the first partition of the next one.
-    #: The positions that have got no records since the first Fetch was written: they are not asked for again.
+    #: By partition: the cursor and fetch offset for which a second Fetch got no records since the first Fetch was
+    #: written; they are not requested again.
     tried: dict[Partition, tuple[Cursor, int]] = field(default_factory=dict)
     #: The partitions of the request with their cursors when it was written.
     listed: SessionPartitions = field(default_factory=SessionPartitions)
@@ -65,7 +68,7 @@ class SecondFetch:
 def long_poll_since(
     listed: SessionPartitions, written_at: float, has_more: Callable[[Partition], bool | None]
 ) -> float:
-    """Return when the Fetch of these partitions, written at that time, counts as a long poll.
+    """Return the time from which on a Fetch of these partitions, written at ``written_at``, counts as a long poll.
 
     ``has_more`` tells whether the broker has records that were not fetched yet; None if the log end is unknown.
     """

@@ -55,9 +55,10 @@ class SessionPartitions:
         self.cursors: dict[TopicPartition, tuple[Partition, Cursor]] = {}
         self.names: dict[bytes, str] = {}  #: Topic names by topic id.
         self._ids: dict[bytes, int] = {}  #: Number of partitions by topic id.
-        #: Shared by the partitions with a log end that the last response has confirmed.
+        #: When the last response confirmed log ends; shared by all partitions except those in ``unconfirmed``.
         self.confirmation = Confirmation()
-        self.unconfirmed: dict[TopicPartition, Partition] = {}  #: Those without a confirmed log end.
+        #: The partitions whose log end the last response did not confirm: new ones, and those rejected with an error.
+        self.unconfirmed: dict[TopicPartition, Partition] = {}
 
     def set(self, tp: TopicPartition, want: WantedPartition) -> None:
         """Add a partition, or replace its fields."""
@@ -121,7 +122,7 @@ class FetchSession:
     reserved: int = 0  #: Maximum response bytes of the request in flight.
     session_id: int = NO_SESSION
     epoch: int = INITIAL_EPOCH
-    uses_ids: bool = False  #: Whether the last request names topics by their ids, which brokers have since 3.1.
+    uses_ids: bool = False  #: Whether the last request names topics by their ids (Kafka 3.1 or newer).
     #: From this time on, :data:`FRUITLESS` Fetches may follow each other at once again.
     recovers_at: float = 0.0
     turn: int = 0  #: Number of requests built so far; selects the first partition of the next one.
@@ -202,15 +203,18 @@ class FetchSession:
         self.session_id = session_id
 
     def renew(self, *, keep_id: bool) -> None:
-        """Note that the broker has no such session: the next Fetch, which may be sent at once, begins another."""
+        """Note that the broker has no such session: the next Fetch, which may be sent at once, begins another.
+
+        ``keep_id`` is that of :meth:`reset`.
+        """
         self.reserved = 0
         self.reset(keep_id=keep_id)
         self.retry.succeeded()
 
     def failed(self, now: float, *, keep_id: bool = True) -> None:
-        """Note a failure: after a backoff, the next Fetch is a full one. With ``keep_id``, it closes the session, too.
+        """Note a failure: after a backoff, the next Fetch is a full one, and with ``keep_id`` closes the old session.
 
-        The broker may still hold the session: abandoned ones would fill its session cache.
+        The broker may still hold that session: abandoned sessions would fill its cache.
         """
         self.reserved = 0
         self.reset(keep_id=keep_id)

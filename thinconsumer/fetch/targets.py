@@ -29,13 +29,14 @@ class FetchTargets:
     def clear(self) -> None:
         #: The partitions to fetch by node; no node has an empty list.
         self.by_node: dict[int, dict[Partition, None]] = {}
-        #: Partitions that are not fetched since they have their share of the buffer filled, or a broken batch.
+        #: Partitions that are not fetched because their batches fill their share of the buffer, or because one of these
+        #: batches is broken.
         self.left_out: dict[Partition, None] = {}
-        self.leaderless: dict[Partition, None] = {}  #: Partitions that could be fetched if their leader was known.
-        #: By node: partitions that have changed since the last request to that node was built, those included that are
-        #: no longer fetched from it, and whether only the fetch offset of each has moved.
+        self.leaderless: dict[Partition, None] = {}  #: Partitions that could be fetched if metadata had their leader.
+        #: By node: the partitions that have changed since the node's last request was built, also if they are no longer
+        #: fetched from the node; True for a partition of which only the fetch offset has moved.
         self.changed: dict[int, dict[Partition, bool]] = {}
-        #: By node: partitions that were put there after the last request to the node was built.
+        #: By node: partitions for which the node was chosen, or chosen again, after the node's last request was built.
         self.late: dict[int, dict[Partition, None]] = {}
         self.nodes: dict[Partition, int] = {}  #: The node to fetch each of these partitions from.
         self._fetchable: dict[Partition, None] = {}
@@ -68,7 +69,7 @@ class FetchTargets:
         self._place_all(concerned, now)
 
     def _place_all(self, concerned: dict[Partition, None], now: float) -> None:
-        """Place these partitions, and those with buffered batches if the share of each has changed."""
+        """Place these partitions and, if the share of each partition has changed, those with buffered batches."""
         share = self.limit // max(1, len(self._fetchable))
         if share != self._share:
             self._share = share
@@ -77,9 +78,10 @@ class FetchTargets:
             self._place(partition, now)
 
     def fetched(self, partition: Partition, size: int) -> None:
-        """Note that batches of the partition were buffered, which now have ``size`` bytes: its fetch offset moves.
+        """Note that batches were added to the buffer, which now has ``size`` bytes of the partition.
 
-        The partition need not be looked at unless these bytes fill its share of the buffer.
+        Its fetch offset moves. The partition is looked at again only if these bytes fill its share of the buffer, or if
+        a gatekeeper holds its records from some offset on.
         """
         node_id = self.nodes.get(partition)
         if node_id is None or partition.delivery_end is not None or size >= self._share:
@@ -92,7 +94,10 @@ class FetchTargets:
         return sorted(self.by_node.get(node_id, ()), key=by_number)
 
     def node_for(self, partition: Partition, now: float) -> int | None:
-        """Return the preferred replica until it expires or metadata drops it, else the leader; None if unknown."""
+        """Return the preferred replica, until its time is over or metadata drops it, else the leader.
+
+        None if the leader is unknown.
+        """
         info = self._metadata.leader(partition.tp)
         if partition.preferred_replica >= 0:
             is_over = partition.preference is None or not partition.preference.is_ahead(now)

@@ -20,8 +20,8 @@ from .leader_queries import EpochEndQueries, LeaderQuery, PartitionQuery
 
 log = logging.getLogger(__name__)
 
-#: How long to wait, in seconds, until metadata reaches the leader epoch of records already read: a cluster takes 9 s by
-#: default to notice a broker that is cut off. The epoch of a deleted topic or another cluster is never reached.
+#: How many seconds to wait at most for metadata to reach the leader epoch of records already read: a cluster takes 9 s
+#: by default to notice a broker that is cut off. The epoch of a deleted topic or another cluster is never reached.
 BEHIND_S = 10.0
 
 

@@ -214,9 +214,9 @@ class Metadata:
         """Accept a leader named in a Fetch error (KIP-951) if its epoch is newer; return whether it was accepted.
 
         A counted topic's leader is only accepted if the topic's partition count has never changed. Otherwise the
-        epoch may be from after another change of the count, which the response does not mention: after 2, 4 and 2
-        partitions, a Fetch with the new epoch and the old count would be answered with records that have to be held. A
-        broker that has seen a change names no leader.
+        epoch may be from after another change of the count, which the response does not mention: if the count goes from
+        2 to 4 and back to 2, a Fetch with the newest epoch and the first count would be answered with records that have
+        to be held. A broker that has seen a change names no leader.
         """
         topic = self.topics.get(tp.topic)
         info = topic.partitions.get(tp.partition) if topic else None

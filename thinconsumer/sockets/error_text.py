@@ -104,9 +104,9 @@ def _describe_tls(error: BaseException) -> str:
 
 
 def is_certificate_rejected(error: BaseException, *, shaken: bool) -> bool:
-    """Return whether a repeated handshake fails in the same way; ``shaken``: the handshake was complete.
+    """Return whether a repeated handshake would fail in the same way; ``shaken``: the handshake was complete.
 
-    A connection that is closed during the handshake does not count: a broker that restarts closes it, too.
+    A close during the handshake does not count: a broker that restarts closes its connections, too.
     """
     reason = _reason(error)
     if _REJECTED.get(reason) == _NOT_TLS:

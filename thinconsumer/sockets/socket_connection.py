@@ -32,7 +32,8 @@ _UNDER_WAY = {EINPROGRESS, EWOULDBLOCK} if sys.platform == "win32" else {EINPROG
 #: The arguments of ``setsockopt``: level, option, value.
 SocketOption = tuple[int, int, int | bytes]
 
-#: The errors of connecting: those of sockets, of ``ssl``, and for malformed addresses from a user's resolver.
+#: What connecting may raise: errors of sockets and of ``ssl``, and errors about a malformed address, which a user's
+#: resolver may return.
 _SETUP_ERRORS = (OSError, ValueError, TypeError, OverflowError)
 
 #: Limits for one connection in one step, so that a peer that sends fast does not keep other connections waiting.
@@ -89,7 +90,9 @@ class SocketConnection:
         self._transport: Transport | None = None
         self._fd = -1
         self._received_bytes = 0  #: Bytes received since the last send.
-        self._expected_bytes = 0  #: Bytes received between the last two sends: the expected size of the next response.
+        #: The expected size of the next response: the bytes received between the last two sends. While these and the
+        #: expected size are below :data:`LARGE_BYTES`, it is not updated.
+        self._expected_bytes = 0
         self._low_water = 1  #: The value of SO_RCVLOWAT.
         self._watched_events = 0  #: The events that the selector reports for the open connection.
 

@@ -71,7 +71,7 @@ class EpollSockets:
         if known == mask:
             return
         events = (select.EPOLLIN if mask & READ else 0) | (select.EPOLLOUT if mask & WRITE else 0)
-        self._owners[fd] = owner  # first: if Ctrl-C comes after the line below, wait() still finds an owner
+        self._owners[fd] = owner  # before _masks: if Ctrl-C comes in between, wait() misses no owner
         if known is None:
             self._epoll.register(fd, events)
         else:

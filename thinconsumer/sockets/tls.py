@@ -38,7 +38,7 @@ class Sessions:
         self._reads = 0
 
     def find(self, server: _Server, context: ssl.SSLContext) -> ssl.SSLSession | None:
-        """Return the session to offer, if it was made with ``context``: another would skip this context's checks."""
+        """Return the session to offer, if it was made with ``context``: another one would skip the context's checks."""
         made_with, session = self._sessions.get(server, (None, None))
         return session if made_with is context else None
 

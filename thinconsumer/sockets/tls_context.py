@@ -221,8 +221,8 @@ def openssl_name(name: str) -> str:
 def set_suites(context: ssl.SSLContext, ciphers: str | None, suites: tuple[str, ...] | None) -> None:
     """Allow only these suites.
 
-    ``ciphers`` is an OpenSSL cipher list for TLS 1.2; ``suites`` has names of both versions. If all names in ``suites``
-    are of one version, the other version is switched off, as in Java.
+    ``ciphers`` is an OpenSSL cipher list for TLS 1.2; if it names only TLS 1.3 suites, TLS 1.2 is switched off.
+    ``suites`` has names of both versions; if all are of one version, the other version is switched off, as in Java.
 
     Raises:
         KafkaConfigurationError: a suite is unknown or not available, or no suite remains.
