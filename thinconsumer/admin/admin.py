@@ -56,9 +56,10 @@ class Admin(BaseClient):
         return self._run(operations.DELETE_TOPICS, _unique(names))
 
     def create_partitions(self, totals: Mapping[str, int]) -> dict[str, KafkaError | None]:
-        """Add partitions to topics; ``totals`` are their new partition counts.
+        """Add partitions to topics; return each topic's error, None if it was changed.
 
-        On counted topics (``wire.extensions``) a lower count marks partitions for deletion; on others it is an error.
+        ``totals`` are the new partition counts. On counted topics (``wire.extensions``) a lower count marks partitions
+        for deletion; on others it is an error.
         """
         return self._run(operations.CREATE_PARTITIONS, totals)
 
@@ -97,7 +98,7 @@ class Admin(BaseClient):
         return self._run(operations.LIST_GROUP_OFFSETS, _unique(group_ids))
 
     def delete_groups(self, group_ids: Iterable[str]) -> dict[str, KafkaError | None]:
-        """Delete groups without members, and their committed offsets."""
+        """Delete groups without members, with their committed offsets; return each group's error, None if deleted."""
         return self._run(operations.DELETE_GROUPS, _unique(group_ids))
 
     def _run(

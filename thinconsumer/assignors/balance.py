@@ -8,9 +8,10 @@ have no owner, and to assign them as planned moves no partition.
 1. Partitions of topics with the same subscribers form a *pool*. :mod:`.levels` finds how evenly pools can be spread and
    divides the problem into *blocks*: each member of a block gets ``least`` or ``most`` partitions, all from the block's
    pools.
-2. Pools are subdivided by the racks of their replicas. Assigning a partition costs 0 to its owner, 1 to another member,
-   and very much to a member in another rack. At first each owner gets its partitions back, and the least loaded members
-   get the rest; then :mod:`.flow` moves partitions from overloaded to underloaded members at minimum cost.
+2. Pools are subdivided by the racks of their replicas. A partition costs least at its owner, 1 more at another member,
+   and very much more at a member without a replica in its rack. At first each owner gets its partitions back, and the
+   least loaded members get the rest; then :mod:`.flow` moves partitions from overloaded to underloaded members at
+   minimum cost.
 3. The number of partitions per pool and member is turned into partitions: first those that the member owns, then others
    round robin, which spreads each topic.
 

@@ -5,7 +5,7 @@ its message.timestamp.type CreateTime). The target topics must exist, with at le
 compacted, of an old format or with log append time are encoded again; those of aborted transactions are left out.
 
 The command is a member of the group --group, and continues at its committed offsets. After a crash or a failover,
-batches that were written since the last commit (there are five a second) are written again, and none is left out.
+batches that were written since the last commit (up to five commits a second) are written again; none is left out.
 Several mirrors with one group share the partitions.
 """
 

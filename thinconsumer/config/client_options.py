@@ -101,7 +101,7 @@ class ClientOptions(SecurityOptions):
         kinds.MillisecondsOrNever(at_least=1),
         "Close a connection that was not used for this long. It is below the broker's own limit of ten minutes, so "
         "that the broker does not close a connection while a request is sent. If a load balancer drops idle "
-        "connections, set it below that limit, too. A response counts as use at the call before the one that reads it.",
+        "connections, set it below that limit, too. A response counts as use at the last call before it arrived.",
         540000,
     )
     max_in_flight_requests_per_connection: int = _link(

@@ -65,7 +65,7 @@ class ProducerBatch:
     deadline: float  #: The time (monotonic seconds) at which the batch fails unless it is acknowledged before.
     deadline_extended: bool = False
     state: BatchState = BatchState.OPEN
-    #: A section has the encoded records of another log's batch; such a batch is never open.
+    #: A section has the encoded records of another log's batch; a batch with a section is never open.
     records: list[NewRecord] | RecordSection = field(default_factory=list)
     size: int = 0  #: Upper bound of the uncompressed bytes.
     base_sequence: int = NO_SEQUENCE
@@ -82,7 +82,9 @@ class ProducerBatch:
     split_tail: ProducerBatch | None = None
     #: The new batch and index of each record, if they were moved after a change of the partition count.
     moved: list[tuple[ProducerBatch, int]] | None = None
-    is_pinned: bool = False  #: Whether ``send`` got the partition of the records: they go to no other one.
+    #: Whether the records must stay in this partition, which the caller has chosen. False if they would not be moved
+    #: anyway: on a topic with metadata that is not counted, except for sections.
+    is_pinned: bool = False
     #: The count by which the partition was chosen; -1 if the topic is not counted, or the batch is pinned.
     partition_count: int = -1
 

@@ -60,7 +60,8 @@ class Producer(BaseClient):
 
         Raises:
             BufferFullError: there was no room within ``max_block_ms``. The record was not queued.
-            IllegalArgumentError: an argument is invalid, or the record is larger than ``max_request_size``.
+            IllegalArgumentError: an argument is invalid, or the record is larger than ``max_request_size`` or
+                ``buffer_memory``.
         """
         shell = self._shell
         if shell.closed or shell.step_interrupted:
@@ -96,7 +97,8 @@ class Producer(BaseClient):
 
         Raises:
             BufferFullError: there was no room within ``max_block_ms``. The batch was not queued.
-            IllegalArgumentError: the batch is larger than ``max_request_size``.
+            IllegalArgumentError: the partition is invalid, or the batch is larger than ``max_request_size`` or
+                ``buffer_memory``.
         """
         shell = self._shell
         if shell.closed or shell.step_interrupted:

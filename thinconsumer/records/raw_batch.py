@@ -70,7 +70,7 @@ class RawBatch:
 
     @property
     def first_timestamp(self) -> int | None:
-        """The first record's timestamp in ms since the epoch; None if compaction has replaced it (KIP-534).
+        """The first record's timestamp in ms since the epoch; -1 for none; None if compaction replaced it (KIP-534).
 
         With LogAppendTime, all records have :attr:`max_timestamp`.
         """

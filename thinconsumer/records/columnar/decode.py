@@ -207,7 +207,7 @@ class Decoder:
         return last
 
     def _decode_by_rows(self, batch: RecordBatch, tp: TopicPartition) -> tuple[int, int]:
-        """Pass the next batch to the row decoder; return number and size of its records. Raises as its ``decode``."""
+        """Pass the next batch to the row decoder; return its records' number and size. Raises as ``batch.columns``."""
         if self._check_crcs:
             batch.check_crc(*tp)
         found = NO_ROWS if batch.is_control else batch.columns(*tp, self._check_crcs)

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from .pieces import Int64s
 
 Bytes: TypeAlias = npt.NDArray[np.uint8]
-#: Of some records: their indexes, and of one header each the start and the length of its name and of its value.
+#: For one header of each of some records: the records' indexes, the starts and lengths of names, and those of values.
 HeaderRound: TypeAlias = tuple[Int64s, Int64s, Int64s, Int64s, Int64s]
 
 #: Number of records that are read together. The intermediate arrays fit into the CPU cache: reading is a third faster.

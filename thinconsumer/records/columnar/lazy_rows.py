@@ -1,7 +1,7 @@
 """Build ``ConsumerRecord`` objects from the columns of many batches, some hundred at a time.
 
 Records that are built long before they are used have left the processor's caches by then, and Python's garbage
-collection visits each of them meanwhile. Both take a fifth of the time of a record.
+collection visits each of them meanwhile. Together this takes a fifth of the time of a record.
 """
 
 from __future__ import annotations
@@ -183,7 +183,7 @@ class _Headers:
         #: By record: the index of its first header; and the count of all headers.
         self._first = first - first[0]
         self._having = np.flatnonzero(counts)
-        #: The names of each record's headers; None if they differ.
+        #: The names of the headers of each record that has headers; None if records differ in them, or if one is long.
         self._names = _common_names(data, *names, counts[self._having])
         self._pieces = _alternating(data, [values] if self._names else [names, values])
 

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 class RecordColumns:
     """Records of one partition, one array per field, in offset order. Treat all arrays as read-only.
 
-    Keys and values are not copied: ``key_starts``, ``value_starts`` and the lengths are positions in ``data``, which
-    holds other bytes, too.
+    Keys and values are not copied: ``key_starts``, ``value_starts`` and the lengths tell where they are in ``data``,
+    which holds other bytes, too.
     """
 
     topic: str

@@ -66,8 +66,8 @@ def walk(data: Bytes, begins: Int64s, ends: Int64s, counts: Int64s) -> Int64s | 
     positions = _walk_alike(data, begins, ends, counts)
     if positions is not None:
         return positions
-    # For small batches, the search for parts takes as long as it saves, and the more large records there are, the fewer
-    # parts are found.
+    # Batches are split only if they are fewer than this. For small batches, the search for parts takes as long as it
+    # saves; among many large records, it finds few parts.
     enough = WALKERS // 4 if counts.max() < 5 * PART_MIN else WALKERS // 2
     parts = _split(data, begins, ends, counts) if len(counts) < enough else None
     found = None if parts is None else _walk(data, *parts)
@@ -244,7 +244,7 @@ class _WalkAloneError(Exception):
 def _move_far_walkers(data: Bytes, pos: Int64s) -> int:
     """Move the walkers that are ``FAR`` beyond a record to the record after it; return their number.
 
-    Raises: _WalkAloneError if there is none, so that a walker has left the data, or if a length is invalid.
+    Raises: _WalkAloneError if there are none (then a walker has left the data), or if a length is invalid.
     """
     far = np.flatnonzero(pos >= FAR).tolist()
     if not far:
