@@ -44,8 +44,8 @@ class MemoryCluster(Cluster):
         hosts: A host and a port for each broker, instead of ``kafka1:9092``, ...
         racks: The rack of each broker.
         seed: Seed of the cluster's random choices: topic ids, and the broker that Metadata names as the controller. The
-            seeds of its drivers follow from it.
-        security: Logins of the listeners, with ``SASL_PLAINTEXT``; None: none.
+            seeds of the cluster's drivers are derived from this seed.
+        security: Logins of the listeners, with ``SASL_PLAINTEXT``; None: no login.
         config: Broker settings under Kafka's names with ``_`` for ``.``.
 
     Raises:
@@ -172,7 +172,7 @@ class _NetworkSchedule(Schedule):
 
     @property
     def now(self) -> float:
-        """The latest time reached: the cluster's time never goes back, as the network's does for an overdue event."""
+        """The latest time reached. An overdue event sets back the network's time while it runs, not the cluster's."""
         self._latest = max(self._latest, self._network.now())
         return self._latest
 

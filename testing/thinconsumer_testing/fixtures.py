@@ -38,7 +38,7 @@ __all__ = [
 NewTopic = Callable[..., str]
 
 #: A topic's name begins with its test's name, cut to this many characters, since Kafka limits a topic's name to 249.
-#: Each character that Kafka does not allow in it becomes ``-``.
+#: Characters other than ASCII letters, digits, ``_`` and ``-`` are replaced: each run of them becomes one ``-``.
 _NAME_MAX = 200
 _NOT_ALLOWED = re.compile(r"[^a-zA-Z0-9_-]+")
 

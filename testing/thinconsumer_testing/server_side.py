@@ -30,17 +30,17 @@ class _Member(Protocol):
 class ServerSideAssignor:
     """Adapts a :class:`PartitionAssignor` for ``group.consumer.assignors`` of the embedded broker.
 
-    Members send no user data in the consumer group protocol. This class makes them for each member, with a copy of the
-    assignor that gets the member's last target assignment by ``on_assignment``. The member's ``owned_partitions`` are
-    those of that target assignment, too. The ``ClusterView`` has one node for each rack.
+    Members send no user data in the consumer group protocol. So this class gives a copy of the assignor the member's
+    last target assignment by ``on_assignment``, and takes the member's user data from this copy. The member's
+    ``owned_partitions`` are those of its last target assignment, too. The ``ClusterView`` has one node for each rack.
 
     Args:
         assignor: An assignor that assigns all partitions at once. The coordinator itself waits until the former owner
             of a partition has revoked it.
 
     Raises:
-        IllegalArgumentError: ``assignor`` is cooperative, and may leave out partitions that have an owner; or it is no
-            assignor.
+        IllegalArgumentError: ``assignor`` is no PartitionAssignor, or is cooperative, so that it may leave out
+            partitions that have an owner.
     """
 
     def __init__(self, assignor: PartitionAssignor) -> None:

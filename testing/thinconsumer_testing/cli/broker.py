@@ -152,7 +152,7 @@ def _termination_signals(*, ignore_interrupts: bool) -> Iterator[socket.socket]:
     Inside the context, signals raise no exception: KeyboardInterrupt could interrupt a step of the broker.
 
     With ``--control``, Ctrl-C is ignored: a terminal also sends it to the parent process, which may go on using the
-    broker. The broker ends once the parent closes its standard input, or dies.
+    broker. The broker ends once the parent closes the broker's standard input, or dies.
     """
     reader, writer = socket.socketpair()
     reader.setblocking(False)
@@ -242,7 +242,7 @@ class _Control:
 
 
 def _has_input() -> bool:
-    """Return whether reading standard input, a pipe, would not block."""
+    """Return whether standard input, which blocks on Windows, can be read without waiting."""
     if sys.platform != "win32":
         return True
     import _winapi

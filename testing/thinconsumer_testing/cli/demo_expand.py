@@ -29,13 +29,14 @@ from .orders import Order, orders
 from .picture import Picture
 
 FEW, MANY, RATE, CUSTOMERS = 4, 8, 3_000, 300
-#: The fractions of the writing time after which partitions are added and deleted, and the least one after the deletion.
+#: The fractions of the writing time after which partitions are added and deleted, and the least fraction of it that
+#: follows the deletion.
 EXPAND_AT, SHRINK_AT, AFTERWARDS = 0.3, 0.65, 0.35
 MEMBERS = 2
 #: Orders that a group reads for each order that is written. A fraction of the orders, not of the time, so that the demo
 #: shows the same on a slow machine.
 SPEED = 0.7
-#: Orders that a consumer may read later if it has to wait now: without a limit, it could then read any number at once.
+#: The most orders that a consumer which had to wait may read at once afterwards.
 SPARE = 100
 POLL_MS = 2
 ORDERS_MAX = 10**9
@@ -83,7 +84,7 @@ class ReadingGroup(PartitionKeyRebalanceListener):
 
     def __init__(self, name: str, servers: str, ordered_delivery: str) -> None:
         self.audit = CustomerAudit()
-        self.released: set[int] = set()  #: Partitions that were held, until the program reports their release.
+        self.released: set[int] = set()  #: Partitions held no longer, which is not reported yet.
         self._budgets = [0.0] * MEMBERS  #: Orders that each member may read now.
         self._members: list[BytesConsumer] = []
         for _ in range(MEMBERS):

@@ -41,7 +41,7 @@ class Picture:
         self._shown, self._due = 0, -float("inf")
 
     def bar(self, done: int, left: int, scale: float) -> str:
-        """Return a bar with ``scale`` characters per unit of ``done`` and ``left``; any rest has at least one."""
+        """Return a bar with ``scale`` characters per unit. If ``left`` is not 0, it gets at least one character."""
         whole = -int(-(done + left) * scale // 1)
         filled = whole if not left else min(int(done * scale), whole - 1)
         return self._done * filled + self._left * (whole - filled)
