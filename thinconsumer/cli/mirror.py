@@ -282,7 +282,7 @@ class Mirror(RebalanceListener):
         self.size += batch.size
 
     def _send_section(self, target: TopicPartition, section: RecordSection) -> BatchFuture:
-        """Send a section. While the producer has no room, only heartbeats go on."""
+        """Send a section. While the producer has no room, the consumer is not polled, but sends heartbeats."""
         while True:
             try:
                 return self._producer.send_section(*target, section)

@@ -238,8 +238,8 @@ class ConsumerConfig(ClientOptions):
     #: How many bytes of each broker ``poll`` reads ahead, but at least 16 MiB of all brokers together;
     #: ``max_buffered_bytes`` if that is given.
     node_bytes: int = field(default=NODE_BYTES_MIN)
-    #: The options that only the classic protocol has, and that the user has given: with ``group_protocol="auto"`` they
-    #: select it.
+    #: The given options that only the classic protocol has: with ``group_protocol="auto"``, any of them selects that
+    #: protocol.
     classic_options: tuple[str, ...] = field(default=())
 
     if TYPE_CHECKING:

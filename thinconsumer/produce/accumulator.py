@@ -257,7 +257,7 @@ class StickyPartitioner:
         self._left = 0
 
     def choose(self, size: int, partitions: int, available: Sequence[int]) -> int:
-        """Return the partition for a record of ``size`` bytes: one with a leader (``available``), if any has one."""
+        """Return the partition for a record of ``size`` bytes: an ``available`` one, if there is any."""
         if self._left <= 0 or self._chosen >= partitions:
             choices = available or range(partitions)
             self._chosen = choices[self._random.randrange(len(choices))]
@@ -266,7 +266,7 @@ class StickyPartitioner:
         return self._chosen
 
     def keep_to(self, available: Sequence[int]) -> None:
-        """Choose another partition for the next record if the current one is not ``available``: it has no leader."""
+        """Choose again for the next record if the current partition is not ``available`` (see :class:`TopicBuffer`)."""
         if self._chosen not in available:
             self._left = 0
 

@@ -151,7 +151,7 @@ class LookedUp(NamedTuple):
 def open_topic(
     begin: ByNumber, latest: ByNumber, barrier: TopicBarrier | None, when: LookedUp, grace_ms: int
 ) -> tuple[ByNumber, TopicBarrier | None]:
-    """Return the offsets up to which the partitions of a topic may be read, and its barrier; None if there is none.
+    """Return the offsets up to which the partitions of a topic may be read, and the topic's barrier (None: no barrier).
 
     Partitions that are left out are held. ``latest`` are the log ends, looked up at ``when``, and ``begin`` the
     offsets up to which the stream has read. Partitions in ``latest`` that are not in ``begin`` are new, unless the

@@ -1,7 +1,7 @@
 """PySpark's batch writer and stream writer; ``writing`` does the work of a task.
 
-Spark pickles one batch writer for the tasks and for the process that commits. Stream writers are made separately for
-both.
+Spark pickles one batch writer, for the tasks and for the process that commits. A stream writer is not shared: the tasks
+get one, and the process that commits makes another.
 """
 
 from __future__ import annotations
