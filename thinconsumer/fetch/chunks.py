@@ -140,7 +140,7 @@ class ChunkDecoder:
     def _deserialized(
         self, deserialize: Deserialize, tp: TopicPartition, records: Records
     ) -> tuple[Records, RecordError | None]:
-        """Deserialize the records before the one that has interrupted a poll; all of them if there is none."""
+        """Deserialize the records; if they have the offset in ``interrupted``, only those before it."""
         offset = self.interrupted.get(tp)
         stop = len(records) if offset is None else find_offset(records, offset)
         postponed: RecordError | None = None

@@ -206,7 +206,7 @@ class Collector:
         return part
 
     def in_hand(self, poll_result: PollResult, count: int) -> RecordInHand | None:
-        """Return the ``count``-th record of a poll result not yet settled: the one that the user processes."""
+        """Return the ``count``-th record of an unsettled poll result as the record in hand; None if ``count`` is 0."""
         last = next((move for move in reversed(self.first(poll_result, count).moves) if move.adds), None)
         if last is None:
             return None

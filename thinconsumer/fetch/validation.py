@@ -86,8 +86,8 @@ class Validation(EpochEndQueries):
         if info is None:
             return
         is_lower = info.leader_epoch < partition.leader_epoch and self._metadata.has_lowered_epoch(partition.tp)
-        # If metadata names another leader of the same epoch, the leader named before may have been a follower with
-        # records of a former log: followers serve consumers, too.
+        # If metadata names another leader of the same epoch, the leader named before may be only a follower, which
+        # serves consumers, too. Its records of earlier epochs may not be in the leader's log.
         has_moved = info.leader != partition.leader and info.leader_epoch == partition.leader_epoch
         partition.leader = info.leader
         if info.leader_epoch > partition.leader_epoch or is_lower or has_moved:

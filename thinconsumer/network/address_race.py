@@ -123,7 +123,10 @@ class AddressRace:
             self._retries.append((now, connection.address))
 
     def _plan_dial(self) -> None:
-        """Set the alarm for the next dial while connections are in setup; clear it if there is nothing to dial."""
+        """Set the alarm for the next dial; clear it without an address to dial, or without a connection in setup.
+
+        It is also cleared while the maximum of connections, :data:`PARALLEL_MAX`, is in setup.
+        """
         if not (self._untried or self._retries) or not 0 < len(self.connections) < PARALLEL_MAX:
             self._next_dial.clear()
             return

@@ -298,7 +298,7 @@ class Connection:
             self._end(error)
 
     def connection_made(self, now: float) -> None:
-        """Begin the setup: send ApiVersions, now that TCP (and TLS) is connected."""
+        """Continue the setup: send ApiVersions, now that TCP (and TLS) is connected."""
         if self._move(ConnectionEvent.CONNECTION_MADE):
             self._used_at = now
             self._begin_setup_step(now)

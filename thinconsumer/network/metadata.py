@@ -296,7 +296,8 @@ class Metadata:
             retry.failed(now)
             if inquiry is None:
                 self.request_update(f"the last refresh failed: {error}")
-                # The next poll raises it. Otherwise a rejected login or an unsupported version would not be reported.
+                # The next poll raises a final error. Otherwise a rejected login or an unsupported version would not be
+                # reported.
                 self.refresh_error = error if is_final else None
                 self.rejection = error if isinstance(error, BrokerResponseError) and not is_final else None
             else:
@@ -361,7 +362,7 @@ class Metadata:
         incomplete = [name for name in sorted(self._wanted) if self._incomplete(name)]
         self._note_incomplete(incomplete, now)
         if incomplete:
-            # Repeat the refresh, with a growing backoff: otherwise it would be as fast as the broker answers.
+            # Repeat the refresh, with a growing backoff: otherwise refreshes would be as fast as the broker answers.
             self._retry.failed(now)
             self.refresh_reason = self.refresh_reason or "a wanted topic is missing or has a partition without a leader"
             return

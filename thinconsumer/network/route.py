@@ -236,7 +236,7 @@ class BrokerRoute:
             alarm.set_earlier(self.started_at + SLOW_ATTEMPT)
 
     def leave(self, why: str) -> None:
-        """Fail the queued requests, and wait for the answers to those in flight: until :meth:`has_left`."""
+        """Fail the queued requests, and wait for the answers to those in flight, until :meth:`has_left` is True."""
         self.refuse(self.error(why))
         if self.connection is None or not self.connection.in_flight:
             self.close(None)

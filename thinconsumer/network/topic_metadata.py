@@ -32,8 +32,8 @@ class EpochDoubt:
     """Whether the newest leader epoch seen of a partition is one that the cluster does not have.
 
     A leader that lags behind the cluster rejects requests with the newest leader epoch (UNKNOWN_LEADER_EPOCH). But if a
-    Metadata response that was requested after a rejection names the leader with a lower epoch, and the leader rejects
-    three more requests over at least :attr:`proof_s`, then the seen epoch was wrong or is lost: a cluster with a
+    Metadata response that was requested after a rejection names a leader with a lower epoch, and that leader rejects
+    three more requests over at least :attr:`proof_s`, then the newest epoch was wrong or is lost: a cluster with a
     restored disk counts from an older epoch.
     """
 

@@ -95,7 +95,8 @@ class SelectorDriver:
         #: Lookups, for brokers and a token endpoint, that wait for the end of the one under way.
         self._waiting_lookups: deque[Resolve] = deque()
         self._is_obeying = False
-        #: Whether this step has called the endpoint or a stream, so that the engine must step.
+        #: Whether this step has told the endpoint or a stream something for which the engine must step: the end of a
+        #: lookup, a complete message, or the beginning or end of a connection.
         self.has_called = False
         self.has_partial = False  #: Whether bytes were received that complete no message.
         self._has_rung = False  #: Whether :meth:`wakeup` has ended the last wait.

@@ -219,7 +219,7 @@ def openssl_name(name: str) -> str:
 
 
 def set_suites(context: ssl.SSLContext, ciphers: str | None, suites: tuple[str, ...] | None) -> None:
-    """Allow only these suites.
+    """Allow only these suites; of TLS 1.3, all or none.
 
     ``ciphers`` is an OpenSSL cipher list for TLS 1.2; if it names only TLS 1.3 suites, TLS 1.2 is switched off.
     ``suites`` has names of both versions; if all are of one version, the other version is switched off, as in Java.

@@ -2,7 +2,8 @@
 
 Of all parts of the client, only this one may be called by several threads. It has no lock: a signal handler that
 interrupted the thread holding the lock would wait for ever. Instead the driver's ``wakeup`` sets a flag before it
-writes a byte, and its first step opens the pair before it reads the flag, so that no wakeup is lost in any order.
+writes a byte, and the driver's first step opens the pair before it reads the flag: whichever comes first, no wakeup is
+lost.
 """
 
 import os
