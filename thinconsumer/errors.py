@@ -74,8 +74,8 @@ class IllegalStateError(KafkaError):
 
 
 class ConcurrentAccessError(IllegalStateError):
-    """The client is in use: by another thread, by a call on this thread that a signal handler has interrupted, for
-    example, or by the process from which this process was forked.
+    """The client is in use: by another thread, by a call on this thread (one that a signal handler has interrupted,
+    for example), or by the process from which this process was forked.
     """
 
 
@@ -159,7 +159,7 @@ class CommitFailedError(KafkaError):
     ``"coordinator"`` (not found, not reachable or not ready in time), ``"authorization"``, ``"metadata_too_large"``,
     ``"timeout"``, ``"not_owned"`` and ``"refused"``. ``partitions`` are those whose offsets were not committed.
     ``seconds_since_poll`` is the time from the last ``poll`` to the failure, or the time between the last two if the
-    commit fails inside a ``poll``; None if there was none. A long time is not always the cause.
+    commit fails inside a ``poll``; None without such polls. A long time is not always the cause.
     """
 
     def __init__(

@@ -150,7 +150,7 @@ class GroupMember(BaseClient):
         """Stop working on the assignment: a rebalance begins and may give it to another member, or the member closes.
 
         Not called before the first join, when there is no assignment. Under a cooperative protocol it is called only by
-        :meth:`close`, and if the group changes to an eager protocol.
+        :meth:`close`, by the default :meth:`on_lost`, and if the group changes to an eager protocol.
         """
 
     def on_revoke(self, protocol: str, share: bytes) -> bool:
@@ -167,9 +167,9 @@ class GroupMember(BaseClient):
         """Start working on the assignment ``share``. If this method raises, the next poll calls it again."""
 
     def on_lost(self) -> None:
-        """Stop working: the coordinator removed this member, and its assignment may belong to another member already.
+        """Stop working: this member was removed from the group, or missed a generation.
 
-        By default it calls :meth:`on_join_prepare`.
+        The assignment may belong to another member already. By default this calls :meth:`on_join_prepare`.
         """
         self.on_join_prepare()
 

@@ -27,7 +27,7 @@ FETCH = "consumer-fetch-manager-metrics"
 COORDINATOR = "consumer-coordinator-metrics"
 CONSUMER = "consumer-metrics"
 
-#: The result of ``Consumer.metrics()``: values by metric name, by group.
+#: The result of ``Consumer.metrics()``: by group, then by metric name, the metrics' values.
 MetricValues = dict[str, dict[str, float]]
 
 
@@ -127,7 +127,7 @@ class EventSensors:
         self._add_at = -math.inf  #: The end of the sample to which events were added last.
 
     def flush(self) -> None:
-        """Add the pending events to the sensors. Call this before :meth:`Sensor.window` or :meth:`Sensor.record`."""
+        """Add the pending events to the sensors. Call this before a sensor is read, or is given a value directly."""
         events = self.pending[:]
         self.pending.clear()
         if events:
@@ -316,7 +316,7 @@ class ConsumerMetrics:
         self._sensors["commit"].record(seconds * 1000, now)
 
     def update_count(self, name: str, count: int, last_seconds: float, now: float) -> None:
-        """Record the events since the last call, given their total ``count`` and the duration of the last one.
+        """Record the events since the last call, given the ``count`` of all so far, and the last event's duration.
 
         ``name`` is a sensor, for example "heartbeat", "join" or "connection_opened".
         """

@@ -26,8 +26,9 @@ from .linear_hashing import partition_of
 
 __all__ = ["ConfluentPartitioner", "kafka_python_partitioner", "partition"]
 
-#: Seconds for which metadata must have a lower partition count than before until the lower count is used. A broker with
-#: older metadata has it only for a moment; of a topic that was deleted and created again, all brokers have it.
+#: Seconds for which metadata must report a lower partition count than before until the lower count is used. A broker
+#: with outdated metadata reports one only for a moment. If a topic was deleted and created again with fewer partitions,
+#: all brokers go on reporting the lower count.
 LOWER_COUNT_AFTER_S = 60.0
 
 _M = 0x5BD1E995

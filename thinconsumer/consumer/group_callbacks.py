@@ -117,7 +117,7 @@ class GroupCallbacks:
         with self._shell.callback():
             if not group.commits.may_commit:
                 return group.revocation.lose(now)
-            # ``advance`` may only complete an earlier revocation of some partitions: then the caller repeats the call
+            # ``advance`` may have completed an earlier revocation, of some partitions only: the caller repeats the call
             # until no partition is left.
             return group.revocation.advance(partitions.tps(), now, by=deadline) and not partitions
 

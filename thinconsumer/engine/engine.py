@@ -66,7 +66,7 @@ class Engine:
     """Steps the managers and the network client of one client.
 
     Args:
-        managers: in the order in which they step. If ``metadata`` is not among them, it steps first.
+        managers: in the order in which they step; ``metadata`` steps before them unless it is among them.
         wall_time: returns seconds since the epoch, for the expiry of a login's credentials.
         agenda: the one in which the managers set their alarms.
     """

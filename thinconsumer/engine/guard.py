@@ -99,7 +99,7 @@ class Guard:
             self._calls.pop("calls", None)
 
     def entry(self, begin: Callable[[], None], end: Callable[[], None] | None) -> Guard:
-        """Return this guard with other functions that begin and end a call."""
+        """Return a guard of the same calls, with other functions that begin and end a call."""
         return Guard(begin, end, self._calls)
 
     @contextmanager

@@ -76,7 +76,7 @@ class Shell:
         self.engine = engine
         self.driver = driver
         self.closed = False
-        #: Whether user code is running inside a public call. Calls that it makes run no further user code.
+        #: Whether a callback is running inside a public call. Calls that the callback makes run no further callbacks.
         self.in_callback = False
         #: Whether an exception interrupted a step, so queues and connections may be inconsistent. See :meth:`recover`.
         self.step_interrupted = False

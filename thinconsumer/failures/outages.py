@@ -40,7 +40,7 @@ class _Outage:
     failed_at: float  #: When an attempt last failed.
     recurs_since: float  #: When the first of the outages began that have followed each other within RECURS_SOON_S.
     recurrences: int = 1  #: The number of these outages.
-    returns: int = 0  #: How often the outage has begun again within RECURS_S. The first time gets a line.
+    returns: int = 0  #: How often the outage has begun again within RECURS_S; the first return is logged.
     logged_at: float | None = None
     lines: int = 0
     attempts: int = 0

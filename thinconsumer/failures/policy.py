@@ -267,7 +267,7 @@ EXCEPTIONS: Mapping[tuple[str, Scope], Mapping[Code, Rule]] = {
 
 
 def rule(api: str, code: int, scope: Scope) -> Rule:
-    """Return the rule for ``code`` in a response of ``api``. Codes unknown to this client are not retried."""
+    """Return the rule for ``code`` in a response of ``api``. Codes unknown to this client count as not retriable."""
     if code == Code.NONE:
         return Rule(Action.ACCEPT)
     defaults = JUDGED[api, scope]

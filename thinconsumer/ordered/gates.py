@@ -3,9 +3,9 @@
 A gate is the place in a partition behind which records are held until the group has consumed other partitions:
 
 * before the first record of a partition that an expansion has added: the partition that it was split off from must have
-  been consumed up to the leader epoch of the expansion;
-* after the leader epoch of a shrinking, in a partition that has inherited keys of a deleted one: the deleted partition
-  must have been consumed to its end.
+  been consumed to the end of that partition's last leader epoch before the expansion;
+* after the last leader epoch before a shrinking, in a partition that has inherited keys of a deleted partition: the
+  deleted partition must have been consumed to its end.
 
 Unlike in KIP-253, a gate also requires what the gates of awaited partitions require. Otherwise records of one key would
 come in the wrong order: if an awaited partition has no records, its position is at the log end, even at a closed gate.

@@ -19,7 +19,7 @@ class HoldState(enum.Enum):
     """The event that a partition waits for before records behind its next gate may be returned."""
 
     AWAITING_EPOCHS = "awaiting leader epochs"  #: A broker is asked for the leader epochs at changes of the count.
-    AWAITING_START = "awaiting start"  #: The position and the log start are not known yet.
+    AWAITING_START = "awaiting start"  #: The position or the log start is not known yet.
     AWAITING_THRESHOLDS = "awaiting thresholds"  #: Leaders are asked for the offsets at which leader epochs end.
     AWAITING_POSITIONS = "awaiting positions"  #: The group has not consumed all that the gate requires.
     AWAITING_CALLBACK = "awaiting key callback"  #: ``on_partition_keys_assigned`` has not succeeded yet.

@@ -114,7 +114,7 @@ class GatedTopic(EpochEnds, HeldTopic):
         return wanted - self._answered
 
     def take_epochs(self, rows: Iterable[PartitionLeaderEpochs]) -> bool:
-        """Take the leader epochs of partitions; return whether any of them were missing.
+        """Take the leader epochs of partitions; return whether any of these partitions had none before.
 
         Each list is cut at the partition's own number, since only partitions below it have held its keys.
         """

@@ -23,7 +23,7 @@ ALL = ""
 
 
 class ReportingKey:
-    """A key of alarms that belong to no manager: such an alarm calls :meth:`report_change`, and all managers step."""
+    """A key of alarms that belong to no manager: when one is due, the engine reports that and steps all managers."""
 
     __slots__ = ()
 
@@ -91,7 +91,7 @@ class Agenda:
         #: The keys of the owners that are due at once. A dict, which keeps the order in which they were touched.
         self.touched: dict[Hashable, None] = {}
         self.joining: dict[Hashable, None] = {}  #: The keys of owners that are due with the next step.
-        #: The time of the first entry before the last :meth:`take`, even if it was not due or its alarm was moved.
+        #: The time of the first entry when :meth:`take` was last called, even if it was not due or its alarm had moved.
         self.due_at = NEVER
         self.entries: list[tuple[float, int, Alarm]] = []  #: A heap of the times of alarms.
         self.serial = count()  #: Makes entries of the same time comparable, without a comparison of alarms.

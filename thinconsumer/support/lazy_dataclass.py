@@ -163,7 +163,7 @@ def _set_state(self: object, state: tuple[None, dict[str, Any]]) -> None:
 
 
 class FromDataclasses:
-    """An attribute that ``dataclasses`` and ``pprint`` read, created when it is read."""
+    """An attribute that ``dataclasses`` and ``pprint`` read; each read creates the value."""
 
     def __init__(self, name: str) -> None:
         self._name = name

@@ -92,7 +92,7 @@ class Backoff:
 class Retry:
     """Whether a request may be sent now: not while one is in flight, nor in the pause after a failure.
 
-    After Java's ``RequestState``. The owner calls :meth:`sent`, then :meth:`succeeded` or :meth:`failed`.
+    Modelled on Java's ``RequestState``. The owner calls :meth:`sent`, then :meth:`succeeded` or :meth:`failed`.
     """
 
     __slots__ = ("attempts", "backoff", "in_flight", "pause", "random")
