@@ -44,7 +44,9 @@ class BrokerProcessError(KafkaError):
 
 
 def pack(value: Any) -> Any:
-    """Return the JSON form of an argument or a result; raise IllegalArgumentError if it has none, like a function."""
+    """Return the JSON form of an argument or a result. A value without one, such as a function, raises
+    IllegalArgumentError.
+    """
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     if isinstance(value, (bytes, bytearray, memoryview)):

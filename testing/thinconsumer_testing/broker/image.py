@@ -31,8 +31,8 @@ class PartitionImage(NamedTuple):
     """The replicas, ISR and leader of a partition; ``leader`` is -1 while it has none. ``partition_epoch`` counts the
     controller's changes, so that a change based on an older image is rejected (KIP-497).
 
-    The fields after ``partition_epoch`` are for topics with ordered delivery (KIP-253). Both tuples have leader epochs
-    by partition number: the last ones before this partition was created, and before it was marked for deletion.
+    The fields after ``partition_epoch`` are for topics with ordered delivery. Element p of a tuple is the last leader
+    epoch of partition p: before this partition was created, or before it was marked for deletion (KIP-253's names).
     """
 
     topic: str

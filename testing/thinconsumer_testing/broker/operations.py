@@ -94,8 +94,8 @@ class BrokerOperations(abc.ABC):
         self._perform("compact", TopicPartition(*tp))
 
     def kill(self, node: int, *, noticed_after_s: float | None = None) -> None:
-        """Stop a broker like ``kill -9``: its connections are reset, and its port refuses new ones until it is
-        restarted.
+        """Stop a broker like ``kill -9``: its connections are reset, and its port refuses new ones until :meth:`start`.
+        The controller elects other leaders after ``noticed_after_s`` seconds (None: the broker's session timeout).
         """
         self._perform("kill", node, noticed_after_s=noticed_after_s)
 

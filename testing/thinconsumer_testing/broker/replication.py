@@ -2,8 +2,9 @@
 
 As in Kafka a follower pulls: it first truncates epochs that the leader does not have (KIP-101, KIP-279), then copies
 the missing batches, then takes over the high watermark. A follower does not fetch while either broker is down or
-paused, while the network between them is cut, or while they disagree about the leader; the code that ends such a state
-calls :meth:`Replication.catch_up`. Must not decide leadership or the ISR, which belong to the controller.
+paused, while the network between them is cut, or while they disagree about the leader. The code that ends such a state
+calls :meth:`Replication.catch_up`, or for a disagreement :meth:`Replication.on_leader_change`. Must not decide
+leadership or the ISR, which belong to the controller.
 """
 
 from __future__ import annotations

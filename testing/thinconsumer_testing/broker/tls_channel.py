@@ -79,7 +79,9 @@ class TlsChannel(Channel):
         self._receive()
 
     def _fail(self, error: ssl.SSLError) -> None:
-        """Report a failed handshake, and wait until the client has read the alert, which OpenSSL has sent."""
+        """Log a failed handshake, and drain the socket until the client closes it, for at most LINGER_S. OpenSSL has
+        sent the alert, except to clients that do not speak TLS: these get Kafka's alert.
+        """
         reason = getattr(error, "verify_message", None) or error.reason or str(error)
         log.info("the TLS handshake with client %s failed: %s", self.client_host, reason)
         connection = self.connection

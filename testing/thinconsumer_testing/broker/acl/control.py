@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from .bindings import AclBinding, AclFilter
 from .index import AclIndex
 
-#: The most ACLs that one request may create or delete.
+#: The most ACLs that one request may create.
 RECORDS_MAX = 10_000
 
 #: Applies a change to the controller's ACLs at once, and to those of each broker when the delta arrives there.

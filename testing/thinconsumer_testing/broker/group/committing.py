@@ -1,6 +1,6 @@
 """OffsetCommit, TxnOffsetCommit and OffsetFetch of a group.
 
-The caller has already rejected partitions that do not exist. Follows Kafka's ``OffsetMetadataManager`` and
+The caller of a commit has already rejected partitions that do not exist. Follows Kafka's ``OffsetMetadataManager`` and
 ``ClassicGroup.validateOffsetCommit``.
 """
 

@@ -1,8 +1,9 @@
 """The coordinator of one partition of ``__consumer_offsets``: its groups and offsets, in memory and in the log.
 
 The shard loads and unloads the partition, appends records, and delays replies until an append is committed. It keeps
-two states: requests that change something use the *latest* one; read-only requests use the *committed* one, so that
-clients never see a group or an offset that may be lost. Follows Kafka's ``CoordinatorRuntime``.
+two states, so that clients never see a group or an offset that may be lost. Operations run on the *latest* state, and
+are answered once it is committed. Requests that only list, describe or fetch (without ``require_stable``) are answered
+at once, from the *committed* state. Follows Kafka's ``CoordinatorRuntime``.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """One consumer group: its epochs, members, target assignment, and the owner of each partition.
 
-Only the changes in :mod:`.records` modify a group, each of them the replay of one record; everything else reads it.
-Operations set the fields that are in memory only (``metadata_version``, ``regex_version``). Follows Kafka's
+Only the changes in :mod:`.records` modify a group, each of them the replay of one record. The exceptions are
+``metadata_version`` and ``regex_version``, which are in memory only: operations set them. Follows Kafka's
 ``ModernGroup`` and ``ConsumerGroup``.
 """
 

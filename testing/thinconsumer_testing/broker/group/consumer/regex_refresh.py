@@ -34,7 +34,8 @@ class RegexChange(NamedTuple):
     """Whether and how a heartbeat changes a member's regular expression."""
 
     has_changed: bool = False
-    is_resolved: bool = False  #: Whether the topics are known already: those of the new expression, or it was removed.
+    #: Whether the member's topics are known already: the group has resolved the new expression, or there is no new one.
+    is_resolved: bool = False
     is_new: bool = False  #: Whether no member of the group had the new expression before.
 
 
