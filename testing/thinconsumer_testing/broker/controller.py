@@ -120,7 +120,7 @@ class Controller:
 
         Raises:
             ControllerError: The topic does not exist, or cannot get this count; REASSIGNMENT_IN_PROGRESS if an earlier
-                change of its count is not completed, or marked partitions still have records.
+                change of its count is not completed, or if it is to grow while marked partitions still have records.
         """
         topic = self._topic(name)
         have = len(topic.partitions)

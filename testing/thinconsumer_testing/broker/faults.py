@@ -1,4 +1,4 @@
-"""Fault rules: what a broker does instead of, before or after it handles a request as Kafka does.
+"""Fault rules: what a broker does to a request before, after or in place of handling it as Kafka does.
 
 This module chooses the rule for a request; the connection carries out its action. Rules are values: all but those that
 hold a function, a message or bytes can be written as JSON for another process (:meth:`FaultRule.as_dict`). The control

@@ -74,8 +74,8 @@ class PartitionReplica:
 
     def accepts_count(self, count: int) -> bool:
         """Return whether a producer with this partition count may write (KIP-253). The count must be the one that
-        belongs to the leader epoch, and the partition not closed. From producers that do not use the count (-1), every
-        write is accepted.
+        belongs to the leader epoch, and the partition not closed. Producers that do not use the count (-1) may always
+        write.
         """
         return count == UNKNOWN_COUNT or (count == self.image.undeleted_partition_count and not self.image.is_closed)
 

@@ -203,7 +203,7 @@ class Log:
         """Append a batch fetched from the leader, unchanged. An empty log may begin at any offset.
 
         Raises:
-            ValueError: The batch begins before the log end offset.
+            ValueError: The log has batches, and this one begins before the log end offset.
             AppendRefused: KAFKA_STORAGE_ERROR: the log's file cannot be written.
         """
         if batch.base_offset < self.end_offset and self._batches:

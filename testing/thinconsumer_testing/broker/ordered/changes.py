@@ -1,8 +1,9 @@
 """The steps by which the partition count of a topic with ordered delivery changes: from one topic image to the next.
 
 Pure functions; ``control`` decides when each step is due. Each step is one change of the metadata, so that every broker
-applies the count of a partition together with its leader epoch. A step raises the leader epoch of all partitions that
-have had a leader: records of the old epoch were written with the old count, later ones with the new count (KIP-253).
+applies the count of a partition together with its leader epoch. A step that changes which count leaders accept also
+raises the leader epochs of their partitions: records of the old epoch were written with the old count, later ones with
+the new count (KIP-253).
 """
 
 from __future__ import annotations

@@ -100,7 +100,7 @@ class TransactionCoordinator:
     def init_producer_id(
         self, transactional_id: str | None, timeout_ms: int, expected: ProducerIdAndEpoch | None, done: ProducerDone
     ) -> None:
-        """Assign a producer id and epoch; with a transactional id, earlier producers are fenced.
+        """Assign a producer id and epoch; earlier producers with the same transactional id are fenced.
 
         ``expected`` is the producer's current id and epoch if it asks for its next epoch (KIP-360).
         """

@@ -1,7 +1,8 @@
 """Records of ``__transaction_state``: the metadata of each transactional id, in Kafka's format.
 
-A later record replaces an earlier one; a null value is a tombstone. Keys and values begin with their version in two
-bytes. Version 1 of the value is flexible, and its new fields are tagged, so that older brokers can skip them (KIP-915).
+A later record of an id replaces the earlier ones; a null value is a tombstone. Keys and values begin with their version
+in two bytes. Version 1 of the value is flexible, and its new fields are tagged, so that older brokers can skip them
+(KIP-915).
 Follows ``TransactionLogKey.json``, ``TransactionLogValue.json`` and ``TransactionLog``.
 """
 

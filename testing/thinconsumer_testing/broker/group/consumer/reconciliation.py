@@ -1,8 +1,8 @@
 """The way of one member from its current assignment to its target assignment.
 
 A member first revokes what it must not keep, and stays in its epoch until it no longer reports these partitions as
-owned. Then it moves to the epoch of the target assignment, and gets those of its partitions that no other member owns
-any more. A partition has therefore at most one owner at any time. Follows Kafka's ``CurrentAssignmentBuilder``.
+owned. Then it moves to the epoch of the target assignment, and gets those partitions of the target that no other member
+owns any more. A partition has therefore at most one owner at any time. Follows Kafka's ``CurrentAssignmentBuilder``.
 """
 
 from __future__ import annotations
