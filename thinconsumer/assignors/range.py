@@ -1,9 +1,9 @@
 """The range assignor: each member gets consecutive partitions of each topic, and the first members may get one more.
 
-Of topics with the same subscribers and number of partitions, a member gets the same partition numbers, on which joins
-of co-partitioned topics rely. With racks (KIP-881), too, and partitions with a replica in the member's rack are
-assigned first, within the same counts. The result equals that of Java's ``RangeAssignor``, so it does not depend on
-which client leads the group.
+Of topics with the same subscribers and number of partitions, a member gets the same partition numbers, as joins of
+co-partitioned topics require. With racks (KIP-881), partitions with a replica in the member's rack are assigned first,
+within the same counts, and these topics stay co-partitioned. The result equals that of Java's ``RangeAssignor``, so it
+does not depend on which client leads the group.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The options of TLS and SASL, declared once for all clients.
 
-Names are kafka-python's if it has one, else Java's with underscores; the defaults of Java's options are Java's, except
-for stores: their type is recognized. Sources: Kafka's ``SslConfigs`` and ``SaslConfigs``, KIP-651 (PEM text), KIP-768
+Names are kafka-python's where it has the option, else Java's with underscores. Java's options have Java's defaults,
+except for stores: their type is recognized. Sources: Kafka's ``SslConfigs``, ``SaslConfigs``, KIP-651 (PEM), KIP-768
 (OIDC), KIP-342 (extensions), librdkafka's CONFIGURATION.md.
 """
 

@@ -2,7 +2,7 @@
 
 An option is *refused* with an error if ignoring it would change which records are read, security, or whether the user's
 code runs. It is *accepted with a warning* if it affects only tuning or metrics, and silently if its value requests what
-thinconsumer does anyway. No report contains the value: many of them are secrets.
+thinconsumer does anyway. No report contains the value, since many values are secrets.
 """
 
 from __future__ import annotations

@@ -82,8 +82,8 @@ class ProducerBatch:
     split_tail: ProducerBatch | None = None
     #: The new batch and index of each record, if they were moved after a change of the partition count.
     moved: list[tuple[ProducerBatch, int]] | None = None
-    #: Whether the records must stay in this partition, which the caller has chosen. False if they would not be moved
-    #: anyway: on a topic with metadata that is not counted, except for sections.
+    #: Whether the records must stay in this partition, which the caller has chosen. Records for an uncounted topic with
+    #: metadata are not pinned, since nothing would move them; sections always are.
     is_pinned: bool = False
     #: The count by which the partition was chosen; -1 if the topic is not counted, or the batch is pinned.
     partition_count: int = -1

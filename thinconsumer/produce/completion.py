@@ -76,8 +76,8 @@ class BatchCompleter:
         code, detail = data.error_code, data.error_message
         error = to_error(code, api="Produce", node_id=node_id, partition=queue.tp, detail=detail)
         log.debug("%s: attempt %d failed: %s", batch, batch.attempts, error)
-        # A leader that has written the batch and is deposed before it is replicated responds NOT_LEADER_OR_FOLLOWER,
-        # with the batch's offset: the next leader may have the batch.
+        # A leader that is deposed after it has written the batch, but before the batch is replicated, responds
+        # NOT_LEADER_OR_FOLLOWER with the batch's offset: the next leader may have the batch.
         batch.maybe_appended = batch.maybe_appended or data.error_code in IN_DOUBT or data.base_offset >= 0
         if action in _SEND_AGAIN:
             if action is Action.NEW_SEQUENCE:

@@ -53,8 +53,8 @@ class Batches:
     def first_from(self, offset: int, begin: int, end: int) -> int:
         """Return the index of the first batch from ``begin`` to ``end`` that begins at or after ``offset``, or ``end``.
 
-        Only format 2 counts: in older formats the header of a compressed batch has its last offset, not its first. The
-        batches must be ascending.
+        Only batches of format 2 count: in older formats, the header of a compressed batch has the last offset, not the
+        first. The batches must be ascending.
         """
         if begin >= end or offset >= self.next_offset:
             return end
@@ -67,10 +67,10 @@ class Batches:
     def end_of_corrupt(self, index: int, low: int) -> int:
         """Return the first offset after a corrupt batch, at least ``low`` + 1.
 
-        This is the base offset of the next batch, if its checksum is right; otherwise see
-        :meth:`.RecordBatch.probable_end`. If this batch or a neighbor has an older format, the batch ends at the offset
-        in its header: the next header may have the last offset of a compressed batch, not the first. The neighbors
-        count, since this batch's magic may be damaged.
+        This is the base offset of the next batch, if the checksum of the next batch is right; otherwise see
+        :meth:`.RecordBatch.probable_end`. If the corrupt batch or a neighbor has an older format, the corrupt batch
+        ends at the offset in its header: the next header may have the last offset of a compressed batch, not the first.
+        The neighbors count, since the magic of the corrupt batch may be damaged.
         """
         batch = self[index]
         neighbors = [self[at] for at in (index - 1, index + 1) if 0 <= at < len(self.counts)]

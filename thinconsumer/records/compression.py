@@ -229,7 +229,8 @@ def _load_zstandard() -> _CodecFunctions:
 def _unpack_zstd_stepwise(inflater: Any, data: memoryview) -> bytes:
     """Decompress any number of frames of any size.
 
-    Each step takes 256 bytes, which bounds the memory beyond the maximum: 4 bytes can expand to a block of 128 kB.
+    Each step takes 256 bytes, so that the last one exceeds the size limit by a few MB only: 4 bytes can expand to a
+    block of 128 kB.
     """
     parts: list[bytes] = []
     room, pos = DECOMPRESSED_BYTES_MAX, 0

@@ -22,10 +22,10 @@ class Fault(NamedTuple):
 
 
 def usable(batches: Batches, start: int, check_crcs: bool) -> tuple[Batches, Fault | None]:
-    """Return the batches to use of a response to a Fetch from offset ``start``, and the fault of the batch after them.
+    """Return the usable batches of a response to a Fetch from offset ``start``, and the fault of the batch after them.
 
     The first batches are left out if they end at or below ``start``. With ``check_crcs`` all checksums are verified:
-    otherwise a batch with a corrupt offset delta could look like such a batch, and its records would get lost.
+    otherwise a batch with a corrupt offset delta could seem to end there, and its records would get lost.
     """
     begin, reached = 0, start
     for index, batch in enumerate(batches):

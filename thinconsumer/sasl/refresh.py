@@ -75,7 +75,7 @@ class Refresh:
             self.planned.set(now + refresh_after(expires_at - wall, self.options, self.random))
 
     def rejected(self, now: float) -> None:
-        """Replace a credential that a broker has rejected: now, or once it is as old as the longest backoff.
+        """Have a credential that a broker has rejected replaced, but not before it is as old as the longest backoff.
 
         Otherwise the client would log in for hours with a credential that was revoked, or that has expired although
         this machine's clock, which is late, says otherwise.

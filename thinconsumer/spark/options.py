@@ -267,8 +267,8 @@ def _effective(kafka: Mapping[str, str]) -> dict[str, str]:
 def _has_effect(name: str) -> bool:
     """Return whether to pass a ``kafka.*`` option to the consumer, which refuses unknown ones.
 
-    Options of producers have no effect, as in Spark's own connector: jobs use the same for reading and writing. Nor has
-    ``group.id``, since the source joins no group.
+    Options of producers are left out, as in Spark's own connector: jobs pass the same options for reading and writing.
+    So is ``group.id``, since the source joins no group.
     """
     if name in SECURITY_NAMES:
         return True

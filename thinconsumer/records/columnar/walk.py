@@ -5,8 +5,8 @@ other. Each batch gets a *walker*, a position that advances from record to recor
 record in one step. When few walkers are left, the rest of each batch is walked alone in plain Python. Lengths of three
 bytes or more are read in plain Python between two steps; if many records are that long, all batches are walked alone.
 
-If the records of most batches are equally long (their first ones at least), one batch shows where the records of the
-others must be, which numpy verifies for all records at once.
+If in most batches the n-th records are equally long, for each n, the batch with the most records shows where the
+records of the others must be, which numpy verifies for all records at once.
 
 Few large batches are split into parts, with a walker for each part. The beginning of a part is guessed: search from a
 position in the middle of the batch for two apparent records with the offset deltas k and k + 1. A walker must end
