@@ -365,7 +365,7 @@ class Planner:
             wish = settings.rows_fetch_bytes
         else:
             return settings.max_partition_fetch_bytes
-        # A queued request may be written only after all partitions were given up: there is none to divide by.
+        # At least 1: a queued request may be written only after all partitions were given up.
         among = max(len(self._partitions.assigned), 1)
         return max(settings.max_partition_fetch_bytes, wish // among)
 

@@ -81,9 +81,9 @@ class IoPolls:
     """When a client was last stepped and its driver last polled I/O; shared by the client's connections."""
 
     after: float = -NEVER  #: When the client was last stepped.
-    #: When I/O was last polled. Bytes that are received now have arrived after that, and load balancers count idle time
-    #: from the arrival. If the time of reading counted, a program that pauses could send its next request over a
-    #: connection that was dropped meanwhile.
+    #: When I/O was last polled. Bytes that are received now may have arrived right after that poll, and load balancers
+    #: count idle time from the arrival. If the time of reading counted, a program that pauses could send its next
+    #: request over a connection that was dropped meanwhile.
     read_at: float = -NEVER
     #: Deadlines up to this time count as passed, since all bytes that arrived before this time were read. The response
     #: to a request with a later deadline may have arrived, but was not read yet.

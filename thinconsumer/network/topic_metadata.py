@@ -40,7 +40,8 @@ class EpochDoubt:
     least_refresh: int  #: The number of the first Metadata refresh that was requested after the first rejection.
     proof_s: float = REFUSED_S  #: For how many seconds the named leader must have rejected the newest epoch.
     is_rejected: bool = True  #: Whether a node has rejected the epoch, and not just answered that it is not the leader.
-    #: The partition, with a lower epoch, as the last refresh from ``least_refresh`` on has named it; None if none has.
+    #: The partition in the last Metadata response that had it with a lower epoch, of the refreshes from
+    #: ``least_refresh`` on; None before the first such response.
     named: PartitionInfo | None = None
     refusals: int = 0  #: How often the named leader has rejected the newest epoch since it was named.
     since: float = 0.0  #: When the named leader first rejected the newest epoch.

@@ -44,9 +44,9 @@ class Cursor:
     def __init__(self, offset: int, epoch: int = -1) -> None:
         self.begin = offset  #: The position when this cursor was set.
         self.offset = offset  #: The position: offset of the next record to return; -1 if unknown.
-        self.epoch = epoch  #: Leader epoch of the last record returned; -1 if unknown.
+        self.epoch = epoch  #: Leader epoch of the last record returned, or set with the position; -1 if unknown.
         self.fetch_offset = offset  #: Next offset to fetch; ahead of ``offset`` by the buffered records.
-        self.fetch_epoch = epoch  #: Leader epoch of the last batch received.
+        self.fetch_epoch = epoch  #: Leader epoch of the last batch received; ``epoch`` before the first.
 
     def __repr__(self) -> str:
         return f"Cursor({self.offset}, epoch={self.epoch}, fetch_offset={self.fetch_offset})"
@@ -178,7 +178,7 @@ class Partition(ReportingKey):
         self.failures = 0  #: Number of consecutive failed requests.
         #: Number of OFFSET_OUT_OF_RANGE errors since a Fetch last succeeded.
         self.fruitless_ranges = 0
-        self.leader = -1  #: The id of the leader in metadata; -1 if unknown.
+        self.leader = -1  #: The id of the leader that metadata named last; -1 before the first.
         self.leader_epoch = -1  #: Latest leader epoch seen in metadata; -1 if unknown.
         #: The id of the topic that the position belongs to; None until metadata has it.
         self.topic_id: bytes | None = None
