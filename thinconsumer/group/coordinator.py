@@ -164,7 +164,7 @@ class Coordinator:
     def lost(self, node_id: int | None, why: str, now: float) -> None:
         """Note that ``node_id`` is no longer the coordinator, or unreachable, and search again.
 
-        The search starts at once, but after a backoff if no coordinator has responded since the failure before.
+        The search starts at once if a coordinator has responded since the last failure, else after a backoff.
         """
         if self.state is not CoordinatorState.KNOWN or node_id != self.node_id:
             return
@@ -272,7 +272,7 @@ class Coordinator:
         return [one for one, request in sent if request is not None and request.target.node_id == self.node_id]
 
     def _drop_needless_search(self) -> None:
-        """End a search for another coordinator once the known one has responded to all requests sent before."""
+        """End a search once the known coordinator has responded to all requests that were sent before the search."""
         if self.state is CoordinatorState.KNOWN and all(self._sent_at < one.sent_at for one in self._pending()):
             self._in_flight.clear()
 

@@ -69,9 +69,8 @@ class CoordinatorRequests:
     ) -> Request:  # fmt: skip
         """Return a request, which is in flight from now on.
 
-        When the request is written, ``message`` is called with the API version and returns the content.
-
-        Without a ``deadline``, the response has to arrive within ``request_timeout_ms``.
+        When the request is written, ``message`` is called with the API version, and returns the content. Without a
+        ``deadline``, the response has to arrive within ``request_timeout_ms``.
         """
         target = self._coordinator.target(self.channel)
         if target is None or self.in_flight is not None:

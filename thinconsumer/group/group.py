@@ -209,19 +209,22 @@ class Group:
         return self.role.subscribed.names() | self.role.notes.topics  # a leader needs those of all members
 
     def own_topics(self) -> frozenset[str]:
-        """Return the subscribed topics; with a pattern, those that match it, as far as the client knows them."""
+        """Return the subscribed topics; with a pattern, the known topics that match it.
+
+        If the broker evaluates the pattern, only the assigned topics are known to match.
+        """
         if self.subscription.mode is Mode.BROKER_PATTERN and self._consumer_member is not None:
             return self._consumer_member.assignment.topics()
         return self.role.subscribed.names()
 
     @property
     def matches_nothing(self) -> bool:
-        """Whether the subscription is a pattern that no topic of the cluster matches."""
+        """Whether the subscription is a pattern that the client evaluates, and no topic of the cluster matches it."""
         return self.wants_all_topics and self._metadata.has_listed and not self.own_topics()
 
     @property
     def wants_all_topics(self) -> bool:
-        """Whether the subscription is a pattern, which needs metadata of all topics."""
+        """Whether the subscription is a pattern that the client evaluates, which needs metadata of all topics."""
         return self.subscription.mode is Mode.PATTERN
 
     def poll_begins(self, now: float) -> None:

@@ -109,12 +109,12 @@ class Membership(ABC):
 
     @property
     def has_left(self) -> bool:
-        """Whether the member is in no group and has no request to leave to send."""
+        """Whether the member is in no group, and its request to leave is over, if there was one."""
         return bool(self.state.name == "UNSUBSCRIBED")
 
     @property
     def has_sent_leave(self) -> bool:
-        """Whether no request to leave remains to be written. It may have no response yet."""
+        """Whether the request to leave was written, or there is none. It may have no response yet."""
         return self._leave_attempt is None or self._leave_attempt.is_written
 
     @property
@@ -183,7 +183,7 @@ class Membership(ABC):
             self._came_back(now - before, now)
         if polls:
             # This needs no ``touch`` of the agenda. If a public call has made the member wait, all managers step after
-            # that call. If the end of the membership has, this poll calls the listener (lost), and then steps.
+            # that call. If the end of the membership has made it wait, this poll calls the listener, and then steps.
             self._overdue.set(now + self._poll_interval)
             self._awaits_poll = False
 

@@ -18,7 +18,7 @@ from .client_tap import ClientTap, SentRequest
 from .network import SimConnection, SimNetwork
 from .world import Violation, World
 
-#: So many steps within LOOP_S virtual seconds without an event of the world are an endless loop; about ten are usual.
+#: More steps within LOOP_S virtual seconds without an event of the world are an endless loop; about ten are usual.
 STEPS_MAX, LOOP_S = 500, 1.0
 
 

@@ -79,7 +79,7 @@ class World:
         self.clock.advance_to(moment)
 
     def wait(self, driver: SimDriver, deadline: float) -> None:
-        """Run events until ``driver`` has mail; without mail, all events up to ``deadline``."""
+        """Run events until ``driver`` has mail; without mail, run all up to ``deadline``, and advance the clock."""
         self.depth += 1
         try:
             while not driver.has_mail:

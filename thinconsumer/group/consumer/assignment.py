@@ -214,5 +214,5 @@ class MemberAssignment:
             self._lookup_call = self._metadata.inquire((), "looking up topic ids", ids=unresolved)
 
     def restart(self) -> None:
-        """Drop the lookup in progress: the engine restart drops Metadata requests without ending their calls."""
+        """Drop the lookup in progress: the engine restart drops Metadata requests without settling their calls."""
         self._lookup_call = None

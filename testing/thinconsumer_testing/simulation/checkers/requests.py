@@ -47,7 +47,7 @@ class RequestChecker(Checker):
     A lower epoch is allowed once brokers have proven that the cluster has gone back: see :class:`.LowerEpochs`.
 
     The first Fetch after ``seek()`` must begin at the offset of the seek. After ``seek_to_beginning()`` or
-    ``seek_to_end()``, it must begin at an offset that a leader has returned since for the start or end. If
+    ``seek_to_end()``, it must begin at an offset that a leader has returned since for the log's start or end. If
     ``auto_offset_reset`` is "none", a poll must raise LogTruncationError after an OffsetForLeaderEpoch response has
     shown that delivered records were truncated.
     """
