@@ -220,7 +220,9 @@ class Controller:
         )
 
     def fence(self, node_id: int) -> None:
-        """Fence a broker that is down or unreachable: it loses its leaderships and leaves all ISRs."""
+        """Fence a broker that is down or unreachable: it loses its leaderships, and leaves each ISR that has another
+        member.
+        """
         if self.image.brokers.pop(node_id, None) is None:
             return
         self._publish(MetadataDelta(None, lambda image: image.brokers.pop(node_id, None)))

@@ -319,7 +319,9 @@ class BrokerNode:
         return partition, 0
 
     def coordinator_for(self, kind: int, key: str) -> tuple[int, BrokerImage | None]:
-        """Return (error code, coordinator) of a group (0) or a transactional id (1); create its internal topic."""
+        """Return (error code, coordinator) of a group (0) or a transactional id (1). If the internal topic is missing,
+        create it.
+        """
         name = OFFSETS_TOPIC if kind == GROUP else TRANSACTIONS_TOPIC
         topic = self.image.topics.get(name)
         if topic is None and self.cluster.reachable(self.node_id, CONTROLLER):

@@ -79,8 +79,8 @@ class AclPermission(_Number):
 
 
 _OP = AclOperation
-#: The operations that exist for each type of resource; DescribeCluster, DescribeGroups and Metadata list those of them
-#: that a client may perform (KIP-430).
+#: The operations on topics, groups and the cluster. The responses that describe these resources list the operations
+#: that the client may perform (KIP-430).
 SUPPORTED_OPERATIONS: Mapping[ResourceType, tuple[AclOperation, ...]] = {
     ResourceType.TOPIC: (
         _OP.READ, _OP.WRITE, _OP.CREATE, _OP.DELETE, _OP.ALTER, _OP.DESCRIBE, _OP.DESCRIBE_CONFIGS, _OP.ALTER_CONFIGS,

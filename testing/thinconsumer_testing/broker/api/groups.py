@@ -143,7 +143,9 @@ def _refuse_describe(request: DescribeGroupsRequest, version: int, code: int) ->
 
 
 def delete_groups(call: ApiCall) -> Message | None:
-    """DeleteGroups versions 0 to 2: delete empty groups with their offsets, and respond once committed (KIP-229)."""
+    """DeleteGroups versions 0 to 2 (KIP-229): delete empty groups with their offsets. The response waits until the
+    tombstones are committed.
+    """
     names = call.request.groups_names
     denied = denied_names(call, AclOperation.DELETE, ResourceType.GROUP, names)
     code = int(Code.GROUP_AUTHORIZATION_FAILED)

@@ -24,7 +24,7 @@ class _SentPosition(NamedTuple):
 
 
 class ExchangedPositions:
-    """The positions of one group, and the partitions of which members want the position."""
+    """The positions that members of one group have sent, and the partitions whose positions they want."""
 
     def __init__(self) -> None:
         self._sent: dict[Place, _SentPosition] = {}

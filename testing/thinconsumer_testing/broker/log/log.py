@@ -183,7 +183,8 @@ class Log:
         """Append a transaction marker as leader.
 
         Raises:
-            AppendRefused: INVALID_PRODUCER_EPOCH or TRANSACTION_COORDINATOR_FENCED; nothing was appended.
+            AppendRefused: INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED or KAFKA_STORAGE_ERROR; nothing was
+                appended.
         """
         self.producers.check_marker(producer_id, producer_epoch, coordinator_epoch, transaction_version)
         data = build_marker(
@@ -305,7 +306,7 @@ class Log:
         self.producers.rebuild(self._batches.items)
 
     def start_at(self, offset: int) -> None:
-        """Empty a follower's log and restart it at ``offset``: the leader has deleted the records before it."""
+        """Empty the log and restart it at ``offset``, for example after the leader has deleted the records before."""
         self._batches.replace(())
         self._stored_from = 0
         self.epochs = LeaderEpochs()

@@ -32,7 +32,9 @@ class CompletedTransaction(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class LogTransactions:
-    """Ongoing transactions by producer id; completed ones in the order of their markers' offsets."""
+    """Ongoing transactions by producer id; and completed ones, of which the aborted ones are also listed on their own,
+    in the order of their markers' offsets.
+    """
 
     #: The first offset of each ongoing transaction by producer id, in ascending order of offsets.
     ongoing: dict[int, int] = field(default_factory=dict)

@@ -43,7 +43,7 @@ JOIN_EPOCH = 0
 
 
 class HeartbeatCall(NamedTuple):
-    """A ConsumerGroupHeartbeat with its client; ``hidden_topics`` returns those topics that the client may not see."""
+    """A ConsumerGroupHeartbeat with its client; ``hidden_topics`` selects the topics that the client may not see."""
 
     request: ConsumerGroupHeartbeatRequest
     client_id: str

@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 #: The shortest time between two look-ups for one group.
 REFRESH_MIN_MS = 10_000
 
-#: Returns those topics that a client may not see.
+#: Returns those of the given topics that a client may not see.
 HiddenTopics = Callable[[Iterable[str]], Collection[str]]
 
 
