@@ -148,7 +148,8 @@ class PartitionReplica:
 
     def acknowledge_repeated(self, batch: StoredBatch, acks: int, done: Done, timeout_s: float) -> bool:
         """Return whether a batch repeats one of its producer's last batches. If so, call ``done`` with the result of
-        the earlier append: immediately, or for acks -1 once every replica in the ISR has the batch.
+        the earlier append: immediately, or for acks -1 once every replica in the ISR has the batch. As after an append,
+        the result may be an error, such as NOT_ENOUGH_REPLICAS.
 
         Nothing is appended. A producer that has lost a response thus learns whether its batch was written, although the
         partition count in the repeated request is no longer accepted (KIP-253).
