@@ -320,7 +320,7 @@ class UnsupportedVersionError(BrokerResponseError):
 
 
 class GroupError(BrokerResponseError):
-    """The coordinator rejects this member, and would reject each further attempt."""
+    """The coordinator rejects this member. A retry succeeds only after the group or a configuration has changed."""
 
 
 class FencedInstanceIdError(GroupError):

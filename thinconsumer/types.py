@@ -333,7 +333,7 @@ def _items_of(value: T) -> T:
 
 
 def _of_all_items(name: str) -> Callable[..., Any]:
-    """Return the tuple method ``name`` for records: it uses all 13 items of the record, and of a record as argument."""
+    """Return the tuple method ``name`` for records: it uses all 13 items of the record, and of records as arguments."""
     method = getattr(tuple, name)
 
     @wraps(method)

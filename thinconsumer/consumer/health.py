@@ -65,7 +65,7 @@ class MemberHealth:
     member_id: str
     coordinator: int | None  #: Node id of the group's coordinator; None if unknown.
     last_poll_age: float | None
-    last_heartbeat_age: float | None  #: Seconds since the last successful Heartbeat, JoinGroup or SyncGroup.
+    last_heartbeat_age: float | None  #: Seconds since the last successful heartbeat, JoinGroup or SyncGroup.
     last_error: Exception | None  #: The error behind the first part of :attr:`reason`, if it has one.
 
 

@@ -70,7 +70,7 @@ class OpenCalls:
         return found
 
     def drop_old(self, now: float) -> None:
-        """Abandon calls not repeated for ``KEPT`` seconds; managers send no more requests for an abandoned call."""
+        """Abandon calls not repeated for ``KEPT`` seconds or older than ``KEPT_MAX``: no more is sent for them."""
         for key, kept in list(self.kept.items()):
             if now - kept.asked > KEPT or now - kept.began > KEPT_MAX:
                 self._drop(key)

@@ -25,7 +25,7 @@ from ..support.timers import Random
 if TYPE_CHECKING:
     from ..sasl.login_manager import LoginManager
 
-#: Within one engine step, the managers step again while they return requests, but at most this many times.
+#: Within one engine step, managers step again while they return requests or touch the agenda, at most this often.
 ROUNDS_MAX = 100
 
 

@@ -72,7 +72,7 @@ class _Outage:
         return due if doublings < 0 else max(due, self.logged_at + EVERY * (1 << min(doublings, DOUBLINGS)))
 
     def history(self, now: float) -> str:
-        """Return the failed attempts, to append to the text of a repeated line."""
+        """Return the number of failed attempts in words, to append to a repeated line; empty for a first line."""
         if self.logged_at is None or self.logged_at < self.began_at:
             return ""
         attempts = f"{self.attempts} failed attempts in " if self.attempts else "for "

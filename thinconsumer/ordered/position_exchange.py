@@ -120,7 +120,7 @@ class PositionExchange:
         self._turn.set(turn) if turn > now else self._turn.clear()
 
     def skip_turn(self, now: float) -> None:
-        """Count another request, which is sent now, as this interval's request."""
+        """Count a request for committed offsets, which is sent now, as this interval's request."""
         self._requests.sent_at = now
         self.keep_pace(self._pace, now)
 
