@@ -101,7 +101,7 @@ class ConsumerRole:
         return self._joined_with == self.subscribed.names()
 
     def protocols(self) -> list[tuple[str, bytes]]:
-        """Return, for each assignor, the subscription with owned partitions, encoded with the assignor's user data."""
+        """Return each assignor's encoded subscription, with its user data and, if cooperative, owned partitions."""
         self._joined_with = self.subscribed.names()
         self.notes = Notes()
         topics = tuple(sorted(self._joined_with))

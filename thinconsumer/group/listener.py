@@ -43,7 +43,7 @@ class PartitionKeyRebalanceListener(RebalanceListener):
     """
 
     def on_partition_keys_assigned(self, assigned: Collection[TopicPartition]) -> Any:
-        """Load state for keys that these partitions have inherited. Their records are returned after this call."""
+        """Load state for keys that these partitions have inherited. Polls return the keys' records after this call."""
 
     def on_partition_keys_maybe_revoked(self, revoked: Collection[TopicPartition]) -> Any:
         """Store state, and commit: after this call another partition may inherit keys of these partitions, and another

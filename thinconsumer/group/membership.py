@@ -134,7 +134,7 @@ class Membership(ABC):
 
     @property
     def callback(self) -> str | None:
-        """The listener's callback that :meth:`work` calls next: revoked, assigned or lost; None if it calls none."""
+        """The listener's callback that :meth:`work` may call next: revoked, assigned or lost; None if it calls none."""
         return self._CALLBACKS.get(self.state)
 
     @property

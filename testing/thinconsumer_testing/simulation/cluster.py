@@ -62,7 +62,10 @@ class SimCluster(MemoryCluster):
         return ObservedLog(row.tp, config, truth)
 
     def kill(self, node_id: int, *, silently: bool = False, noticed_after_s: float | None = None) -> None:
-        """Stop a node as ``kill -9`` does; ``silently``: as if its host lost power, so that no connection is reset."""
+        """Stop a node as ``kill -9`` does; ``silently``: as if its host lost power, so that no connection is reset.
+
+        The controller fences the node after ``noticed_after_s`` (inf: never; None: the session timeout).
+        """
         if self.nodes[node_id].is_alive:
             self._trace(node_id, "killed", "without a word" if silently else "")
         if silently:

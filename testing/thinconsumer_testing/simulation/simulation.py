@@ -175,7 +175,10 @@ class Simulation:
         return actor
 
     def produce(self, topic: str, partition: int, records: Iterable[bytes | NewRecord | None], **batch: Any) -> int:
-        """Append one batch as if a producer had sent it with acks=1; return its first offset."""
+        """Append one batch as if a producer had sent it with acks=1; return its first offset.
+
+        ``batch`` are further arguments of :meth:`.MemoryCluster.produce`, such as a codec. Raises its errors.
+        """
         return self.cluster.produce(topic, records, partition, **batch)
 
     def create_topic(self, name: str, partitions: int = 1, replication: int = -1, **configs: str) -> None:

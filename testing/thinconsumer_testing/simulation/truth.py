@@ -31,8 +31,8 @@ class Truth:
     def __init__(self, tp: TopicPartition, lost: Callable[[Truth, int, int], None]) -> None:
         """Call ``lost(truth, offset, epoch)`` when a leader begins ``epoch`` and lacks committed records.
 
-        That leader's log lacks those from ``offset`` on. They count until the call returns. If a newer epoch than
-        ``epoch`` has begun before, they count afterwards, too.
+        That leader's log lacks the committed records from ``offset`` on. They count until the call returns, and
+        afterwards, too, if a newer epoch than ``epoch`` has begun before.
         """
         self.tp = tp
         self.rows: dict[Key, Row] = {}  #: Every record that was ever committed.

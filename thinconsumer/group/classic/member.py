@@ -416,7 +416,7 @@ class ClassicMember(Membership):
 
     def _worked(self, failure: Exception | None, now: float, *, has_moved: bool) -> None:
         if has_moved or (failure is not None and not self._goes_on(now)):
-            return  # has_moved: the role method that is due now is another one, and has not run
+            return  # has_moved: another role method is due now, which has not run
         event = DONE.get(self.state)
         if event is _E.LOST:
             self.unconfirmed = None

@@ -123,7 +123,7 @@ class MemberAssignment:
         return self._known[tp][1] if tp in self._known else NO_GENERATION
 
     def topics(self) -> frozenset[str]:
-        """Return the names of the assigned topics, as far as they are known; the same object until they change."""
+        """Return the known names of the assigned and the owned topics; the same object until they change."""
         self.difference()
         return self._resolved[2]
 

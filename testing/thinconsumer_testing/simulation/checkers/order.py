@@ -58,7 +58,7 @@ class OrderChecker(Checker):
         self._expected[reader][tp] = _Expected()
 
     def lost(self, truth: Truth, offset: int, epoch: int) -> None:
-        """Allow readers that are beyond the first lost record to go back, or, without a known epoch, to reset."""
+        """Allow readers that are beyond the first lost record to go back, or to reset if they know no leader epoch."""
         for by_tp in self._expected.values():
             expected = by_tp.get(truth.tp)
             if expected is not None and (expected.next is None or expected.next > offset):
