@@ -1,6 +1,6 @@
 """One consumer's group: create its managers (coordinator, member, commits, committed offsets), and connect them.
 
-This module passes calls on to the managers, which make all decisions.
+This module decides only between the two group protocols (``group_protocol="auto"``), and passes calls on to managers.
 """
 
 from __future__ import annotations

@@ -43,8 +43,8 @@ class Truth:
         #: whose records retention has deleted, and the newest leader's.
         self.epochs: list[tuple[int, int]] = []
         self._lost = lost
-        #: The newest leader's epoch, and those that its log lists, each with its start offset: a leader answers
-        #: OffsetForLeaderEpoch by them.
+        #: The newest leader's epoch and the older epochs in its log, each with its start offset. By these a leader
+        #: answers OffsetForLeaderEpoch.
         self._leader: list[tuple[int, int]] = []
         #: Rivals: epochs that the newest leader's log lacks, and the first offset at which their leader's log differs.
         self._rivals: list[tuple[int, int]] = []

@@ -269,8 +269,8 @@ class ConsumerMember(Membership):
 
     def _answered(self, action: Action, error: KafkaError | None, answer: Answer, now: float) -> None:
         if getattr(error, "code", None) == Code.GROUP_ID_NOT_FOUND and self.identity.is_member:
-            # The coordinator has removed this member, and then the group, or made it a classic group again because
-            # only members of the classic protocol were left. A join can make it a consumer group once more.
+            # The coordinator has removed this member, and then the group; or it has made the group a classic one again,
+            # as only members of the classic protocol were left. A join can make it a consumer group once more.
             action = Action.RESET_GENERATION
         if error is None:
             error = self._accept(answer.response, now)

@@ -253,7 +253,7 @@ class Committed:
                 partition.missing_committed()
         if found or missing:
             text = "group %s: %d partitions start at their committed offsets, %d have none"
-            # INFO only if a partition has no committed offset, so that the reset policy applies; otherwise a group that
+            # INFO only if the reset policy applies, as a partition has no committed offset: otherwise a group that
             # keeps rebalancing would log a line each time.
             log.log(logging.INFO if missing else logging.DEBUG, text, self._group_id, found, missing)
         for question in flight.questions:
