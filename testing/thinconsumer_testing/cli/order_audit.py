@@ -78,8 +78,8 @@ class OrderAudit:
         except ValueError:
             self.unexpected += 1
             return
-        # If a faulty retry wrote an order twice, the copies have increasing offsets as they should: only the order
-        # number, which is repeated, shows the fault.
+        # If a faulty retry wrote an order twice, the offsets of both copies are in order: only the repeated order
+        # number shows the fault.
         self.out_of_order += record.offset < seen.next_offset or number <= seen.last_order
         seen.next_offset, seen.last_order, seen.leader_epoch = record.offset + 1, number, record.leader_epoch
         if not 0 <= number < len(self._seen):

@@ -7,8 +7,8 @@ from thinconsumer.wire.fetch import FetchRequest
 from ..client_tap import SentRequest
 from .base import Checker, Records, SimReader
 
-#: A Fetch response has at least one batch, even if the batch is larger than the consumer's limits. No batch in a
-#: simulation has more bytes than this.
+#: The most bytes of a batch in a simulation. A Fetch response has its first batch whole, even if that batch is larger
+#: than the consumer's limits.
 BATCH_MAX = 128 * 1024
 BROKERS_MAX = 8
 
