@@ -112,6 +112,7 @@ def test_names_with_values_and_numbers_are_parsed():
 
 def test_properties_override_options_under_dotted_or_python_names():
     file = {"check.crcs": "true", "fetch.max.wait.ms": "7", "compression.type": "lz4", "bootstrap.servers": "file:1"}
+    file["bootstrap_servers"] = "file:2"
     properties = [("fetch_min_bytes", "5"), ("check.crcs", "false")]
     options = argparse.Namespace(bootstrap_server="a:1", command_config=file, property=properties)
     config = parsing.client_config(options, check_crcs=True, isolation_level="read_committed")

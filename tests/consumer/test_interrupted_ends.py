@@ -4,7 +4,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from thinconsumer import Consumer, TopicPartition
+from thinconsumer import Consumer, KafkaError, TopicPartition
 from thinconsumer.testing import MemoryCluster
 
 T0 = TopicPartition("t", 0)
@@ -75,3 +75,58 @@ def test_close_leaves_the_group_after_an_interrupted_unsubscribe(monkeypatch):
         other.subscribe(["t"])
         other.poll(1000)
         assert other.assignment(), "the partition would be assigned only after the session of the first member"
+
+
+def test_a_new_assignment_is_taken_over_after_ctrl_c(monkeypatch):
+    """The other member would wait until max_poll_interval_ms of this one has passed."""
+    cluster = MemoryCluster(1, topics={"t": 2})
+
+    def consumer():
+        options = {"bootstrap_servers": cluster.bootstrap_servers, "group_id": "g", "group_protocol": "consumer"}
+        return Consumer("t", driver=cluster.driver(), **options)
+
+    with consumer() as first, consumer() as second:
+        while len(first.assignment()) < 2:
+            first.poll(100)
+        assignment = first._reader.managers.group.member.assignment
+        receive, received = assignment.receive, []
+
+        def interrupted(target):
+            receive(target)
+            received.append(target)
+            if len(received) == 1:
+                raise KeyboardInterrupt
+
+        def poll_both():
+            for _ in range(40):
+                second.poll(500)
+                first.poll(500)
+
+        monkeypatch.setattr(assignment, "receive", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            poll_both()
+        poll_both()
+        assert len(first.assignment()) == len(second.assignment()) == 1
+
+
+def test_a_call_in_a_commit_callback_of_close_ends_with_an_error_of_kafka():
+    cluster = MemoryCluster(1, topics={"t": 1})
+    consumer = Consumer("t", bootstrap_servers=cluster.bootstrap_servers, driver=cluster.driver(), group_id="g")
+    while not consumer.assignment():
+        consumer.poll(500)
+    ends = []
+
+    def committed(offsets, error):
+        ends.append(error)
+        if len(ends) < 6:
+            try:
+                if len(ends) < 3:
+                    consumer.commit_async({T0: 0}, callback=committed)
+                else:
+                    consumer.end_offsets([T0])
+            except KafkaError as caught:
+                ends.append(caught)
+
+    consumer.commit_async({T0: 0}, callback=committed)
+    consumer.close(timeout_ms=2000)
+    assert isinstance(ends[-1], KafkaError), ends

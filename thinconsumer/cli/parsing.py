@@ -228,12 +228,12 @@ def client_config(options: argparse.Namespace, known: Mapping[str, Option] = OPT
     ``known`` are the client's options. Those of other clients in the file are left out: one file serves all commands.
     """
     config: dict[str, Any] = {
-        **options.command_config,
+        **_by_dots(options.command_config),
         "bootstrap.servers": servers(options),
         "bootstrap.timeout.ms": BOOTSTRAP_TIMEOUT_MS,
         "default.api.timeout.ms": API_TIMEOUT_MS,
     }
-    config = without_foreign(_by_dots(config) | _by_dots(own), known)
+    config = without_foreign(config | _by_dots(own), known)
     return config | _by_dots(dict(getattr(options, "property", ())))
 
 

@@ -350,7 +350,7 @@ def member_obstacles(member: Membership, held: str, unsettled: str, now: float) 
     key of the obstacle that the member is not settled.
     """
     if member.unconfirmed is not None:
-        yield Obstacle(f"{held}: {member.unconfirmed}", key=held)
+        yield Obstacle(f"{held}: {member.unconfirmed}")
     answered = member.stats.answered_at
     if not member.is_settled:
         yield Obstacle(f"the member is {member.situation}", key=unsettled)

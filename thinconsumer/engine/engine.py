@@ -101,13 +101,14 @@ class Engine:
         everyone = (*first, *managers) if metadata in managers else (*first, metadata, *managers)
         self._by_name: dict[Hashable, Manager] = {manager.asker: manager for manager in everyone}
         self._metadata_seen = metadata.version
+        self._is_closing = False
         self._unanswered: set[Request] = set()  #: Requests that :meth:`close` has sent and that have no response yet.
         self.touch()
 
     @property
     def managers(self) -> Collection[Manager]:
         """The managers, in the order in which they step; none once the engine closes."""
-        return self._by_name.values()
+        return () if self._is_closing else self._by_name.values()
 
     def add(self, manager: Manager) -> None:
         """Step ``manager`` from now on: in place of the manager with the same name, or after all others."""
@@ -281,7 +282,7 @@ class Engine:
         The engine connects to no other nodes: that would delay the close, and brokers evict fetch sessions by
         themselves. Returns whether :meth:`closing` has responses to wait for.
         """
-        self._by_name.clear()
+        self._is_closing = True
         sent = [request for request in requests if self.network.is_ready(*request.target)]
         self._unanswered = set(sent)
         for request in sent:

@@ -191,7 +191,9 @@ class Accumulator:
 
     def move_records(self) -> None:
         """Move the records of topics with a changed partition count, unless a batch is unresolved."""
-        for buffer in filter(lambda one: one.is_moving, self.topics.values()):
+        # First what costs least: topics are never forgotten, and most of them never change.
+        changed = [one for one in self.topics.values() if one.counts is not one.next_counts]
+        for buffer in [one for one in changed if one.is_moving]:
             queues = list(buffer.queues.values())
             if not any(map(is_unresolved, queues)):
                 self._move(buffer, queues, buffer.next_counts)

@@ -214,7 +214,7 @@ def select_partitions(
         if missing and not missing_ok:
             raise _unknown(f"topic {', '.join(map(repr, missing))}", "subscribe", "the topic")
         every = [TopicPartition(name, number) for name in sorted(found) for number in found[name]]
-        chosen = list(filter(selection.matches, every))
+        chosen = every if selection.names is not None else list(filter(selection.matches, every))
     return {tp: known_topic_id(consumer, tp.topic) or ZERO_UUID for tp in chosen}
 
 

@@ -314,10 +314,11 @@ class ConsumerMember(Membership):
             return
         unseen = (self.assignment.target or frozenset()) - target - self.assignment.owned()
         self._known.count_as_owned(unseen)
-        self.assignment.receive(target)
         if self._began_at is None:
             self._began_at = now
         self._move(_E.RECEIVED)
+        # Last: after Ctrl-C before it, the assignment that the coordinator repeats is still another one.
+        self.assignment.receive(target)
 
     def _check_acknowledged(self, now: float) -> None:
         """Leave ACKNOWLEDGING once the coordinator has received the owned partitions."""
