@@ -94,8 +94,7 @@ class Validation(EpochEndQueries):
             if partition.leader_epoch >= 0:
                 partition.preferred_replica = -1
                 partition.backoff = None  # the new leader ends it
-            # A cluster that has gone back to an older epoch has another log: even its records of the same epoch may
-            # differ from those read.
+            # A cluster that went back to an older epoch has another log: its records of the same epoch may differ, too.
             fetch_epoch = partition.cursor.fetch_epoch
             doubtful = fetch_epoch >= 0 if is_lower else 0 <= fetch_epoch < info.leader_epoch
             partition.leader_epoch = info.leader_epoch

@@ -122,9 +122,8 @@ class Commits:
         """Commit these offsets, after those of earlier calls. Retriable errors are retried until ``deadline``.
 
         The call is settled when each of its offsets, or that of a later call for the same partition, is written or has
-        failed. Its error is a CommitFailedError that names the partitions not written, or an AuthorizationError. Then
-        its callback is due in :attr:`CommitQueue.finished`; after an error, no sooner than a backoff after
-        ``called_at``, the time of a call made inside a callback or listener (None: any other call).
+        failed: with a CommitFailedError that names the partitions not written, or an AuthorizationError. Its callback
+        is then due in :attr:`CommitQueue.finished`; after an error, no sooner than a backoff after ``called_at``.
         """
         if not self.queue.calls:
             self._stale_error = self._coordinator.error
