@@ -65,9 +65,10 @@ class Flow:
         return sum(self.units[member].values())
 
     def put(self, pool: int, member: int, count: int) -> None:
-        """Give excess partitions of the pool to the member.
+        """Give ``count`` excess partitions of the pool to the member.
 
-        After a :meth:`route`, the member must be the cheapest: ``route`` needs an optimal assignment to start from.
+        A shortest path must lead from the pool to the member (see :meth:`onward`): :meth:`route` needs an optimal
+        assignment to start from. Before the first ``route``, this holds for all near members and for no far one.
         """
         self.pool_excess[pool] -= count
         self.move(pool, member, count)
@@ -215,7 +216,10 @@ class _Search:
         heapify(self.heap)
 
     def run(self) -> int | None:
-        """Return the distance of the nearest member with room, or None if none is reachable."""
+        """Return the distance of the sink, which is behind all members with room; None if no such member is reachable.
+
+        The sink's height is :attr:`Flow.sink_height`.
+        """
         while self.heap:
             distance, kind, number, index = heappop(self.heap)
             if kind == _SINK:

@@ -256,7 +256,10 @@ class Mirror(RebalanceListener):
         self._is_assigned = True
 
     def on_partitions_revoked(self, revoked: Collection[TopicPartition]) -> None:
-        """Commit the acknowledged positions, so that other members do not write these batches again."""
+        """Wait for acknowledgements, then commit the positions up to which every batch is acknowledged.
+
+        Other members would write batches after the committed positions again.
+        """
         self._is_assigned = False
         if not self._sent.keys().isdisjoint(revoked) or not self._acknowledged.keys().isdisjoint(revoked):
             self._hand_over(revoked, HANDOVER_MS, HANDOVER_MS)

@@ -203,9 +203,9 @@ class FetchSession:
         self.session_id = session_id
 
     def renew(self, *, keep_id: bool) -> None:
-        """Note that the broker has no such session: the next Fetch, which may be sent at once, begins another.
+        """Note that the broker has dropped the session, or expects another session epoch.
 
-        ``keep_id`` is that of :meth:`reset`.
+        The next Fetch, which may be sent at once, begins another session. ``keep_id`` is that of :meth:`reset`.
         """
         self.reserved = 0
         self.reset(keep_id=keep_id)

@@ -120,7 +120,10 @@ class PositionExchange:
         self._turn.set(turn) if turn > now else self._turn.clear()
 
     def skip_turn(self, now: float) -> None:
-        """Count a request for committed offsets, which is sent now, as this interval's request."""
+        """Give this exchange's turn to a request for committed offsets that is sent now.
+
+        The next request for positions follows as if one were sent now: see :meth:`keep_pace`.
+        """
         self._requests.sent_at = now
         self.keep_pace(self._pace, now)
 

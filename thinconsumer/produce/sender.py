@@ -80,7 +80,7 @@ class Sender:
         self._accumulator = accumulator
         self._random = random
         self._agenda = agenda
-        self._expiry = agenda.alarm(self.asker)  #: The first deadline of a batch.
+        self._expiry = agenda.alarm(self.asker)  #: The earliest deadline of the queues' first batches.
         self.completer = BatchCompleter(metadata, accumulator, self._new_retry())
         self._node_retries: dict[int, Retry] = defaultdict(self._new_retry)
         self._metadata_seen = -1

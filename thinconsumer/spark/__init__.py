@@ -1,11 +1,12 @@
 """The PySpark data source ``thinconsumer``: reads and writes Kafka topics, in batches and streams, without a jar.
 
 Rows and options are those of Spark's own Kafka connector. PySpark finds the data source through the package
-``pyspark_thinconsumer``; elsewhere call :func:`register`.
+``pyspark_thinconsumer``; where it does not, call :func:`register`.
 
-Only ``source``, ``sink`` and ``listener`` import PySpark. Reading: ``options``, ``offsets`` and ``planner`` are pure
-functions, ``cluster_client`` sends the Spark driver's requests, ``reading`` runs in a task. Writing: ``writing`` checks
-options and columns, and runs in a task.
+Only ``source``, ``sink`` and ``listener`` import PySpark. Reading: ``options`` checks the options, ``offsets`` and
+``planner`` are pure functions, ``order`` decides what may be read so that the records of each key stay in order,
+``cluster_client`` sends the Spark driver's requests, ``reading`` runs in a task. Writing: ``writing`` checks options
+and columns, and runs in a task.
 """
 
 from importlib import import_module

@@ -179,7 +179,10 @@ class ClusterClient:
             return self._connect(consumer_config(self._options.kafka, **ours))
 
     def _retry(self, request: Callable[[Consumer[Any, Any]], T], attempts: int | None = None) -> T:
-        """Return the result of ``request``, repeated after failures as often as the options allow."""
+        """Return the result of ``request``; after a KafkaError try again, up to ``attempts`` times in all.
+
+        The default is ``fetchOffset.numRetries``. Authorization errors and illegal arguments are raised at once.
+        """
         attempts = self._options.fetch_offset_num_retries if attempts is None else attempts
         for attempt in range(1, attempts + 1):
             try:

@@ -59,7 +59,7 @@ class NodeDirectory:
         self._starts: dict[str, int] = {}
         self.cluster = StoredCluster()  #: The metadata last saved, by this process or an earlier one.
         self._has_unwritten_meta = False  #: Whether writing ``meta.json`` has failed and must be tried again.
-        #: The number of successful writes since the last failed one.
+        #: The number of successful writes since the last failed one; high at first, so the first failure is logged.
         self._writes_since_failure = WRITES_BEFORE_NEXT_WARNING
         try:
             self._read_meta()

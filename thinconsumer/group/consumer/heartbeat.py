@@ -75,10 +75,11 @@ class Gaps(NamedTuple):
     survived: float = 0.0  #: The longest time between two heartbeats of one session: its timeout is not shorter.
     confirmed_at: float = -NEVER  #: When the last successful heartbeat was sent.
     longest: float = 0.0  #: The longest gap between calls that no response has confirmed yet.
-    is_outpaced: bool = False  #: Whether the last gap began when no response had confirmed the gap before it.
+    #: Whether, when the last gap began, no response had confirmed the membership since the gap before.
+    is_outpaced: bool = False
 
     def away(self, seconds: float, *, is_unconfirmed: bool) -> Gaps:
-        """Return the state after a gap of ``seconds``. ``is_unconfirmed``: no response has confirmed the gap before."""
+        """Return the state after a gap of ``seconds``; ``is_unconfirmed`` is the new ``is_outpaced``."""
         return self._replace(longest=max(seconds, self.longest if is_unconfirmed else 0.0), is_outpaced=is_unconfirmed)
 
     def confirmed(self, sent_at: float, *, is_first: bool, is_session: bool) -> Gaps:

@@ -33,7 +33,7 @@ COMMON_NAME_MAX = 40
 
 
 class RowBuilder:
-    """Builds the records of any range of columns."""
+    """Builds the records of any range of rows of the columns."""
 
     def __init__(self, flat: RecordColumns, data: bytes | memoryview, ends: Int64s | None = None) -> None:
         """``data``: the bytes of ``flat.data``. ``ends``: where records end if their headers are decoded when read."""
@@ -87,7 +87,7 @@ class RowBuilder:
 
 
 class LazyRows(Sequence[Row]):
-    """The records of one partition from a range of columns, built when they are read. Slices are lists."""
+    """The records of one partition: a range of rows of the columns, built when they are read. Slices are lists."""
 
     __slots__ = ("_begin", "_block", "_builder", "_end", "_tp")
 
@@ -95,7 +95,7 @@ class LazyRows(Sequence[Row]):
         self._builder = builder
         self._tp = tp
         self._begin, self._end = begin, end
-        #: Records built by the last readings, after the index of the first of them.
+        #: The index of the first kept record, and the kept records: those that the last short readings have built.
         self._block: tuple[int, list[Row]] = 0, []
 
     def __len__(self) -> int:
