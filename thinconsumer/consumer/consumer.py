@@ -207,7 +207,7 @@ class Consumer(GroupCalls, Generic[K, V]):
             import_with_numpy(DECODER)
         except ImportError as exc:
             raise ImportError(f"poll_batches() needs numpy ({exc}): pip install 'thinconsumer[arrow]'") from exc
-        limit = min(MAX_BYTES if max_bytes is None else self._limit(max_bytes, "max_bytes"), MAX_BYTES_LIMIT)
+        limit = self._max_bytes(max_bytes)
         with self._shell.quiet_entry:
             poll_result = self._reader.poll(self._poll_seconds(timeout_ms), limit, form=Form.COLUMNS)
         # This assignment must be the last statement, as in poll: otherwise an exception could lose the records.
@@ -224,7 +224,7 @@ class Consumer(GroupCalls, Generic[K, V]):
         and its ``start`` is the position. Deserializers are not applied. If a partition is held, only batches that
         begin before the offset at which it waits are returned.
         """
-        limit = min(MAX_BYTES if max_bytes is None else self._limit(max_bytes, "max_bytes"), MAX_BYTES_LIMIT)
+        limit = self._max_bytes(max_bytes)
         with self._shell.quiet_entry:
             poll_result = self._reader.poll(self._poll_seconds(timeout_ms), limit, form=Form.RAW)
         # This assignment must be the last statement, as in poll: otherwise an exception could lose the batches.
@@ -518,6 +518,9 @@ class Consumer(GroupCalls, Generic[K, V]):
             words = f"poll({timeout_ms!r}) waits {timeout_ms!r} milliseconds: for seconds write {timeout_ms * 1000:.0f}"
             warnings.warn(words, UserWarning, stacklevel=3)
         return to_seconds(timeout_ms)
+
+    def _max_bytes(self, max_bytes: int | None) -> int:
+        return min(MAX_BYTES if max_bytes is None else self._limit(max_bytes, "max_bytes"), MAX_BYTES_LIMIT)
 
     @staticmethod
     def _limit(value: int, name: str) -> int:

@@ -218,6 +218,10 @@ class LeaderQueries(ABC):
     def _rows(self, response: Any) -> Iterator[tuple[TopicPartition, Any]]:
         """Yield each partition's part of a response."""
 
+    def _current_epoch(self, tp: TopicPartition) -> int:
+        info = self._metadata.leader(tp)
+        return -1 if info is None else info.leader_epoch
+
     def _without_leader(self, query: PartitionQuery, now: float) -> None:
         tp, topic = query.tp, self._metadata.topics.get(query.tp.topic)
         outdated = "" if self._metadata.leader(tp) is None else f" with epoch {query.least_epoch}"
@@ -301,9 +305,9 @@ class EpochEndQueries(LeaderQueries):
     def _message(self, group: Group, version: int) -> Message:
         topics: dict[str, OffsetForLeaderTopic] = {}
         for tp, query in group.items():
-            info = self._metadata.leader(tp)
-            part = OffsetForLeaderPartition(partition=tp.partition, leader_epoch=query.argument)
-            part.current_leader_epoch = -1 if info is None else info.leader_epoch
+            part = OffsetForLeaderPartition(
+                partition=tp.partition, current_leader_epoch=self._current_epoch(tp), leader_epoch=query.argument
+            )
             topics.setdefault(tp.topic, OffsetForLeaderTopic(topic=tp.topic)).partitions.append(part)
         return OffsetForLeaderEpochRequest(replica_id=-1, topics=list(topics.values()))
 
@@ -359,9 +363,9 @@ class OffsetLookups(LeaderQueries):
     def _message(self, group: Group, version: int) -> Message:
         topics: dict[str, ListOffsetsTopic] = {}
         for tp, query in group.items():
-            info = self._metadata.leader(tp)
-            part = ListOffsetsPartition(partition_index=tp.partition, timestamp=query.argument)
-            part.current_leader_epoch = -1 if info is None else info.leader_epoch
+            part = ListOffsetsPartition(
+                partition_index=tp.partition, current_leader_epoch=self._current_epoch(tp), timestamp=query.argument
+            )
             topics.setdefault(tp.topic, ListOffsetsTopic(name=tp.topic)).partitions.append(part)
         # replica_id -1 means a consumer. With the generated default 0, the broker would answer as to a follower
         # replica, with offsets beyond the high watermark.

@@ -84,9 +84,7 @@ class Membership(ABC):
         self._unconfirmed_since = -NEVER
         self._expulsion: Any = None  #: How the membership has ended, until the state shows it; else None.
         self._is_working = False  #: Whether a task is running.
-        #: Whether a rebalance listener may have run since the last step. If so, the next step restarts
-        #: max_poll_interval_ms, which does not limit a listener.
-        self._listener_may_have_run = False
+        self._listener_may_have_run = False  #: Whether a rebalance listener may have run since the last step.
         self._moves = 0  #: Number of transitions: :meth:`work` detects one made while a task ran.
         self._pause = coordinator.agenda.alarm()  #: When to call a task again that was not done.
 
@@ -306,6 +304,11 @@ class Membership(ABC):
         why = f"{seconds:.1f} s between polls, max_poll_interval_ms={limit}"
         log.warning("group %s: %s: left the group; the next poll joins again", self.identity.group_id, why)
         return why
+
+    def _note_listener(self, now: float) -> None:
+        """Count a listener that has returned as a poll: max_poll_interval_ms does not limit a listener."""
+        self._listener_may_have_run = False
+        self._overdue.set(now + self._poll_interval)
 
     def _note_accepted(self, sent_at: float, now: float) -> None:
         """Note that the coordinator has accepted a request that the member sent at ``sent_at``.

@@ -216,8 +216,7 @@ class ClassicMember(Membership):
     def _advance(self, now: float) -> None:
         """Make the state transitions that need neither a response nor a role method, such as the poll timeout."""
         if self._listener_may_have_run:
-            self._listener_may_have_run = False
-            self._overdue.set(now + self._poll_interval)
+            self._note_listener(now)
         is_idle = self.identity.is_member and self._rebalances.in_flight is None
         if is_idle and self._overdue.is_over(now):
             self._leave_after_poll_timeout(now)

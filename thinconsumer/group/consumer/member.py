@@ -190,8 +190,7 @@ class ConsumerMember(Membership):
     def step(self, now: float) -> list[Request]:
         self._settle()
         if self._listener_may_have_run and not self._is_working:
-            self._listener_may_have_run = False
-            self._overdue.set(now + self._poll_interval)
+            self._note_listener(now)
         if self.state in ACTIVE and not self._is_working and self._overdue.is_over(now):
             why = self._missed_polls(now)
             self.stats.expulsions += 1
