@@ -20,14 +20,14 @@ _CLIENT_SECRET = "sasl_oauthbearer_client_credentials_client_secret"
 _PROVIDER = "sasl_oauth_token_provider"
 
 #: The ways to state a setting of TLS, at most one of which may be used, each with the options that it has.
-_ALTERNATIVES = {
-    "certificates to trust": ("ssl_cafile", "ssl_truststore_location", "ssl_truststore_certificates"),
+_ALTERNATIVES: dict[str, tuple[tuple[str, ...], ...]] = {
+    "certificates to trust": (("ssl_cafile",), ("ssl_truststore_location",), ("ssl_truststore_certificates",)),
     "certificate and private key of the client": (
-        "ssl_certfile ssl_keyfile",
-        "ssl_keystore_location",
-        "ssl_keystore_certificate_chain ssl_keystore_key",
+        ("ssl_certfile", "ssl_keyfile"),
+        ("ssl_keystore_location",),
+        ("ssl_keystore_certificate_chain", "ssl_keystore_key"),
     ),
-    "cipher suites": ("ssl_ciphers", "ssl_cipher_suites"),
+    "cipher suites": (("ssl_ciphers",), ("ssl_cipher_suites",)),
 }
 
 #: Pairs of an option and one that it needs.
@@ -121,8 +121,8 @@ def _tls_problems(values: Values, chosen: Collection[str], spell: Spell) -> Iter
         yield f"{spell('ssl_protocol')} is 'TLSv1.2', which {spell('ssl_enabled_protocols')} does not contain"
 
 
-def _alternatives(chosen: Collection[str], ways: Iterable[str], what: str, spell: Spell) -> Iterator[str]:
-    used = [names for way in ways if (names := [name for name in way.split() if name in chosen])]
+def _alternatives(chosen: Collection[str], ways: Iterable[tuple[str, ...]], what: str, spell: Spell) -> Iterator[str]:
+    used = [names for way in ways if (names := [name for name in way if name in chosen])]
     if len(used) > 1:
         yield f"more than one option for the {what}: give only one of {', '.join(spell(names[0]) for names in used)}"
 
@@ -150,7 +150,7 @@ def _login_problems(values: Values, chosen: Collection[str], spell: Spell) -> It
 
 
 def _token_problems(values: Values, chosen: Collection[str], spell: Spell) -> Iterator[str]:
-    yield from _alternatives(chosen, (_PROVIDER, _ENDPOINT), "source of tokens", spell)
+    yield from _alternatives(chosen, ((_PROVIDER,), (_ENDPOINT,)), "source of tokens", spell)
     if values[_PROVIDER] is not None:
         return
     missing = [spell(name) for name in (_ENDPOINT, _CLIENT_ID, _CLIENT_SECRET) if values[name] is None]
