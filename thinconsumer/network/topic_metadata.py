@@ -150,9 +150,10 @@ class TopicMetadata:
         info = doubt.refused(node_id, now) if is_epoch_unknown else None
         if info is None:
             return False
-        text = "%s-%s: leader epoch %s was seen, but leader %s has rejected that one for %.1f s: going back to epoch %s"
-        seen, seconds = self.epochs.get(number), now - doubt.since
-        log.warning(text, self.name, number, seen, node_id, seconds, info.leader_epoch)
+        log.warning(
+            "%s-%s: leader epoch %s was seen, but leader %s has rejected that epoch for %.1f s: going back to epoch %s",
+            self.name, number, self.epochs.get(number), node_id, now - doubt.since, info.leader_epoch,
+        )  # fmt: skip
         del self.doubts[number]
         self.epochs[number] = self.lowered[number] = info.leader_epoch
         self.partitions[number] = info

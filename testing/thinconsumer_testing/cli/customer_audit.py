@@ -18,7 +18,7 @@ class OrderRead(NamedTuple):
 
 
 class CustomerAudit:
-    """What one group has read. A customer's orders must be read in the order of their numbers."""
+    """Check what one group has read. A customer's orders must be read in the order of their numbers."""
 
     def __init__(self) -> None:
         self.partitions: Counter[int] = Counter()  #: Number of orders read, by partition.

@@ -37,7 +37,7 @@ class HeartbeatFields(NamedTuple):
 
 
 class KnownFields:
-    """What the coordinator has stored of this member, as far as its responses tell."""
+    """Track what the coordinator has stored of this member, as far as its responses tell."""
 
     def __init__(self) -> None:
         self.fields: HeartbeatFields | None = None  #: The stored fields; None if they are uncertain.
