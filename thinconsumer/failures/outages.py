@@ -12,21 +12,21 @@ from collections.abc import Callable, Container, Hashable
 from ..support.lazy_dataclass import dataclass, field
 from ..types import TopicPartition
 
-#: Seconds from the first to the second log line about the same outage. Each further pause is twice the last one.
+#: Seconds from the first to the second log line about the same outage. Each further pause is twice the one before.
 EVERY = 60.0
-#: How often the pause between two lines is doubled: it ends at eight minutes.
+#: How often the pause between two lines is doubled, so that it becomes eight minutes at most.
 DOUBLINGS = 3
 #: Seconds before the first line about a failure that usually ends by itself (a leader election, a broker restart).
 GRACE = 5.0
 #: An outage that begins again within this many seconds after its last failed attempt continues the earlier one: a
 #: broker that fails every minute would otherwise be logged every minute.
 RECURS_S = EVERY * (1 << DOUBLINGS)
-#: An outage recurs if it has begun ``RECURRENCES_MIN`` times, each time within ``RECURS_SOON_S`` seconds after the
-#: failed attempt before.
+#: An outage counts as recurring if it has begun ``RECURRENCES_MIN`` times, each time after the first within
+#: ``RECURS_SOON_S`` seconds after the last failed attempt before.
 RECURRENCES_MIN = 3
 RECURS_SOON_S = 10.0
-#: Maximum number of outages tracked, which bounds the memory. If there are more, the oldest is dropped; a further
-#: failed attempt of its kind is logged as a new outage.
+#: Maximum number of outages under way, and of those that have ended, which bounds the memory. If there are more, the
+#: oldest one is dropped; a further failed attempt of its kind begins a new outage.
 OUTAGES_MAX = 1000
 
 
@@ -38,14 +38,15 @@ class _Outage:
 
     began_at: float
     failed_at: float  #: When an attempt last failed.
-    recurs_since: float  #: When the first of the outages began that have followed each other within RECURS_SOON_S.
-    recurrences: int = 1  #: The number of these outages.
-    returns: int = 0  #: How often the outage has begun again within RECURS_S; the first return is logged.
+    recurs_since: float  #: When the first of :attr:`recurrences` was.
+    #: How often the outage has begun in a row: each time within RECURS_SOON_S after the last failed attempt before.
+    recurrences: int = 1
+    returns: int = 0  #: How often the outage has begun again within RECURS_S.
     logged_at: float | None = None
     lines: int = 0
     attempts: int = 0
     subjects: set[Hashable] = field(default_factory=set)
-    text: str | Callable[[], str] = ""  #: Of the last failed attempt.
+    text: str | Callable[[], str] = ""  #: The text of the last failed attempt.
 
     def resume(self, now: float) -> None:
         """Begin the outage again, with a failed attempt after its end."""
@@ -53,11 +54,11 @@ class _Outage:
             self.recurs_since, self.recurrences = now, 0
         self.began_at, self.attempts = now, 0
         self.returns += 1
-        self.lines = min(self.lines, self.returns)
+        self.lines = min(self.lines, self.returns)  # so the first return is logged without a pause after the last line
         self.recurrences += 1
 
     def is_recurring(self, now: float) -> bool:
-        """Return whether failures and successes alternate."""
+        """Return whether the outage has ended and begun again several times, and last failed a moment ago."""
         return self.recurrences >= RECURRENCES_MIN and now - self.failed_at <= RECURS_SOON_S
 
     def words(self) -> str:
@@ -90,7 +91,7 @@ class OutageLog:
     def __init__(self, logger: logging.Logger) -> None:
         self._logger = logger
         self.under_way: dict[Hashable, _Outage] = {}  #: By kind: the outages that have not ended.
-        self._ended: dict[Hashable, _Outage] = {}  #: By kind: those that continue if they begin again soon.
+        self._ended: dict[Hashable, _Outage] = {}  #: By kind: ended outages, to continue if they begin again.
 
     def has(self, kind: Hashable) -> bool:
         """Return whether an outage of this kind is under way."""
@@ -114,9 +115,10 @@ class OutageLog:
     ) -> None:
         """Count a failed attempt, and log ``text`` as a WARNING unless the last line about this outage is too recent.
 
-        The first line is logged ``grace`` seconds after the outage has begun: a positive value is for failures that
-        usually end by themselves, such as a leader change. Further lines follow after pauses of one, two, four, and
-        then eight minutes. With ``logs=False`` the attempt is only counted: a line about another outage covers it.
+        The first line is logged at the first attempt that fails ``grace`` seconds or more after the outage has begun
+        (a recurring one: has begun first). A positive ``grace`` is for failures that usually end by themselves, such as
+        a leader change. Further lines follow after pauses of one, two, four, and then eight minutes. ``attempts`` is
+        how many attempts this call counts. With ``logs=False`` it only counts: other log lines tell the cause.
         """
         outage = self.under_way.get(kind)
         if outage is None:
@@ -135,7 +137,7 @@ class OutageLog:
 
     def recovered(self, subject: Hashable, now: float, text: str) -> None:
         """Record a successful attempt: drop ``subject`` from all outages. An outage without subjects has ended;
-        ``text`` is logged as an INFO for each that was logged before.
+        ``text`` is logged as an INFO for each ended outage that was logged since it last began.
         """
         # Connections call this in every step, usually without an outage: ``if self.under_way`` saves the call.
         for outage in self.forget(subject) if self.under_way else ():
@@ -156,7 +158,7 @@ class OutageLog:
         return ended
 
     def recurring(self, now: float) -> list[tuple[str, float]]:
-        """Return the texts of the outages that end and begin again all the time, and when each began to do so."""
+        """Return the texts of the outages that keep ending and beginning again, and when each first began."""
         found = [one for one in (*self.under_way.values(), *self._ended.values()) if one.is_recurring(now)]
         return [(one.words(), one.recurs_since) for one in found]
 

@@ -76,8 +76,8 @@ class Action(enum.Enum):
     NEW_PRODUCER_ID = "fails the batch, and asks for a new producer id", False, Told.ERROR
 
 
-#: Actions after which the member treats its partitions as lost: the error shows that it no longer belongs to the
-#: group's current generation, so the coordinator may have assigned the partitions to other members already.
+#: Actions after which the member treats its partitions as lost: it no longer belongs to the group's current generation,
+#: or must leave the group, so the coordinator may assign the partitions to other members.
 EXPULSIONS = frozenset({Action.RESET_MEMBER_ID, Action.RESET_GENERATION, Action.GIVE_UP})
 #: Error codes of a ConsumerGroupHeartbeat that a JoinGroup would not get: the cluster lacks the consumer group
 #: protocol, or the group has members of the classic protocol and may not be converted.

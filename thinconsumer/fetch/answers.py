@@ -66,7 +66,7 @@ class Answers:
         self._generation = -1
         #: Number of successful Fetch responses so far; ``consumer_timeout_ms`` counts from the first response.
         self.completed = 0
-        self.records = 0  #: Number of records received so far, according to the batch headers.
+        self.records = 0  #: Number of records put into the buffer so far, according to the batch headers.
 
     def handle(self, answer: Answer, now: float) -> bool:
         """Handle one response: buffer records of partitions that no seek or reset has moved.
@@ -137,7 +137,7 @@ class Answers:
             self._confirm(listed, rejected)
         listed.confirmation.at = now  # rejected partitions keep the time of an earlier response
         if not frame.users and not has_dropped:
-            # Not if records were dropped, as after a seek: a program that reads at random offsets would be slowed down.
+            # Do not pace after dropped records (of a seek, say): a program that reads at random offsets would be slow.
             fetch.pace(now)
         return is_smooth and not rejected
 
@@ -183,7 +183,7 @@ class Answers:
             log.info("fetch session %s of node %s ended: %s", fetch.session_id, node_id, error)
             keep_id = code != Code.FETCH_SESSION_ID_NOT_FOUND
             if code == Code.FETCH_SESSION_TOPIC_ID_ERROR or fetch.epoch <= FIRST_INCREMENTAL_EPOCH:
-                fetch.failed(now, keep_id=keep_id)  # the broker rejected a new session: back off
+                fetch.failed(now, keep_id=keep_id)  # a further session would be rejected, too: back off
                 self._metadata.request_update(str(error))
             else:
                 fetch.renew(keep_id=keep_id)
@@ -220,8 +220,8 @@ class Answers:
         hint = data.current_leader
         node = next((Node(n.node_id, n.host, n.port, n.rack) for n in endpoints if n.node_id == hint.leader_id), None)
         if self._metadata.hint_leader(tp, node, hint.leader_id, hint.leader_epoch) and not partition.failures:
-            # The response names the new leader (KIP-951): no backoff. Brokers that name each other with ever higher
-            # epochs would set the pace, so the second such response in a row is a failure.
+            # The response names the new leader (KIP-951): no backoff. The second such response in a row is a failure:
+            # otherwise, brokers that name each other with ever higher epochs would cause Fetches without a pause.
             partition.failures += 1
             return
         self._metadata.leader_refused(tp, fetch.target.node_id, data.error_code, now)
@@ -237,13 +237,13 @@ class Answers:
         self._failed(partition, data.error_code, error, now, is_raised=action is Action.RAISE)
 
     def _note(self, partition: Partition, code: int, error: KafkaError, now: float, *, is_raised: bool) -> None:
-        """Record the partition's error, and log a warning if it persists."""
+        """Record the partition's error, and log a warning: at once if polls raise the error, else if it persists."""
         partition.failed(error, is_raised=is_raised)
         tp, grace = partition.tp, 0.0 if is_raised else GRACE
         text = f"{tp.topic}-{tp.partition} cannot be read at offset {partition.cursor.offset}: {error}"
-        # The partition count makes each change of the count begin another outage. A partition that is held after a
-        # change is not fetched, so that its outage does not end: the first Fetch rejected at the next change would be
-        # logged as a failure that lasts.
+        # With the partition count in its kind, an outage is of one count only. A partition that is held after a change
+        # of the count is not fetched, so its outage does not end. Without the count, the first Fetch that is rejected
+        # at the next change would count as a failure that has lasted since then.
         kind = code, tp.topic, self._partitions.counts.get(tp.topic)
         self.outages.failed(kind, now, text, subject=tp, grace=grace)
 
@@ -325,7 +325,7 @@ class Answers:
             return  # a late response: the replica has failed since this Fetch
         info = self._metadata.leader(partition.tp)
         if info is not None and fetch.target.node_id != info.leader:
-            return  # only the leader chooses a replica: followers that name each other would set the pace
+            return  # only the leader chooses: followers that name each other would cause Fetches without a pause
         if node_id in self._metadata.nodes:
             # A Fetch may be in flight to that replica. If the preference expired before its response, the next Fetch
             # would go to the leader, which only names the replica again.
@@ -357,8 +357,8 @@ class Answers:
         if batches.counts or broken is not None:
             self._keep(fetch, partition, data, batches, broken, frame)
         else:
-            # A broker may err once, so the first responses like this are only retried. But if a base offset was changed
-            # on the way to the broker's disk, all are like this.
+            # A broker may err once, so the Fetch is first only retried. But if a base offset was changed on the way to
+            # the broker's disk, each response is like this, and polls raise an error in the end.
             words = "the broker returns only batches that end below this offset"
             self._no_batch(partition, words, now, is_raised=partition.failures >= USELESS_MAX)
 

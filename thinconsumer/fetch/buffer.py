@@ -61,7 +61,7 @@ class Fetched:
     cursor: Cursor
     #: The offset in the Fetch request. Brokers return whole batches, so the first one may begin below this offset.
     start: int
-    error: RecordError | None = None  #: Why the bytes after the last batch could not be parsed.
+    error: RecordError | None = None  #: Why the records after the ``count`` batches cannot be returned.
     aborted: AbortedTransactions | None = None
     chunks: list[Chunk | None] = field(default_factory=list)
     chunk: int = 0  #: Index of the first batch with records not yet returned.
@@ -107,7 +107,7 @@ class Buffer:
         queue = self.queues.get(partition)
         while queue:
             first = queue[0]
-            # ``fresh``, and with a record or an error to return
+            # ``fresh``, and with a batch or an error to return
             if partition.cursor is first.cursor and (first.chunk < first.count or first.error is not None):
                 return first
             self._release(queue.popleft())
@@ -158,7 +158,7 @@ class Buffer:
         return sum(not p.may_hand_out and self.decoded(p) > 0 for p in self.queues)
 
     def broken(self, partition: Partition) -> bool:
-        """Whether some of the fetched bytes cannot be parsed: no records after them are returned before a seek."""
+        """Whether some of the fetched bytes cannot be decoded: no records after them are returned before a seek."""
         return any(fetched.error is not None for fetched in self.queues.get(partition, ()))
 
     def break_off(self, fetched: Fetched, error: RecordError) -> None:
@@ -173,7 +173,7 @@ class Buffer:
         self._release(fetched)
         fetched.frame = Frame(0, users=1)
         fetched.size = fetched.records = 0
-        fetched.partition.report_change()  # it is not fetched any longer
+        fetched.partition.report_change()  # the partition is not fetched any longer
 
     def drop_one(self) -> None:
         """Drop the batches of one partition, preferably one that may return no records, to be fetched again later."""
@@ -197,7 +197,7 @@ class Buffer:
     def _release(self, fetched: Fetched) -> None:
         if self.awaited_by is not None:
             self.awaited_by.touch()
-            fetched.partition.report_change()  # not fetched so far if its batches filled its share
+            fetched.partition.report_change()  # the partition is not fetched while its batches fill its share
         self.records -= fetched.records
         fetched.frame.users -= 1
         if fetched.frame.users == 0:

@@ -41,7 +41,8 @@ DECODER = f"{__name__.split('.')[0]}.records.columnar.decode"
 TOGETHER_RECORDS = 4000
 #: About this many records are decoded first after a seek: a program that seeks after every few records drops the rest.
 FIRST_RECORDS = 500
-#: If the decoded records that wait take more memory than this, no more are decoded than the next polls return.
+#: If the decoded records of the other partitions take more memory than this, a partition gets no more than its share of
+#: ``TOGETHER_RECORDS``, or what the poll returns.
 AHEAD_BYTES = 8 << 20
 #: Approximate size of the columns of one record, besides its bytes.
 COLUMNS_BYTES = 128
@@ -54,8 +55,8 @@ TOGETHER_MIN = 80
 #: A deserializer is called for at most this many records at once, and at most as many as the poll returns, unless a
 #: batch has more.
 DESERIALIZED_MAX = 500
-#: If more paused partitions than this have decoded records, batches are decoded one at a time: the decoded records
-#: could take much more memory than the batches.
+#: If more partitions than this have decoded records that polls may not return (as while paused), batches are decoded
+#: one at a time: the decoded records could take much more memory than the batches.
 WITHHELD_MAX = 8
 
 _offset = attrgetter("offset")
@@ -71,17 +72,18 @@ def find_offset(records: Records, offset: int) -> int:
 
 
 def part_of(records: Records, begin: int, end: int) -> Records:
-    """Return the records ``begin`` to ``end`` (exclusive); more than ``BUILT_MAX`` may not be built yet."""
+    """Return the records ``begin`` to ``end`` (exclusive); more than ``BUILT_MAX`` may be built when read."""
     if isinstance(records, list) or end - begin <= BUILT_MAX:
         return records[begin:end]
     return cast("LazyRows", records).part(begin, end)
 
 
 class PostponedError(RecordError):
-    """Stands for a record at which a deserializer has interrupted a poll; no poll raises this error.
+    """Stands for a record at which a deserializer raised a ``BaseException``, such as KeyboardInterrupt, and so ended a
+    poll; no poll raises this error.
 
     The next poll returns the records before that record, and only the poll after it calls the deserializer again.
-    Otherwise, if the deserializer raised a ``BaseException`` each time, no poll would return the records before.
+    Otherwise, if the deserializer raised that exception each time, no poll would return the records before.
     """
 
 
@@ -101,7 +103,7 @@ class ChunkDecoder:
         #: By partition: the offset of the record at which a deserializer has interrupted a poll, by a ``BaseException``
         #: that is no ``Exception``. ``ConsumerCore`` makes the entries.
         self.interrupted: dict[TopicPartition, int] = {}
-        self._record_bytes = COLUMNS_BYTES  #: The average memory of the records that were decoded together last.
+        self._record_bytes = COLUMNS_BYTES  #: The average memory of a record among those decoded together last.
 
     def chunk(self, fetched: Fetched, index: int, record: int, room: int = 1, *, calls_again: bool = False) -> Chunk:
         """Return the chunk of the batch at ``index``.
@@ -153,8 +155,8 @@ class ChunkDecoder:
     def is_aborted(self, fetched: Fetched, index: int) -> bool:
         """Whether read_committed skips batch ``index``. Each batch is evaluated once, in offset order.
 
-        Raises ``CorruptRecordError`` if the CRC of an aborted batch, which is not decoded, is wrong: with a corrupt
-        producer id or offset range, valid records would be skipped as aborted ones.
+        With ``check_crcs``, raises ``CorruptRecordError`` if the CRC of an aborted batch, which is not decoded, is
+        wrong: with a corrupt producer id or offset range, valid records would be skipped as aborted ones.
         """
         if fetched.aborted is None:
             return False
@@ -166,7 +168,7 @@ class ChunkDecoder:
         return verdicts[index]
 
     def _is_worth_numpy(self) -> bool:
-        """Whether to decode batches together: enough records wait, numpy is there, and few partitions are withheld.
+        """Whether to decode batches together: enough records wait, numpy is there, and few decoded ones are withheld.
 
         Sets ``has_few`` to the opposite.
         """
@@ -195,7 +197,7 @@ class ChunkDecoder:
         return self.has_numpy
 
     def _decode_together(self, partition: Partition, room: int) -> None:
-        """Decode what this poll, which takes ``room`` records from ``partition`` first, and the next polls return."""
+        """Decode what this and the next polls return; this poll takes ``room`` records, first from ``partition``."""
         from ..records.columnar.decode import Decoder  # needs numpy, which is optional
 
         decoder = Decoder(self._check_crcs)
@@ -211,7 +213,7 @@ class ChunkDecoder:
             source.chunks.extend(self._chunks_of(source, begin, end, error, decoded))
 
     def _wanted(self, partition: Partition, room: int) -> list[tuple[Partition, int]]:
-        """Return how many records to decode of this partition and of others: what the next polls return of each.
+        """Return how many records to decode of this partition and of others: at least what the next polls return.
 
         Polls return records of the partitions in turn: this poll can still return ``room``, and each later one is
         expected to return ``later_records``.
@@ -248,8 +250,8 @@ class ChunkDecoder:
         """
         chunks: list[Chunk | None] = []
         known = len(source.chunks) - begin  # the index in ``source`` of the batch with the number 0
-        # A poll may return only a part of the last batch. If the rest, which waits for its turn, were not built now, it
-        # would keep everything in memory that was decoded with it.
+        # A poll may return only a part of the last batch. With many partitions, the rest waits long for its turn: built
+        # later, it would keep everything in memory that was decoded with it.
         last = end - 1 if len(self._buffer.queues) > TURNS_MAX else end
         while begin < end:
             stop = end if begin == last else last
@@ -272,7 +274,7 @@ class ChunkDecoder:
         return chunks
 
     def _add_batches(self, partition: Partition, decoder: Decoder, records: int) -> list[Added]:
-        """Add the partition's next batches to the decoder: at least one, until they have this many records."""
+        """Add the partition's next batches to the decoder: at least one, until they have ``records`` or FULL_BYTES."""
         added: list[Added] = []
         records += decoder.records
         for source in self._buffer.queue(partition):
@@ -288,7 +290,7 @@ class ChunkDecoder:
     def add(
         self, decoder: Decoder, source: Fetched, begin: int, end: int, *, records: float = inf, size: float = inf
     ) -> RecordError | None:
-        """Add batches as :meth:`.Decoder.add`; of aborted ones, no records are used."""
+        """Add the batches ``begin`` to ``end`` as :meth:`.Decoder.add`, but of aborted ones use no records."""
         batches, tp = source.batches, source.partition.tp
         if source.aborted is None:
             return decoder.add(batches, tp, begin, end, records=records, size=size)

@@ -1,10 +1,9 @@
 """Decode the records that one poll returns, and later advance the positions past them.
 
-:meth:`Collector.gather` decodes batch by batch and changes only its cache of decoded batches; the :class:`PollResult`
-it returns lists the new positions. :meth:`Collector.settle` applies them. :meth:`Collector.gather_columns` does the
-same with whole batches, decoded all at once and not cached, and :meth:`Collector.gather_raw` with whole batches that
-are not decoded. An exception before the positions are settled, KeyboardInterrupt included, therefore neither skips nor
-repeats a record.
+:meth:`Collector.gather` moves no position: it caches decoded batches, and returns a :class:`PollResult` that lists the
+new positions. :meth:`Collector.settle` applies them. :meth:`Collector.gather_columns` does the same with whole batches,
+decoded all at once and not cached, and :meth:`Collector.gather_raw` with whole batches that are not decoded. An
+exception before the positions are settled, KeyboardInterrupt included, therefore neither skips nor repeats a record.
 """
 
 from __future__ import annotations
@@ -61,7 +60,7 @@ class Span(NamedTuple):
     fetched: Fetched
     begin: int  #: The number that the decoder has given to the span's first batch.
     chunk: int  #: Index in ``fetched`` of the first batch after the span.
-    error: RecordError | None  #: Why the batch at ``chunk`` cannot be returned; None if it can.
+    error: RecordError | None  #: Why what follows the span cannot be returned; None if it can.
     reached: int = -1  #: The caller's end offset, if the batch at ``chunk`` begins at or after it; else -1.
 
 
@@ -118,17 +117,18 @@ class Collector:
             if poll_result.count >= max_records or (is_postponed and poll_result.count):
                 break
         if is_postponed and not poll_result.count and not poll_result.moves:
-            return self.gather(max_records, ends)  # this call first calls the deserializer again
+            return self.gather(max_records, ends)  # the second call first calls the deserializer again
         return poll_result
 
-    #: The same for polls of :data:`MANY_RECORDS` or more, without deserializers: user code may make a lot of garbage.
+    #: :meth:`gather` for polls that may return :data:`MANY_RECORDS` or more. Not used with deserializers, which may
+    #: make a lot of garbage.
     gather_many = garbage_collection_paused(gather)
 
     def gather_columns(self, max_bytes: int, ends: Mapping[TopicPartition, int] | None = None) -> PollResult:
         """Return whole batches as columns, until their decompressed size without batch headers reaches ``max_bytes``.
 
-        With ``ends``, only batches that begin below their partition's offset in ``ends`` are returned, and of a
-        partition that ``ends`` lacks, all; the last batch may contain records beyond that offset.
+        With ``ends``, a batch is returned only if it begins below its partition's offset in ``ends``; it may contain
+        records beyond that offset. A partition that ``ends`` lacks has no such limit.
 
         Raises ``RecordError`` as :meth:`gather`, but no deserialization error.
         """
@@ -233,7 +233,10 @@ class Collector:
                 self._buffer.rotate(partition)
 
     def restart(self) -> None:
-        """Forget the error that the next poll would raise first: after an engine restart its record is fetched anew."""
+        """Forget the error that the next poll would raise first: after an engine restart, all records are fetched anew.
+
+        Also forget at which records of unassigned partitions a deserializer has interrupted a poll.
+        """
         self._overdue = None
         interrupted = self.chunk_decoder.interrupted
         self.chunk_decoder.interrupted = {tp: at for tp, at in interrupted.items() if tp in self._partitions}
@@ -354,7 +357,10 @@ class Collector:
         return Span(fetched, begin, chunk, error, reached)
 
     def _hand_over(self, spans: list[Span], decoded: Decoded, poll_result: PollResult) -> None:
-        """Add the decoded columns to the poll result; raise the first error, or leave it to the next poll."""
+        """Add the decoded columns to the poll result.
+
+        Raise an error if the poll returns nothing before it, else leave it to the next poll.
+        """
         broken: Partition | None = None
         begins: dict[Partition, int] = {}
         places: dict[Partition, tuple[int, int]] = {}  # the position of each partition after the spans so far
@@ -392,7 +398,7 @@ class Collector:
     def _take_raw(
         self, fetched: Fetched, room: int, end: int | None, poll_result: PollResult
     ) -> tuple[list[RawBatch], RecordError | None]:
-        """Return the next batches that begin below ``end``, and the error of the one after them, if any.
+        """Return batches that begin below ``end``, until they have ``room`` bytes, and the error after them, if any.
 
         Adds the move past them to the poll result, also if none of these batches has records to return.
         """
@@ -430,7 +436,7 @@ class Collector:
         return taken, error
 
     def _error_at(self, fetched: Fetched, *, as_bytes: bool) -> RecordError | None:
-        """Return the error at the current position; with ``as_bytes``, call no deserializer for that."""
+        """Return the error at the position in ``fetched``, if any; with ``as_bytes``, call no deserializer for that."""
         if fetched.chunk >= fetched.count:
             return fetched.error
         if as_bytes:

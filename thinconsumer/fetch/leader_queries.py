@@ -67,7 +67,8 @@ class PartitionQuery:
         # The state of a ``timers.Retry``, without an object of its own for each of thousands of queries.
         self.attempts = 0
         self.pause: Alarm | None = None  #: The end of the backoff; None before the first failure.
-        #: The metadata version in which ``tp`` had no leader, else -1. A newer version ends the backoff.
+        #: The metadata version that had no leader of ``tp``, or one with an epoch below ``least_epoch``; else -1. A newer
+        #: version ends the backoff.
         self.leaderless_in = -1
 
 
@@ -119,7 +120,7 @@ class LeaderQueries(ABC):
         self._has_outages = False  #: Whether an outage was under way when the response being handled arrived.
         #: The metadata version in which all waiting queries wait for newer metadata; -1 if some do not.
         self._idle_in = -1
-        #: Incremented when a query is added or ends, so that the topics that metadata refreshes are computed anew.
+        #: Incremented when a query is added or ends: the set of topics to request metadata of is then computed anew.
         #: Otherwise metadata would go on to request a topic without queries, and polls would raise the topic's errors.
         self.version = 0
 
@@ -323,7 +324,7 @@ ListedOffset = ListOffsetsPartitionResponse
 
 
 class OffsetLookups(LeaderQueries):
-    """Looks up the first offset at or after each query's timestamp."""
+    """Looks up the offset of the first record at or after each query's timestamp, or of an end of the log."""
 
     asker = "offsets"
     api = ListOffsetsRequest

@@ -41,11 +41,11 @@ VERSION_MIN = 4
 #: First Fetch version with sessions, and last one with topic names instead of ids.
 SESSIONS_SINCE = 7
 NAMES_UNTIL = 12
-#: While the buffer is not empty, no Fetch is sent that lack of memory limits to fewer bytes: many small responses cost
-#: more than a short wait.
+#: While the buffer is not empty, a Fetch that could return only fewer bytes than this, for lack of memory, is not sent:
+#: many small responses cost more than a short wait.
 LEAST_WORTH_ASKING = 64 * 1024
-#: How many fetched bytes ``poll`` reads ahead by default. With more, they would leave the processor's caches before
-#: they are decoded, which takes a twentieth more CPU time.
+#: How many fetched bytes ``poll`` reads ahead by default (more with many brokers). With more, they would leave the
+#: processor's caches before they are decoded, which takes a twentieth more CPU time.
 READ_AHEAD_BYTES = 16 << 20
 
 
@@ -75,13 +75,14 @@ class Planner:
         self._agenda = agenda
         self._alarm = agenda.alarm(ASKER)  #: Touched when the buffer has room again.
         self._backoff = Backoff.from_settings(settings)
-        #: Seconds for each Fetch that follows from a response without records: see ``FetchSession.pace``. Twice the
-        #: backoff, 0.2 s by default: with the five that may follow at once, at most ten are sent in a second.
+        #: Seconds between Fetches to a broker that answers at once, without records: see ``FetchSession.pace``. Twice
+        #: the first backoff, 0.2 s by default: with the five that may follow at once, at most ten are sent in a second.
         self._pause_s = max(LEAST_PAUSE, min(2 * self._backoff.initial, settings.fetch_max_wait_ms / 1000))
         self.targets = FetchTargets(settings, partitions, metadata, buffer, self._alarm)
         self._sessions: dict[int, FetchSession] = {}
         self._seconds: dict[int, SecondFetch] = {}
-        self._has_topic_ids = (-1, -1, False)  #: Metadata version, assignment's generation, and the result for them.
+        #: Metadata version, assignment's generation, and whether the ids of all topics were known then.
+        self._has_topic_ids = (-1, -1, False)
         self._turn = 0  #: The number of requests so far, by which the next step begins with another node.
         #: Whether to fetch up to ``max_buffered_bytes``: if the default limit of what is read ahead does not apply, or
         #: if no buffered record can be returned (paused partitions, or records beyond what ``read_to_end`` reads).
@@ -170,8 +171,8 @@ class Planner:
     def close(self, now: float, is_ready: Callable[[int, str], bool]) -> list[Request]:
         """Return Fetches that close the sessions, so that they do not occupy the brokers' session caches.
 
-        A closing Fetch would wait behind a Fetch in flight, which the broker may hold. It is then sent over the general
-        channel, if ``is_ready`` says that there is such a connection.
+        A closing Fetch would wait behind a Fetch in flight, which the broker may hold. The closing Fetch is then sent
+        over the general channel, if ``is_ready(node_id, channel)`` says that this connection can be used.
         """
         requests = []
         for node_id, session in self._sessions.items():
@@ -203,7 +204,10 @@ class Planner:
         return [node_id for node_id, session in self._sessions.items() if session.is_paced(now)]
 
     def _allowance(self, partitions: int, nodes: int, limit: int) -> int:
-        """Return the maximum bytes of one response; 0 if no Fetch may be sent now. ``limit``: bytes to buffer at most.
+        """Return the maximum bytes of one response; 0 or less if no Fetch may be sent now.
+
+        ``partitions`` is how many are fetched from the node, ``nodes`` from how many nodes partitions are fetched, and
+        ``limit`` how many bytes to buffer at most.
 
         Once a response fits into ``limit`` again, ``_may_fill`` is unset, unless ``limit`` is ``max_buffered_bytes``.
         """
@@ -233,7 +237,10 @@ class Planner:
         return offset < end or offset > high_watermark
 
     def _waiting(self, node_id: int, first: FetchSession) -> list[Partition]:
-        """Return the partitions that may have records, but were not ready to be fetched when ``first`` was written."""
+        """Return partitions that may have records, but were not ready to be fetched when ``first`` was written.
+
+        Without partitions for which a second Fetch has got no records since then.
+        """
         second, nodes = self._seconds.get(node_id), self.targets.nodes
         found: dict[Partition, None] = {}
         for partition in self.targets.late.pop(node_id, ()):
@@ -251,7 +258,7 @@ class Planner:
         """Return the partitions for a second Fetch, if the broker holds the first Fetch and a second may be sent."""
         written_at = first.written_at
         if written_at is None or self._max_wait_ms <= LOOK_AFTER_S * 1000:
-            return []  # the first Fetch will have them, or is answered before another connection would be ready
+            return []  # the first Fetch will have them all, or is answered before another connection would be ready
         second = self._seconds.get(node_id)
         if second is not None and (second.held.is_ahead(now) or not second.retry.may_send(now)):
             return []
@@ -416,8 +423,9 @@ def _rotated(some: list[T], turn: int) -> list[T]:
     return some[start:] + some[:start]
 
 
-#: How long to avoid a failed follower, in seconds: first longer than a cluster takes to notice a dead broker. If only
-#: this client cannot reach the follower, leaders keep naming it, and each attempt may cost ``request_timeout_ms``.
+#: How long to avoid a failed follower, in seconds. At first, longer than a cluster takes to notice a dead broker; later
+#: ever longer: leaders keep naming a follower that only this client cannot reach, and each attempt may cost
+#: ``request_timeout_ms``.
 SHUNNED = Backoff(initial=12.0, maximum=300.0)
 
 
@@ -444,7 +452,7 @@ class Replicas:
         alarm.set(now + SHUNNED.delay(failures, self._random))
 
     def worked(self, node_id: int) -> None:
-        """Reset the node's failure count after a successful response; it is avoided until the time already set."""
+        """Reset the node's failure count after a successful response; the node stays avoided until its time is over."""
         self.failures.pop(node_id, None)
 
     def may_follow(self, node_id: int, now: float) -> bool:

@@ -1,7 +1,7 @@
 """Set the position of partitions that await a reset: by policy, by the user's request or after OFFSET_OUT_OF_RANGE.
 
 An out-of-range position is either below the log start (records expired) or past the log end (log truncated).
-OFFSET_OUT_OF_RANGE says neither, so both ends of the log are looked up. KIP-320, KIP-1106.
+OFFSET_OUT_OF_RANGE does not say which, so both ends of the log are looked up. KIP-320, KIP-1106.
 """
 
 import logging
@@ -52,7 +52,7 @@ class Resets:
         self._metadata = metadata
         self._lookups = lookups
         self._asked: dict[Partition, Cursor] = {}
-        #: What the last reset by policy was made of, and that reset, which thousands of partitions may share.
+        #: Timestamp, cause and option of the last reset by policy, and that reset, which many partitions may share.
         self._last_reset: tuple[tuple[int, str, str], Reset] = ((0, "", ""), Reset(0, ""))
         #: ``Partitions.changes`` at the last step. While it is the same, a step need not look at the partitions that
         #: await a lookup, which may be thousands.
@@ -70,7 +70,7 @@ class Resets:
             return []
         state = PositionState.AWAITING_RESET
         self._asked = {p: cursor for p, cursor in self._asked.items() if p.cursor is cursor and p.state is state}
-        wall_time = self._wall_time()  # one for all: resets of the same target share an object
+        wall_time = self._wall_time()  # one time for all: resets to the same timestamp share an object
         for partition in waiting:
             if partition not in self._asked:
                 self._asked[partition] = partition.cursor
@@ -149,7 +149,7 @@ class Resets:
             partition.out_of_range = None
             partition.move(PositionEvent.LEADER_CHANGED)
         elif self._policy.strategy is OffsetResetStrategy.NONE:
-            # Not LogTruncationError: without a leader epoch, a position past the log end proves no truncation.
+            # Not LogTruncationError: a position past the log end proves no truncation if its leader epoch is unknown.
             partition.error = out_of_range_error(partition, position, start, end)
         else:
             what = "the log starts at" if position < start else "the log ends at"

@@ -21,7 +21,8 @@ CHANNEL = "fetch-2"
 #: A Fetch that has a partition with an unknown log end counts as a long poll if it was not answered for this many
 #: seconds.
 LOOK_AFTER_S = 0.02
-#: The same holds for a Fetch of more partitions than this: to look at all of them would take too long.
+#: A Fetch of more partitions than this counts as a long poll after ``LOOK_AFTER_S``, too: to look at all log ends would
+#: take too long.
 LOOK_AT_MAX = 200
 #: After this many seconds, a Fetch counts as a long poll although a partition has records: the broker may wait for
 #: ``fetch_min_bytes``, or be a follower that does not have them yet.
@@ -59,7 +60,7 @@ class SecondFetch:
         self.retry.failed(now)
 
     def got_nothing(self) -> None:
-        """Note a response without records. A response with some may be full: its other partitions are tried again."""
+        """Note a response without records. (One with records may be full, so its other partitions are tried again.)"""
         for partition, cursor in self.listed.cursors.values():
             if self.listed.has_position_of(partition):
                 self.tried[partition] = cursor, cursor.fetch_offset

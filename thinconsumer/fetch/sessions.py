@@ -45,7 +45,7 @@ class Plan(NamedTuple):
 
 
 class SessionPartitions:
-    """The partitions that a broker's session holds after the request that was built last."""
+    """The partitions that a broker's session has after the request that was built last."""
 
     __slots__ = ("_ids", "confirmation", "cursors", "names", "unconfirmed", "wanted")
 
@@ -72,7 +72,6 @@ class SessionPartitions:
                 self.names[want.topic_id] = tp.topic
 
     def remove(self, tp: TopicPartition) -> None:
-        """Drop a partition."""
         self._drop_id(self.wanted.pop(tp).topic_id)
         self.unconfirmed.pop(tp, None)
         partition, _ = self.cursors.pop(tp, (None, None))
@@ -118,7 +117,7 @@ class FetchSession:
     target: Target
     retry: Retry  #: Whether a request is in flight, and the backoff after failures.
     incremental: bool  #: The option ``enable_incremental_fetch_sessions``.
-    pause: float  #: Seconds for each Fetch that follows from a response without records; see :meth:`pace`.
+    pause: float  #: Seconds between Fetches that follow from responses without records; see :meth:`pace`.
     reserved: int = 0  #: Maximum response bytes of the request in flight.
     session_id: int = NO_SESSION
     epoch: int = INITIAL_EPOCH
@@ -181,7 +180,8 @@ class FetchSession:
         self._drop_held()
         for tp, new in wanted.items():
             self.listed.set(tp, new)
-        # A session uses either topic names or topic ids. Epoch 0 with the old session id closes it and opens another.
+        # A session uses either topic names or topic ids. Epoch 0 with an old session id closes that session, and opens
+        # another one.
         self.epoch = INITIAL_EPOCH
         self.uses_ids = uses_ids
         if not (sessions and self.incremental):
@@ -223,8 +223,8 @@ class FetchSession:
     def pace(self, now: float) -> None:
         """Count a response without records: after :data:`FRUITLESS` quick ones, one Fetch may follow in each ``pause``.
 
-        If only responses in a row were counted, the broker could set the pace: a response with records, or a late one,
-        would begin a new count.
+        The count is not of responses in a row. If a response with records, or a late one, began a new count, a broker
+        could cause any number of Fetches.
         """
         written_at = now if self.written_at is None else self.written_at
         self.recovers_at = max(self.recovers_at, written_at) + self.pause

@@ -107,7 +107,7 @@ class FetchTargets:
         return None if info is None else info.leader
 
     def _place(self, partition: Partition, now: float) -> None:
-        """Put the partition to its node, to ``left_out`` or ``leaderless``, or nowhere."""
+        """Put the partition to its node; without one to ``left_out`` or ``leaderless``, or nowhere if not fetchable."""
         self.left_out.pop(partition, None)
         self.leaderless.pop(partition, None)
         node_id = self._node(partition, now) if partition in self._fetchable else None
@@ -127,7 +127,7 @@ class FetchTargets:
             self.nodes[partition] = node_id
 
     def _node(self, partition: Partition, now: float) -> int | None:
-        # head() drops batches from before a seek, which would use up the partition's share of the buffer.
+        # head() drops batches fetched before a seek, which would use up the partition's share of the buffer.
         is_buffered = partition in self._buffer.queues and self._buffer.head(partition) is not None
         if is_buffered and (self._buffer.size_of(partition) >= self._share or self._buffer.broken(partition)):
             self.left_out[partition] = None

@@ -93,7 +93,7 @@ class Validation(EpochEndQueries):
         if info.leader_epoch > partition.leader_epoch or is_lower or has_moved:
             if partition.leader_epoch >= 0:
                 partition.preferred_replica = -1
-                partition.backoff = None  # the new leader ends it
+                partition.backoff = None  # a new leader ends the backoff
             # A cluster that went back to an older epoch has another log: its records of the same epoch may differ, too.
             fetch_epoch = partition.cursor.fetch_epoch
             doubtful = fetch_epoch >= 0 if is_lower else 0 <= fetch_epoch < info.leader_epoch
@@ -108,7 +108,7 @@ class Validation(EpochEndQueries):
             log.warning(text, *partition.tp, partition.cursor.offset)
             partition.ask_reset(None)
         elif partition.state is PositionState.AWAITING_RESET:
-            # A lookup in flight may return an offset of the deleted topic: repeat it, for the same target.
+            # A lookup in flight may return an offset of the deleted topic: repeat the lookup.
             partition.ask_reset(partition.reset)
 
     def _ask(self, partition: Partition, now: float) -> None:
