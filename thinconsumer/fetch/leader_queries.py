@@ -67,8 +67,8 @@ class PartitionQuery:
         # The state of a ``timers.Retry``, without an object of its own for each of thousands of queries.
         self.attempts = 0
         self.pause: Alarm | None = None  #: The end of the backoff; None before the first failure.
-        #: The metadata version without a leader of ``tp``, or with one whose epoch is below ``least_epoch``; else -1. A newer
-        #: version ends the backoff.
+        #: The metadata version without a leader of ``tp``, or with one whose epoch is below ``least_epoch``; else -1. A
+        #: newer version ends the backoff.
         self.leaderless_in = -1
 
 
