@@ -1,8 +1,9 @@
-"""The socket of one stream: connect, handshake, receive, send, end.
+"""The socket of one stream: connect, handshake, receive, send, close.
 
-This module guarantees the order of calls to the stream: ``connection_made`` once; then received bytes; then
-``connection_lost`` once, after all bytes that could still be received; and no call after that or after a hang-up. It
-also sets how much the system may receive between two steps.
+This module guarantees the order of calls to the stream: ``connection_made`` once, unless connecting fails; then
+received bytes; then ``connection_lost`` once, after all bytes that could still be received. After ``connection_lost``
+or a hang-up there is no call. Between two steps, this module lets the system receive more of a large response
+(:meth:`SocketConnection.raise_low_water`).
 """
 
 from __future__ import annotations
@@ -36,31 +37,32 @@ SocketOption = tuple[int, int, int | bytes]
 #: resolver may return.
 _SETUP_ERRORS = (OSError, ValueError, TypeError, OverflowError)
 
-#: Limits for one connection in one step, so that a peer that sends fast does not keep other connections waiting.
+#: Limits for one connection each time that it is ready: otherwise a peer that sends fast would keep other connections
+#: waiting.
 RECEIVES_PER_STEP = 64
 BYTES_PER_STEP = 1024 * 1024
 SENDS_PER_STEP = 16
 #: SO_RCVLOWAT is raised only if a response of at least this size is expected: a smaller response arrives in full
 #: while the program does not read, even without a raised SO_RCVLOWAT.
 LARGE_BYTES = 128 * 1024
-#: Highest value of SO_RCVLOWAT. With a higher one, the receive buffer would grow further, and the kernel frees none of
-#: its memory while the socket is open.
+#: Maximum value of SO_RCVLOWAT. For a higher value, the kernel would enlarge the receive buffer further, and it never
+#: shrinks the buffer of an open socket.
 LOW_WATER_MAX_BYTES = 4 * 1024 * 1024
-#: Maximum number of bytes to read after sending has failed. No kernel buffers more, so nothing that came is missed.
+#: Maximum number of bytes to read after sending has failed: more than a socket's receive buffer usually has.
 READ_AFTER_SEND_FAILED_BYTES = 16 * 1024 * 1024
 
 
 class SocketState(Enum):
-    """The state of a socket, with its words in errors."""
+    """The state of a socket. The value is its name in error texts."""
 
     CONNECTING = error_text.CONNECTING  #: The TCP handshake runs.
     HANDSHAKING = error_text.HANDSHAKING  #: The TLS handshake runs; a plain connection passes through at once.
     OPEN = error_text.CONNECTED
-    CLOSED = "closed"  #: The descriptor is closed, and the stream gets no further call.
+    CLOSED = "closed"  #: The descriptor is closed; the stream's only call may still be ``connection_lost``.
 
 
 _CLOSED = {SocketState.CLOSED: SocketState.CLOSED}
-#: Each event has the name of the state that it leads to.
+#: For each state, the events that may occur and the states after them; each event is the state that it leads to.
 TRANSITIONS: Mapping[SocketState, Mapping[SocketState, SocketState]] = {
     SocketState.CONNECTING: {SocketState.HANDSHAKING: SocketState.HANDSHAKING, **_CLOSED},
     SocketState.HANDSHAKING: {SocketState.OPEN: SocketState.OPEN, **_CLOSED},
@@ -70,7 +72,9 @@ TRANSITIONS: Mapping[SocketState, Mapping[SocketState, SocketState]] = {
 
 
 class SocketConnection:
-    """The socket of a stream. The driver calls :meth:`start`, then :meth:`ready` and :meth:`flush` until it closes."""
+    """The socket of a stream. Until it is closed, the driver calls :meth:`start`, then :meth:`ready` for events of the
+    selector and :meth:`flush` to send.
+    """
 
     __slots__ = (
         "_dial", "_driver", "_expected_bytes", "_fd", "_low_water", "_new_transport", "_options", "_received_bytes",
@@ -90,11 +94,11 @@ class SocketConnection:
         self._transport: Transport | None = None
         self._fd = -1
         self._received_bytes = 0  #: Bytes received since the last send.
-        #: The expected size of the next response: the bytes received between the last two sends. While these and the
-        #: expected size are below :data:`LARGE_BYTES`, it is not updated.
+        #: The expected size of the next response: the number of bytes last received between two sends. While both that
+        #: number and the expected size are below :data:`LARGE_BYTES`, the latter has no effect and is not updated.
         self._expected_bytes = 0
         self._low_water = 1  #: The value of SO_RCVLOWAT.
-        self._watched_events = 0  #: The events that the selector reports for the open connection.
+        self._watched_events = 0  #: The events that the selector watches for, once TCP is connected.
 
     def __repr__(self) -> str:
         return f"<SocketConnection {self._dial.host} {self._dial.address} {self.state.name.lower()} fd={self._fd}>"
@@ -109,7 +113,7 @@ class SocketConnection:
             self._sock = socket.socket(address.family, socket.SOCK_STREAM)
             self._fd = self._sock.fileno()
             self._sock.setblocking(False)
-            for option in self._options:  # before connecting: the receive buffer limits TCP's window scaling
+            for option in self._options:  # before connecting: TCP then agrees on a window scale for the receive buffer
                 self._sock.setsockopt(*option)
             code = self._sock.connect_ex(address.sockaddr)
             if code in _UNDER_WAY:
@@ -177,8 +181,8 @@ class SocketConnection:
     def _hand_over(self, transport: Transport, receives: int, limit: int) -> tuple[bool, OSError | None]:
         """Receive bytes and pass them to the stream; return whether the connection has ended, and the error if any.
 
-        Stops after ``receives`` calls or ``limit`` bytes, but leaves no bytes inside a TLS object, since no selector
-        would report them.
+        Stops after receiving ``receives`` times or ``limit`` bytes, but leaves no bytes inside a TLS object, since no
+        selector would report them.
         """
         stream, driver = self.stream, self._driver
         while self.state is SocketState.OPEN and (receives > 0 < limit or transport.pending()):
@@ -237,7 +241,7 @@ class SocketConnection:
             self._fail(error)
 
     def _expect(self, size: int) -> None:
-        """Expect that the next response has the size of the last one."""
+        """Expect that the next response has ``size`` bytes, as the last one had."""
         self._expected_bytes = size
         if size >= LARGE_BYTES:
             self._driver.expecting_large.add(self)
@@ -246,15 +250,16 @@ class SocketConnection:
             self._driver.expecting_large.discard(self)
 
     def raise_low_water(self) -> None:
-        """Raise SO_RCVLOWAT to the expected size of the next response, so that it is received between two steps.
+        """Set SO_RCVLOWAT to the expected size of the next response, up to :data:`LOW_WATER_MAX_BYTES`.
 
-        While a program reads nothing, Linux rarely acknowledges bytes beyond this mark, and a broker with a small send
-        buffer waits for the acknowledgement: hardly a byte would arrive while the program handles records.
+        The system can then receive the response between two steps. Otherwise hardly a byte would arrive while the
+        program handles records: as long as the program reads nothing, Linux rarely acknowledges more bytes than
+        SO_RCVLOWAT, and a broker with a small send buffer waits for acknowledgements.
         """
         size = min(self._expected_bytes, LOW_WATER_MAX_BYTES)
         if size == self._low_water or self._transport is None or self.state is not SocketState.OPEN:
             return
-        self._low_water = size  # first: if Ctrl-C interrupts the line below, the next step resets the mark
+        self._low_water = size  # first: if Ctrl-C interrupts the line below, the next step resets SO_RCVLOWAT
         self._transport.set_low_water(size)
 
     def reset_low_water(self) -> None:
@@ -268,11 +273,14 @@ class SocketConnection:
         self._watched_events = mask
 
     def _send_failed(self, transport: Transport, error: OSError) -> None:
-        """After a failed send, receive what the peer sent before it closed: this may tell why (a rejected login)."""
+        """Close the connection after a failed send, but first receive the peer's last bytes.
+
+        These bytes may tell why the peer has closed the connection (a rejected login).
+        """
         _, alert = self._hand_over(transport, READ_AFTER_SEND_FAILED_BYTES, READ_AFTER_SEND_FAILED_BYTES)
         if self.state is SocketState.OPEN:
-            # In TLS 1.3, the alert about a missing client certificate arrives after the handshake. It says more than
-            # the failure to send to a peer that has closed.
+            # In TLS 1.3, the alert about a missing client certificate arrives after the handshake. The alert says more
+            # than the failed send to a peer that has closed.
             self._fail(alert if alert is not None and error_text.is_tls_error(alert) else error)
 
     def _fail(self, error: BaseException) -> None:

@@ -1,10 +1,9 @@
-"""The sockets that a driver watches: over epoll where the system has it, else over a class of ``selectors``.
+"""The sockets that a driver watches: over epoll where the system has it, else over a selector of ``selectors``.
 
-One wait of ``selectors.EpollSelector`` makes eight more function calls than a wait of ``select.epoll`` itself.
+``select.epoll`` is used directly, since each wait of ``selectors.EpollSelector`` makes eight more function calls.
 
 With ``select()``, every wait raises if a descriptor's number (Linux, macOS) or the count of descriptors (Windows) is
-too large. Here, registering a descriptor beyond that limit raises instead, so that only one connection fails. Only
-epoll and kqueue selectors have a descriptor of their own.
+too large: all connections would fail. Here, registering a descriptor beyond that limit raises, so only one fails.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ LONGEST_WAIT = 0.5 if sys.platform == "win32" else 3600.0
 
 
 class Sockets(Protocol):
-    """The watched descriptors, each with its events and an owner, any object."""
+    """The watched descriptors, each with its events and an owner: any object, which :meth:`wait` returns."""
 
     def set(self, fd: int, mask: int, owner: Any) -> None:
         """Watch ``fd`` for exactly the events in ``mask``.
@@ -47,15 +46,19 @@ class Sockets(Protocol):
     def wait(self, seconds: float) -> list[tuple[Any, int]]:
         """Return (owner, events) of ready descriptors; wait up to ``seconds`` for the first one (0 or less: no wait).
 
-        ``seconds`` is rounded up to the system's unit (1 ms for epoll and poll): otherwise every wait would end with a
-        busy loop.
+        Waits for at most :data:`LONGEST_WAIT`. ``seconds`` is rounded up to the system's unit (1 ms for epoll and
+        poll): rounded down, the rest of a unit would be a busy loop of waits for 0 ms.
         """
 
     def fileno(self) -> int:
-        """Return the selector's own descriptor, which is readable when a watched one is ready."""
+        """Return the selector's own descriptor, which is readable when a watched one is ready.
+
+        Raises:
+            io.UnsupportedOperation: the selector has none (poll and select).
+        """
 
     def close(self) -> None:
-        """Close the selector without unregistering: in a forked child, that would change the parent's epoll set."""
+        """Close the selector. Nothing is unregistered: in a forked child, that would change the parent's epoll set."""
 
 
 class EpollSockets:
@@ -84,7 +87,7 @@ class EpollSockets:
         try:
             self._epoll.unregister(fd)
         except (OSError, ValueError):
-            pass  # the descriptor is not registered: set() failed or was interrupted
+            pass  # the descriptor is not registered: set() was not called, failed or was interrupted
 
     def wait(self, seconds: float) -> list[tuple[Any, int]]:
         # As in ``selectors``, a hang-up or an error counts as both events: the socket's next call reports it.
@@ -134,7 +137,7 @@ class SocketSelector:
         try:
             self._selector.unregister(fd)
         except (KeyError, ValueError):
-            pass  # the descriptor is not registered: set() failed or was interrupted
+            pass  # the descriptor is not registered: set() was not called, failed or was interrupted
 
     def wait(self, seconds: float) -> list[tuple[Any, int]]:
         ready = self._selector.select(max(0.0, min(seconds, LONGEST_WAIT)))
@@ -156,7 +159,7 @@ SelectorLike = selectors.BaseSelector | Callable[[], selectors.BaseSelector | Ep
 
 
 def open_sockets(selector: SelectorLike | None) -> Sockets:
-    """Return the watched sockets over ``selector``; None for epoll, or else the system's default selector.
+    """Return :class:`Sockets` over ``selector``. None means epoll, or, without epoll, the default of ``selectors``.
 
     Raises:
         OSError: the system refuses another descriptor.

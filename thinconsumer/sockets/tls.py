@@ -23,7 +23,7 @@ RECORD_BYTES = 16 * 1024
 RECORDS_PER_RECEIVE = 16
 #: Sessions are kept for this many servers at most; a session takes a few kilobytes.
 SESSIONS_MAX = 1000
-#: Maximum number of times that sessions are read from OpenSSL. Before Python 3.13.1, each time loses the memory of the
+#: Maximum number of times that sessions are read from OpenSSL. Before Python 3.13.1, each read leaks the memory of a
 #: session, about 6 KB: https://github.com/python/cpython/issues/116810.
 SESSION_READS_MAX = 2000 if sys.version_info < (3, 13, 1) else sys.maxsize
 
@@ -38,14 +38,18 @@ class Sessions:
         self._reads = 0
 
     def find(self, server: _Server, context: ssl.SSLContext) -> ssl.SSLSession | None:
-        """Return the session to offer, if it was made with ``context``: another one would skip the context's checks."""
+        """Return the session to offer to ``server``, or None if there is none that was made with ``context``.
+
+        A session made with another context would skip the checks of this one.
+        """
         made_with, session = self._sessions.get(server, (None, None))
         return session if made_with is context else None
 
     def keep(self, server: _Server, tls: ssl.SSLSocket) -> None:
-        """Keep the session of a connection, if it can be resumed, and drop the oldest one if there are too many.
+        """Keep the session of a connection if it can be resumed; drop the oldest session if there are too many.
 
-        The session of a connection that has resumed an earlier one is not read: the earlier one can be resumed again.
+        The session is not read after :data:`SESSION_READS_MAX` reads, or if the connection has resumed an earlier
+        session, which can be resumed again.
         """
         if tls.session_reused or self._reads >= SESSION_READS_MAX:
             return
@@ -59,7 +63,7 @@ class Sessions:
         self._sessions[server] = tls.context, session
 
     def drop(self, server: _Server, context: ssl.SSLContext) -> bool:
-        """Forget the session that :meth:`find` returns; return whether there is one."""
+        """Forget the session that :meth:`find` would return; return whether there was one."""
         return self.find(server, context) is not None and bool(self._sessions.pop(server))
 
 
@@ -75,8 +79,8 @@ class TlsTransport:
         self._repeat: bytes | memoryview | None = None
         self._sessions = sessions
         self._server = server
-        #: What followed received bytes, for the next receive to report: a tuple of the error, or of None for the end of
-        #: the connection. None: nothing followed yet.
+        #: How receiving has ended: a tuple of the error, or of None for an orderly close; None while it has not ended.
+        #: If bytes were received before the end, the next receive reports the end.
         self._ending: tuple[OSError | None] | None = None
 
     def handshake(self) -> bool:
@@ -97,7 +101,7 @@ class TlsTransport:
         return True
 
     def _handshake_failure(self, error: OSError) -> OSError:
-        """Return the error to raise after ``error`` has ended the handshake, and forget the session that it offered."""
+        """Forget the session that the failed handshake offered; return the error to raise instead of ``error``."""
         had_session = self._sessions is not None and self._sessions.drop(self._server, self._tls.context)
         if isinstance(error, (ConnectionError, ssl.SSLEOFError)):
             # After a failed send, OpenSSL reads nothing more: an alert with the reason may wait in the socket's buffer.
@@ -112,11 +116,11 @@ class TlsTransport:
         return error
 
     def _name_cause(self, error: OSError) -> OSError:
-        """Return an error that names the client certificate as a likely cause, if it may have been sent.
+        """Return an error that names the client certificate as a likely cause; ``error`` itself if that cannot be.
 
-        Up to TLS 1.2, the server checks the client's certificate within the handshake. If it then closes with received
-        bytes unread, the reset may overtake its alert. Without this text, the error would suggest that the port does
-        not use TLS, although the server has chosen a cipher suite.
+        Up to TLS 1.2, the server checks the client's certificate within the handshake. If the server then closes the
+        socket with received bytes unread, TCP's reset may overtake the TLS alert. Without this text, the error would
+        suggest that the port does not use TLS, although the server has chosen a cipher suite.
         """
         suite = self._tls.cipher()
         if suite is None or suite[1] == "TLSv1.3":
@@ -153,7 +157,8 @@ class TlsTransport:
                 self._ending = (None,)
                 break
             size += got
-            # A record that does not fit would leave a rest inside OpenSSL, and receiving rests has no limit per step.
+            # If the next record did not fit, a part would stay inside OpenSSL, and SocketConnection receives such parts
+            # without a limit.
             if room - size < RECORD_BYTES:
                 break
         self.read_needs = EVENT_READ
@@ -165,14 +170,14 @@ class TlsTransport:
         return size or self._end()
 
     def _would_block(self, size: int) -> int:
-        """Return the size of what was received before OpenSSL would have blocked; raise if there is nothing."""
+        """Return ``size``, the number of bytes received before OpenSSL would block; if 0, raise BlockingIOError."""
         self.short_read_ends = True
         if not size:
             raise BlockingIOError
         return size
 
     def _end(self) -> int:
-        """Report what followed the last received bytes: raise the error, or return 0 for an orderly close."""
+        """Report how receiving has ended: raise the error, or return 0 for an orderly close."""
         assert self._ending is not None
         (error,) = self._ending
         if error is not None:
@@ -201,7 +206,7 @@ class TlsTransport:
         return self._ending is not None or self._tls.pending() > 0
 
     def set_low_water(self, size: int) -> None:
-        set_low_water(self._tls, size)  # encryption adds little to a response
+        set_low_water(self._tls, size)  # of encrypted bytes: there are hardly more than decrypted ones
 
     def close(self) -> None:
         try:

@@ -1,7 +1,7 @@
 """The ``ssl.SSLContext`` of a client's connections, made anew when one of its files has changed.
 
-Cipher suites have the names of IANA, Java and OpenSSL. Python before 3.15 has no way to choose among the suites of TLS
-1.3: all of them are offered if at least one is allowed.
+Options name cipher suites as IANA, Java or OpenSSL do. If an option allows one suite of TLS 1.3, all suites of TLS 1.3
+are offered: Python before 3.15 cannot choose among them.
 """
 
 import logging
@@ -19,8 +19,8 @@ from .tls_files import OwnCertificate, own_certificate, pem_file, revocation_lis
 log = logging.getLogger(__name__)
 
 _VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
-#: Seconds between two attempts to read changed files that could not be used. Without this pause, each connection would
-#: read all of them.
+#: Seconds before changed files that could not be used are read again, unless they change once more. Without this pause,
+#: each connection would read all files.
 RETRY_S = 1.0
 
 #: For each file: device, inode, size and time of change, which identify its content; None if the file is missing.
@@ -91,7 +91,8 @@ def _new_context(options: SecurityOptions) -> ssl.SSLContext:
     # OpenSSL trusts only chains that end with a self-signed certificate.
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     context.options |= ssl.OP_NO_RENEGOTIATION
-    # Never below 1.2, even if the system's OpenSSL configuration permits that.
+    # ssl_enabled_protocols has no version below 1.2, so older ones are refused even if OpenSSL's configuration permits
+    # them.
     newest = _VERSIONS.get(options.ssl_protocol, ssl.TLSVersion.TLSv1_3)
     versions = [_VERSIONS[name] for name in options.ssl_enabled_protocols if _VERSIONS[name] <= newest]
     if not versions:
@@ -118,10 +119,10 @@ def _broker_context(options: SecurityOptions) -> ssl.SSLContext:
 
 
 def _https_context(options: SecurityOptions) -> ssl.SSLContext:
-    """Return the context for a token endpoint. The client's own certificate stays private.
+    """Return the context for a token endpoint. The client's own certificate is not sent to the endpoint.
 
-    The system's certificates are trusted, too, since the endpoint is often a public service. The host name is always
-    checked, because the client secret is sent there.
+    The system's certificates are trusted, too, since the endpoint is often a public service. The endpoint's host name
+    is always checked, because it gets the client secret.
     """
     context = _new_context(options)
     context.load_default_certs(ssl.Purpose.SERVER_AUTH)
@@ -134,7 +135,7 @@ def _https_context(options: SecurityOptions) -> ssl.SSLContext:
 
 
 def _trust(context: ssl.SSLContext, options: SecurityOptions) -> bool:
-    """Load the certificates and revocation lists of ``options``; return whether there were certificates."""
+    """Load the trusted certificates and the revocation lists of ``options``; return whether certificates are given."""
     certificates = trusted_certificates(options)
     if certificates:
         try:
@@ -193,7 +194,7 @@ _IANA = re.compile(
 
 
 def is_tls_1_3(name: str) -> bool:
-    """Return whether this is the name of a TLS 1.3 suite; OpenSSL and Java both use IANA's names for them."""
+    """Return whether ``name`` is that of a TLS 1.3 suite. OpenSSL and Java both use IANA's names for these suites."""
     return "_WITH_" not in name and _TLS_1_3.fullmatch(name) is not None
 
 
@@ -219,7 +220,7 @@ def openssl_name(name: str) -> str:
 
 
 def set_suites(context: ssl.SSLContext, ciphers: str | None, suites: tuple[str, ...] | None) -> None:
-    """Allow only these suites; of TLS 1.3, all or none.
+    """Allow only the suites in ``ciphers`` or ``suites``, of which one is set at most; of TLS 1.3, all suites or none.
 
     ``ciphers`` is an OpenSSL cipher list for TLS 1.2; if it names only TLS 1.3 suites, TLS 1.2 is switched off.
     ``suites`` has names of both versions; if all are of one version, the other version is switched off, as in Java.

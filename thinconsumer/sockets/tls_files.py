@@ -1,8 +1,8 @@
 """Read certificates and private keys for TLS: PEM files, PEM text and PKCS12 stores.
 
-OpenSSL and Python's ``ssl`` take private keys only from files. Keys of PEM text and of PKCS12 stores therefore go
-through a file in memory where the system has one (Linux), else through a private temporary file that exists only for
-the call. No error text contains a password or a part of a key.
+Python's ``ssl`` takes private keys only from files. Keys of PEM text and of PKCS12 stores therefore go through a file
+in memory where the system has one (Linux), else through a private temporary file that is removed once the key is
+loaded. No error text contains a password or a part of a key.
 """
 
 import os
@@ -28,7 +28,7 @@ _DER_SEQUENCE = b"\x30"
 @dataclass(frozen=True, slots=True)
 class PemBlock:
     label: bytes
-    text: bytes  #: With the first and last line.
+    text: bytes  #: Including the BEGIN and the END line.
 
     @property
     def is_certificate(self) -> bool:
@@ -75,7 +75,7 @@ def _read(options: SecurityOptions, option: str) -> tuple[bytes, str]:
 
 
 def pem_blocks(data: bytes, where: str) -> list[PemBlock]:
-    """Return the PEM blocks in ``data``; text between them is ignored.
+    """Return the PEM blocks in ``data``; text between them is ignored. ``where`` are the words for ``data`` in errors.
 
     Raises:
         KafkaConfigurationError: a block has no end, because the file is being written, for example.
@@ -115,7 +115,8 @@ def trusted_certificates(options: SecurityOptions) -> str:
     """Return the certificates that ``options`` name as trusted, as PEM text; empty if they name none.
 
     Raises:
-        KafkaConfigurationError: a file cannot be read, has no certificate, or its password is wrong.
+        KafkaConfigurationError: a file or text cannot be used: it cannot be read, has no certificate, or its password
+            is wrong, for example.
     """
     found = b""
     if options.ssl_cafile:
@@ -155,7 +156,8 @@ def own_certificate(options: SecurityOptions) -> OwnCertificate | None:
     """Return the client's certificate and key that ``options`` name, or None if they name none.
 
     Raises:
-        KafkaConfigurationError: a file cannot be read, a part is missing, or the password of a PKCS12 store is wrong.
+        KafkaConfigurationError: an option is missing, or a file or text cannot be used: it cannot be read, has no key,
+            or the password of a PKCS12 store is wrong, for example.
     """
     password = options.ssl_key_password or options.ssl_password
     key, chain = options.ssl_keystore_key, options.ssl_keystore_certificate_chain
@@ -193,7 +195,7 @@ def _private_key(data: bytes, where: str) -> bytes:
 
 
 def _open_pkcs12(data: bytes, password: str | None, where: str, password_option: str) -> Any:
-    """Return the ``PKCS12KeyAndCertificates`` in ``data``."""
+    """Return the ``PKCS12KeyAndCertificates`` in ``data``; errors contain ``where`` and ``password_option``."""
     try:
         import_uninterrupted("cryptography.hazmat.primitives.serialization.pkcs12")
     except ImportError:
@@ -233,7 +235,8 @@ def _pkcs12_key(data: bytes, password: str | None, where: str) -> bytes:
     encoding, form = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
     chain = [store.cert.certificate]
     others = [entry.certificate for entry in store.additional_certs]
-    # TLS 1.2 requires each certificate to be followed by its issuer's. Stores have any order, and other certificates.
+    # TLS 1.2 requires each certificate to be followed by its issuer's. Stores have certificates in any order, and some
+    # that are not in this chain.
     while issuers := [other for other in others if other.subject == chain[-1].issuer and other not in chain]:
         chain.append(issuers[0])
     key: bytes = store.key.private_bytes(encoding, form, serialization.NoEncryption())

@@ -17,14 +17,14 @@ Chunks = Sequence[bytes | memoryview]
 
 
 class Transport(Protocol):
-    """One connected socket, possibly inside TLS. It never blocks, never calls a stream, and raises ``OSError`` only."""
+    """One connected socket, with or without TLS. Never blocks, never calls a stream, and raises only ``OSError``."""
 
     #: The ``selectors`` events that must occur before the transport can continue the handshake, or receive. In TLS,
-    #: receiving may require sending first, and the reverse, so that these masks may change with every call.
+    #: receiving may require sending first, so this value and :attr:`write_needs` may change with every call.
     read_needs: int
     write_needs: int  #: The events that must occur before the transport can send.
-    #: Whether a receive that did not fill its buffer has taken all bytes that have arrived. In TLS it may have left
-    #: some, since it takes a limited number of records.
+    #: Whether a receive that did not fill its buffer has taken all bytes that have arrived. A receive over TLS may have
+    #: left some, since it takes a limited number of records.
     short_read_ends: bool
 
     def handshake(self) -> bool:
@@ -39,10 +39,10 @@ class Transport(Protocol):
         """
 
     def send(self, chunks: Chunks) -> int:
-        """Send bytes from the front of ``chunks``; return their number. The next call starts with the rest.
+        """Send bytes from the front of ``chunks``; return their number. The caller passes the rest to the next call.
 
         Raises:
-            BlockingIOError: the socket's buffer is full.
+            BlockingIOError: no byte can be sent before the events in :attr:`write_needs`.
         """
 
     def pending(self) -> bool:

@@ -1,9 +1,8 @@
 """Wake a waiting driver from a signal handler or another thread, with a pair of sockets.
 
-Of all parts of the client, only this one may be called by several threads. It has no lock: a signal handler that
-interrupted the thread holding the lock would wait for ever. Instead the driver's ``wakeup`` sets a flag before it
-writes a byte, and the driver's first step opens the pair before it reads the flag: whichever comes first, no wakeup is
-lost.
+:meth:`Waker.ring` may be called from any thread, but takes no lock: a signal handler that interrupted the thread with
+the lock would wait for ever. A wakeup before :meth:`Waker.open` is not lost: the driver's ``wakeup`` sets a flag before
+it calls ``ring``, and the driver's first step reads this flag after it has opened the sockets.
 """
 
 import os
@@ -11,7 +10,7 @@ import socket
 
 
 class Waker:
-    """A descriptor that :meth:`ring` makes readable, which ends a wait for I/O. It exists after :meth:`open`."""
+    """A descriptor that :meth:`ring` makes readable, to end a wait for I/O. :meth:`open` creates the descriptor."""
 
     def __init__(self) -> None:
         self._pid = -1

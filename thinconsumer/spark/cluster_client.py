@@ -1,7 +1,8 @@
 """The requests of Spark's driver to the cluster: partitions, log offsets, committed offsets, commits, samples.
 
-A query of all partitions is one round trip. After a failure it is repeated with a new consumer, every
-``fetchOffset.retryIntervalMs``; ``fetchOffset.numRetries`` is the number of all attempts.
+Offsets of all partitions are looked up in one round trip. A failed look-up is repeated with a new consumer every
+``fetchOffset.retryIntervalMs``, for up to ``fetchOffset.numRetries`` attempts in all. Commits and samples are not
+repeated.
 """
 
 from __future__ import annotations
@@ -25,26 +26,27 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 Connect = Callable[[Mapping[str, Any]], Consumer[Any, Any]]
 
-#: Limits of sampling records to estimate their size: partitions, records and bytes per partition, milliseconds.
+#: Limits of sampling records to estimate their size: partitions; records of each partition; bytes that a partition may
+#: have in a Fetch response; milliseconds of each poll.
 SAMPLED_PARTITIONS = 8
 SAMPLED_RECORDS = 200
 SAMPLED_BYTES = 65_536
 SAMPLING_MS = 2000
-#: Timeout of a commit in milliseconds. Micro-batches wait for it, although the query does not need the commit.
+#: Timeout of a commit in milliseconds: short, since micro-batches wait for a commit that the query does not need.
 COMMIT_MS = 10_000
 #: Pause after a failed commit, in seconds: without it, every micro-batch would wait for an unavailable coordinator.
 COMMIT_PAUSE_S = 60.0
 
 
 class Found(NamedTuple):
-    """The offsets for each dict of timestamps, and the :class:`.TopicOrder` of their topics."""
+    """The result of :meth:`ClusterClient.offsets`: a dict of offsets for each dict of timestamps, in the same order."""
 
     offsets: list[dict[TopicPartition, int]]
     order: TopicOrder
 
 
 class ClusterClient:
-    """Sends requests with consumers that it creates on demand. A pickled copy, which Spark makes, creates its own."""
+    """Sends requests with consumers that it creates on demand. A pickled copy, as Spark makes it, has none yet."""
 
     def __init__(
         self,
@@ -58,7 +60,7 @@ class ClusterClient:
         self._connect = connect
         self._sleep = sleep
         self._clock = clock
-        self._commit_failed_at: dict[str, float] = {}  #: When a commit for a group has failed last.
+        self._commit_failed_at: dict[str, float] = {}  #: When the last failed commit has failed, by group.
         self._consumer: Consumer[Any, Any] | None = None
         #: Consumers that fetch and commit offsets, by group. They never join the group.
         self._groups: dict[str, Consumer[Any, Any]] = {}
@@ -69,12 +71,12 @@ class ClusterClient:
     def partitions(self, known: Mapping[TopicPartition, int] | None = None) -> dict[TopicPartition, bytes]:
         """Return the partitions that the options select, in order, each with its topic's id.
 
-        ``known`` are the offsets of a running stream. With them, a topic that is missing in the metadata of every
-        retry counts as deleted and is left out; without them it is an error. One broker's metadata may be outdated: a
-        topic that was left out by mistake would be new to the stream later, and be read again from the start.
+        ``known`` are the offsets of a running stream; None before its start. In a running stream, a topic or partition
+        that is missing in all attempts counts as deleted and is left out. One attempt is not enough, since a broker's
+        metadata may be outdated: a topic left out by mistake would later be new to the stream, and be read again.
 
         Raises:
-            UnknownTopicOrPartitionError: a topic or a partition that the options name does not exist.
+            UnknownTopicOrPartitionError: without ``known``, if a topic or a partition that the options name is missing.
         """
         try:
             return self._retry(lambda consumer: select_partitions(self._options.selection, consumer))
@@ -86,7 +88,8 @@ class ClusterClient:
     def offsets(self, *questions: Mapping[TopicPartition, int]) -> Found:
         """Return the offsets for each dict of ListOffsets timestamps, in one round trip.
 
-        The ``order`` is looked up afterwards, by the same consumer, whose metadata are then as new as the offsets.
+        ``questions`` are these dicts. The ``order`` is looked up afterwards by the same consumer: its metadata then
+        have all changes of partition counts below the log end offsets (see :class:`.TopicOrder`).
         """
 
         def request(consumer: Consumer[Any, Any]) -> Found:
@@ -105,8 +108,8 @@ class ClusterClient:
     def latest(self, partitions: Iterable[TopicPartition], known: Mapping[TopicPartition, int]) -> Found:
         """Return the log end offsets of these partitions.
 
-        If one is below the offset in ``known``, which the stream has reached, the broker that answered may be outdated:
-        all are requested again, as often as ``fetchOffset.numRetries`` allows.
+        If a log end is below the offset in ``known``, which the stream has reached, the broker that answered may be
+        outdated: all log ends are requested again, up to ``fetchOffset.numRetries`` times, and the last are returned.
         """
         question = dict.fromkeys(partitions, LATEST)
         for attempt in range(1, self._options.fetch_offset_num_retries + 1):
@@ -136,7 +139,8 @@ class ClusterClient:
         try:
             consumer = self._group_consumer(group)
             if group in self._commit_failed_at:
-                # The last commit may have failed because a partition was removed: counted topics can shrink.
+                # Leave out partitions that do not exist: an earlier commit may have failed because one was removed, as
+                # the partition count of topics with ordered delivery can shrink.
                 there = partitions_of(consumer, sorted({tp.topic for tp in offsets}), COMMIT_MS)
                 offsets = {tp: offset for tp, offset in offsets.items() if tp.partition in there.get(tp.topic, ())}
             consumer.commit(offsets, COMMIT_MS)
@@ -151,8 +155,8 @@ class ClusterClient:
     def sizes(self, start: Offsets, end: Offsets) -> list[tuple[int, int]]:
         """Read a few records at the start of the partitions with the most offsets to read, to estimate record sizes.
 
-        Returns (number of offsets, bytes) of what was read from each partition. The list is empty if nothing can be
-        read, which is only logged: the tasks that read the same records will raise the error.
+        Returns (number of offsets, bytes) of what was read from each partition. After an error the list is empty, and
+        the error is only logged: the tasks that read the same records will raise it.
         """
         largest = sorted(end, key=lambda tp: start.get(tp, 0) - end[tp])[:SAMPLED_PARTITIONS]
         begins = {tp: start[tp] for tp in largest if tp in start and start[tp] < end[tp]}
@@ -203,7 +207,10 @@ class ClusterClient:
 def select_partitions(
     selection: Selection, consumer: Consumer[Any, Any], *, missing_ok: bool = False
 ) -> dict[TopicPartition, bytes]:
-    """Return the partitions that match a selection, in order, each with its topic's id."""
+    """Return the partitions that match a selection, in order, each with its topic's id (16 zero bytes if unknown).
+
+    Topics and partitions that are named but missing are left out with ``missing_ok``, else they are an error.
+    """
     if selection.partitions is not None:
         # Check that the partitions exist: ListOffsets for a missing one would be retried until a timeout, and the
         # timeout error would not name the partition.
@@ -232,7 +239,7 @@ def _unknown(what: str, option: str, it: str) -> UnknownTopicOrPartitionError:
 
 
 def sample(consumer: Consumer[Any, Any], start: Offsets, end: Offsets) -> list[tuple[int, int]]:
-    """Read a few records of each partition from ``start`` on; return (number of offsets, bytes) of what was read."""
+    """Read a few records of each partition between ``start`` and ``end``; return (number of offsets, bytes) of each."""
     consumer.assign(start)
     for tp, offset in start.items():
         consumer.seek(tp, offset)

@@ -32,8 +32,8 @@ def archive_path() -> Path:
 def compile_archive(path: Path) -> int:
     """Add each module's code, compiled for this version of Python; return the number of modules.
 
-    Other versions of Python import the source code, as before. The archive is replaced in one step. It may be compiled
-    again, which drops the compiled code that it has.
+    Other versions of Python import the source code, as before. The archive is replaced in one step. A second run
+    replaces the compiled code.
     """
     count = 0
     with tempfile.TemporaryDirectory(prefix=".compile-", dir=path.parent) as folder:

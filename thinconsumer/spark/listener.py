@@ -1,8 +1,8 @@
 """A query listener: reports the lag of streaming queries, and commits their offsets for a group after each batch.
 
-Spark tells a source at the next trigger that a batch is finished, so the source cannot commit the last batch of a
-query. A listener gets a progress report as soon as a batch is in the checkpoint. It runs in the session's process, and
-neither fails nor delays a query.
+Spark tells a source only at the next trigger that a batch is finished, so the source cannot commit the last batch of a
+query. A listener gets a progress report as soon as a batch is in the checkpoint. The listener runs in the session's
+process, and neither fails nor delays a query.
 """
 
 from __future__ import annotations
@@ -78,15 +78,15 @@ class KafkaListener(StreamingQueryListener):
         """Do nothing: PySpark requires the method."""
 
     def onQueryProgress(self, event: Any) -> None:
-        """Report the lag after a batch, and commit its end offsets."""
+        """Report the lag after a batch, and commit its end offsets, now or later (``COMMIT_EVERY_S``)."""
         self.handle_progress(json.loads(event.progress.json))
 
     def onQueryIdle(self, event: Any) -> None:
-        """Commit the offsets that ``COMMIT_EVERY_S`` has delayed."""
+        """Commit the offsets that are not committed yet, as at :meth:`onQueryTerminated`."""
         self._commit(str(event.id), now=True)
 
     def onQueryTerminated(self, event: Any) -> None:
-        """Commit the offsets that ``COMMIT_EVERY_S`` or a failed commit has delayed."""
+        """Commit the query's offsets that ``COMMIT_EVERY_S`` or a failed commit has delayed."""
         query = str(event.id)
         self._commit(query, now=True, last=True)
         self._committed_at.pop(query, None)

@@ -21,7 +21,7 @@ from ..errors import KafkaConfigurationError
 from ..types import TopicPartition
 
 Offsets = dict[TopicPartition, int]
-#: An offset as PySpark passes it to a source: JSON objects as dicts.
+#: An offset in Spark's sense, that of a whole stream, as PySpark passes it to a source: JSON objects as dicts.
 Json = dict[str, Any]
 
 LATEST = -1
@@ -48,7 +48,7 @@ def parse_timestamps(text: str, option: str) -> Offsets:
 
 
 def parse_assignment(text: str) -> list[TopicPartition]:
-    """Return the partitions that the option ``assign`` names, in order."""
+    """Return the partitions that the option ``assign`` names, sorted."""
     found: set[TopicPartition] = set()
     for topic, numbers in _object(text, "assign", _ASSIGNMENT).items():
         if not isinstance(numbers, list):
@@ -72,7 +72,7 @@ def to_json(offsets: Mapping[TopicPartition, int]) -> Json:
 
 
 def from_json(value: Mapping[str, Any]) -> Offsets:
-    """Return the offsets of a stream, from a checkpoint of this source or of Spark's own connector.
+    """Return a stream's offsets, without ``@start``, from a checkpoint of this source or of Spark's own connector.
 
     Raises:
         KafkaConfigurationError: the value has another format.

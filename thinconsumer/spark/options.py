@@ -1,8 +1,8 @@
 """The source's options: those of Spark's own Kafka connector (``KafkaSourceProvider``), and a few more.
 
-All checks that need no cluster are done at ``load()``. PySpark passes names in lower case and all values as text.
-``kafka.*`` options, without that prefix, configure the consumer. Some are secrets, and some name files, which the
-driver and every executor read from their own disks.
+``load()`` checks all that depends neither on the cluster nor on the kind of read (batch or stream). PySpark passes
+names in lower case and all values as text. ``kafka.*`` options, without that prefix, configure the consumer. Some of
+them are secrets, and some name files, which Spark's driver and every executor read from their own disks.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from .order import OrderOptions, without_order
 
 KAFKA = "kafka."
 
-#: The kind of each option of TLS and SASL, by every name with dots, those of librdkafka included.
+#: The kind of each option of TLS and SASL, by Kafka's name with dots and by librdkafka's.
 SECURITY_NAMES: dict[str, Kind] = {
     **{dotted(name): one.kind for name, one in SecurityOptions.options().items()},
     **{alias: SecurityOptions.options()[name].kind for alias, name in ALIASES.items()},
@@ -55,7 +55,7 @@ class Selection(NamedTuple):
     partitions: tuple[TopicPartition, ...] | None = None
 
     def matches(self, tp: TopicPartition) -> bool:
-        """Return whether a partition is selected by its name."""
+        """Return whether a partition is selected: by its topic's name, or with ``assign`` also by its number."""
         if self.pattern is not None:
             return self.pattern.fullmatch(tp.topic) is not None
         return tp.topic in self.names if self.names is not None else tp in (self.partitions or ())
@@ -74,7 +74,7 @@ class AtTimes(NamedTuple):
 
 
 class AtCommitted(NamedTuple):
-    """A bound of a read: a group's committed offsets; the earliest offset of partitions without one."""
+    """A bound of a read: a group's committed offsets, and for partitions without one the earliest offset."""
 
     group: str
 
@@ -116,7 +116,7 @@ _duration = _with_unit(_MILLISECONDS, 0, "a duration such as 30s or 15m, or mill
 
 
 def _option(name: str, read: Reader, default: Any = None) -> Any:
-    """Declare a field of :class:`SourceOptions` that the option with this documented name sets."""
+    """Declare a field of :class:`SourceOptions` that the option with this documented name sets; ``read`` parses it."""
     return field(default=default, metadata={"name": name, "read": read})
 
 
@@ -127,7 +127,7 @@ class SourceOptions:
     selection: Selection
     starting: Bound | None
     ending: Bound | None
-    #: The ``kafka.*`` options under Kafka's dotted names, without that prefix. Values may be secrets: not in repr().
+    #: The ``kafka.*`` options by name, without that prefix. ``repr`` does not show them, since some are secrets.
     kafka: dict[str, str] = field(repr=False)
     given: frozenset[str]  #: Documented names of the options that the user set.
     #: "error", or "latest" to begin at the end of a log without a record at or after the starting timestamp.
@@ -227,9 +227,9 @@ def parse(options: Mapping[str, str]) -> SourceOptions:
 
 
 def split_options(options: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
-    """Return two dicts: the other options by name in lower case, and the ``kafka.*`` options without that prefix.
+    """Return two dicts of options by name in lower case: those without the prefix ``kafka.``, and those with it.
 
-    ``repr`` of the second one does not show secrets.
+    The names in the second dict lack the prefix, and its ``repr`` does not show secrets.
     """
     lower = {name.lower(): value for name, value in options.items()}
     kafka = {name[len(KAFKA) :]: value for name, value in lower.items() if name.startswith(KAFKA)}
@@ -246,7 +246,7 @@ def hidden(kafka: Mapping[str, str]) -> dict[str, str]:
 
 @contextmanager
 def errors_name_host(kafka: Mapping[str, str]) -> Iterator[None]:
-    """Name this host in configuration errors if the options name files: the same path is another file elsewhere."""
+    """Name this host in configuration errors if ``kafka`` names files: on another host, the path is another file."""
     try:
         yield
     except KafkaConfigurationError as error:
@@ -256,7 +256,7 @@ def errors_name_host(kafka: Mapping[str, str]) -> Iterator[None]:
 
 
 def consumer_config(kafka: Mapping[str, str], **own: str) -> dict[str, str]:
-    """Return the configuration of a consumer: the user's ``kafka.*`` options, overridden by the source's own."""
+    """Return a consumer's configuration: the user's ``kafka.*`` options without ordered delivery, and ``own`` ones."""
     return {**without_order(_effective(kafka)), **own}
 
 
@@ -265,10 +265,10 @@ def _effective(kafka: Mapping[str, str]) -> dict[str, str]:
 
 
 def _has_effect(name: str) -> bool:
-    """Return whether to pass a ``kafka.*`` option to the consumer, which refuses unknown ones.
+    """Return whether to pass a ``kafka.*`` option to the consumer, which refuses unknown options.
 
     Options of producers are left out, as in Spark's own connector: jobs pass the same options for reading and writing.
-    So is ``group.id``, since the source joins no group.
+    ``group.id`` is left out, too, since the source joins no group.
     """
     if name in SECURITY_NAMES:
         return True
@@ -352,7 +352,7 @@ def _contradictions(values: Mapping[str, Any]) -> list[str]:
 
 _START = "set startingOffsets instead; a query that has a checkpoint goes on from there"
 _BINARY = "columns hold bytes: convert them with DataFrame operations"
-#: Kafka options that Spark's own connector refuses as well, and the advice to give.
+#: Options that are refused, and the advice to give: those that Spark's own connector refuses, and :data:`OBJECTS`.
 REFUSED = {
     "auto.offset.reset": _START,
     "key.deserializer": _BINARY,
@@ -366,7 +366,9 @@ REFUSED = {
 def kafka_problems(
     kafka: Mapping[str, str], refused: Mapping[str, str], check: Callable[[dict[str, str]], object]
 ) -> list[str]:
-    """Return a message for each wrong ``kafka.*`` option: one in ``refused``, or one for which ``check`` raises."""
+    """Return what is wrong with ``kafka.*`` options: those in ``refused``, missing bootstrap servers, and the error
+    that ``check`` raises for the options that are not refused.
+    """
     problems = [f"{KAFKA}{name} is refused: {why}" for name, why in refused.items() if name in kafka]
     if not kafka.get("bootstrap.servers", "").strip():
         problems.append("kafka.bootstrap.servers is missing: name one or more brokers as host:port")
@@ -375,7 +377,7 @@ def kafka_problems(
             check({name: value for name, value in kafka.items() if name not in refused})
     except KafkaConfigurationError as error:
         problem = f"kafka.* options: {error}"
-        # The message may advise to pass an object.
+        # The message may advise to pass an object, which Spark cannot do.
         advice = {text for name, text in OBJECTS.items() if name in problem or name.replace(".", "_") in problem}
         problems.append("; ".join([problem, *sorted(advice)]))
     return problems

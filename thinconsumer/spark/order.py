@@ -1,8 +1,8 @@
 """Keep the records of each key in order over micro-batches (KIP-253): functions that return what may be read now.
 
-A micro-batch reads its partitions in parallel tasks, so a key's earlier records must be in an earlier micro-batch, and
-not in another partition of the same one. The gates of topics with ordered delivery are computed from brokers' answers
-and the offsets that earlier micro-batches have reached; nothing else is stored.
+A micro-batch reads its partitions in parallel tasks. If a key has records in two partitions, the earlier ones must
+therefore be read by an earlier micro-batch. The gates of topics with ordered delivery are computed from brokers'
+answers and the offsets that earlier micro-batches have reached, so a stream stores nothing for them.
 
 With ``kafka.ordered.delivery=barrier``, other topics have barriers, as :mod:`thinconsumer.ordered.barrier` describes
 them. A barrier's state cannot be computed again later, so it is part of the offsets until the barrier ends:
@@ -28,16 +28,17 @@ if TYPE_CHECKING:
 
 #: Offsets of one topic, by partition number.
 ByNumber = Mapping[int, int]
-#: The name of the barriers in a stream's offsets. A query that is started again must not wait for the grace time anew.
+#: The name of the barriers in a stream's offsets. If they were not stored, a restarted query would wait for the grace
+#: time again.
 BARRIER_KEY = "@barrier"
 
 
 class TopicOrder(NamedTuple):
     """The gates of some topics, looked up after their log ends, with the same consumer.
 
-    ListOffsets carries the leader epoch of the consumer's metadata, and a leader with a newer one rejects the request.
-    The metadata therefore have each change of the partition count that lies below the log end offsets. Gates of older
-    metadata would lack a change, and records behind its gate would be offered.
+    A ListOffsets request has the leader epoch of the consumer's metadata, and a leader with a newer epoch rejects it.
+    Once the log ends are known, these metadata therefore have every change of the partition count below the log ends.
+    If gates were computed from older metadata, the gate of a change could be missing, and records behind it be read.
     """
 
     counted: frozenset[str]  #: The topics with ordered delivery: they may lose partitions.
@@ -46,7 +47,10 @@ class TopicOrder(NamedTuple):
 
     @staticmethod
     def look_up(consumer: Consumer[Any, Any], topics: Collection[str], options: OrderOptions) -> TopicOrder:
-        """Return the gates of topics by the consumer's metadata, in two round trips if a partition count changed."""
+        """Return the gates of topics, none if ordered delivery is off; in two round trips if a partition count changed.
+
+        The consumer must have the topics' metadata.
+        """
         counted = frozenset(consumer._reader.managers.metadata.counted()).intersection(topics)
         if not counted or options.kind == "off":
             return TopicOrder(counted, {})
@@ -99,7 +103,7 @@ class OrderOptions(NamedTuple):
 
 
 def without_order(kafka: Mapping[str, str]) -> dict[str, str]:
-    """Return the options of consumers that hold no partition: Spark's driver plans what they read."""
+    """Return ``kafka`` with ordered delivery switched off: Spark's driver plans what may be read, not the consumer."""
     own = ("ordered_delivery", "ordered_delivery_grace_ms")
     return {
         **{name: text for name, text in kafka.items() if name.replace(".", "_") not in own},
@@ -120,7 +124,8 @@ def _open_end(
 
     start = begin.get(tp, earliest.get(tp, 0))
     for gate in gates:
-        # An offset beyond the log start was reached by reading through this gate, or the user has chosen it.
+        # If ``start`` is beyond the log start, reading has passed a gate at START already, or the user has chosen
+        # ``start``.
         is_passed = gate.offset == START and start > earliest.get(tp, 0)
         if not is_passed and not all(is_read(*one) for one in gate.requires.items()):
             return start if gate.offset == START else max(start, gate.offset)
@@ -153,9 +158,9 @@ def open_topic(
 ) -> tuple[ByNumber, TopicBarrier | None]:
     """Return the offsets up to which the partitions of a topic may be read, and the topic's barrier (None: no barrier).
 
-    Partitions that are left out are held. ``latest`` are the log ends, looked up at ``when``, and ``begin`` the
-    offsets up to which the stream has read. Partitions in ``latest`` that are not in ``begin`` are new, unless the
-    stream has read nothing of the topic.
+    Partitions that are left out are held. ``begin`` are the offsets up to which the stream has read, ``latest`` the log
+    ends, looked up at ``when``, and ``barrier`` is the barrier so far. Partitions in ``latest`` that are not in
+    ``begin`` are new, unless the stream has read nothing of the topic.
     """
     new, old = latest.keys() - begin.keys(), latest.keys() & begin.keys()
     if not new or not old:
@@ -169,7 +174,7 @@ def open_topic(
     if not all(begin[number] >= before.get(number, 0) for number in old):
         found = {number: min(end, max(begin[number], before.get(number, end))) for number, end in found.items()}
     if after is not None and all(begin[number] >= after.get(number, 0) for number in old):
-        # Linear hashing splits partition n off from one below n/2: n waits while that one may be new, too.
+        # Linear hashing splits partition n off from a partition below n/2: n waits while that partition may be new.
         found |= {number: latest[number] for number in new if not any(2 * one < number for one in new)}
     return found, barrier
 

@@ -96,7 +96,9 @@ def check_every_partition_named(bound: Bound, partitions: Iterable[TopicPartitio
 
 
 class ClusterOffsets(NamedTuple):
-    """Log starts, log ends, and what else a bound needs: offsets by timestamp, or committed ones; None if missing."""
+    """Log starts, log ends, and what else a bound needs: for each partition, the offset by timestamp or the committed
+    one; None if there is none.
+    """
 
     earliest: Offsets
     latest: Offsets
@@ -165,9 +167,9 @@ def plan_micro_batch(start: Offsets, end: Offsets, earliest: Mapping[TopicPartit
 
 
 def removed_before_read(removed: Offsets, latest: Mapping[TopicPartition, int]) -> list[Loss]:
-    """Return the losses in partitions of counted topics that were ``removed`` after retention had emptied them.
+    """Return the losses in partitions that were removed from topics with ordered delivery once they had no records.
 
-    ``removed`` are the offsets up to which they were read, ``latest`` the log ends when they were last seen.
+    ``removed`` has the offset up to which each partition was read, ``latest`` its log end when it was last seen.
     """
     why = "deleted, and the emptied partition was removed"
     return [Loss(tp, offset, latest[tp], why) for tp, offset in sorted(removed.items()) if latest.get(tp, 0) > offset]
@@ -194,7 +196,7 @@ def limit_ends(start: Offsets, latest: Offsets, earliest: Mapping[TopicPartition
 
 
 def backlog_of(start: Offsets, latest: Offsets, earliest: Mapping[TopicPartition, int]) -> int:
-    """Return how many offsets of all partitions are still to be read, up to ``latest``; see :func:`limit_ends`."""
+    """Return how many offsets of all partitions are to be read; the parameters are those of :func:`limit_ends`."""
     return sum(max(0, end - start.get(tp, earliest.get(tp, 0))) for tp, end in latest.items())
 
 

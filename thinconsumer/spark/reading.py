@@ -1,8 +1,8 @@
 """A read task on the executor: yields the records of one offset range as Arrow batches, and reports data loss.
 
 Spark reuses a worker process for many tasks, so the consumer is cached for the next task. A range is complete when the
-consumer's position reaches its end, not at a certain record: after compaction and in transactions, the last offsets of
-a range may have no records.
+consumer's position reaches the range's end, not at a certain record: after compaction and in transactions, the last
+offsets of a range may have no records.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ INFLATION = 2
 #: Seconds for which metadata must lack a topic before it counts as deleted: a broker that has just started may not have
 #: the cluster's current metadata.
 DELETED_AFTER_S = 5.0
-#: fetch.max.wait.ms is short. A Fetch inside the range never waits, as its records exist. The consumer prefetches after
-#: the end of the range, too, where there may be no records: the broker delays this response by fetch.max.wait.ms, and
-#: with it the response to the next task's Fetch on the same connection.
+#: fetch.max.wait.ms is short, since the consumer also prefetches after the end of the range, where there may be no
+#: records. A broker delays the response to such a Fetch by fetch.max.wait.ms, and with it the response to the next
+#: task's Fetch on the same connection.
 _TASK_DEFAULTS = {"auto.offset.reset": "none", "fetch.max.wait.ms": "10", "max.poll.records": "1000000"}
 #: The consumers that tasks of this process use one after another. A global of an importable module keeps its value
 #: between tasks; everything else is unpickled anew for each task.
@@ -121,7 +121,7 @@ class _RangeReader:
                 raise self._stuck()
 
     def _seek_to_start(self) -> None:
-        """Seek to the start, unless the last task ended there: a seek would drop the records prefetched after it."""
+        """Seek to the range's start, unless the last task ended there: a seek would drop prefetched records."""
         consumer, tp = self._consumer, self._tp
         if consumer.assignment() != {tp}:
             consumer.assign([tp])
@@ -149,7 +149,11 @@ class _RangeReader:
         self._position = consumer.position(tp, options.poll_timeout_ms)
 
     def _recover(self, error: KafkaError) -> None:
-        """Report the offsets that ``error`` shows to be lost, and continue after them; raise any other error."""
+        """Report the offsets that ``error`` shows to be lost, and continue after them.
+
+        Raises:
+            RecordError: a record of the range is corrupt.
+        """
         if self._is_other_topic():
             self._check_recreated(error)
         elif isinstance(error, NoOffsetForPartitionError):
@@ -179,7 +183,9 @@ class _RangeReader:
         return known not in (None, ZERO_UUID, self._topic_id) and self._topic_id != ZERO_UUID
 
     def _check_recreated(self, error: KafkaError | None = None) -> None:
-        """Report the rest of the range as lost if the topic was deleted and created again."""
+        """Report the rest of the range as lost if the topic was deleted and created again; else read the range again
+        from the task's position.
+        """
         partitions_of(self._consumer, [self._tp.topic])  # a cached consumer's metadata may be older than the plan
         if self._is_other_topic():
             found = known_topic_id(self._consumer, self._tp.topic) or ZERO_UUID

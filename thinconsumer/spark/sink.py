@@ -23,7 +23,7 @@ try:
 except ImportError:
 
     class DataSourceStreamArrowWriter(DataSourceArrowWriter, DataSourceStreamWriter):  # type: ignore[no-redef]
-        """PySpark 4.0 passes Arrow batches to a stream writer that is also a ``DataSourceArrowWriter``."""
+        """The class for PySpark 4.0: it passes Arrow batches to a stream writer that is a ``DataSourceArrowWriter``."""
 
 
 if TYPE_CHECKING:

@@ -1,7 +1,7 @@
 """PySpark's data source ``thinconsumer``, with its batch reader and its stream reader; ``sink`` has the writers.
 
-Spark pickles readers: planning and ``read`` run on different instances, so a task needs nothing but its range and the
-options. Spark stores an offset as JSON text.
+Spark pickles readers: planning and ``read`` run on different instances, so ``read`` gets from planning only the task's
+range. Spark stores an offset as JSON text.
 
 ``pushFilters`` is not defined: with it, Spark up to 4.3 mixes up the results of queries that share one ``load()``.
 """
@@ -153,7 +153,7 @@ class _Reader:
     def _cluster_offsets(
         self, partitions: Iterable[TopicPartition], *bounds: Bound
     ) -> tuple[list[planner.ClusterOffsets], Found]:
-        """Return the offsets that each bound needs, in one round trip (two if one is a group's committed offsets)."""
+        """Return the offsets that each of ``bounds`` (start, end) needs, and the cluster's answer that has them."""
         for bound, option in zip(bounds, ("startingOffsets", "endingOffsets")):
             planner.check_every_partition_named(bound, partitions, option)
         asked = [planner.times_to_look_up(bound, partitions) for bound in bounds]
@@ -222,7 +222,8 @@ class KafkaStreamReader(_Reader, DataSourceStreamReader, SupportsTriggerAvailabl
         self._wall_clock = wall_clock
         self._latest: Offsets | None = None
         self._committed: Offsets | None = None  #: The last offsets committed for ``commitGroup``.
-        self._removed: frozenset[TopicPartition] = frozenset()  #: Partitions with an offset that do not exist any more.
+        #: Partitions in the stream's offsets that were removed from topics with ordered delivery.
+        self._removed: frozenset[TopicPartition] = frozenset()
         self._held: frozenset[TopicPartition] = frozenset()  #: Partitions that wait for others to be read.
         #: Where the next micro-batch starts, which PySpark 4.0 and 4.1 do not pass to :meth:`latestOffset`.
         self._seen: Json | None = None
@@ -240,8 +241,8 @@ class KafkaStreamReader(_Reader, DataSourceStreamReader, SupportsTriggerAvailabl
     def latestOffset(self, start: Json | None = None, limit: Any = None) -> Json:
         """Return the end of the next micro-batch; ``start`` itself if there is nothing to read.
 
-        Spark calls this when the batch that ended at ``start`` is in its checkpoint, also while the stream is idle, so
-        ``start`` is committed for the group here: Spark calls :meth:`commit` one batch later.
+        Spark calls this once the batch that ended at ``start`` is in its checkpoint, so ``start`` is committed for the
+        group here. Spark calls :meth:`commit` one batch later, so an idle stream's last batch would not be committed.
         """
         is_finished = bool(start)
         if start is None:
@@ -332,8 +333,8 @@ class KafkaStreamReader(_Reader, DataSourceStreamReader, SupportsTriggerAvailabl
         begun_ms = self._now_ms()
         found = self._cluster.latest(self._cluster.partitions(known=begin), begin)
         (latest,) = found.offsets
-        # Partitions that were marked for deletion are removed once retention has emptied them. Their offsets stay: if
-        # the count grows again, the new partition continues after them.
+        # Partitions that were marked for deletion are removed once retention has emptied them. Their offsets stay part
+        # of the stream's: if the count grows again, a new partition of the same number continues after them.
         removed = {tp: offset for tp, offset in begin.items() if tp not in latest and tp.topic in found.order.counted}
         self._removed = frozenset(removed)
         self._handle_losses(planner.removed_before_read(removed, self._latest or {}))
@@ -407,7 +408,7 @@ def spark_schema(*, include_headers: bool) -> StructType:
 
 
 def _columns(schema: StructType, options: SourceOptions) -> tuple[str, ...]:
-    """Return the column names of a schema, which may lack columns; raise ``KafkaConfigurationError`` for others."""
+    """Return the names of a schema's columns, which may be only some; other names or types raise an error."""
     types = {one.name: one.dataType for one in spark_schema(include_headers=options.include_headers).fields}
     for one in schema.fields:
         if one.name not in types:

@@ -28,12 +28,12 @@ DAEMON = "pyspark.daemon"
 
 
 def prepare() -> None:
-    """Prepare the process for the next ``importlib.invalidate_caches()`` and ``gc.collect()``."""
+    """Make the next ``importlib.invalidate_caches()`` and ``gc.collect()`` of this process cheap."""
     keep_directories()
     exempt_modules()
 
 
-@cache  # not ``gc.get_freeze_count()``, which would visit all exempt objects in each task to count them
+@cache  # asking ``gc.get_freeze_count()`` instead would visit all exempt objects in each task
 def exempt_modules() -> None:
     """Exempt the objects that exist now from garbage collection; once per process, and only in PySpark's workers."""
     spec = getattr(sys.modules.get("__main__"), "__spec__", None)
@@ -44,8 +44,8 @@ def exempt_modules() -> None:
 def keep_directories() -> None:
     """Hide the importers of PySpark's archives and of jars from the next ``importlib.invalidate_caches()``.
 
-    The next import creates them again, with the directory that Python has in memory. These archives do not change
-    while a process runs. The user's other archives keep their importers, since they may be replaced between tasks.
+    The next import creates the importers again, with the directory that Python has in memory. These archives do not
+    change while a process runs. Other archives keep their importers, since users may replace them between tasks.
     """
     loaders = (getattr(sys.modules.get(name), "__loader__", None) for name in ("pyspark", "py4j"))
     archives = {loader.archive for loader in loaders if isinstance(loader, zipimporter)}
@@ -56,7 +56,7 @@ def keep_directories() -> None:
 
 T = TypeVar("T")
 
-#: Maximum of free clients that one process keeps. Beyond it, the client that was free for longest is closed.
+#: Maximum number of free clients in a :class:`ClientCache`. Beyond it, the client that was free for longest is closed.
 CACHED_MAX = 4
 
 

@@ -80,7 +80,7 @@ _NOT_PASSED_ON = frozenset({*REFUSED, *_FIXED, *_IGNORED})
 class WriteSettings:
     """The settings of a write task."""
 
-    #: The ``kafka.*`` options under Kafka's dotted names, without that prefix. Values may be secrets: not in repr().
+    #: The ``kafka.*`` options by name, without that prefix. ``repr`` does not show them, since some are secrets.
     kafka: dict[str, str] = field(repr=False)
     columns: dict[str, int]  #: The position of each column by name.
     topic: str | None = None  #: Topic of all records, overrides the column.
@@ -153,7 +153,7 @@ def _unknown(name: str) -> str:
 
 
 def _producer_config(kafka: Mapping[str, str]) -> dict[str, str]:
-    """Return the producer's configuration without consumer options: jobs use the same ones for reading and writing."""
+    """Return the producer's configuration, without options of consumers: jobs pass one set for reading and writing."""
     left_out = _NOT_PASSED_ON | exclusive_names()[1]
     config = {name: value for name, value in kafka.items() if name not in left_out}
     # As with Java's producer, a Metadata request for a missing topic asks for its creation, and the broker's option
@@ -259,7 +259,7 @@ Connect = Callable[[ProducerSettings], Producer]
 
 
 class Written(NamedTuple):
-    """How much of a task is acknowledged."""
+    """How much a task has written."""
 
     records: int = 0
     bytes: int = 0  #: Of keys and values.
@@ -311,14 +311,14 @@ def write(
 
 
 class _Sending:
-    """The records of one task that are sent and not settled, and how much was sent."""
+    """The records of one task whose results are still to be checked, and how much was sent."""
 
     def __init__(self) -> None:
         self._unsettled: deque[SendFuture] = deque()
         self.count = Written()
 
     def send(self, producer: Producer, found: Iterable[Row]) -> None:
-        """Send records; raise an error that tells which row it is about."""
+        """Send records. The error for a malformed record tells which row it is."""
         send, keep = producer.send, self._unsettled.append
         count, size = self.count
         for topic, partition, key, value, headers in found:
