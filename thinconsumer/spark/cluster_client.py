@@ -140,7 +140,7 @@ class ClusterClient:
             consumer = self._group_consumer(group)
             if group in self._commit_failed_at:
                 # Leave out partitions that do not exist: an earlier commit may have failed because one was removed, as
-                # the partition count of topics with ordered delivery can shrink.
+                # the partition count of a counted topic can shrink.
                 there = partitions_of(consumer, sorted({tp.topic for tp in offsets}), COMMIT_MS)
                 offsets = {tp: offset for tp, offset in offsets.items() if tp.partition in there.get(tp.topic, ())}
             consumer.commit(offsets, COMMIT_MS)

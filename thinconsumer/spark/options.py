@@ -256,7 +256,7 @@ def errors_name_host(kafka: Mapping[str, str]) -> Iterator[None]:
 
 
 def consumer_config(kafka: Mapping[str, str], **own: str) -> dict[str, str]:
-    """Return a consumer's configuration: the user's ``kafka.*`` options without ordered delivery, and ``own`` ones."""
+    """Return a consumer's configuration: the user's ``kafka.*`` options, without those of ``order``, and ``own``."""
     return {**without_order(_effective(kafka)), **own}
 
 

@@ -167,7 +167,7 @@ def plan_micro_batch(start: Offsets, end: Offsets, earliest: Mapping[TopicPartit
 
 
 def removed_before_read(removed: Offsets, latest: Mapping[TopicPartition, int]) -> list[Loss]:
-    """Return the losses in partitions that were removed from topics with ordered delivery once they had no records.
+    """Return the losses in partitions that were removed from counted topics once they had no records.
 
     ``removed`` has the offset up to which each partition was read, ``latest`` its log end when it was last seen.
     """

@@ -222,7 +222,7 @@ class KafkaStreamReader(_Reader, DataSourceStreamReader, SupportsTriggerAvailabl
         self._wall_clock = wall_clock
         self._latest: Offsets | None = None
         self._committed: Offsets | None = None  #: The last offsets committed for ``commitGroup``.
-        #: Partitions in the stream's offsets that were removed from topics with ordered delivery.
+        #: Partitions in the stream's offsets that were removed from counted topics.
         self._removed: frozenset[TopicPartition] = frozenset()
         self._held: frozenset[TopicPartition] = frozenset()  #: Partitions that wait for others to be read.
         #: Where the next micro-batch starts, which PySpark 4.0 and 4.1 do not pass to :meth:`latestOffset`.
