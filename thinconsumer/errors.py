@@ -239,7 +239,7 @@ class CorruptRecordError(RecordError):
 
 
 class UnsupportedCodecError(RecordError):
-    """A batch is compressed with ``codec``, but its package is not installed; ``extra`` names what to install."""
+    """A batch's ``codec`` is unknown, or its package is not installed; ``extra`` names what to install."""
 
     def __init__(
         self, message: str, partition: TopicPartition, offset: int, next_offset: int, *, codec: str, extra: str

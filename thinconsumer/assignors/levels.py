@@ -9,11 +9,11 @@ decreasingly minimal vectors).
 Blocks are found by dividing the problem until each part is a block. To test a part, its partitions are distributed with
 the same limit for every member: the average load, rounded up.
 
-* If partitions are left over, the members that they can reach, directly or by displacing others, have loads above the
-  average. These members and their pools are one part, the rest is the other.
-* If some member stays below the average, rounded down, all members with partitions that could move to it have loads
-  below the average. These members and their pools are one part, the rest is the other.
-* Otherwise this part is a block.
+* If partitions are left over, the members that could get them, directly or by displacing other partitions, will have
+  loads above the average. These members and their pools become one part, the rest another.
+* Otherwise, if a member cannot get the average, rounded down, all members with partitions that could move to this
+  member will have loads below the average. These members and their pools become one part, the rest another.
+* Otherwise the tested part is a block.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Check an assignor's result before the leader sends it; and functions that the built-in assignors share: for the order
 of partitions and members, sets of members as bit masks (one operation handles a thousand), and racks (KIP-881).
 
-A partition assigned to two members would be read twice; one assigned to a member that is not subscribed to its topic
-would make the group rebalance again and again.
+A partition assigned to two members would be read twice. A member that gets a partition of a topic that it is not
+subscribed to rejoins, so the group would rebalance again and again.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -39,8 +39,9 @@ def checked(
     In a ``cooperative`` group (KIP-429), no partition may be assigned to a member before its owner has revoked it.
 
     Raises:
-        InvalidAssignmentError: A member is not in the group or not subscribed to the topic, or a partition does not
-            exist, is assigned twice, or is owned by another member (``cooperative`` only).
+        InvalidAssignmentError: A value of ``plan`` is no :class:`Assignment`; a member is not in the group or not
+            subscribed to the topic; a partition does not exist, is assigned twice, or (``cooperative`` only) is owned
+            by another member and not by the new one.
     """
     given: dict[TopicPartition, str] = {}
     shares = dict.fromkeys(subscriptions, Assignment())
@@ -85,7 +86,7 @@ def next_bit(mask: int, start: int) -> int:
 
 
 def readers(cluster: ClusterView, members: Sequence[str], subscriptions: Mapping[str, Subscription]) -> dict[str, int]:
-    """Return the mask of the members that subscribe to each topic with partitions, topics in Java's order.
+    """Return, for each topic that has partitions, the mask of its subscribers. The topics are in Java's order.
 
     Bit numbers are indexes in ``members``.
     """
@@ -113,6 +114,6 @@ def partition_racks(cluster: ClusterView, topics: Iterable[str]) -> dict[TopicPa
 
 
 def racks_matter(of_members: Collection[str], of_partitions: Collection[frozenset[str]]) -> bool:
-    """Return whether members' racks hold replicas, and the partitions differ in the racks of their replicas."""
+    """Return whether a replica is in a member's rack, and the partitions differ in the racks of their replicas."""
     all_racks = frozenset().union(*of_partitions)
     return not all_racks.isdisjoint(of_members) and any(racks != all_racks for racks in of_partitions)

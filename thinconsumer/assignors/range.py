@@ -18,7 +18,10 @@ from .plans import bits, member_racks, racks_matter, readers, static_first
 
 
 class RangeAssignor(PartitionAssignor):
-    """``"range"``: each member gets consecutive partitions, with the same numbers in each topic of equal size."""
+    """``"range"``: each member gets consecutive partitions of each topic, with racks first those with a near replica.
+
+    In topics with the same subscribers and number of partitions, a member gets the same partition numbers.
+    """
 
     name = "range"
 
@@ -41,7 +44,10 @@ class RangeAssignor(PartitionAssignor):
 
 
 class _Topic:
-    """One topic during the assignment. Members are numbers, in assignment order."""
+    """One topic during the assignment. Members are numbers, in assignment order.
+
+    ``members`` is the bit mask of the subscribers, ``racks`` has each member's rack, ``known`` the subscribers' racks.
+    """
 
     def __init__(
         self, name: str, members: int, racks: Sequence[str | None], known: Collection[str], cluster: ClusterView
@@ -85,7 +91,10 @@ class _Topic:
 
 
 def _within_racks(topics: Sequence[_Topic]) -> None:
-    """Assign partitions to members in the rack of a replica; keep topics with equal subscribers and counts in step."""
+    """Assign partitions to members in the rack of a replica.
+
+    In topics with the same subscribers and number of partitions, a member gets the same partition numbers.
+    """
     together: dict[tuple[int, int], list[_Topic]] = {}
     for topic in topics:
         together.setdefault((topic.members, len(topic.replicas)), []).append(topic)

@@ -34,7 +34,10 @@ def name_of(entry: object) -> str:
 
 
 def create(strategy: Iterable[object]) -> tuple[PartitionAssignor, ...]:
-    """Return the assignors of one consumer: new instances for names and classes; instances are used as they are."""
+    """Return the assignors of one consumer: new instances for names and classes, given instances as they are.
+
+    Those of kafka-python are wrapped.
+    """
     return tuple(_create(entry) for entry in strategy)
 
 

@@ -1,4 +1,4 @@
-"""The round robin assignor: members get the partitions of all topics in turn, except for topics not subscribed to.
+"""The round robin assignor: members get partitions in turn, skipping members not subscribed to the partition's topic.
 
 The result equals that of Java's ``RoundRobinAssignor``, so it does not depend on which client leads the group.
 """

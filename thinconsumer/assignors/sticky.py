@@ -1,8 +1,8 @@
 """The sticky assignors: :func:`find_owners` finds the previous owners, :mod:`.balance` computes the assignment.
 
 Under eager rebalancing (KIP-54), members send their previous assignment as user data. Under cooperative rebalancing
-(KIP-429), they keep reading: partitions that another member may still read are not assigned. Their owners revoke them
-and rejoin, and the second rebalance assigns them as planned.
+(KIP-429), members keep reading what they own. So the first rebalance does not assign a partition that has to move: its
+owner revokes it and rejoins, and the second rebalance assigns it as planned.
 
 A claim from a newer generation wins (KIP-792): the member of the older generation has missed the partition's
 reassignment. If several members claim a partition from the same generation, it has no owner (Java accepted one of them
@@ -77,7 +77,7 @@ _LAYOUTS = ((1, 0), (0, 0), (1, 2))
 
 
 class StickyAssignor(PartitionAssignor):
-    """``"sticky"``: the balanced assignment that moves the fewest partitions."""
+    """``"sticky"``: the balanced assignment that moves the fewest partitions. Racks (KIP-881) come before that."""
 
     name = "sticky"
 
@@ -85,14 +85,17 @@ class StickyAssignor(PartitionAssignor):
         self._previous: Claim | None = None
 
     def subscription_user_data(self, topics: Collection[str]) -> bytes | None:
-        """Return the last assignment, encoded: under eager rebalancing the subscription itself has no partitions."""
+        """Return the last assignment, encoded: under eager rebalancing the subscription itself has no partitions.
+
+        None before the first assignment.
+        """
         if self._previous is None:
             return None
         previous = to_topics(in_order(self._previous.partitions))
         return _UserData(previous_assignment=previous, generation=self._previous.generation).encode(1)
 
     def assign(self, cluster: ClusterView, subscriptions: Mapping[str, Subscription]) -> dict[str, Assignment]:
-        """Assign all partitions to their previous owners, as far as the balance allows."""
+        """Assign all partitions, to their previous owners as far as balance and racks allow."""
         claims = {member: read_claim(subscription.user_data) for member, subscription in subscriptions.items()}
         owned = find_owners(claims, cluster)
         plan = balanced(cluster, subscriptions, owned.owners)

@@ -58,7 +58,10 @@ def notify(words: str) -> None:
 
 
 def successes(results: Mapping[str, V | KafkaError], topics: TopicsByName | None = None) -> dict[str, V]:
-    """Return the successful results; print each error on a line of standard error."""
+    """Return the successful results; print each error on a line of standard error.
+
+    ``topics``, if given, serves to suggest a topic of similar name when one does not exist.
+    """
     good: dict[str, V] = {}
     for name, result in results.items():
         if isinstance(result, KafkaError):

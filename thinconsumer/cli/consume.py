@@ -1,7 +1,8 @@
 """Read topics and write their records to standard output, from --from until Ctrl-C, --max or --until-end.
 
-Without --json each line is the value of a record. With --json it is an object with topic, partition, offset, timestamp
-(milliseconds), key, value and headers; bytes that are not UTF-8 are {"base64": "..."}.
+Without --json each line is the value of a record, with --key-separator after its key. With --json it is an object with
+topic, partition, offset, timestamp (milliseconds), key, value and headers; bytes that are not UTF-8 are
+{"base64": "..."}.
 
 With --group the command joins a consumer group: it reads the partitions that the group assigns, starts at the committed
 offsets, and commits printed records. After a crash records may be read twice, but none is skipped.
@@ -49,7 +50,7 @@ BytesConsumer = Consumer["bytes | None", "bytes | None"]
 #: Prints batches, and calls a function after each.
 Print = Callable[[Iterable[Sequence[Record]], Callable[[], None]], None]
 
-#: Timeout of one poll in milliseconds: until Ctrl-C, and with ``--until-end``.
+#: Timeout of one poll in milliseconds: without ``--until-end``, and with it in a group.
 POLL_MS, END_POLL_MS = 1000, 100
 #: Records per poll: enough to be fast, few enough to update the progress line often.
 POLL_RECORDS = 2000
@@ -205,7 +206,7 @@ def _read_in_group(
 
 
 def partitions_to_read(consumer: BytesConsumer, wanted: Sequence[PartitionsOf]) -> list[TopicPartition]:
-    """Return the partitions that the user named."""
+    """Return the wanted partitions, each once; raise CommandError if one does not exist."""
     found: dict[TopicPartition, None] = {}
     for topic, numbers in wanted:
         there = consumer.partitions_for_topic(topic) or set()
@@ -249,12 +250,12 @@ def _until_end(consumer: BytesConsumer, most: int | None) -> Iterator[Sequence[R
 
 
 def is_behind(consumer: BytesConsumer, ends: Mapping[TopicPartition, int]) -> bool:
-    """Return whether an assigned partition is left to read up to its end."""
+    """Return whether the position of an assigned partition is before the partition's end in ``ends``."""
     return any(tp in ends and consumer.position(tp) < ends[tp] for tp in consumer.assignment())
 
 
 class Reader(RebalanceListener):
-    """Polls a consumer; if that is a group member, commits printed records."""
+    """Polls a consumer and notes which records are printed; in a group also the listener, and makes the last commit."""
 
     def __init__(self, consumer: BytesConsumer) -> None:
         self._consumer = consumer
@@ -284,7 +285,10 @@ class Reader(RebalanceListener):
             notify(f"removed from the group: other members may read the last records of {names} again")
 
     def batches(self, most: int | None, wait_ms: int) -> Iterator[Sequence[Record]]:
-        """Yield polled records, up to ``most`` in total; call :meth:`printed` after each batch."""
+        """Yield the records of each poll, maybe none, up to ``most`` in total.
+
+        The caller has to call :meth:`printed` after it has printed a batch.
+        """
         left = float("inf") if most is None else most
         while left > 0:
             self._printing = self._consumer.poll(wait_ms, max_records=int(min(left, POLL_RECORDS)))
@@ -293,7 +297,7 @@ class Reader(RebalanceListener):
             yield batch
 
     def batches_to(self, ends: Mapping[TopicPartition, int], most: int | None) -> Iterator[Sequence[Record]]:
-        """Yield polled records until the assigned partitions have reached these ends."""
+        """Yield polled records, up to ``most`` in total, until the assigned partitions have reached these ends."""
         batches = self.batches(most, END_POLL_MS)
         while not self._is_assigned or is_behind(self._consumer, ends):
             batch = next(batches, None)

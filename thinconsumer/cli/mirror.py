@@ -2,7 +2,8 @@
 
 Records keep their partition, order, codec, headers and timestamps (where the target's compression.type is producer, and
 its message.timestamp.type CreateTime). The target topics must exist, with at least as many partitions. Batches that are
-compacted, of an old format or with log append time are encoded again; those of aborted transactions are left out.
+compacted, of an old format or with log append time are encoded again, and so is a batch if the copy begins inside it;
+batches of aborted transactions are left out.
 
 The command is a member of the group --group, and continues at its committed offsets. After a crash or a failover,
 batches that were written since the last commit (up to five commits a second) are written again; none is left out.
@@ -42,12 +43,13 @@ from .parsing import (
 )
 
 DELIVERY_TIMEOUT_MS = 30_000
-#: Maximum size of a batch; a larger one of the source is an error. Brokers accept this much only if set up for it.
+#: Maximum size of a batch; a larger batch in the source is an error. Brokers accept this size only if configured to.
 BATCH_BYTES_MAX = 32 << 20
 BUFFER_BYTES = 64 << 20
 #: Seconds between commits: after a crash, the batches of this time are written again.
 COMMIT_S = 0.2
-#: Timeout in milliseconds of the last commit before partitions are given up, and of the acknowledgements before it.
+#: Timeout in milliseconds of the last commit before partitions are given up, and before it of the wait for
+#: acknowledgements.
 HANDOVER_MS = 20_000
 #: The same two timeouts when the command ends: after Ctrl-C the user waits for both.
 END_ACKNOWLEDGE_MS, END_COMMIT_MS = 3000, 2000
@@ -132,7 +134,10 @@ def _how_far(mirror: Mirror) -> str:
 
 
 def _check_targets(options: argparse.Namespace, targets: Mapping[str, str]) -> None:
-    """Raise CommandError if a topic is missing on either side, or has fewer partitions on the target."""
+    """Raise UsageError if a topic would be copied to itself, or two topics have the same target.
+
+    Raise CommandError if a topic or its target does not exist, or the target has fewer partitions.
+    """
     is_same = options.to is None and options.to_command_config is None
     for topic, target in targets.items():
         if is_same and topic == target:
@@ -224,10 +229,10 @@ class Mirror(RebalanceListener):
             self._queued.pop(tp, None)
 
     def finish(self) -> None:
-        """Wait for acknowledgements, and commit; raise what keeps batches from being written or committed.
+        """Wait for acknowledgements, and commit; raise CommandError if a batch is not written or a commit has failed.
 
-        Does not use the consumer's positions: if a call of :meth:`copy` was interrupted, they are after batches that
-        were polled and not sent.
+        Does not use the consumer's positions: if a call of :meth:`copy` was interrupted, the positions are after
+        batches that were polled and not sent.
         """
         try:
             self._hand_over([*self._sent, *self._acknowledged], END_ACKNOWLEDGE_MS, END_COMMIT_MS)
@@ -313,9 +318,10 @@ class Mirror(RebalanceListener):
             raise CommandError(f"{target}: {what} could not be written: {error}") from error
 
     def _note_positions(self) -> None:
-        """Move acknowledged positions to the consumer's, which may be after control batches and aborted ones.
+        """Move the acknowledged positions of partitions without batches in flight on to the consumer's positions.
 
-        Only valid if every polled batch was sent. Otherwise the batches before the position would never be written.
+        These may be after control batches and aborted ones. Only valid if every polled batch was sent: a batch that is
+        before the position and was not sent would never be written.
         """
         for tp, position in known_positions(self._consumer).items():
             if tp not in self._sent and tp not in self._acknowledged:
@@ -324,7 +330,10 @@ class Mirror(RebalanceListener):
                 self._acknowledged[tp] = self._acknowledged[tp]._replace(offset=position.offset)
 
     def _hand_over(self, tps: Collection[TopicPartition], acknowledge_ms: float, commit_ms: float) -> None:
-        """Commit these partitions as far as they are acknowledged, also if a batch could not be written."""
+        """Wait for acknowledgements, then commit these partitions as far as batches are acknowledged.
+
+        The commit is also made if a batch could not be written.
+        """
         try:
             self._producer.flush(acknowledge_ms)
         finally:

@@ -31,7 +31,7 @@ def bytes_as_json(data: bytes | None) -> Any:
 
 
 def bytes_from_json(value: Any) -> bytes | None:
-    """Return the bytes for a value of :func:`bytes_as_json`. Numbers, lists and other objects become JSON text.
+    """Return the bytes for a value of :func:`bytes_as_json`. Any other value, such as a number, becomes JSON text.
 
     Raises ValueError if the base64 text is invalid.
     """
@@ -56,7 +56,10 @@ def record_as_json(record: Record) -> bytes:
 
 
 def record_as_text(record: Record, key_separator: bytes | None) -> bytes:
-    """Return the value as a line, after key and separator if one is given. None is ``null``, as in Kafka's tools."""
+    """Return a line with the value; with ``key_separator``, the key and the separator before it.
+
+    None becomes ``null``, as in Kafka's tools.
+    """
     value = b"null" if record.value is None else record.value
     if key_separator is None:
         return value + b"\n"
@@ -144,7 +147,7 @@ class ProgressLine:
             self._is_shown = self._is_terminal
 
     def say(self, *lines: str) -> None:
-        """Print lines that stay, in place of the progress line."""
+        """Print lines that stay, in place of the progress line; print nothing if no progress is wanted."""
         if self.is_wanted:
             self._write(("\r\x1b[K" if self._is_shown else "") + "".join(f"{line}\n" for line in lines))
             self._is_shown = False

@@ -126,7 +126,7 @@ def topic_and_partitions(text: str) -> PartitionsOf:
 
 
 def topic_and_count(text: str, *, needs_count: bool = False) -> tuple[str, int]:
-    """Parse ``orders`` (one partition, unless the count is needed) or ``orders:6``."""
+    """Parse ``orders:6``, or ``orders`` as one partition; with ``needs_count``, ``orders`` is an error."""
     topic, colon, count = text.partition(":")
     if needs_count and not colon:
         raise argparse.ArgumentTypeError(f"{text!r}: write TOPIC:PARTITIONS, such as {text}:6")
@@ -222,10 +222,10 @@ def servers(options: argparse.Namespace) -> str:
 
 
 def client_config(options: argparse.Namespace, known: Mapping[str, Option] = OPTIONS, **own: Any) -> dict[str, Any]:
-    """Return a client's configuration by dotted name: ``--command-config``, overridden by the command's own options,
-    and these by ``--property``.
+    """Return a client's configuration by dotted name: ``--command-config``, overridden by what the command sets
+    (servers, timeouts and ``own``), and that by ``--property``.
 
-    ``known`` are the client's options. Those of other clients in the file are left out: one file serves all commands.
+    ``known`` are the client's options. Other clients' options in the file are left out: one file serves all commands.
     """
     config: dict[str, Any] = {
         **_by_dots(options.command_config),
@@ -249,7 +249,7 @@ def _by_dots(config: Mapping[str, Any]) -> dict[str, Any]:
     return {name.replace("_", "."): value for name, value in config.items()}
 
 
-#: Maximum size of the file.
+#: Maximum size of the file of ``--command-config``.
 FILE_BYTES_MAX = 1024 * 1024
 
 _NAME = re.compile(r"((?:\\.|[^\\=:\s])+)\s*[=:]?\s*")
@@ -276,7 +276,8 @@ def parse_properties(text: str) -> dict[str, str]:
     """Return the values by name; for a name that occurs twice, the last value.
 
     Raises:
-        ValueError: an escape is malformed. The message has the line's number and not its content, which may be secret.
+        ValueError: a line has no name, or an escape is malformed. The message has the line's number and not its
+            content, which may be secret.
     """
     found: dict[str, str] = {}
     for number, line in _logical_lines(text):
@@ -291,7 +292,7 @@ def parse_properties(text: str) -> dict[str, str]:
 
 
 def _logical_lines(text: str) -> list[tuple[int, str]]:
-    """Return the lines that are no comments, each with its number, with continued lines joined."""
+    """Return the lines that are neither blank nor comments, with continued lines joined, each with its first number."""
     lines: list[tuple[int, str]] = []
     is_continued = False
     for number, line in enumerate(re.split(r"\r\n|\r|\n", text), 1):

@@ -87,7 +87,10 @@ class RecordWriter:
             self._progress.say(self._how_far())
 
     def keep_going(self, timeout_ms: float) -> bool:
-        """Have the producer send and receive; return whether some records are not acknowledged yet."""
+        """Have the producer send and receive; return whether some records are not acknowledged yet.
+
+        Raises CommandError if a record could not be written.
+        """
         self._producer.poll(timeout_ms)
         while self._unsettled and self._unsettled[0][1].done:
             number, future = self._unsettled.popleft()
@@ -172,7 +175,7 @@ def parse_json(data: bytes) -> InputRecord:
 
 
 def parse_text(separator: bytes | None) -> Callable[[bytes], InputRecord]:
-    """Return a function that parses a line of text."""
+    """Return a function that parses a line of text: a value, or with ``separator`` a key and a value."""
 
     def parse(data: bytes) -> InputRecord:
         if separator is None:

@@ -93,7 +93,7 @@ def _counted_cells(counts: PartitionCounts | None, number: int, size: int | None
 
 
 def _with_bounds(topic: TopicDescription, *, every: bool) -> list[TopicPartition]:
-    """Return the partitions of which bounds are shown: those marked for deletion, or every one.
+    """Return the partitions whose bounds are shown: those marked for deletion, or with ``every`` all of the topic.
 
     Partitions without a leader are left out: ListOffsets would wait for a leader until its timeout.
     """

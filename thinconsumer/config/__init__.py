@@ -1,7 +1,7 @@
 """The options of clients: declarations with type, bounds and default, checks, and frozen objects with the values.
 
-:class:`ConsumerConfig` holds the options of one consumer. This package does no I/O: server addresses are only parsed,
-and the driver looks up their host names later.
+:class:`ConsumerConfig` holds the options of one consumer. This package checks that files can be read, but does not use
+the network: server addresses are only parsed, and the driver looks up their host names later.
 """
 
 from .build import ConfigurationWarning, dotted

@@ -18,7 +18,7 @@ _OTHER_NAMES = {**LIBRDKAFKA_NAMES, **{name.replace(".", "_"): ours for name, ou
 
 
 class ConfigurationWarning(UserWarning):
-    """An option was accepted, but has no effect, or not the effect that its name suggests."""
+    """An option was accepted, but is a security risk, has no effect, or not the effect that its name suggests."""
 
 
 def dotted(name: str) -> str:
@@ -97,8 +97,11 @@ class _Checked:
             self.problems.append(f"{spelt}={option.kind.show(value)}: {error}")
 
     def _take_jaas(self) -> None:
-        """Set the options that ``sasl_jaas_config`` contains; report each that is also given with another value."""
-        from .jaas import login_of, parse_jaas  # on demand, since it takes milliseconds
+        """Set the options that ``sasl_jaas_config`` contains, and the mechanism if its login module has only one.
+
+        Report each option that is also given with another value.
+        """
+        from .jaas import login_of, parse_jaas  # on demand, since the import takes milliseconds
 
         options, values, spell, name = self.options, self.values, self.spell, self.spell("sasl_jaas_config")
         login = login_of(parse_jaas(values["sasl_jaas_config"]))
@@ -124,7 +127,10 @@ class _Checked:
             self.notes.append(f"{name}: options of {login.name} without effect: {login.ignored}; known are {known}")
 
     def _not_an_option(self, spelt: str, name: str, value: object) -> None:
-        """Report a given name that is no option, as an error or a warning, without the value: it may be a secret."""
+        """Report a given name that is no option, as an error or a warning; not if its value is harmless.
+
+        The report does not contain the value, which may be a secret.
+        """
         plain = name.replace(".", "_")
         row = find_unsupported(plain)
         if row is not None:

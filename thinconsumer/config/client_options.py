@@ -118,7 +118,8 @@ class ClientOptions(SecurityOptions):
     def from_options(cls: type[C], /, **options: Unpack[ClientKeywords]) -> C:
         """Build from options by their Python names.
 
-        Warns, with :class:`ConfigurationWarning`, of each option that is accepted but has no effect.
+        Warns, with :class:`ConfigurationWarning`, of each option that is accepted, but is a security risk, has no
+        effect, or not the effect that its name suggests.
 
         Raises:
             KafkaConfigurationError: lists all invalid options, with suggestions for misspelled names.

@@ -42,6 +42,6 @@ def as_passed(value: object) -> object:
 def is_changed(value: object, default: object) -> bool:
     """Return whether a value differs from the default.
 
-    The ``==`` of a user's class is never called, since options that take such objects have the default None.
+    With the default None, the ``==`` of a user's class is not called.
     """
     return value is not default and (default is None or value != default)

@@ -15,7 +15,7 @@ from ..support.lazy_dataclass import dataclass, field
 OPTIONS_MAX = 100
 CONTROL_FLAGS = ("required", "requisite", "sufficient", "optional")
 
-#: White space and comments. Each pattern below also matches those that follow its own text.
+#: White space and comments. The patterns of tokens also match the white space and comments behind the token.
 _SKIP = r"(?:[\x00-\x20]+|//[^\r\n]*|/\*(?s:.*?)\*/)*"
 _START, _EQUALS, _END = (re.compile(f"{sign}{_SKIP}") for sign in ("", "=", ";"))
 _WORD = re.compile(rf"([A-Za-z0-9_.$\u00a0-\U0010ffff-]+){_SKIP}")
@@ -33,7 +33,7 @@ class JaasEntry:
 
 
 def parse_jaas(text: str) -> JaasEntry:
-    """Return the only entry in the text; raise ValueError, without a part of the text, if there is not exactly one."""
+    """Return the entry in the text; raise ValueError, without a part of the text, if it is not one valid entry."""
     reader = _JaasReader(text)
     if reader.at_end():
         raise ValueError("has no login module")
@@ -102,7 +102,7 @@ def _unescaped(match: re.Match[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Module:
-    """A login module."""
+    """What this package makes of the options of one of Java's login modules."""
 
     mechanisms: tuple[str, ...]
     options: Mapping[str, str]  #: The Python names of options, by the module's names for them.
@@ -116,7 +116,7 @@ class JaasLogin:
     name: str  #: The class name of the login module, without its package.
     module: _Module
     values: dict[str, object] = field(repr=False)  #: Option values by Python name.
-    ignored: int  #: How many options of the entry have no effect.
+    ignored: int  #: How many options of the entry the module does not list; they have no effect.
 
 
 _PASSWORD = {"username": "sasl_plain_username", "password": "sasl_plain_password"}

@@ -61,12 +61,12 @@ BROKER_SESSION_MS = 45_000
 
 
 def largest_fetch_response(values: Values) -> int:
-    """Return the maximum size of a Fetch response in bytes: the first batch may exceed ``fetch_max_bytes``."""
+    """Return the maximum size of a Fetch response in bytes, with room for a batch that exceeds ``fetch_max_bytes``."""
     return int(min(values["fetch_max_bytes"] + values["max_partition_fetch_bytes"], INT32_MAX))
 
 
 def derive_defaults(values: Mapping[str, Any], given: Collection[str]) -> dict[str, Any]:
-    """Return the values, in which options that are not ``given`` fit the related ones that are given."""
+    """Return the values, with defaults that fit the ``given`` options, and the fields that are no options."""
     derived = dict(values)
     for initial, maximum in INITIAL_AND_MAXIMUM:
         if initial not in given:

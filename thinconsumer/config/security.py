@@ -1,8 +1,8 @@
 """The options of TLS and SASL, declared once for all clients.
 
-Names are kafka-python's where it has the option, else Java's with underscores. Java's options have Java's defaults,
-except for stores: their type is recognized. Sources: Kafka's ``SslConfigs``, ``SaslConfigs``, KIP-651 (PEM), KIP-768
-(OIDC), KIP-342 (extensions), librdkafka's CONFIGURATION.md.
+Names and defaults are kafka-python's where it has the option, else Java's, with underscores; but the type of a store is
+recognized by default, and the options of AWS_MSK_IAM are this package's. Sources: Kafka's ``SslConfigs``,
+``SaslConfigs``, KIP-651 (PEM), KIP-768 (OIDC), KIP-342 (extensions), librdkafka's CONFIGURATION.md.
 """
 
 from __future__ import annotations

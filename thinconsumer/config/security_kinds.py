@@ -76,7 +76,7 @@ class JaasText(SecretText):
     what: str = "entry of a JAAS file"
 
     def parse(self, value: object) -> Secret:
-        from .jaas import login_of, parse_jaas  # on demand, since it takes milliseconds
+        from .jaas import login_of, parse_jaas  # on demand, since the import takes milliseconds
 
         text = SecretText.parse(self, value.rstrip("\r\n") if isinstance(value, str) else value)
         login_of(parse_jaas(text))
@@ -84,13 +84,13 @@ class JaasText(SecretText):
 
 
 # Patterns are compiled by their first use, not by the import: most programs use none of them.
-# A body ends at the next dashes: if it could contain them, a text of many beginnings without ends would take minutes.
+# The body of a block contains no ``-----``: otherwise a text of many BEGIN lines without END would take minutes.
 _PEM_BLOCK = r"(?s)-----BEGIN ([A-Z0-9 ]{1,40})-----((?:(?!-----).)*)-----END \1-----"
 
 
 @dataclass(frozen=True, slots=True)
 class PemText(Kind):
-    """PEM blocks as text; becomes a :class:`Secret`. The label of one of them must end with ``label`` (PRIVATE KEY).
+    """PEM blocks as text; becomes a :class:`Secret`. One block's label must end with ``label``, such as PRIVATE KEY.
 
     Blocks that are written in a single line, as in a properties file, get the line breaks that OpenSSL needs.
     """

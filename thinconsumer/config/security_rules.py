@@ -1,4 +1,4 @@
-"""The rules between options of TLS and SASL. No text that they make contains a value that may be a secret."""
+"""The rules between options of TLS and SASL. Errors and warnings contain no value that may be a secret."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _CLIENT_ID = "sasl_oauthbearer_client_credentials_client_id"
 _CLIENT_SECRET = "sasl_oauthbearer_client_credentials_client_secret"
 _PROVIDER = "sasl_oauth_token_provider"
 
-#: The ways to state a setting of TLS, at most one of which may be used, each with the options that it has.
+#: For each setting of TLS, the ways to give it, of which one at most may be used. A way is a tuple of options.
 _ALTERNATIVES: dict[str, tuple[tuple[str, ...], ...]] = {
     "certificates to trust": (("ssl_cafile",), ("ssl_truststore_location",), ("ssl_truststore_certificates",)),
     "certificate and private key of the client": (

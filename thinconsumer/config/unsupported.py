@@ -1,4 +1,4 @@
-"""Options of Java's consumer, kafka-python and librdkafka that thinconsumer lacks: each causes a warning or an error.
+"""Options of Java's consumer, kafka-python and librdkafka that thinconsumer lacks, each with an error or a warning.
 
 An option is *refused* with an error if ignoring it would change which records are read, security, or whether the user's
 code runs. It is *accepted with a warning* if it affects only tuning or metrics, and silently if its value requests what

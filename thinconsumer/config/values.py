@@ -30,7 +30,7 @@ ASYNC_DEF = (
 
 def is_async(function: object) -> bool:
     """Return whether a call of the function returns a coroutine, which this package would never await."""
-    import inspect  # on demand, since it takes long and few consumers have a callback
+    import inspect  # on demand, since the import takes long, and many consumers have no callback or deserializer
 
     called = None if inspect.isclass(function) else getattr(function, "__call__", None)  # noqa: B004 - the object's own method
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(called)
@@ -116,7 +116,7 @@ class OffsetResetStrategy(enum.Enum):
 
     EARLIEST = "earliest"  #: Start reading at the log's start.
     LATEST = "latest"  #: Start reading at the log's end.
-    NONE = "none"  #: Raise NoOffsetForPartitionError instead of reading.
+    NONE = "none"  #: Raise NoOffsetForPartitionError, or outside the log OffsetOutOfRangeError, instead of reading.
     BY_DURATION = "by_duration"  #: Start reading at the first record that is no older than a duration (KIP-1106).
 
 

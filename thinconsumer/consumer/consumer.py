@@ -58,8 +58,9 @@ MAX_BYTES_LIMIT = 1 << 30
 class Consumer(GroupCalls, Generic[K, V]):
     """A Kafka consumer without threads: all I/O happens inside its method calls.
 
+    ``topics`` are subscribed to, which needs a ``group_id``. ``driver`` does the I/O; by default with sockets.
     Options are those of :class:`thinconsumer.config.ConsumerConfig` (docs/options.md), under kafka-python's names.
-    Constructing does no I/O. Use it in a ``with`` block, or call :meth:`close`.
+    Constructing connects to no broker. Use it in a ``with`` block, or call :meth:`close`.
 
     A query or commit that times out is kept for 5 s: repeating the same call within that time continues to wait for it.
 
@@ -221,8 +222,8 @@ class Consumer(GroupCalls, Generic[K, V]):
         batches until their size reaches ``max_bytes`` (default: 8 MB). Checksums are verified (``check_crcs``).
         Control batches and batches without records are left out. Batches of aborted and open transactions are left out
         only with ``isolation_level="read_committed"``. If the position is inside a batch, the batch is returned whole,
-        and its ``start`` is the position. Deserializers are not applied. If a partition is held, only batches that
-        begin before the offset at which it waits are returned.
+        and its ``start`` is the position. Deserializers are not applied. If records of a partition are held until other
+        partitions are read, only batches that begin before the held records are returned.
         """
         limit = self._max_bytes(max_bytes)
         with self._shell.quiet_entry:
@@ -401,7 +402,7 @@ class Consumer(GroupCalls, Generic[K, V]):
     def end_offsets(
         self, partitions: Iterable[TopicPartition], timeout_ms: float | None = None
     ) -> dict[TopicPartition, int]:
-        """Return the offset after the last record of each partition; under read_committed the last stable offset."""
+        """Return the high watermark of each partition; under read_committed the last stable offset."""
         return self._ends(partitions, LATEST, "end_offsets", timeout_ms)
 
     def offsets_for_times(

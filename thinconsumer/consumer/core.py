@@ -128,8 +128,8 @@ class ConsumerCore:
         self.managers.collector.settle(poll_result)
         self.poll_result = None
         self.shell.step_interrupted = interrupted
-        # Only if positions move: otherwise an empty poll would make the next step due at once, and a loop of drive()
-        # would spin.
+        # Only if positions move: ``moved`` may make the next step due at once. If empty polls did that, a program that
+        # calls the client whenever a step is due would spin.
         if poll_result.moves:
             for gatekeeper in self.managers.gatekeepers:
                 gatekeeper.moved()
@@ -323,11 +323,11 @@ class ConsumerCore:
         return to_seconds(timeout_ms, self.config.default_api_timeout_ms)
 
     def _next_error(self, errors: dict[int, KafkaError], *, may_wait: bool) -> KafkaError | None:
-        """Return the error that this poll must raise: one that no earlier poll has raised; None if there is none.
+        """Return the error that this poll must raise, or None.
 
-        If the broker reports an error again, that is a new object, and is raised again. An error after which nothing
-        is requested until the application acts is raised by each poll, but only after the poll has waited for records
-        of other partitions (``may_wait`` is False).
+        An error that no poll has raised yet comes first; if the broker reports an error again, that is a new object. An
+        error after which nothing is requested until the application acts is raised by each poll, but only after the
+        poll has waited for records of other partitions (``may_wait`` is False).
         """
         self._raised = {key: error for key, error in self._raised.items() if key in errors}
         for key, error in errors.items():

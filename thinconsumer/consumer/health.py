@@ -141,8 +141,8 @@ class ObstacleLog:
 class HealthMonitor(ObstacleLog):
     """Checks the progress of each partition once or twice a second, and reports what prevents progress.
 
-    Each successful Fetch response counts as progress of its partitions, with or without new records. Partitions that
-    are paused or have buffered records are not fetched, so no progress is expected of them.
+    Each successful Fetch response counts as progress of its partitions, with or without new records. No progress is
+    expected of partitions that are paused or have buffered records, since these may be left out of Fetch requests.
     """
 
     def __init__(self, managers: ConsumerManagers, patience: float) -> None:
@@ -151,8 +151,8 @@ class HealthMonitor(ObstacleLog):
         self._outages = OutageLog(log)
         #: Texts of the errors for missing topics and partitions that the last check found.
         self._reported: set[str] = set()
-        #: By partition that the last check has looked at: since when it makes no progress. That is its last Fetch
-        #: response, or the last check in which none was expected, as it was paused or had buffered records.
+        #: For each partition that the last check has looked at, the time since which it makes no progress: the time of
+        #: its last Fetch response, or of the last check that found it paused or with buffered records.
         self._excused: dict[TopicPartition, float] = {}
         self.check_at = 0.0  #: When the next check of all partitions is due; 0 before the first step.
         self._silence_limit = managers.config.fetch_max_wait_ms / 1000 + GRACE
@@ -164,7 +164,7 @@ class HealthMonitor(ObstacleLog):
         self._record_errors = 0  #: How many polls in a row have raised an error for the record of ``_record``.
 
     def check(self, now: float) -> bool:
-        """Check all partitions, except in the first call, when nothing is known of them; return whether it did."""
+        """Check all partitions and return True; the first call, when nothing is known of them, only returns False."""
         is_first = not self.check_at
         self.check_at = now + LOOK_EVERY + min(LOOK_EVERY, LOOK_LATER_PER_PARTITION * len(self._managers.partitions))
         if not is_first:
@@ -293,8 +293,8 @@ class HealthMonitor(ObstacleLog):
     def _suspects(self, has_ready: bool, now: float) -> list[Partition]:
         """Return the partitions that may make no progress, in the order of assignment.
 
-        All others are in a fetch session that a response has confirmed lately. This takes one comparison for each
-        session, not for each partition.
+        All others are in a fetch session that a response has confirmed lately. To exclude them takes one comparison for
+        each session, not for each partition.
         """
         managers, partitions, planner = self._managers, self._managers.partitions, self._managers.planner
         found = {*partitions.unconfirmed(), *partitions.without_position(), *planner.targets.leaderless}
@@ -346,8 +346,8 @@ def coordinator_obstacles(coordinator: Coordinator) -> Iterator[Obstacle]:
 def member_obstacles(member: Membership, held: str, unsettled: str, now: float) -> Iterator[Obstacle]:
     """Yield what keeps a member from its work.
 
-    ``held`` is the key of the obstacle that the membership is unconfirmed, and begins its words. ``unsettled`` is the
-    key of the obstacle that the member is not settled.
+    ``held`` begins the words of the obstacle that the membership is unconfirmed. ``unsettled`` is the key of the
+    obstacle that the member is not settled, since the words of this obstacle change.
     """
     if member.unconfirmed is not None:
         yield Obstacle(f"{held}: {member.unconfirmed}")

@@ -31,8 +31,8 @@ class Iteration:
         self.records: list[ConsumerRecord[Any, Any]] = []
         self.drive_at = math.inf  #: When the engine must step next although records are left.
         self.now = self._shell.driver.now
-        #: How many records a poll may return. All are built before the application gets the first one, and built again
-        #: after each call that ends the poll result, such as ``position``.
+        #: How many records a poll may return. All are built before the application gets the first one. After a call
+        #: such as ``position``, which ends the poll result, the remaining records are polled and built again.
         self._records_max = min(reader.config.max_poll_records, BUILT_MAX)
 
     def prepare(self) -> PollResult:
@@ -68,7 +68,7 @@ class Iteration:
     def read_to(
         self, ends: Mapping[TopicPartition, int], timeout_ms: float | None
     ) -> Iterator[ConsumerRecord[Any, Any]]:
-        """Yield records up to the offsets ``ends``; raise ``KafkaTimeoutError`` if the timeout passes without one."""
+        """Yield records up to the offsets ``ends``; raise ``KafkaTimeoutError`` if none comes within the timeout."""
         reader, shell = self._reader, self._shell
         seconds = reader.default_timeout(timeout_ms)
         while True:
@@ -126,7 +126,10 @@ class Iteration:
                 counting, began = True, now()
 
     def _works(self) -> bool:
-        """Return whether a Fetch has succeeded, or none is needed: nothing is assigned, or all is stopped."""
+        """Return whether a Fetch has succeeded, or none can be expected.
+
+        None can be expected if the group has assigned no partition, or if all partitions are paused or held.
+        """
         managers = self._reader.managers
         if managers.answers.completed:
             return True

@@ -200,7 +200,9 @@ class ConsumerManagers:
             yield from gatekeeper.errors()
 
     def missing(self) -> Iterator[KafkaError]:
-        """Yield one error for each subscribed topic or assigned partition that does not exist."""
+        """Yield an error for each subscribed topic or assigned partition that does not exist, and for a pattern that
+        matches no topic.
+        """
         yield from self.metadata.missing_topics(self._own_topics())
         seen = self.metadata.version, self.partitions.generation
         if self._missing[0] != seen:

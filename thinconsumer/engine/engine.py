@@ -25,7 +25,7 @@ from ..support.timers import Random
 if TYPE_CHECKING:
     from ..sasl.login_manager import LoginManager
 
-#: Within one engine step, managers step again while they return requests or touch the agenda, at most this often.
+#: Within one engine step, managers step again while they return requests or touch the agenda: at most so many rounds.
 ROUNDS_MAX = 100
 
 
@@ -175,9 +175,9 @@ class Engine:
             self.agenda.touch()
 
     def _step_network(self, now: float, due: dict[Hashable, None]) -> dict[Hashable, None]:
-        """Step the routes in ``due``; return the names of the managers in ``due``.
+        """Step the network client and the routes in ``due``; return the names of the managers to step.
 
-        With a :class:`ReportingKey` in ``due``, or a reason to refresh metadata, all managers have to step.
+        A :class:`ReportingKey` in ``due``, or a reason to refresh metadata, adds :data:`ALL` to the names.
         """
         routes = [key for key in due if not isinstance(key, str)]
         for key in routes:
@@ -200,7 +200,7 @@ class Engine:
             self._follow_metadata(now)
         for request in requests:
             self.network.send(request, now)
-        if self.agenda.touched:  # a request could not be written at once
+        if self.agenda.touched:  # for example, as a request could not be written at once
             names = self._step_network(now, self.agenda.take())
             self.agenda.touched.update(names)  # not ``touched`` from before: ``take`` has replaced that dict
         return bool(requests)
@@ -211,8 +211,8 @@ class Engine:
     def is_due(self, now: float) -> bool:
         """Return whether :meth:`step` has something to do even if the driver has received nothing.
 
-        That is the case with answers to handle (a request that cannot be sent is answered at once, also between two
-        steps), in an outage, which may end in any step, and if the agenda has something due.
+        True if there are answers to handle (a request that cannot be sent is answered at once, also between two steps),
+        during an outage, which may end in any step, or if the agenda has something due.
         """
         network = self.network
         return bool(network.answers) or network.outage_since is not None or self.agenda.is_due(now)
@@ -245,7 +245,7 @@ class Engine:
         self._metadata_seen = -1
         for manager in self._by_name.values():
             manager.restart(now)
-        # Keys of the dropped network client and its routes. The managers' keys, and the reporting ones, stay.
+        # Remove the keys of the dropped network client and its routes. The keys of managers, and reporting keys, stay.
         self.agenda.forget(lambda key: not isinstance(key, (str, ReportingKey)))
         self.touch()
 
@@ -259,7 +259,7 @@ class Engine:
             self.network.update_nodes(self.metadata.nodes.values())
 
     def login_error(self) -> KafkaError | None:
-        """Return the error because of which requests wait for a token or other credentials; None if none waits."""
+        """Return the error to raise because requests wait for a token or other credentials; None if there is none."""
         if self.logins is None or not self.network.lacks_credentials(self.network.polls.after):
             return None
         return self.logins.error
@@ -271,7 +271,10 @@ class Engine:
         return f"no broker reachable: {outage}" if outage else str(errors[0]) if errors else ""
 
     def timeout_error(self, call: Call[Any], seconds: float) -> KafkaTimeoutError:
-        """Return the error for a call that timed out; its text has the last failure of the call's requests."""
+        """Return the error for a call that timed out.
+
+        Its text has the last failure of the call's requests; if none is known, the reason why calls wait.
+        """
         known = call.last_error or next(iter(self.metadata.final_errors()), None)
         cause: KafkaError | str = known or self.obstacle() or "no answer yet"
         return KafkaTimeoutError(f"{call.what}: no result within {seconds:.3f} s; last: {cause}")
@@ -292,8 +295,8 @@ class Engine:
 
     def closing(self, now: float) -> bool:
         """Step only the connections; return whether a request that :meth:`close` has sent is still unanswered."""
-        # Deadlines pass only up to the horizon. If it did not move, a deadline that has passed while the program paused
-        # would be set again and again.
+        # A deadline counts as passed only if it is not after the horizon. If the horizon did not move, a deadline that
+        # has passed while the program paused would be set again and again.
         self.network.polls.horizon = self.network.polls.after
         self._step_network(now, self.agenda.take(now))
         self._unanswered.difference_update(answer.request for answer in self.network.answers)
