@@ -1,4 +1,4 @@
-"""A Kafka consumer in pure Python: one thread, nothing blocks, ``poll`` drives everything.
+"""A Kafka consumer in pure Python. It starts no threads: calls such as ``poll`` do all the work.
 
 ::
 
@@ -65,7 +65,7 @@ __all__ = [
 ]
 __all__ += errors.__all__
 
-#: The modules of names that only applications with a group need, imported when such a name is used first.
+#: The modules of names that many applications do not need: each is imported when one of its names is first used.
 _MODULES = {
     "Assignment": ".assignors",
     "GroupMember": ".member",
@@ -80,7 +80,7 @@ _MODULES = {
 
 
 def __getattr__(name: str) -> object:
-    if name in ("assignors", "member"):  # as after an import of these modules
+    if name in ("assignors", "member"):  # these modules are attributes without an import, too
         return _import_module(f".{name}", __name__)
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -7,7 +7,7 @@
     with BrokerProcess(security=security) as broker:
         Consumer(bootstrap_servers=broker.bootstrap_servers, security_protocol="SSL", **authority.client_options())
 
-Every authority has a key of its own and trusts nothing else, so a client of one authority rejects a broker of another.
+Every authority has a key of its own, and its clients trust no other authority, so they reject another one's brokers.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ class CertificateAuthority:
         self.certificate = self._ca.cert_pem.bytes().decode()  #: The authority's own certificate, as PEM text.
 
     def broker_settings(self, *hosts: str, client_auth: str = "none") -> dict[str, str]:
-        """Return settings of ``ListenerSecurity``: a certificate for the hosts (default: this machine), and its key.
+        """Return settings of ``ListenerSecurity``: a certificate for the hosts (default: localhost) and its key, the
+        trusted authority, and ``client_auth``.
 
         ``client_auth`` is Kafka's ``ssl.client.auth``: none, requested or required.
         """

@@ -172,7 +172,7 @@ class _NetworkSchedule(Schedule):
 
     @property
     def now(self) -> float:
-        """The latest time reached. An overdue event sets back the network's time while it runs, not the cluster's."""
+        """The network's latest time. While an overdue event runs, the network's time is earlier; this one stays."""
         self._latest = max(self._latest, self._network.now())
         return self._latest
 

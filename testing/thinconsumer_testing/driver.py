@@ -37,7 +37,7 @@ class MemoryDriver:
         self._connections: dict[int, MemoryConnection] = {}
         self._endpoint: Endpoint | None = None
         self._obeying = False
-        self._was_called = False  #: Whether the step in progress has called the endpoint or a stream: its result.
+        self._was_called = False  #: Whether the step in progress has called the endpoint or a stream.
         self.woken = False  #: See :class:`thinconsumer.driver.Driver`.
         self._skips_wait = False  #: Whether the next step must not advance the clock, since :meth:`wakeup` was called.
 
@@ -50,10 +50,11 @@ class MemoryDriver:
         return self.clock.wall_time()
 
     def step(self, endpoint: Endpoint, deadline: float) -> bool:
-        """Carry out commands and run due events; if there was nothing to do, advance the clock.
+        """Carry out commands and run due events; if there was nothing to do, advance the clock and run due events.
 
-        It advances to the next event, the next time in the endpoint's agenda or ``deadline``, whichever comes first.
-        Returns whether this step called a method of the endpoint or of a stream, for example with received bytes.
+        The clock advances to the next event, the next time in the endpoint's agenda or ``deadline``, whichever comes
+        first. After :meth:`wakeup` it does not advance. Returns whether this step called a method of the endpoint or of
+        a stream, for example with received bytes.
         """
         if self.closed:
             raise IllegalStateError("this driver is closed")

@@ -10,7 +10,7 @@ from thinconsumer.assignors import Assignment, GroupMetadata, PartitionAssignor,
 from thinconsumer.errors import IllegalArgumentError
 from thinconsumer.types import ClusterView, Node, PartitionInfo, TopicPartition
 
-#: The generation of all last target assignments: they are parts of one plan.
+#: The generation of every member's last target assignment: one call has computed all of them.
 GENERATION = 0
 
 
@@ -66,7 +66,8 @@ class ServerSideAssignor:
         Raises:
             ValueError: The assignor assigns a partition that does not exist.
         """
-        # Assignors may expect numbers from 0 on, which partitions that are marked for deletion do not have.
+        # Assignors may expect numbers from 0 on. A call for partitions that are marked for deletion has only higher
+        # ones, so the assignor gets a partition's place in the sorted list instead of its number.
         numbers = {topic: sorted(partitions) for topic, partitions in topics.items()}
         places = {topic: {number: place for place, number in enumerate(found)} for topic, found in numbers.items()}
         subscriptions = {}

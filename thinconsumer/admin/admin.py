@@ -94,7 +94,7 @@ class Admin(BaseClient):
         return self._run(operations.DESCRIBE_GROUPS, _unique(group_ids))
 
     def list_group_offsets(self, group_ids: Iterable[str]) -> dict[str, Offsets | KafkaError]:
-        """Return all committed offsets of each group; an empty dict for a group that does not exist."""
+        """Return each group's committed offsets (an empty dict if the group does not exist), or its error."""
         return self._run(operations.LIST_GROUP_OFFSETS, _unique(group_ids))
 
     def delete_groups(self, group_ids: Iterable[str]) -> dict[str, KafkaError | None]:
@@ -108,7 +108,7 @@ class Admin(BaseClient):
         shell = self._shell
         with shell.enter():
             run = OperationRun(operation, items, shell.driver.now() + seconds, *self._parts)
-            shell.engine.add(run)  # in place of the last one
+            shell.engine.add(run)  # in place of the last call's run
             if not run.is_done and not shell.wait_until(lambda: run.is_done, seconds):
                 run.time_out(shell.engine.obstacle())
             return run.results

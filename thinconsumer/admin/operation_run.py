@@ -46,7 +46,7 @@ class SentKeys(NamedTuple):
     node_id: int  #: The broker; -1 for any.
 
     def falls_back(self, error: KafkaError) -> bool:
-        """Return whether keys with this error are sent in the request of the fallback."""
+        """Return whether keys with this error are to be sent again, with the fallback operation."""
         api, scope = self.operation.policy
         code = error.code if isinstance(error, BrokerResponseError) else Code.NONE
         return rule(api, code, scope).action is Action.USE_CLASSIC_API
@@ -74,7 +74,7 @@ class OperationRun(Generic[K, V]):
         agenda: Agenda,
     ) -> None:
         self._operation = operation
-        self._items: dict[K, Any] | None = None if items is None else dict(items)  #: None while no broker is known.
+        self._items: dict[K, Any] | None = None if items is None else dict(items)  #: None until the keys are known.
         self._unsent: dict[K, None] = dict.fromkeys(items or ())
         self._deadline = deadline
         self._settings, self._metadata, self._random, self._agenda = settings, metadata, random, agenda
@@ -83,7 +83,7 @@ class OperationRun(Generic[K, V]):
         self._retry = Retry(backoff, random, agenda)
         self._lookups = Retry(backoff, random, agenda)  #: The backoff of metadata requests for brokers and controller.
         self._cluster_call: Call[Any] | None = None  #: The latest metadata request for brokers and controller.
-        self._fallen_back: set[K] = set()  #: Keys for which the request of the operation's fallback is sent.
+        self._fallen_back: set[K] = set()  #: Keys that are sent with the operation's fallback.
         self._results: dict[K, V | KafkaError] = {}
         self._last_errors: dict[K, KafkaError] = {}
         #: Keys of requests that were written but got no response, so that the broker may have executed them.
@@ -100,7 +100,9 @@ class OperationRun(Generic[K, V]):
         return {key: self._results[key] for key in self._items or ()}
 
     def time_out(self, obstacle: str) -> None:
-        """Give each key without a result an error with the reason why brokers do not respond, if there is one.
+        """Give each key without a result a KafkaTimeoutError.
+
+        It names ``obstacle``, the reason why brokers do not respond; if that is empty, the key's last error.
 
         Raises:
             KafkaTimeoutError: no broker is known yet, and the operation is for all of them.
@@ -269,7 +271,7 @@ class OperationRun(Generic[K, V]):
         self._results.setdefault(key, result)
 
     def _fail(self, sent: SentKeys, key: Any, error: KafkaError, final: bool) -> None:
-        """Settle a key with a final error, or queue it for another attempt, or for the request of the fallback."""
+        """Settle a key with a final error, or queue it for another attempt or for the fallback operation."""
         del sent.keys[key]
         if sent.falls_back(error):
             self._fallen_back.add(key)
@@ -281,14 +283,17 @@ class OperationRun(Generic[K, V]):
             self._last_errors[key] = error
 
     def _invalidate_route(self, sent: SentKeys, error: KafkaError, key: Any = None) -> None:
-        """Forget the route of a key (None: of all keys of the request) and look it up again."""
+        """Look up the broker of a failed request again.
+
+        With coordinators, look up that of the group ``key``; None: those of all groups with this broker as coordinator.
+        """
         routing, coordinators = self._operation.routing, self._coordinators
         if routing is Routing.COORDINATOR:
             for group in coordinators if key is None else (key,):
                 coordinators[group].lost(sent.node_id, str(error), self._now)
             return
         if routing is Routing.CONTROLLER:
-            # The node is not the controller any more, and would reject the next request, too.
+            # The node may not be the controller any more: it would then reject the next request, too.
             self._metadata.controller_id = -1
         if routing is not Routing.ANY:
             self._look_up_cluster(str(error))

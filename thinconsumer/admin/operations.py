@@ -92,8 +92,8 @@ class GroupListings(NamedTuple):
 class MemberDescription(NamedTuple):
     """One member of a group.
 
-    ``type`` is the protocol that the member uses, :data:`CLASSIC` or :data:`CONSUMER`; a consumer group that is being
-    migrated has members of both. It is empty if the broker does not return it (ConsumerGroupDescribe 0).
+    ``type`` is the protocol that the member uses, :data:`CLASSIC` or :data:`CONSUMER`, or empty if the broker does not
+    return it (ConsumerGroupDescribe 0). A consumer group that is being migrated has members of both protocols.
 
     Subscription and assignment are None if the broker does not return them, or if a member of a classic group wrote
     them in another format than that of consumers.
@@ -256,7 +256,7 @@ def _read_described(response: MetadataResponse, version: int) -> Iterator[KeyRes
 
 def _described(raw: MetadataResponseTopic) -> TopicDescription:
     name = raw.name or ""
-    # Read as version 9: older versions may have stale leader epochs, which do no harm as they are only shown.
+    # With an older version, partition_info() would drop the leader epochs: they may be stale, but are only shown here.
     partitions = {p.partition_index: partition_info(name, p, 9) for p in raw.partitions}
     counts = PartitionCounts.checked(raw.initial_partition_count, raw.undeleted_partition_count)
     return TopicDescription(name, raw.topic_id, raw.is_internal, partitions, counts)

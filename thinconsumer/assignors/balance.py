@@ -1,22 +1,22 @@
 """Compute the assignment of the sticky assignors: most balanced, then rack-aware, then sticky.
 
 No assignment is more balanced; of equally balanced ones, none has more partitions with a replica in their member's rack
-(KIP-881, if racks matter); of those, none leaves more partitions with their previous owners. So an assignment used as
-input yields itself, and a cooperative group is stable after the second rebalance: partitions revoked in the first one
-have no owner, and to assign them as planned moves no partition.
+(KIP-881, if racks matter); of those, none leaves more partitions with their previous owners. So without a change of the
+group, the next rebalance moves nothing, and a cooperative group is stable after the second rebalance: partitions
+revoked in the first one have no owner, and to assign them as planned moves no partition.
 
 1. Partitions of topics with the same subscribers form a *pool*. :mod:`.levels` finds how evenly pools can be spread and
    divides the problem into *blocks*: each member of a block gets ``least`` or ``most`` partitions, all from the block's
    pools.
 2. Pools are subdivided by the racks of their replicas. A partition costs least at its owner, 1 more at another member,
-   and very much more at a member without a replica in its rack. At first each owner gets its partitions back, and the
-   least loaded members get the rest; then :mod:`.flow` moves partitions from overloaded to underloaded members at
-   minimum cost.
+   and very much more at a member without a replica in the member's rack. At first each owner gets its partitions back,
+   except those without a replica in its rack, and the least loaded members get the rest; then :mod:`.flow` moves
+   partitions from overloaded to underloaded members at minimum cost.
 3. The number of partitions per pool and member is turned into partitions: first those that the member owns, then others
    round robin, which spreads each topic.
 
-If all members subscribe to the same topics, there is one pool and one block: members keep what they own up to their
-quota, and partitions above the quota move to members below theirs.
+If all members subscribe to the same topics and racks do not matter, there is one pool and one block: members keep what
+they own up to their quota, and partitions above the quota move to members below theirs.
 """
 
 from __future__ import annotations

@@ -118,7 +118,7 @@ class Flow:
                     del open_at[load], loads[index]
 
     def raise_to(self, least: Iterable[tuple[int, int]]) -> None:
-        """Move partitions from members above their load in ``least`` to members below theirs, as far as paths lead."""
+        """Move excess of pools, and of members above their load in ``least``, to members below theirs, if possible."""
         for member, load in least:
             above = self.load(member) - load
             self.member_excess[member], self.room[member] = max(0, above), max(0, -above)
@@ -238,10 +238,10 @@ class _Search:
         return self.flow.near if kind == _NEAR else self.flow.far
 
     def sweep(self, kind: int, pool: int, top: int, index: int) -> None:
-        """Queue those members of the pool that have the next lower height, at ``index`` of :attr:`heights` or later.
+        """Queue the pool's highest members of those whose height is at ``index`` of :attr:`heights` or later.
 
-        The higher a member, the shorter its distance. Still lower members are queued when these are reached: most
-        searches end earlier.
+        A member's distance is ``top`` minus its height: the higher, the shorter. Lower members are queued once these
+        are reached, since most searches end earlier.
         """
         waiting = self.free & self.masks(kind)[pool]
         while waiting and index < len(self.heights):

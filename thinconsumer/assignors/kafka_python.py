@@ -90,7 +90,7 @@ class KafkaPythonAssignor(PartitionAssignor):
         return _as_bytes(self._inner.metadata(set(topics)).user_data)
 
     def assign(self, cluster: ClusterView, subscriptions: Mapping[str, Subscription]) -> dict[str, Assignment]:
-        """Return the assignor's own assignment."""
+        """Return the assignment that the adapted assignor computes."""
         members = [_member(member_id, subscription) for member_id, subscription in subscriptions.items()]
         plan = self._inner.assign(_Cluster(cluster), members)
         return {member: self._read(share) for member, share in plan.items()}

@@ -175,7 +175,7 @@ def _termination_signals(*, ignore_interrupts: bool) -> Iterator[socket.socket]:
 
 
 class _ServeLoop:
-    """Serves clients and control calls until a signal arrives or standard input ends."""
+    """Serves clients and, with ``--control``, calls from standard input, until a signal arrives or that input ends."""
 
     def __init__(self, broker: EmbeddedBroker, wakeup: socket.socket, control: _Control | None) -> None:
         self._broker = broker
@@ -183,7 +183,7 @@ class _ServeLoop:
         self._control = control
 
     def run(self) -> int:
-        """Serve until a signal or the end of input; return the signal's number, or 0."""
+        """Serve until a signal or the end of input; return the signal's number, or 0 at the end of input."""
         if sys.platform == "win32":
             return self._run_on_windows()
         with selectors.DefaultSelector() as selector:

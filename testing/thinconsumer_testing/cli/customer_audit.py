@@ -22,7 +22,7 @@ class CustomerAudit:
 
     def __init__(self) -> None:
         self.partitions: Counter[int] = Counter()  #: Number of orders read, by partition.
-        self.late: Counter[int] = Counter()  #: Number of orders that were read too late, by partition.
+        self.late: Counter[int] = Counter()  #: Orders read after a later one of their customer, by partition.
         self.late_customers: Counter[bytes] = Counter()
         self.customers: dict[bytes, list[OrderRead]] = {}  #: The orders of each customer, as they were read.
         self.repeated = 0

@@ -1,8 +1,9 @@
 """Show three brokers, a producer, a consumer and a broker crash, within seconds and without any installation.
 
 The brokers run in memory, in a process of their own. One thread writes a shop's orders and reads them while one broker
-is killed. The exit code is 0 only if every order was read once and in order. With --expand, partitions are added and
-deleted meanwhile, and two consumer groups read: with ordered delivery, and without.
+is killed. The exit code is 0 only if every order was read once and in order. With --expand no broker is killed:
+partitions are added and deleted while two consumer groups read, with ordered delivery and without it. The exit code is
+then 0 only if the group with ordered delivery has read each customer's orders in order.
 """
 
 from __future__ import annotations

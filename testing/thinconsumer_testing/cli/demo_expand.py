@@ -29,14 +29,14 @@ from .orders import Order, orders
 from .picture import Picture
 
 FEW, MANY, RATE, CUSTOMERS = 4, 8, 3_000, 300
-#: The fractions of the writing time after which partitions are added and deleted, and the least fraction of it that
-#: follows the deletion.
+#: Fractions of the planned writing time: after the first, partitions are added, and after the second deleted. For the
+#: third, at least, orders are written after the deletion.
 EXPAND_AT, SHRINK_AT, AFTERWARDS = 0.3, 0.65, 0.35
 MEMBERS = 2
 #: Orders that a group reads for each order that is written. A fraction of the orders, not of the time, so that the demo
 #: shows the same on a slow machine.
 SPEED = 0.7
-#: The most orders that a consumer which had to wait may read at once afterwards.
+#: The limit of a member's budget: after a wait, the member may read this many orders at once.
 SPARE = 100
 POLL_MS = 2
 ORDERS_MAX = 10**9
@@ -84,7 +84,7 @@ class ReadingGroup(PartitionKeyRebalanceListener):
 
     def __init__(self, name: str, servers: str, ordered_delivery: str) -> None:
         self.audit = CustomerAudit()
-        self.released: set[int] = set()  #: Partitions held no longer, which is not reported yet.
+        self.released: set[int] = set()  #: Partitions whose release is not reported yet.
         self._budgets = [0.0] * MEMBERS  #: Orders that each member may read now.
         self._members: list[BytesConsumer] = []
         for _ in range(MEMBERS):
@@ -93,7 +93,7 @@ class ReadingGroup(PartitionKeyRebalanceListener):
                 group_id=name,
                 auto_offset_reset="earliest",
                 ordered_delivery=ordered_delivery,
-                heartbeat_interval_ms=100,  # positions are exchanged as often
+                heartbeat_interval_ms=100,  # positions are exchanged at this interval, too
                 metadata_max_age_ms=200,  # the group without ordered delivery notices new partitions only by this
                 **SHORT_BACKOFFS,
             )
@@ -113,7 +113,7 @@ class ReadingGroup(PartitionKeyRebalanceListener):
         return sum(len(member.assignment()) for member in self._members) == FEW
 
     def read(self, count: float) -> int:
-        """Let the members read ``count`` more orders, if they can; return the number of orders that they have read."""
+        """Add ``count`` to the members' budgets, in equal shares, and let them read; return how many orders are new."""
         before = self.audit.read
         for index, member in enumerate(self._members):
             budget = self._budgets[index] = min(self._budgets[index] + count / MEMBERS, SPARE)
@@ -127,7 +127,7 @@ class ReadingGroup(PartitionKeyRebalanceListener):
         return self.audit.read - before
 
     def has_read(self, partitions: Iterable[int]) -> bool:
-        """Return whether the group has read orders of each of these partitions."""
+        """Return whether the group has read at least one order from each of these partitions."""
         return all(self.audit.partitions[number] for number in partitions)
 
     def held(self) -> dict[int, list[int]]:
@@ -197,7 +197,9 @@ class ExpansionDemo:
                 raise CommandError(f"the groups have not got their partitions within {JOIN_TIMEOUT_S:.0f} s")
 
     def _change_count(self, seconds: float) -> None:
-        """Double the partitions, and halve them once the new ones are read; then set the end of the writing."""
+        """Double the partitions when that is due; later, once the group without ordered delivery has read from each new
+        partition, halve them and set the end of the writing.
+        """
         done = seconds / self._planned_s
         if len(self.counts) == 1:
             if done >= EXPAND_AT and all(group.has_read(range(FEW)) for group in (self.ordered, self.unordered)):

@@ -13,7 +13,7 @@ from thinconsumer.produce.batch import SendFuture
 from .orders import Order
 
 TOPIC, NODES = "orders", 3
-#: Orders written at a time.
+#: The most orders written at a time.
 CHUNK = 500
 #: Short backoffs, so that measured pauses are those of the cluster and not of the client.
 SHORT_BACKOFFS: dict[str, Any] = {
@@ -27,10 +27,10 @@ STALL_TIMEOUT_S = 10.0
 
 
 class ExpectsOrders(Protocol):
-    """Counts each order before it is written."""
+    """Is told of each order before it is written."""
 
     def expect(self, order: Order) -> None:
-        """Count an order."""
+        """Note an order, or its customer."""
 
 
 class OrderProducer:

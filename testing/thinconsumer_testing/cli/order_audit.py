@@ -54,7 +54,7 @@ class OrderAudit:
         return not wrong and self.read_cents == self.written_cents
 
     def restart_pauses(self, now: float, partitions: Iterable[int]) -> None:
-        """Measure the longest pauses between two records anew; without a record so far, a pause begins at ``now``."""
+        """Forget the longest pauses. In a partition without a record so far, the first pause begins at ``now``."""
         for number in partitions:
             partition = self.partitions.setdefault(number, PartitionAudit())
             partition.longest_pause = 0.0
@@ -66,7 +66,7 @@ class OrderAudit:
         self.written_cents += order.cents
 
     def add(self, record: Record, now: float) -> None:
-        """Count a record that was read at ``now``, and whether it comes late or twice."""
+        """Count a record that was read at ``now``, and whether it is out of order, repeated, or was never written."""
         seen = self.partitions.setdefault(record.partition, PartitionAudit())
         if seen.last_at is not None:
             seen.longest_pause = max(seen.longest_pause, now - seen.last_at)

@@ -46,7 +46,7 @@ class Order(NamedTuple):
 
 
 def orders(seed: int, count: int, customers: int = CUSTOMERS) -> Iterator[Order]:
-    """Yield orders with the numbers 0 to ``count - 1``, of so many ``customers``."""
+    """Yield orders with the numbers 0 to ``count - 1``; ``customers`` is the number of customers."""
     chance = random.Random(seed)
     countries = chance.choices(list(COUNTRIES), list(COUNTRIES.values()), k=customers)
     people: list[dict[str, Any]] = [

@@ -1,4 +1,4 @@
-"""Draw progress as several lines that are redrawn in place on a terminal, and printed now and then elsewhere."""
+"""Draw progress as several lines that are redrawn in place on a terminal; elsewhere nothing is redrawn."""
 
 from __future__ import annotations
 

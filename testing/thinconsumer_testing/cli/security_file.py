@@ -27,7 +27,7 @@ more settings: help(thinconsumer.broker.ListenerSecurity)
 
 
 def security_file(path: str) -> ListenerSecurity:
-    """Return the settings in a file; the type of the argument ``--security``. Errors do not quote the file."""
+    """Return the settings in a file; this is the ``type`` of the argument ``--security``. Errors quote no secrets."""
     try:
         with Path(path).open("rb") as file:
             data = file.read(FILE_BYTES_MAX + 1)

@@ -31,7 +31,7 @@ from thinconsumer.wire.sync_group import SyncGroupRequest
 from ..broker.wire.requests import REQUESTS, decode_request_header
 
 SIZE = 4
-#: The keys of the APIs that group members use with their coordinator.
+#: The keys of the APIs by which group members find their coordinator, and use it.
 GROUP_APIS: frozenset[int] = frozenset(
     api.API_KEY
     for api in (
@@ -120,7 +120,7 @@ class ClientTap:
         """Return the client's bytes, and keep them: :meth:`data_sent` reads the requests from them."""
         waiting = self.inner.data_to_send()
         if not waiting:
-            return ()  # each step asks each connection, and few have something to send
+            return ()  # fast, since each step asks each connection, and few have bytes to send
         self._offered = b"".join(waiting)
         return [self._offered] if self._offered else ()
 

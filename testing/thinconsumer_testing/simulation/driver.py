@@ -18,7 +18,7 @@ from .client_tap import ClientTap, SentRequest
 from .network import SimConnection, SimNetwork
 from .world import Violation, World
 
-#: More steps within LOOP_S virtual seconds without an event of the world are an endless loop; about ten are usual.
+#: Limit of steps within LOOP_S virtual seconds without an event of the world: more are an endless loop, ten are usual.
 STEPS_MAX, LOOP_S = 500, 1.0
 
 
@@ -150,7 +150,7 @@ class SimDriver(MemoryDriver):
         self._after_step.append(("response_read", line, sent, response))
 
     def _raise_if_overlooked(self, endpoint: Endpoint) -> None:
-        """Raise Violation if the client waits although a manager has a request to send: an alarm or touch is missing.
+        """Raise Violation if the client waits although a manager has a request to send, which its agenda lacks.
 
         Such a client may hang for ever. Each manager is stepped twice more at the same time, and must return no
         request. Once would not be enough: the first step may only end what is no longer needed, such as the query of a

@@ -41,8 +41,8 @@ class NetworkFaults:
     """Latencies of the network, and probabilities of faults per message, connection attempt or name lookup."""
 
     latency_min_s: float = 0.0005
-    latency_max_s: float = 0.0005  #: The latency from one host to another is drawn once, from the minimum to this.
-    jitter_s: float = 0.0  #: Each message takes up to so many seconds longer than the latency; drawn per message.
+    latency_max_s: float = 0.0005  #: The latency from one host to another is drawn once, between these two.
+    jitter_s: float = 0.0  #: The most seconds that a message takes beyond the latency; drawn per message.
     split_rate: float = 0.0  #: Probability that a message arrives in two parts.
     #: Probability that a message is lost and its connection breaks; half of the time only one side notices.
     reset_rate: float = 0.0
@@ -77,7 +77,7 @@ class SimNetwork(Network):
         self._jitter = world.streams("network/jitter")
 
     def listen(self, host: str, port: int, peer: Peer) -> None:
-        """Let a broker listen. New addresses get the broker ids 1, 2, ... in the order of these calls."""
+        """Let a broker listen; its host has power again. New addresses get the broker ids 1, 2, ... in this order."""
         super().listen(host, port, peer)
         for place in self._places(host, port):
             self.powerless.discard(self._nodes.setdefault(place, len(self._nodes) + 1))

@@ -1,4 +1,4 @@
-"""A Consumer's wrapper that reports each public call to the checkers: its arguments, and its result or error.
+"""A Consumer's wrapper that reports public calls to the checkers: arguments and results, and errors of waiting calls.
 
 The number of bytes in the consumer's buffer is reported after each poll, too, although no public method returns it.
 """
@@ -27,7 +27,7 @@ class SimConsumer(Consumer[Any, Any]):
         """Do nothing, where the Consumer would warn that it was not closed: a killed process closes nothing."""
 
     def decode_together(self) -> None:
-        """Let numpy, if it is installed, decode even single records: simulated batches are small."""
+        """Let numpy, if installed, decode even single records: simulated batches are too small for the default."""
         self._reader.managers.collector.chunk_decoder.together_min = 1
 
 

@@ -33,7 +33,7 @@ Party = int | str | Actor
 
 
 class Simulation:
-    """A Kafka cluster, its network and its clients in memory, the same for the same seed. ::
+    """A Kafka cluster, its network and its clients in memory; equal seeds give equal runs. ::
 
         sim = Simulation(seed=1, brokers=3, topics={"orders": 6})
         consumer = sim.consumer(assign={"orders": [0, 1]}, auto_offset_reset="earliest")
@@ -152,7 +152,9 @@ class Simulation:
         size: int = 20,
         **options: Any,
     ) -> ProducerActor:
-        """Start an application with a producer; ``options`` are the producer's."""
+        """Start an application whose producer sends ``count`` records of ``size`` bytes to one of ``targets`` every
+        ``interval_s`` seconds on average; ``options`` are the producer's.
+        """
         options.setdefault("bootstrap_servers", self.bootstrap_servers)
         actor = ProducerActor(
             self.world,
@@ -199,8 +201,8 @@ class Simulation:
     def partition(self, one: Iterable[Party], other: Iterable[Party], *, one_way: bool = False) -> None:
         """Cut the network between two sides: brokers by id, clients by name or as actors, the controller as -1.
 
-        Bytes are held back until :meth:`heal`; with ``one_way``, clients' bytes only on their way from ``one`` to
-        ``other``. Brokers are always cut off from each other both ways.
+        Bytes are held back until :meth:`heal`. With ``one_way``, clients and brokers lose only the direction from
+        ``one`` to ``other``; brokers are always cut off from each other both ways.
         """
         # Sorted, so that each run is the same: the order of a set of strings differs between processes.
         these, those = (sorted(map(_who, parties), key=str) for parties in (one, other))
@@ -255,7 +257,7 @@ class Simulation:
         self.watched(go)
 
     def watched(self, go: Callable[[], None]) -> None:
-        """Call a function that runs events. Raises: Violation, with the trace and a command that repeats the run."""
+        """Call a function that runs events. Raises: Violation, with the trace's end and how to repeat the run."""
         try:
             go()
         except Violation as violation:

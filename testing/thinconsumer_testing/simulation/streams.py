@@ -1,7 +1,7 @@
 """Named random generators (*streams*): every purpose has its own, derived from the seed and the name.
 
-A new knob, or one more draw in one place, therefore changes no other draw: a seed that found a bug still finds it after
-most changes. ``random`` seeds from strings by SHA-512, not by ``hash()``, which differs between processes.
+A new stream, or one more draw from one stream, therefore changes no other draw: a seed that found a bug still finds it
+after most changes. ``random`` seeds from strings by SHA-512, not by ``hash()``, which differs between processes.
 """
 
 import random

@@ -110,7 +110,7 @@ class Actor:
         raise NotImplementedError
 
     def wake(self, moment: float | None = None) -> None:
-        """Schedule the next turn at ``moment`` (default: now), unless an earlier one is scheduled."""
+        """Schedule the next turn at ``moment`` (default: now), unless it is due earlier. During a turn, do nothing."""
         moment = self.world.now() if moment is None else max(moment, self.world.now())
         if moment < self._due and not self._in_turn and self.is_active:
             self._due = moment

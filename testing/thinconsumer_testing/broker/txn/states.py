@@ -13,7 +13,7 @@ from collections.abc import Mapping
 class TransactionState(enum.Enum):
     """The state of a transactional id's transaction. The order of the states is that of their numbers in the log."""
 
-    EMPTY = "Empty"  #: The producer has its id and epoch; no partition was added yet.
+    EMPTY = "Empty"  #: No partition was added since the producer's InitProducerId.
     ONGOING = "Ongoing"  #: Partitions were added, and may be written to.
     PREPARE_COMMIT = "PrepareCommit"  #: The commit is decided and logged; markers are being written.
     PREPARE_ABORT = "PrepareAbort"  #: The abort is decided and logged; markers are being written.

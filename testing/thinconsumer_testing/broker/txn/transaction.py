@@ -31,7 +31,7 @@ def is_exhausted(epoch: int) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class TransactionMetadata:
-    """The state of a transactional id, as it is logged. Times are milliseconds since the epoch, -1 for none."""
+    """The state of a transactional id, as it is logged. ``updated_ms`` and ``started_ms`` are Unix time; -1 is none."""
 
     producer_id: int
     producer_epoch: int
@@ -63,7 +63,7 @@ class Transaction:
 
     @property
     def state(self) -> TransactionState:
-        """The transaction's last state in the log."""
+        """The transaction's state, in which it stays until a pending transition takes effect."""
         return self.metadata.state
 
     @property
@@ -72,10 +72,10 @@ class Transaction:
         return is_exhausted(self.metadata.producer_epoch)
 
     def prepare_init(self, timeout_ms: int, expected_epoch: int | None, now_ms: int) -> TransactionMetadata | None:
-        """Prepare a transition that assigns the producer's next epoch; the caller has checked that there is one.
+        """Prepare a transition that assigns the producer's next epoch, which exists, or the current epoch to a retry.
 
-        Return None if ``expected_epoch`` (KIP-360) is neither the current nor the previous epoch: the producer is then
-        fenced.
+        ``expected_epoch`` (KIP-360) is the epoch in the request. Return None if the producer has another current and
+        previous epoch: the request must be rejected as fenced.
         """
         metadata = self.metadata
         epoch, last = metadata.producer_epoch + 1, NO_PRODUCER_EPOCH
@@ -107,7 +107,7 @@ class Transaction:
         )  # fmt: skip
 
     def add(self, partitions: Iterable[TopicPartition], now_ms: int, client_version: int) -> TransactionMetadata:
-        """Prepare a transition that adds partitions; if no transaction is ongoing, it begins one."""
+        """Prepare a transition that adds partitions, and begins a transaction if none is ongoing."""
         metadata = self.metadata
         return self._prepare(
             TransactionEvent.ADDED,
@@ -129,12 +129,12 @@ class Transaction:
         """Prepare the transition to PrepareCommit or PrepareAbort.
 
         For clients with KIP-890 the transition increments the producer epoch, so that late writes of the transaction
-        are fenced. With ``is_without_partitions`` no transaction is ongoing: the aborted one begins only now.
+        are fenced. With ``is_without_partitions`` no transaction is ongoing, so ``now_ms`` also becomes the start time.
         """
         metadata = self.metadata
         epoch, last = metadata.producer_epoch, metadata.last_producer_epoch
         if client_version >= EPOCH_PER_TRANSACTION:
-            # A producer with the highest epoch can still end its transaction; its next one uses ``next_producer_id``.
+            # A transaction with the highest epoch can still be ended; the next one has ``next_producer_id``.
             epoch, last = min(epoch + 1, EPOCH_MAX), epoch
         return self._prepare(
             TransactionEvent.COMMITTED if commit else TransactionEvent.ABORTED,
@@ -147,7 +147,7 @@ class Transaction:
         )
 
     def prepare_complete(self, now_ms: int) -> TransactionMetadata:
-        """Prepare the completed state, logged once all markers are written, with the next producer id if one is set."""
+        """Prepare the completed state, since all markers are written. A next producer id replaces the current one."""
         metadata = self.metadata
         producer_id, epoch = metadata.producer_id, metadata.producer_epoch
         if metadata.client_version >= EPOCH_PER_TRANSACTION and metadata.next_producer_id != NO_PRODUCER_ID:
@@ -182,8 +182,8 @@ class Transaction:
         return replace(metadata, state=self.pending, previous_producer_id=metadata.producer_id, **changes)
 
     def complete(self, metadata: TransactionMetadata) -> None:
-        """Let the prepared transition take effect: ``metadata`` is in the log. Raise IllegalStateError if ``metadata``
-        is not that of the prepared transition.
+        """Let the prepared transition take effect: ``metadata`` is in the log. Raise IllegalStateError if its state or
+        previous producer id does not match the prepared transition.
         """
         if self.pending is not metadata.state or metadata.previous_producer_id != self.metadata.producer_id:
             raise IllegalStateError(f"{self} cannot complete a transition that was not prepared: {metadata}")

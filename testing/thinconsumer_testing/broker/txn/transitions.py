@@ -1,8 +1,8 @@
 """Decides which transition a request causes in its transaction, or with which error code it is rejected.
 
 The functions neither log nor send anything. The order of the checks is Kafka's, as clients depend on it. There are two
-protocols to end a transaction: before KIP-890 the producer epoch stays the same; since then each EndTxn increments it,
-so that an EndTxn with the previous epoch is a retry and one with the current epoch belongs to the next transaction.
+protocols to end a transaction: before KIP-890 the producer epoch stays the same; since then each EndTxn increments it.
+So when a transaction has ended, EndTxn with the previous epoch is a retry, and with the current one a new request.
 Follows Kafka 4.3's ``TransactionCoordinator``.
 """
 
@@ -102,8 +102,8 @@ def on_add_partitions(
 def on_verify_partitions(
     txn: Transaction, producer: ProducerIdAndEpoch, partitions: Iterable[TopicPartition]
 ) -> Mapping[TopicPartition, Code]:
-    """Decide on AddPartitionsToTxn with ``verify_only``: return a code for each partition. Partitions that are not in
-    the transaction get TRANSACTION_ABORTABLE.
+    """Decide on AddPartitionsToTxn with ``verify_only``: return a code for each partition. If the request is valid,
+    partitions that are not in the transaction get TRANSACTION_ABORTABLE.
     """
     refusal = _refuse(txn, producer)
     inside = txn.metadata.partitions

@@ -1,1 +1,1 @@
-"""The APIs that brokers serve and this client does not call, all requests, and a broker's side of headers."""
+"""APIs that brokers serve but the client does not call, a table of all requests, and the broker's side of headers."""

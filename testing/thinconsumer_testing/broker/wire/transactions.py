@@ -1,8 +1,8 @@
 """The APIs of transactional producers.
 
 AddPartitionsToTxn (key 24): add partitions to a transaction before the producer writes to them (KIP-98). Clients use
-versions up to 3, with one transaction per request. Versions from 4 on are sent by brokers, for several transactions at
-once, and can only verify that partitions were added (KIP-890). Version 3 is flexible.
+versions up to 3, with one transaction per request. Brokers use versions from 4 on, with several transactions per
+request; with ``verify_only`` such a request only checks that partitions were added (KIP-890). Version 3 is flexible.
 
 AddOffsetsToTxn (key 25): announce that a group's offsets will be committed inside a transaction (KIP-98). Version 3 is
 flexible. Producers that use TxnOffsetCommit 5 (KIP-890) do not need this request.

@@ -28,7 +28,7 @@ from ..driver import Crashed, SimDriver
 from ..observed import ObservedConsumer, SimConsumer
 from ..world import Actor, World
 
-#: More ``poll(0)`` calls in a row without records, each due at once by ``wake_at()``, are a busy loop of the client.
+#: Limit of ``poll(0)`` calls in a row without records, each due at once by ``wake_at()``. More are a busy loop.
 SPINS_MAX = 100
 #: Seconds that an application waits after an error: polling at once would be its own busy loop, not the client's.
 PAUSE_AFTER_ERROR = 0.1
@@ -186,7 +186,7 @@ class Application(Actor):
         self.note("stalls", "for %.3f s", seconds)
 
     def soon(self, do: Callable[[], None]) -> None:
-        """Call ``do`` in the next turn. The consumer may be inside a call now, during which no other is allowed."""
+        """Call ``do`` in the next turn: now the consumer may be inside a call, and would reject another call."""
         self._to_do.append(do)
         self.wake()
 
@@ -226,7 +226,7 @@ class Application(Actor):
             self.wake()
 
     def _may_block(self, depth: int) -> bool:
-        """Return whether a call may wait, which delays the actors that wait below it on the stack (up to ``depth``)."""
+        """Return whether a call may wait: at most ``depth`` calls wait already, which it would delay."""
         return self.behaviour.blocks and self.world.depth <= depth
 
     @property

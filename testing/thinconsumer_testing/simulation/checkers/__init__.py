@@ -6,7 +6,7 @@ OrderChecker        a record that comes twice or too late; a position that goes 
 CoverageChecker     a record that is skipped
 OwnershipChecker    a record of a partition that is paused or not assigned
 BoundsChecker       more in flight, in memory or in one poll than allowed
-PaceChecker         requests, or the same records, repeated without progress
+PaceChecker         requests, connection attempts or the same records, repeated without progress
 RequestChecker      a Fetch with an outdated leader epoch; one that ignores a seek; a truncation that is not raised
 MemberIdChecker     a member id that two group members use
 ==================  ================================================================================================

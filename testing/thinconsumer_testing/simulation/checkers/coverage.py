@@ -44,7 +44,7 @@ class CoverageChecker(Checker):
         self._covered[reader] = {tp: before.get(tp) or _Covered(start) for tp in tps}
 
     def sought(self, reader: SimReader, tp: TopicPartition, offset: int, epoch: int = -1) -> None:
-        """Expect every record from ``offset`` on; any record if the log ends before it and a "latest" reader resets."""
+        """Expect every record from ``offset`` on, or any record if the reader resets to the end of a shorter log."""
         truth = self.truth(tp)
         is_there = reader.policy in ("earliest", "none") or (truth is not None and offset <= truth.end)
         self._covered[reader][tp] = _Covered(offset if is_there else None, (offset - 1, epoch) if epoch >= 0 else None)
@@ -136,7 +136,10 @@ class CoverageChecker(Checker):
 
     @staticmethod
     def _send_back(reader: SimReader, covered: _Covered, truth: Truth) -> None:
-        """If the reader's last record no longer counts, expect every record from the end of that record's epoch on."""
+        """If the reader's last record no longer counts, expect every record from the end of that record's epoch on.
+
+        Unless the reader resets to "earliest", any record may be next.
+        """
         if covered.last is None or covered.up_to is None or truth.successor(*covered.last) is None:
             return
         back = truth.answer_for(covered.last[1])

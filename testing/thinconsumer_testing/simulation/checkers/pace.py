@@ -24,7 +24,7 @@ DIALS_MAX, DIALS_PER_REQUEST = 600, 5
 
 @dataclass(eq=False)
 class PaceChecker(Checker):
-    """Checks that no kind of request is repeated in a busy loop, and that no records are sent again and again."""
+    """Checks that no request or connection attempt is repeated in a busy loop, nor the same records are sent again."""
 
     #: Client ids of the simulated consumers; the requests of other clients, such as producers, are not limited.
     _watched: set[str] = field(default_factory=set, init=False)
