@@ -28,11 +28,13 @@ class BrokerImage(NamedTuple):
 
 
 class PartitionImage(NamedTuple):
-    """The replicas, ISR and leader of a partition; ``leader`` is -1 while it has none. ``partition_epoch`` counts the
+    """The replicas, ISR and leader of a partition; ``leader`` is -1 without a leader. ``partition_epoch`` counts the
     controller's changes, so that a change based on an older image is rejected (KIP-497).
 
-    The fields after ``partition_epoch`` are for topics with ordered delivery. Element p of a tuple is the last leader
-    epoch of partition p: before this partition was created, or before it was marked for deletion (KIP-253's names).
+    The fields after ``partition_epoch`` are for topics with ordered delivery, with KIP-253's names. Element p of
+    ``leader_epochs_after_creation`` is the last leader epoch that partition p had before the creation of this
+    partition; element p of ``leader_epochs_before_deletion`` is its last one before this partition was marked for
+    deletion.
     """
 
     topic: str
@@ -51,11 +53,11 @@ class PartitionImage(NamedTuple):
     is_closed: bool = False
     leader_epochs_after_creation: tuple[int, ...] = ()
     leader_epochs_before_deletion: tuple[int, ...] = ()
-    first_offset: int = 0  #: The offset at which the log begins: where an earlier partition of this number has ended.
+    first_offset: int = 0  #: The offset at which the log begins: the end offset of a removed partition of this number.
 
     @property
     def tp(self) -> TopicPartition:
-        """The topic-partition."""
+        """The topic name and partition number."""
         return TopicPartition(self.topic, self.partition)
 
 
@@ -102,7 +104,7 @@ class ClusterImage:
         self.names_by_id[topic.topic_id] = topic.name
 
     def remove_topic(self, name: str) -> None:
-        """Remove a topic."""
+        """Remove a topic, if the image has it."""
         topic = self.topics.pop(name, None)
         if topic is not None:
             self.names_by_id.pop(topic.topic_id, None)

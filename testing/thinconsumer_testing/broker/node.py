@@ -192,7 +192,9 @@ class BrokerNode:
         self.apply_due_deltas()
 
     def enqueue_delta(self, delta: MetadataDelta) -> None:
-        """Queue a delta from the controller; deltas arrive in order, each after a random delay."""
+        """Queue a delta from the controller, if the broker has loaded the metadata. Deltas arrive in order, each after
+        a random delay.
+        """
         if not self.has_metadata:
             return
         self._last_delta_at = max(

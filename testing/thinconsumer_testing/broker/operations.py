@@ -46,12 +46,12 @@ class BrokerOperations(abc.ABC):
         self._perform("delete_topic", name)
 
     def expand(self, topic: str, partitions: int) -> None:
-        """Increase the partition count of a topic."""
+        """Increase the partition count of a topic to ``partitions``."""
         self._perform("expand", topic, partitions)
 
     def shrink(self, topic: str, partitions: int) -> None:
-        """Decrease the partition count of a topic with the config ``enable.ordered.delivery``. The partitions from
-        number ``partitions`` on are marked for deletion, and removed once retention has emptied them.
+        """Decrease the partition count of a topic with the config ``enable.ordered.delivery`` to ``partitions``.
+        Partitions with this or a higher number are marked for deletion, and removed once retention has emptied them.
         """
         self._perform("shrink", topic, partitions)
 

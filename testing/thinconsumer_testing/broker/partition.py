@@ -1,7 +1,7 @@
 """One replica of a partition on one broker, as leader or follower.
 
 Owns the replica's role, the high watermark, the leader's state of its followers, produce requests that wait for
-replication, and the listeners that delayed fetches register. Must not know the log's contents, which belong to ``log``,
+replication, and listeners, such as delayed fetches. Must not know the log's contents, which belong to ``log``,
 and elects no leaders: the controller does, through metadata deltas. Follows Kafka's ``Partition`` and
 ``ReplicaManager``.
 """
@@ -95,7 +95,7 @@ class PartitionReplica:
         if image.leader_epoch == self.leader_epoch:
             if self.is_leader and old != image:
                 # No follower is added to the ISR here, because the end offset from the follower's last fetch may be
-                # outdated. The follower's next fetch adds it.
+                # outdated. The next fetch of the follower adds the follower.
                 self._update_followers()
                 self.advance_high_watermark()
             return
@@ -200,7 +200,7 @@ class PartitionReplica:
         *,
         transaction_version: int = 0,
     ) -> None:
-        """Append a transaction marker with acks -1."""
+        """Append a transaction marker with acks -1. ``done(code)`` is called exactly once."""
         self._append(
             lambda: self.log.append_control(
                 producer_id=producer_id,
@@ -275,7 +275,7 @@ class PartitionReplica:
         return self._last_listener_id
 
     def remove_listener(self, number: int) -> None:
-        """Remove a listener."""
+        """Remove the listener to which :meth:`add_listener` gave this number."""
         self._listeners.pop(number, None)
 
     def notify_listeners(self) -> None:

@@ -1,8 +1,9 @@
 """A broker in its own process, for programs that are busy with something else, mostly tests.
 
-Owns the child process: start, calls, end. The child is ``python -m thinconsumer broker --control``, called with the
-protocol of ``control`` over its standard input and output. It ends when its input is closed, so that it cannot outlive
-its parent. The parent starts no thread: every call writes one line to the child and waits for the response line.
+Owns the child process: start, calls, end. The child runs the command ``thinconsumer broker --control``. The parent
+calls it over its standard input and output, with the protocol of ``control``. The child ends when its input is closed,
+so that it cannot outlive its parent. The parent starts no thread: every call writes one line to the child and waits for
+the response line.
 """
 
 from __future__ import annotations
@@ -68,7 +69,7 @@ class RemoteRule:
 class BrokerProcess(BrokerOperations):
     """A Kafka cluster of one or more brokers in its own process. Ready when constructed; use it in ``with``.
 
-    Its methods are those of :class:`~.server.EmbeddedBroker`, with the same effects and errors.
+    Its operations have the same effects and errors as those of :class:`~.server.EmbeddedBroker`.
 
     Args:
         nodes, topics, port, host, config, directory, racks, seed, security: see :class:`~.server.EmbeddedBroker`.
@@ -128,7 +129,7 @@ class BrokerProcess(BrokerOperations):
 
     @property
     def pid(self) -> int | None:
-        """The process id, or None after :meth:`stop`."""
+        """The process id; None after :meth:`stop`, and after a call for which the process did not respond."""
         return None if self._child is None else self._child.pid
 
     def close(self) -> None:
@@ -168,11 +169,13 @@ class BrokerProcess(BrokerOperations):
         return list(self.call("bugs"))
 
     def call(self, name: str, *args: Any, **kwargs: Any) -> Any:
-        """Make one call of the control protocol and return its result; all other methods use this one.
+        """Make one call of the control protocol and return its result; all operations use this method.
 
         Raises:
             BrokerProcessError: The process has ended, does not respond, or has a bug.
             IllegalStateError: The process was stopped.
+
+        Errors of the called method are raised here, too.
         """
         if self._child is None:
             raise IllegalStateError("this broker's process was stopped")
@@ -271,7 +274,8 @@ def _text(setting: Any) -> str:
 
 @contextmanager
 def _security_file(security: ListenerSecurity | Mapping[str, Any] | None) -> Iterator[list[str]]:
-    """Yield the arguments that name a file with the security settings; it exists until the block ends.
+    """Yield the arguments that name a file with the security settings (none without settings). The file exists until
+    the block ends.
 
     The settings themselves are no arguments: every user of the machine can read the arguments of a process.
     """

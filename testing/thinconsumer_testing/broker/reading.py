@@ -50,8 +50,8 @@ class FetchParams(NamedTuple):
 class FetchReadResult(NamedTuple):
     """The result of reading all partitions of a fetch request once."""
 
-    #: Each partition with the replica that was read (None after an error), and with its response entry: None if it has
-    #: no records and no event such as an error. :func:`response_rows` builds that entry when the response is sent.
+    #: Each partition, with the replica that was read (None after an error) and the response entry. The entry is None if
+    #: there are no records and no event such as an error: :func:`response_rows` builds it when the response is sent.
     rows: list[tuple[CachedPartition, PartitionReplica | None, PartitionData | None]]
     size: int  #: The size of the records of all partitions in bytes.
     #: Whether to respond without waiting for ``min_bytes``: a partition has an error, a diverging epoch, a preferred
@@ -113,7 +113,8 @@ def response_rows(
 
     Entries without records are built only here, when the response is sent. ``only_changed`` is for a session's
     incremental response: it omits partitions without records if the client has their current high watermark and log
-    start offset. Building their entries would cost time: few of a session's thousand partitions change in between.
+    start offset. Building these entries would cost time: of a session's thousand partitions, few have changed since the
+    last response.
     """
     rows: list[tuple[CachedPartition, PartitionData]] = []
     for one, partition, row in result.rows:
@@ -168,7 +169,8 @@ def readable_end(partition: PartitionReplica, isolation: FetchIsolation) -> int:
 
 
 def diverging_epoch_of(partition: PartitionReplica, request: FetchPartition) -> FetchEpochEndOffset | None:
-    """Return where the reader's log has diverged from this replica's log (KIP-595); None if it has not.
+    """Return where the reader's log has diverged from this replica's log (KIP-595); None if it has not, or if the
+    request does not tell the epoch of the last fetched record.
 
     The result is the last leader epoch that both logs can share, and its end offset in the replica's log.
 

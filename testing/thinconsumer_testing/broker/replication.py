@@ -103,7 +103,7 @@ class Replication:
             self._update_other_followers(source, follower)
 
     def _update_other_followers(self, source: PartitionReplica, but: int) -> None:
-        """Schedule fetches of the other followers that have a lower high watermark than the leader."""
+        """Schedule fetches of all followers except ``but`` that can raise their high watermark to the leader's."""
         for follower in source.image.replicas:
             if follower not in (but, source.node.node_id):
                 target = self._replica(follower, source.tp)
@@ -141,8 +141,8 @@ class Replication:
     def _needs_full_copy(source: PartitionReplica, end: int) -> bool:
         """Return whether a follower with the log end offset ``end`` must discard its log and copy the leader's.
 
-        This is so if the leader's log starts after ``end``, or at ``end`` in the middle of a batch: the leader's first
-        batch cannot be appended to the follower's log then.
+        This is so if the leader's log starts after ``end``, so that records between the logs are missing; or if it
+        starts at ``end`` in the middle of a batch, which would overlap with the follower's log.
         """
         start = source.log.start_offset
         if end != start:

@@ -85,7 +85,7 @@ class Schedule:
         return heap[0][0] if heap else NEVER
 
     def on_cancelled(self) -> None:
-        """Count a cancelled timer; remove all cancelled timers from the heap if they are more than half of it."""
+        """Count a cancelled timer; remove all cancelled timers from the heap if they are too many (CANCELLED_MAX)."""
         self._cancelled_count += 1
         if self._cancelled_count >= CANCELLED_MAX and self._cancelled_count * 2 > len(self._heap):
             self._heap[:] = [entry for entry in self._heap if entry[2].is_pending]

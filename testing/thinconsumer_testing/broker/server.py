@@ -3,7 +3,7 @@
 Owns the only sockets, selector and clock of the broker side. All brokers share one selector loop, and nothing happens
 outside :meth:`EmbeddedBroker.step`, :meth:`EmbeddedBroker.serve_forever` and the methods that change the cluster.
 A step collects responses and sends them together. While a client does not read its responses, the broker does not read
-its requests.
+this client's requests.
 Follows the limits of Kafka's ``SocketServer``.
 """
 
@@ -164,7 +164,7 @@ class EmbeddedBroker(BrokerOperations):
         self._is_stopping = True
 
     def fileno(self) -> int:
-        """Return a file descriptor that is readable when :meth:`step` has work.
+        """Return a file descriptor that is readable when a socket needs :meth:`step`; for timers see :meth:`wake_at`.
 
         Raises:
             OSError: The platform's selector has no file descriptor (Windows).

@@ -187,7 +187,7 @@ def _load_key(context: ssl.SSLContext, security: ListenerSecurity) -> None:
         with _named_errors(name, where):
             context.load_cert_chain(where, password=password)
     else:
-        # Python's ``ssl`` loads keys from files only; this one can be read by the current user only.
+        # Python's ``ssl`` loads keys from files only. Only the current user can read this temporary file.
         text = f"{security.ssl_keystore_key}\n{security.ssl_keystore_certificate_chain}\n"
         with tempfile.TemporaryDirectory() as folder, _named_errors("ssl_keystore_key or its certificate chain", ""):
             path = Path(folder) / "server.pem"

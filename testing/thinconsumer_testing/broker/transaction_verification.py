@@ -1,6 +1,6 @@
 """Verification of transactional writes (KIP-890): the leader asks the transaction coordinator before it appends.
 
-Owns the request from the leader's broker to the coordinator's, and the mapping of error codes for older producers.
+Owns the request from the leader's broker to the coordinator's, and the mapping of its error codes for producers.
 Follows ``AddPartitionsToTxnManager`` and ``ReplicaManager.handleProduceAppend``. Without verification, a write that
 arrives after its transaction has ended would open another one that never ends (a hanging transaction), which blocks
 read_committed consumers for ever.

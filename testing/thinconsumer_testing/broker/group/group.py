@@ -56,11 +56,12 @@ class ClassicGroup:
         #: Member ids that were sent with MEMBER_ID_REQUIRED, and with which no JoinGroup has arrived yet (KIP-394).
         self.pending_joins: set[str] = set()
         self.pending_syncs: set[str] = set()  #: Members of this generation that have not sent SyncGroup yet.
-        #: Whether a member joined during the current ``group.initial.rebalance.delay.ms``: the delay is then repeated.
+        #: Whether a member joined during the current ``group.initial.rebalance.delay.ms``: another delay then follows,
+        #: as long as the rebalance timeout allows.
         self.new_member_added = False
         #: The topics to which members subscribe; None if the subscriptions are unknown.
         self.subscribed_topics: frozenset[str] | None = None
-        #: By name: the timers of the join and sync phases, and the session timer of each member and pending member id.
+        #: Timers by name: ``JOIN`` and ``SYNC`` (see ``rebalance``), and the session timers of members and pending ids.
         self.timers = Timers[str](shard.call_later)
 
     def __repr__(self) -> str:
@@ -80,11 +81,15 @@ class ClassicGroup:
 
     @property
     def rebalance_timeout_ms(self) -> int:
-        """The longest rebalance timeout of all members."""
+        """The longest rebalance timeout of all members, 0 without members."""
         return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
 
     def add(self, member: ClassicGroupMember, join: JoinReply | None = None) -> None:
-        """Add a member; the first one becomes leader and sets the protocol type."""
+        """Add a member; the first one becomes leader and sets the protocol type. ``join`` answers its parked JoinGroup.
+
+        Raises:
+            IllegalStateError: Another member has the instance id.
+        """
         if member.instance_id is not None:
             if member.instance_id in self.static_members:
                 raise IllegalStateError(f"{self} already has a static member {member.instance_id!r}")
@@ -109,7 +114,9 @@ class ClassicGroup:
         return member
 
     def replace_static(self, instance_id: str, old_id: str, new_id: str) -> ClassicGroupMember:
-        """Give a static member a new member id; requests with the old one are fenced from now on."""
+        """Give a static member a new member id, and return the changed member. Parked requests with the old id get
+        FENCED_INSTANCE_ID.
+        """
         old = self.members.pop(old_id)
         self.fail_parked(old, Code.FENCED_INSTANCE_ID, old_id)
         new = self.members[new_id] = replace(old, member_id=new_id, is_new=False)
@@ -146,7 +153,9 @@ class ClassicGroup:
         return bool(joined)
 
     def supports(self, protocol_type: str, names: Collection[str]) -> bool:
-        """Return whether a member with these protocols could join: at least one of them is supported by all members."""
+        """Return whether a member may join with these protocols: all members must have its protocol type, and support
+        one of its protocols. An empty group admits any member that has a protocol type and a protocol.
+        """
         if self.state is GroupState.EMPTY:
             return bool(protocol_type) and bool(names)
         if self.protocol_type != protocol_type:
@@ -155,7 +164,9 @@ class ClassicGroup:
         return any(counts[name] == len(self.members) for name in names)
 
     def select_protocol(self) -> str:
-        """Return the protocol with the most votes among those that all members support."""
+        """Return the protocol with the most votes. Each member votes for its most preferred protocol of those that all
+        members support.
+        """
         counts = self._protocol_counts()
         candidates = {name for name, count in counts.items() if count == len(self.members)}
         votes = Counter(member.vote(candidates) for member in self.members.values())
@@ -227,12 +238,14 @@ class ClassicGroup:
         return reply is not None
 
     def fail_parked(self, member: ClassicGroupMember, code: Code, join_member_id: str) -> None:
-        """Respond to the member's parked requests with an error; the JoinGroup response has ``join_member_id``."""
+        """Respond to the member's parked requests with an error; a JoinGroup response has the id ``join_member_id``."""
         self.answer_join(member, JoinGroupResponse(member_id=join_member_id, error_code=int(code)))
         self.answer_sync(member, SyncGroupResponse(error_code=int(code)))
 
     def join_response(self, member_id: str, *, with_members: bool, skip_assignment: bool = False) -> JoinGroupResponse:
-        """Return this generation's JoinGroup response, ``with_members`` if the leader must compute the assignment."""
+        """Return this generation's JoinGroup response. It has the members if ``with_members`` (the leader's has), and
+        tells the leader to keep the assignment if ``skip_assignment`` (KIP-814).
+        """
         members = []
         if with_members and self.protocol_name is not None:
             members = [

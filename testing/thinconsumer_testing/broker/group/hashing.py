@@ -1,7 +1,7 @@
-"""Java's string hash, which maps a group to its partition, and the iteration order of a small Java HashMap.
+"""Java's string hash, which maps a group id or transactional id to a partition, and a Java HashMap's iteration order.
 
-Clients can observe both: the hash in the coordinator that FindCoordinator returns, the order in the protocol that is
-elected when several have equally many votes. Follows ``String.hashCode``, ``HashMap`` and
+Clients can observe both. The hash decides which coordinator FindCoordinator returns. The order decides which protocol
+is elected if several have equally many votes. Follows ``String.hashCode``, ``HashMap`` and
 ``GroupCoordinatorService.partitionFor``.
 """
 

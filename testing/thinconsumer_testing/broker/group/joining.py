@@ -17,7 +17,7 @@ from .group import UNKNOWN_MEMBER_ID, ClassicGroup
 from .member import ClassicGroupMember, JoinReply, Protocols, protocols_of
 from .states import GroupState
 
-#: From this version on a new member must first obtain a member id (KIP-394).
+#: From this version on a new dynamic member must first obtain a member id (KIP-394).
 KNOWN_MEMBER_ID_FROM = 4
 #: From this version on the response can tell a restarted static leader to keep the current assignment (KIP-814).
 SKIP_ASSIGNMENT_FROM = 9
@@ -45,7 +45,7 @@ class JoinGroupCall(NamedTuple):
 
 
 def join(group: ClassicGroup, call: JoinGroupCall) -> None:
-    """Handle a JoinGroup: respond immediately, or park the request until the join phase completes."""
+    """Handle a JoinGroup: respond immediately, or park the request."""
     member_id = call.request.member_id
     if not _has_room(group, member_id):
         group.remove(member_id)
@@ -134,7 +134,8 @@ def _rejoin(group: ClassicGroup, call: JoinGroupCall) -> None:
     elif group.state is GroupState.STABLE and is_same and not is_leader:
         call.reply(group.join_response(member_id, with_members=False))
     else:
-        # The leader of a stable group rejoins to compute a new assignment, for example after a topic has changed.
+        # The member's protocols have changed; or the leader of a stable group wants to compute a new assignment, for
+        # example because a topic has new partitions.
         _update(group, call, member, f"member {member_id} rejoins as leader or with new metadata")
 
 
@@ -172,7 +173,7 @@ def _replace_static(group: ClassicGroup, call: JoinGroupCall, instance_id: str, 
 
     def restore_old_id(code: int) -> None:
         if group.members.get(new_id) is not member:
-            return  # the member has restarted again meanwhile: this JoinGroup has got FENCED_INSTANCE_ID
+            return  # the member has restarted again or was removed meanwhile: this JoinGroup has got an error already
         group.update(member, old.protocols, old.rebalance_timeout_ms, old.session_timeout_ms)
         member.join = None
         rebalance.reschedule_heartbeat(group, group.replace_static(instance_id, new_id, old_id))

@@ -37,9 +37,10 @@ log = logging.getLogger(__name__)
 
 
 def changes(batches: Iterable[RecordBatch], shard: GroupCoordinatorShard) -> Iterator[tuple[Replay, int]]:
-    """Yield for each record the change of the coordinator's state that replays it, and the record's offset.
+    """Yield a change of the coordinator's state, and its offset, for each record and each transaction marker.
 
-    Invalid records are logged and skipped; otherwise one of them would make all groups of the partition unavailable.
+    Records of unknown types are skipped. Invalid records are logged and skipped; otherwise one of them would make all
+    groups of the partition unavailable.
     """
     for batch in batches:
         try:

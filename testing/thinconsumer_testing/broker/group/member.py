@@ -69,7 +69,9 @@ class ClassicGroupMember:
         return dict(self.protocols)[protocol]
 
     def subscribed_topics(self, protocol: str) -> list[str]:
-        """Return a subscription's topics, parsed as version 0 like in Kafka; raise KafkaProtocolError if invalid."""
+        """Return the topics of the member's subscription, which is its metadata for ``protocol``. As in Kafka, the
+        subscription is parsed as version 0. Raises: KafkaProtocolError: It is invalid.
+        """
         data = self.metadata(protocol)
         if len(data) < _VERSION_SIZE or data[0] & 0x80:
             raise KafkaProtocolError(f"subscription of {len(data)} bytes is too short or has a negative version")

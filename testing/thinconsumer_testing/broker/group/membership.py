@@ -1,4 +1,4 @@
-"""SyncGroup, Heartbeat and LeaveGroup of a classic group.
+"""SyncGroup, Heartbeat and LeaveGroup of a classic group, and the check of members that send positions (KIP-253).
 
 Follows ``classicGroupSync``, ``classicGroupHeartbeat`` and ``classicGroupLeave`` in Kafka's ``GroupMetadataManager``.
 """
@@ -18,8 +18,8 @@ from .states import GroupState
 
 
 def sync(group: ClassicGroup | None, request: SyncGroupRequest, reply: SyncReply) -> None:
-    """Reply with the member's assignment, or park the request until the assignment is in the log. The leader's request
-    contains the assignments of all members.
+    """Reply with an error or the member's assignment, or park the request until the assignment is in the log. The
+    leader's request contains the assignments of all members.
     """
     code = int(Code.UNKNOWN_MEMBER_ID) if group is None else _check_sync(group, request)
     if group is None or code:
@@ -74,7 +74,7 @@ _HEARTBEATS = {
 
 
 def heartbeat(group: ClassicGroup | None, request: HeartbeatRequest) -> int:
-    """Restart the member's session timeout; return the response code, REBALANCE_IN_PROGRESS if it must rejoin."""
+    """Restart the member's session timer; return the error code, REBALANCE_IN_PROGRESS if the member must rejoin."""
     if group is None:
         return int(Code.UNKNOWN_MEMBER_ID)
     if code := _check_generation(group, request):
@@ -84,9 +84,9 @@ def heartbeat(group: ClassicGroup | None, request: HeartbeatRequest) -> int:
 
 
 def check_position_sender(group: ClassicGroup | None, request: ConsumerGroupPositionsRequest) -> int:
-    """Return 0 if the request is from a member that has its assignment in the current generation, else an error code.
+    """Return 0 if the request is from a member of the current generation and the group is stable, else an error code.
 
-    A member that has to rejoin gets REBALANCE_IN_PROGRESS: its partitions may soon belong to another member.
+    During a rebalance the code is REBALANCE_IN_PROGRESS: the member's partitions may soon belong to another member.
     """
     if group is None:
         return int(Code.UNKNOWN_MEMBER_ID)

@@ -16,7 +16,7 @@ NO_PRODUCER_ID = -1
 
 
 class CommittedOffset(NamedTuple):
-    """A committed offset, and the log offset of its record: of two records for a partition the later one counts."""
+    """A committed or pending offset, and the log offset of its record: the latest record of a partition counts."""
 
     value: OffsetCommitValue
     record_offset: int
@@ -47,7 +47,7 @@ class OffsetStore:
         self._unstable.setdefault(group, {}).setdefault(place, set()).add(producer_id)
 
     def remove(self, group: str, topic: str, partition: int) -> None:
-        """Remove a group's committed offset of a partition, and the partition's pending offsets."""
+        """Remove a group's committed offset of a partition, and the group's pending offsets of this partition."""
         place = topic, partition
         self._drop(self._offsets, group, place)
         for producer_id in self._unstable.get(group, {}).get(place, ()):

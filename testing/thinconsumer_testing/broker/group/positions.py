@@ -1,8 +1,8 @@
-"""The positions that members of a group exchange through its coordinator (KIP-253), and the members that want them.
+"""The positions that members of a group exchange through its coordinator (KIP-253), and the partitions that each wants.
 
-They are in memory only: a new coordinator begins without positions, and each member sends its own again. A position
-counts while the member that sent it is a member in the same generation (or member epoch, KIP-848). Afterwards another
-member may own the partition, and continue at a lower offset.
+The positions are in memory only: a new coordinator begins without them, and each member sends its own again. A position
+counts as long as its sender is a member in the same generation (or member epoch, KIP-848). Afterwards another member
+may own the partition, and continue at a lower offset.
 """
 
 from __future__ import annotations

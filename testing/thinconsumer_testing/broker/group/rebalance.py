@@ -19,8 +19,8 @@ log = logging.getLogger(__name__)
 
 JOIN = "join"  #: Name of the timer that ends the join phase.
 SYNC = "sync"  #: Name of the timer that removes members that have not sent SyncGroup.
-#: Session timeout of a new member while its first JoinGroup is parked: the client cannot send heartbeats yet, and the
-#: coordinator does not notice if the client disconnects.
+#: Session timeout of a new member while its first JoinGroup is parked. The timeout is long, as the client cannot send
+#: heartbeats yet. It is needed, as the coordinator does not notice if the client disconnects.
 NEW_MEMBER_JOIN_TIMEOUT_MS = 300_000
 
 
@@ -72,7 +72,7 @@ def _end_initial_delay(group: ClassicGroup, delay: int, remaining: int) -> None:
 def maybe_complete_join(group: ClassicGroup) -> None:
     """Complete the join phase if all members have joined.
 
-    The first rebalance of an empty group always waits until ``group.initial.rebalance.delay.ms`` has passed.
+    The first rebalance of an empty group is not completed here, but after ``group.initial.rebalance.delay.ms``.
     """
     is_initial = group.previous_state is GroupState.EMPTY
     if group.state is GroupState.PREPARING_REBALANCE and not is_initial and group.has_all_joined:
@@ -155,7 +155,7 @@ def reschedule_heartbeat(group: ClassicGroup, member: ClassicGroupMember, timeou
 
 
 def expire_heartbeat(group: ClassicGroup, member_id: str) -> None:
-    """Remove a member, or a pending member id, after its session timeout; a member with a parked request stays."""
+    """Remove a pending member id, or a member without ``has_satisfied_heartbeat``: its session timeout has passed."""
     if member_id in group.pending_joins:
         group.remove(member_id)
         _complete_join_after_removal(group)

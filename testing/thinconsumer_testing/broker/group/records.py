@@ -1,8 +1,8 @@
 """The coordinator's log records, each with the state change that replays it; and the state itself.
 
 A :class:`CoordinatorRecord` pairs a record with its change of a :class:`ReplayedState`, so that the log and memory
-cannot differ: an append applies the change that loading the record would apply. Follows Kafka's
-``GroupCoordinatorRecordHelpers`` and the ``replay`` methods.
+cannot differ: an append applies the change that loading the record would apply. Records of classic groups are the
+exception (:func:`replay_nothing`). Follows Kafka's ``GroupCoordinatorRecordHelpers`` and the ``replay`` methods.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ class CoordinatorRecord(NamedTuple):
 
 
 def replay_nothing(state: ReplayedState, offset: int) -> None:
-    """Do nothing: the coordinator that writes a group's record has the group in memory, and only the next coordinator
-    loads the record.
+    """Do nothing: the coordinator that writes a classic group's record has the group in memory already. Only the next
+    coordinator loads the group from the record.
     """
 
 
@@ -80,8 +80,8 @@ def put_offset(
     value: OffsetCommitValue,
     producer_id: int = NO_PRODUCER_ID,
 ) -> Replay:
-    """Return the state change that commits an offset, and adds a classic group if the state has no group with its id.
-    With a producer id the offset stays pending until the producer's transaction ends.
+    """Return the state change that commits an offset. If ``group`` is a classic group, and the state has no group with
+    this id, the change adds it. With a producer id the offset stays pending until the producer's transaction ends.
     """
 
     def change(state: ReplayedState, offset: int) -> None:

@@ -1,9 +1,12 @@
 """Expired offsets, and offsets of deleted topics.
 
-The retention time of an offset counts from the moment at which its classic group has become empty (KIP-211). It counts
-from the commit in a classic group without a protocol type, in a stable one whose subscriptions are known, and in a
-consumer group of KIP-848. In all other classic groups with members no offset expires, and none of a topic to which its
-group subscribes. Follows ``OffsetMetadataManager.cleanupExpiredOffsets`` and ``onTopicsDeleted``,
+In an empty classic group, the retention time of an offset begins when the group has become empty (KIP-211). It begins
+with the commit in three cases: in a classic group without a protocol type, in a stable one with the protocol type
+"consumer" whose subscriptions are known, and in a consumer group of KIP-848. In all other classic groups with members
+no offset expires. The offset of a topic to which its group subscribes never expires. An old client may have committed
+an offset with a retention time of its own.
+
+Follows ``OffsetMetadataManager.cleanupExpiredOffsets`` and ``onTopicsDeleted``,
 ``ClassicGroup.offsetExpirationCondition`` and ``GroupCoordinatorShard.cleanupGroupMetadata``.
 """
 

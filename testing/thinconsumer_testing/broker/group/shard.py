@@ -2,8 +2,8 @@
 
 The shard loads and unloads the partition, appends records, and delays replies until an append is committed. It keeps
 two states, so that clients never see a group or an offset that may be lost. Operations run on the *latest* state, and
-are answered once it is committed. Requests that only list, describe or fetch (without ``require_stable``) are answered
-at once, from the *committed* state. Follows Kafka's ``CoordinatorRuntime``.
+are answered once the appends up to then are committed. Requests that only list, describe or fetch (without
+``require_stable``) are answered at once, from the *committed* state. Follows Kafka's ``CoordinatorRuntime``.
 """
 
 from __future__ import annotations
@@ -108,8 +108,8 @@ class GroupCoordinatorShard:
         self._refusal_code = 0
         self._timers = Timers[str](self.call_later)
         self._watch: int | None = None
-        #: The timers of consumer groups, by group id, member id and kind. They are not in the groups, which replays
-        #: build from the log alone; each callback checks that its member still exists.
+        #: The timers of consumer groups, by group id, member id and kind. The groups do not own timers, as replays
+        #: build groups from the log alone. Each callback checks that its member still exists.
         self.member_timers = Timers[tuple[str, str, TimerKind]](self.call_later)
 
     def __repr__(self) -> str:
@@ -238,7 +238,7 @@ class GroupCoordinatorShard:
         return group
 
     def write_new_group(self, group: ClassicGroup) -> None:
-        """Append the record of a new group, unless the current operation has written one already."""
+        """Append the record of a new group, unless the operation that created it has appended records already."""
         if group in self._created:
             self.append([empty_group_record(group)])
 
@@ -274,9 +274,9 @@ class GroupCoordinatorShard:
         producer_id: int = NO_PRODUCER_ID,
         producer_epoch: int = -1,
     ) -> bool:
-        """Append records and apply their changes to the latest state; return False if the log has rejected them.
-        ``done(code)`` is called once: with 0 when the records are committed, else with the error of a rejected or
-        timed-out append.
+        """Append records and apply their changes to the latest state; return False if the append is rejected.
+        ``done(code)`` is called once: with 0 when the records are committed, else with the error code of a rejected or
+        failed append, of the timeout, or NOT_COORDINATOR if the shard resigns before.
         """
         if self.state is not ShardState.READY or self._partition is None:
             self._refuse(int(Code.NOT_COORDINATOR), [], done)
@@ -337,9 +337,9 @@ class GroupCoordinatorShard:
     def _finish(self, write: _PendingWrite, code: int) -> None:
         if write not in self._pending_writes:
             return  # the shard has resigned, or a later append completed this one
-        # With this code all ISR members have the batch, though they are fewer than min.insync.replicas. As in Kafka's
-        # coordinator the append then counts as committed. After any other code this broker is no longer the leader, and
-        # the next metadata update will unload the shard.
+        # NOT_ENOUGH_REPLICAS_AFTER_APPEND: all ISR members have the batch, though they are fewer than
+        # min.insync.replicas. As in Kafka's coordinator the append then counts as committed. After any other error this
+        # broker is no longer the leader, and the next metadata update will unload the shard.
         if code == Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND:
             code = 0
         # If this append is committed, all earlier ones are, too, even if their callbacks come later. Their changes are

@@ -19,7 +19,7 @@ class GroupState(enum.Enum):
     PREPARING_REBALANCE = "PreparingRebalance"  #: JoinGroup is parked until all members have joined or timed out.
     COMPLETING_REBALANCE = "CompletingRebalance"  #: SyncGroup is parked until the leader's assignment is in the log.
     STABLE = "Stable"  #: The assignment is committed; each member gets its part with SyncGroup.
-    DEAD = "Dead"  #: The group is deleted, or another broker is its coordinator.
+    DEAD = "Dead"  #: The group is unloaded, as another broker is its coordinator; also reported for an unknown group.
 
 
 class GroupEvent(enum.Enum):

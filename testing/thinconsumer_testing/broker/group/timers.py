@@ -12,15 +12,15 @@ K = TypeVar("K", bound=Hashable)
 
 
 class TimerKind(enum.Enum):
-    """The kinds of timers of a consumer group. Each but REGEX removes a member, unless the event in the comment of that
-    kind comes first.
+    """The kinds of timers of a consumer group, by the event that each awaits. If the event does not come in time, the
+    timer removes the member, except a REGEX timer.
     """
 
-    SESSION = "session"  #: The next heartbeat.
-    REBALANCE = "rebalance"  #: The revocation of partitions.
-    JOIN = "join"  #: The JoinGroup of a member that uses the classic protocol.
-    SYNC = "sync"  #: The SyncGroup of such a member.
-    REGEX = "regex"  #: Removes no member, but resolves the group's regular expressions.
+    SESSION = "session"  #: Awaits the member's next heartbeat.
+    REBALANCE = "rebalance"  #: Awaits that the member has revoked partitions.
+    JOIN = "join"  #: Awaits the JoinGroup of a member that uses the classic protocol.
+    SYNC = "sync"  #: Awaits the SyncGroup of a member that uses the classic protocol.
+    REGEX = "regex"  #: Awaits no event, and removes no member: it resolves the group's regular expressions.
 
 
 class Timers(dict[K, Timer]):

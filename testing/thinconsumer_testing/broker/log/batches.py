@@ -1,6 +1,6 @@
 """The batches of a log in offset order, with fast search and reads.
 
-Owns parallel lists with one entry per batch, so that a read is two bisections, a slice and a join. A byte position is
+Owns parallel lists with one entry per batch, so that a read is three bisections, a slice and a join. A byte position is
 the distance from the first batch that was ever in the list: when batches at the front are dropped, the positions of
 later batches stay the same. :meth:`BatchList.replace` restarts positions at 0.
 """

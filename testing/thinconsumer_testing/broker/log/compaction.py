@@ -3,8 +3,8 @@
 Follows Kafka's ``Cleaner``, ``CleanedTransactionMetadata`` and ``MemoryRecords.filterTo``. The last record of each key
 is retained. A batch keeps its base offset, last offset and sequence numbers when records are removed from it. A batch
 without remaining records stays as a header if it is the last one of its producer, or the last one that is cleaned. The
-first cleaning of tombstones, and of markers of transactions without records, gives them a delete horizon: the time
-after which a later cleaning removes them (KIP-534).
+first cleaning of tombstones, and of markers of transactions without remaining batches, gives them a delete horizon: the
+time after which a later cleaning removes them (KIP-534).
 """
 
 from collections.abc import Iterator, Sequence
@@ -52,8 +52,8 @@ class _TransactionCleaning:
     def is_discardable(self, batch: StoredBatch) -> bool:
         """Return whether the batch has records of an aborted transaction, or is the marker of a removed transaction.
 
-        A transaction, committed or aborted, counts as removed when it has no batches left in the log. The method must
-        be called for each batch, in the order of the log.
+        A transaction, committed or aborted, counts as removed when it has no batches left in the log. A marker whose
+        record was removed is discardable, too. The method must be called for each batch, in the order of the log.
         """
         while self._upcoming and self._upcoming[-1].first_offset <= batch.last_offset:
             ended = self._upcoming.pop()
@@ -168,8 +168,11 @@ class _Cleaner:
         return delete_horizon_ms is not None and delete_horizon_ms <= self._now_ms
 
     def _is_last_of_producer(self, batch: StoredBatch) -> bool:
-        """Return whether the batch is the last of its producer. The batch's header must stay: a broker that loads the
-        log takes the producer's epoch and last sequence number from it.
+        """Return whether the batch is the last of its producer. If the log has no data batch of the producer's epoch,
+        every marker of this epoch counts as the last one.
+
+        The header of such a batch must stay: a broker that loads the log takes the producer's epoch and last sequence
+        number from it.
         """
         known = self._producers.by_id.get(batch.producer_id)
         if known is None:

@@ -48,7 +48,7 @@ class LeaderEpochs(list[tuple[int, int]]):
         return self[-1][0] if self else -1
 
     def assign(self, epoch: int, start: int) -> None:
-        """Add an epoch that starts at the offset ``start``, unless it is the latest one already.
+        """Add an epoch that starts at the offset ``start``, unless it is -1, or the log's latest epoch already.
 
         Entries with the same or a later epoch, or with the same or a later start offset, are removed.
         """
@@ -92,7 +92,7 @@ class LeaderEpochs(list[tuple[int, int]]):
 class Log:
     """The log of one replica; ``start_offset`` is the log start offset, ``end_offset`` the log end offset.
 
-    ``high_watermark`` is only stored here: the replica continues with it when its broker has restarted.
+    ``high_watermark`` is kept for the replica, which sets it, and continues with it after a restart of its broker.
     """
 
     def __init__(self, tp: TopicPartition, config: TopicConfig, store: PartitionFile | None = None) -> None:
@@ -105,7 +105,7 @@ class Log:
         self.epochs = LeaderEpochs()
         self.producers = ProducerStateManager()
         self._store: PartitionFile | None = None
-        self.keeps_tombstones = False  #: Whether compaction removes no tombstones; set before each compaction.
+        self.keeps_tombstones = False  #: Whether compaction keeps all tombstones; set before each :meth:`compact`.
         self._size_compacted = 0  #: Size in bytes after the last compaction.
         self._stored_from = 0  #: Byte position (see ``batches``) at which the log's file begins.
         if store is not None:
@@ -135,9 +135,10 @@ class Log:
     def append(
         self, data: bytes | bytearray | memoryview, *, leader_epoch: int, now_ms: int, from_client: bool = True
     ) -> AppendInfo:
-        """Validate one magic 2 batch as leader (see :mod:`.validation`), and append it.
+        """Validate one magic 2 batch as leader (see :mod:`.validation`), and append it. A batch that repeats one of its
+        producer's last batches is not appended again: the result says where the log has it.
 
-        ``from_client`` is False for batches that this broker's coordinators write; they have no sequence numbers.
+        ``from_client`` is False for batches that this broker's coordinators write; these have no sequence numbers.
 
         Raises:
             AppendRefused: The batch is rejected and nothing was appended.
@@ -204,7 +205,7 @@ class Log:
         """Append a batch fetched from the leader, unchanged. An empty log may begin at any offset.
 
         Raises:
-            ValueError: The log has batches, and this one begins before the log end offset.
+            ValueError: The log is not empty, and ``batch`` begins before the log end offset.
             AppendRefused: KAFKA_STORAGE_ERROR: the log's file cannot be written.
         """
         if batch.base_offset < self.end_offset and self._batches:
@@ -263,13 +264,13 @@ class Log:
         return lookups.by_timestamp(self._batches, timestamp, self.start_offset, end_offset)
 
     def offset_of_max_timestamp(self, end_offset: int) -> lookups.TimestampedOffset | None:
-        """Find the first of the records below ``end_offset`` with the highest timestamp; None if there is none."""
+        """Find a record below ``end_offset`` with the highest timestamp (see :func:`.lookups.of_max_timestamp`)."""
         return lookups.of_max_timestamp(self._batches, end_offset)
 
     def last_stable_offset(self, high_watermark: int) -> int:
         """Return the last stable offset, at most the high watermark.
 
-        Every transaction with records below it has ended with a marker below the high watermark.
+        Every transaction with records below the last stable offset has a marker below the high watermark.
         """
         unstable = self.producers.transactions.first_unstable(high_watermark)
         if unstable is None:
@@ -317,7 +318,7 @@ class Log:
         self._move_start(offset)
 
     def begin_at(self, offset: int) -> None:
-        """If the log ends before ``offset``, empty it, and begin it at ``offset``."""
+        """If the log ends before ``offset``, empty it, and begin it at ``offset``, with the high watermark there."""
         if self.end_offset < offset:
             self.start_at(offset)
             self.high_watermark = offset
@@ -334,7 +335,9 @@ class Log:
         self._shrink_store()
 
     def apply_retention(self, now_ms: int, high_watermark: int) -> None:
-        """Delete the oldest segments that exceed the topic's retention.bytes or retention.ms."""
+        """Delete the oldest segments that exceed the topic's retention.bytes or retention.ms, if its cleanup.policy has
+        "delete".
+        """
         if self.config.delete:
             batches, start, end = self._batches.items, self.start_offset, self.end_offset
             self.delete_before(

@@ -37,9 +37,10 @@ def by_timestamp(batches: BatchList, timestamp: int, start_offset: int, end_offs
 
 
 def of_max_timestamp(batches: BatchList, end_offset: int) -> TimestampedOffset | None:
-    """Find the first of the records below ``end_offset`` with the highest timestamp; None if no record has one.
+    """Find the first of the records below ``end_offset`` with the highest timestamp; None if no record has a timestamp.
 
-    With LogAppendTime, where a batch's records have equal timestamps, Kafka returns the last record of the batch.
+    With LogAppendTime all records of a batch have the same timestamp; the result is then the batch's last record, as in
+    Kafka.
     """
     highest: StoredBatch | None = None
     for batch in batches.items:

@@ -65,8 +65,8 @@ class LogTransactions:
         return min(unstable, default=None)
 
     def aborted_in(self, start: int, end: int) -> list[tuple[int, int]]:
-        """Return (producer id, first offset) of aborted transactions that may have batches between two offsets, in the
-        order of their markers.
+        """Return (producer id, first offset) of aborted transactions that may have batches in [``start``, ``end``), in
+        the order of their markers.
         """
         found = []
         for one in self.aborted[bisect_left(self.aborted, start, key=_marker_offset) :]:
@@ -100,7 +100,7 @@ class BatchMetadata(NamedTuple):
 class ProducerStateEntry:
     epoch: int = -1
     coordinator_epoch: int = -1  #: Coordinator epoch of the last transaction marker.
-    timestamp: int = -1  #: Timestamp of the producer's last batch in milliseconds.
+    timestamp: int = -1  #: Timestamp of the producer's last batch or marker in milliseconds.
     batches: deque[BatchMetadata] = field(default_factory=lambda: deque(maxlen=BATCHES_KEPT))
 
     @property
@@ -116,7 +116,7 @@ class ProducerStateEntry:
 
 
 class VerificationStateEntry(NamedTuple):
-    """A producer's transaction while the transaction coordinator verifies it, before a first append here (KIP-890)."""
+    """A producer's transaction, verified by the transaction coordinator before the first append here (KIP-890)."""
 
     epoch: int
     lowest_sequence: int  #: Lowest sequence number of the batches being verified.
@@ -145,7 +145,7 @@ class ProducerStateManager:
         return None
 
     def check(self, batch: StoredBatch, from_client: bool) -> None:
-        """Check that a batch continues its producer's epoch, sequence numbers and transaction.
+        """Check that a batch continues its producer's epoch, transaction and (with ``from_client``) sequence numbers.
 
         Raises:
             AppendRefused: INVALID_PRODUCER_EPOCH, OUT_OF_ORDER_SEQUENCE_NUMBER or INVALID_TXN_STATE.
@@ -154,7 +154,8 @@ class ProducerStateManager:
         if known is None:
             if from_client:
                 self._check_first(batch, is_known=False)
-            # A producer id that the log does not know may have any sequence number: earlier batches may be deleted.
+            # Without a verification, an unknown producer id may begin with any sequence number: its earlier batches may
+            # have been deleted.
             return
         if batch.producer_epoch < known.epoch:
             raise _old_epoch(batch.producer_id, batch.producer_epoch, known.epoch)
@@ -168,7 +169,9 @@ class ProducerStateManager:
             )
 
     def _check_first(self, batch: StoredBatch, *, is_known: bool) -> None:
-        """Reject a batch that arrives before the batch with the lowest sequence number under verification."""
+        """Reject a batch that has a higher sequence number than the lowest one under verification (than 0 for an
+        unknown producer id with ``is_strict``): an earlier batch must be appended first. Raises: AppendRefused.
+        """
         verification = self.verifications.get(batch.producer_id)
         if verification is None:
             return
@@ -206,8 +209,8 @@ class ProducerStateManager:
         """Check that a transaction marker is not outdated.
 
         From transaction version 2 on (KIP-890) every marker has a higher producer epoch than its transaction. A marker
-        with the producer's current epoch is rejected during a transaction, and accepted after the transaction, where it
-        repeats the last marker.
+        of this version that has the producer's current epoch is therefore rejected during a transaction. Afterwards it
+        is accepted, as it repeats the last marker.
 
         Raises:
             AppendRefused: INVALID_PRODUCER_EPOCH or TRANSACTION_COORDINATOR_FENCED.
@@ -265,9 +268,9 @@ class ProducerStateManager:
             self.note(batch)
 
     def expire(self, now_ms: int, after_ms: int) -> None:
-        """Remove the producers without an ongoing transaction and without a batch in the last ``after_ms``.
+        """Remove the producers that have no ongoing transaction, and whose last batch is at least ``after_ms`` old.
 
-        Verifications that began more than ``after_ms`` ago are removed, too.
+        Verifications of this age are removed, too.
         """
         ongoing = self.transactions.ongoing
         for producer_id, known in list(self.by_id.items()):

@@ -18,7 +18,7 @@ class Segment(NamedTuple):
 
     size: int
     max_timestamp: int
-    next_offset: int  #: Base offset of the next segment.
+    next_offset: int  #: Base offset of the next segment; of the last segment the log end offset.
 
 
 def segments(batches: Sequence[StoredBatch], segment_bytes: int, end_offset: int) -> list[Segment]:
@@ -58,7 +58,7 @@ def retained_start_offset(
             excess -= segment.size
         else:
             # As in Kafka, deletion by size ends at the first segment that retention.bytes allows to keep. This segment
-            # is deleted by its age, and later ones can also be deleted by age only.
+            # is deleted for its age, and so may be later segments, but none for its size.
             counts_bytes = False
         start = segment.next_offset
     return start

@@ -34,7 +34,8 @@ class AppendInfo(NamedTuple):
 
     base_offset: int
     next_offset: int
-    #: The time of the append with LogAppendTime, -1 with CreateTime; of a duplicate always its highest timestamp.
+    #: The time of the append with LogAppendTime, -1 with CreateTime. For a duplicate always the batch's highest
+    #: timestamp.
     log_append_time_ms: int
     duplicate: bool = False  #: Whether the batch was in the log already; the offsets are then those in the log.
 
@@ -56,7 +57,7 @@ class StoredBatch(NamedTuple):
 
     @classmethod
     def of(cls, data: bytes) -> StoredBatch:
-        """Parse the header of a validated batch."""
+        """Return the batch with the fields of its header parsed; nothing is validated."""
         (
             base_offset, _, leader_epoch, _, _, attributes, last_offset_delta,
             base_timestamp, max_timestamp, producer_id, producer_epoch, base_sequence, count,
@@ -96,7 +97,7 @@ class StoredBatch(NamedTuple):
 
     @property
     def last_sequence(self) -> int:
-        """The sequence number of the last record, -1 without one; sequence numbers wrap after 2^31 - 1."""
+        """The sequence number of the last record; -1 if the batch has none. After 2^31 - 1 follows 0."""
         if self.base_sequence < 0:
             return -1
         return (self.base_sequence + self.next_offset - 1 - self.base_offset) & SEQUENCE_MAX

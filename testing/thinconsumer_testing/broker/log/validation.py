@@ -1,13 +1,14 @@
 """Validation of batches from producers, before a leader appends them.
 
 The checks and their order follow Kafka's ``UnifiedLog.analyzeAndValidateRecords`` and ``LogValidator``. Kafka decodes
-all records. Here the records of small batches are decoded, as most tests send such batches, and those of all batches
-for compacted topics or topics that limit old timestamps. Of a larger batch only the record lengths are checked. Kafka
-would also reject it if a record is longer than its fields or has a timestamp out of range, and would correct a wrong
-``maxTimestamp``.
+all records. Here records are decoded in small batches, as most tests send such batches, and in all batches for
+compacted topics or topics that limit old timestamps. Of other batches only the record lengths are checked. Kafka would
+also reject such a batch if a record is longer than its fields or has a timestamp out of range, and would correct a
+wrong ``maxTimestamp``.
 
 Kafka accepts an uncompressed batch with offset deltas other than 0, 1, 2, ..., and renumbers those of a compressed one.
-Here both are rejected, because the decoder requires ascending offsets; no current producer sends them.
+Here both batches are rejected if the records are decoded, because the decoder requires ascending offsets within the
+batch's range; no current producer sends such batches.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ crc32c = _crc32c.crc32c
 
 #: Records of batches with up to this many records are decoded and validated, in about half a microsecond per record.
 RECORDS_READ_MAX = 20
-#: Limit of reported records. Kafka reports all, which for a megabyte of empty records would be many megabytes.
+#: Limit of invalid records that are reported. Kafka reports all: many megabytes for a megabyte of empty records.
 RECORD_ERRORS_MAX = 1_000
 UP_TO_MAGIC = _CRC_AT = 17
 _MAGIC = 2
@@ -69,7 +70,8 @@ class ValidatedBatch(NamedTuple):
 def validate_batch(
     data: bytes | bytearray | memoryview, config: TopicConfig, now_ms: int, *, from_client: bool = True
 ) -> ValidatedBatch:
-    """Validate the single batch in ``data`` against the topic's config, and return it.
+    """Validate the single batch in ``data`` against the topic's config, and return it. Without ``from_client`` neither
+    the header nor the records are checked further than size, checksum and codec.
 
     Raises:
         AppendRefused: INVALID_RECORD, CORRUPT_MESSAGE, MESSAGE_TOO_LARGE, INVALID_TIMESTAMP, UNKNOWN_SERVER_ERROR or
@@ -108,7 +110,8 @@ def with_offsets(validated: ValidatedBatch, base_offset: int, leader_epoch: int,
 
 
 def recompress(data: bytes, compression_type: str) -> bytes:
-    """Return a valid batch in the topic's codec, or ``data`` itself if the codec's Python package is missing.
+    """Return the batch ``data`` in the topic's codec, a value of ``compression.type``. Return ``data`` itself if it has
+    this codec, for "producer", and if a codec's Python package is missing.
 
     Follows Kafka's ``BrokerCompressionType``. Records stay unchanged; compression levels are ignored.
     """
@@ -195,7 +198,7 @@ def _validate_records(view: memoryview, header: StoredBatch, config: TopicConfig
     except Malformed as exc:
         raise AppendRefused(Code.INVALID_RECORD, str(exc)) from None
     except compression.CodecError as exc:
-        # Kafka's validator gets an IOException from the codec, which has the same error code.
+        # In Kafka the codec raises an IOException, which the client gets as UNKNOWN_SERVER_ERROR, too.
         raise AppendRefused(Code.UNKNOWN_SERVER_ERROR, str(exc)) from None
     _validate_fields(keys, timestamps, config, now_ms, header.has_log_append_time)
     return max(timestamps)
@@ -266,7 +269,7 @@ def _is_out_of_range(timestamp: int, config: TopicConfig, now_ms: int, has_log_a
 
 
 def restamp(batch: bytes, base_offset: int, leader_epoch: int, log_append_time: int | None = None) -> bytes:
-    """Return a produced batch of format 2 with the offset, leader epoch and timestamp that the leader assigns.
+    """Return a batch of magic 2 with the offset, leader epoch and, if given, append time that the leader assigns.
 
     The checksum does not cover offset and epoch, so only ``log_append_time`` requires a new checksum.
     """

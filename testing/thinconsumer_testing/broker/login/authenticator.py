@@ -1,8 +1,8 @@
-"""The login of one connection: which requests are admitted, and the SASL exchange, also when it is repeated.
+"""The login of one connection: which requests are admitted, and the SASL exchange, also of a re-authentication.
 
 Owns the state machine of Kafka's ``SaslServerAuthenticator`` and the end of a login's session (KIP-368). Has no I/O and
-no clock. Its connection asks :meth:`Authenticator.admit` before each request; the handlers of SaslHandshake and
-SaslAuthenticate call the other methods.
+no clock. Its connection asks :meth:`Authenticator.admit` before each request; the handlers of ApiVersions,
+SaslHandshake and SaslAuthenticate call the other methods.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Admission(enum.Enum):
     SERVE = enum.auto()
     CLOSE = enum.auto()  #: Close the connection without a response.
     CLOSE_LATE = enum.auto()  #: Close the connection without a response, after the delay of failed logins.
-    ILLEGAL_STATE = enum.auto()  #: Respond ILLEGAL_SASL_STATE and close it, both after the delay of failed logins.
+    ILLEGAL_STATE = enum.auto()  #: Respond ILLEGAL_SASL_STATE and close, both after the delay of failed logins.
 
 
 class _State(enum.Enum):
@@ -44,7 +44,9 @@ class _State(enum.Enum):
 
 
 class Authenticated(NamedTuple):
-    """The result of one message of an exchange: the response to it, and the session's lifetime (0: not limited)."""
+    """The result of one message of an exchange: the response, and the session's lifetime. The lifetime is 0 if it is
+    not limited, and while the exchange is not complete.
+    """
 
     response: bytes
     session_lifetime_ms: int = 0
@@ -183,7 +185,7 @@ class Authenticator:
         self._exchange = None
 
     def _complete(self, exchange: Exchange, now: float, wall_time: float) -> int:
-        """Begin the session, and return its lifetime in milliseconds."""
+        """Begin the session, and return its lifetime in milliseconds, 0 if it is not limited."""
         limits = [self._max_session_ms] if self._max_session_ms else []
         if exchange.expires_at is not None:
             limits.append(max(0, int((exchange.expires_at - wall_time) * 1000)))

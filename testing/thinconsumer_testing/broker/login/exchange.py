@@ -14,7 +14,7 @@ class LoginFailedError(Exception):
 
 
 class InvalidCredentialsError(Exception):
-    """A login fails for a reason that the client is not told, because it would show whether a user exists."""
+    """A login fails for a reason that is only logged: the client must not learn from it whether a user exists."""
 
 
 class Exchange(abc.ABC):

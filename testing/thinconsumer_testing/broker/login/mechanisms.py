@@ -37,8 +37,8 @@ class Mechanisms:
         return PlainExchange(self._users)
 
     def first_credentials(self, stored: ScramCredentials) -> ScramCredentials:
-        """Return the stored credentials, and new ones of the configured users that have none stored, for the enabled
-        SCRAM mechanisms.
+        """Return the stored credentials, with a new one for each configured user and enabled SCRAM mechanism that has
+        none stored.
         """
         credentials = dict(stored)
         for user, password in self._users.items():

@@ -155,7 +155,7 @@ def credential_to_json(key: tuple[str, str], credential: ScramCredential) -> dic
 
 
 def credential_from_json(row: Mapping[str, Any]) -> tuple[tuple[str, str], ScramCredential]:
-    """Return what :func:`credential_to_json` has stored. Raises: ValueError, KeyError, TypeError."""
+    """Return the key and credential in a row of :func:`credential_to_json`. Raises: ValueError, KeyError, TypeError."""
     if row["mechanism"] not in BY_NAME:
         raise ValueError(f"unknown SCRAM mechanism {row['mechanism']!r}")
     salt, stored_key, server_key = (bytes.fromhex(row[name]) for name in ("salt", "stored_key", "server_key"))

@@ -104,7 +104,8 @@ class TokenVerifier:
     """Accepts or rejects tokens as the settings ``sasl_oauthbearer_...`` say.
 
     Raises:
-        IllegalArgumentError: The key cannot be read, or the package ``cryptography`` is missing.
+        IllegalArgumentError: The PEM key cannot be read or is neither RSA nor P-256, or it needs the package
+            ``cryptography``, which is missing.
     """
 
     def __init__(self, security: ListenerSecurity) -> None:
@@ -188,7 +189,7 @@ def _time(claims: Mapping[str, Any], name: str) -> float | None:
     value = claims.get(name)
     if value is None:
         return None
-    # JSON's NaN and very large integers would pass every comparison, or raise an error in it.
+    # JSON may contain NaN, which would pass every check of a time, and integers that are too large for a float.
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not -(2.0**53) < value < 2.0**53:
         raise TokenError(f"the token's claim {name!r} is not a time")
     return float(value)

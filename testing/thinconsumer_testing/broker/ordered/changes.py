@@ -17,7 +17,7 @@ NO_LEADER = -1
 
 
 def with_first_counts(topic: TopicImage) -> TopicImage:
-    """Return a topic that was just created, or was stored without counts, with ordered delivery."""
+    """Return a topic with ordered delivery with its first counts: it was just created, or stored without counts."""
     count = len(topic.partitions)
     return _with_counts(topic, OrderedTopicCounts(count, count), topic.partitions)
 
@@ -31,8 +31,8 @@ def begin_expansion(topic: TopicImage, replicas: Sequence[tuple[int, ...]], aliv
     """Return the topic with the new count, and with one new partition, still without a leader, for each of
     ``replicas``. Each new partition records the leader epochs of the existing ones before they are raised.
 
-    ``alive`` has the ids of the live brokers; those among a new partition's replicas are its first ISR. The topic has
-    no partition that is marked for deletion.
+    ``alive`` has the ids of the live brokers; those among a new partition's replicas are its first ISR. The topic must
+    have no partition that is marked for deletion.
     """
     ordered, have = _counts(topic), len(topic.partitions)
     epochs = tuple(row.leader_epoch for row in topic.partitions)
@@ -53,7 +53,9 @@ def begin_expansion(topic: TopicImage, replicas: Sequence[tuple[int, ...]], aliv
 
 
 def complete_expansion(topic: TopicImage, elect: Callable[[PartitionImage, TopicImage], PartitionImage]) -> TopicImage:
-    """Return the topic with leaders for its new partitions: the leaders of the others have applied the new count."""
+    """Return the topic with leaders for its new partitions, now that the leaders of the existing ones have applied the
+    new count.
+    """
     ordered = _counts(topic)
     kept = ordered.kept_partition_count
     rows = (*topic.partitions[:kept], *(elect(row, topic) for row in topic.partitions[kept:]))
@@ -61,13 +63,15 @@ def complete_expansion(topic: TopicImage, elect: Callable[[PartitionImage, Topic
 
 
 def begin_shrinking(topic: TopicImage, count: int) -> TopicImage:
-    """Return the topic with leaders that accept no count, until :func:`complete_shrinking`."""
+    """Return the topic in the first step of a decrease to ``count``: leaders accept no count until the second step,
+    :func:`complete_shrinking`.
+    """
     changed = _counts(topic)._replace(change=CountChange.SHRINKING, kept_partition_count=count)
     return _with_counts(topic, changed, tuple(map(_raised, topic.partitions)))
 
 
 def complete_shrinking(topic: TopicImage) -> TopicImage:
-    """Return the topic with the new, lower count, and with the partitions from this number on marked for deletion.
+    """Return the topic with the new, lower count; partitions with this or a higher number are marked for deletion.
 
     Each newly marked partition records the leader epochs of the partitions that stay, before these epochs are raised.
     No leader accepts the old count any more, so a marked partition gets no further record that was written with a
@@ -118,8 +122,8 @@ def may_have_leader(topic: TopicImage, row: PartitionImage) -> bool:
 
 def keeps_tombstones(topic: TopicImage, partition: int) -> bool:
     """Return whether compaction must keep a partition's tombstones, since another partition may have older values of
-    their keys. For an added partition, this is the one that it was split off from; while the topic has partitions that
-    are marked for deletion, it may be any of these.
+    their keys: for an added partition, the partition that it was split off from; for every partition, the partitions
+    that are marked for deletion, if there are any.
 
     Without the tombstone, a group that reads both partitions from the beginning would take the older value for the last
     one.
@@ -158,5 +162,5 @@ def _with_counts(topic: TopicImage, ordered: OrderedTopicCounts, rows: Sequence[
 
 def _with_count(row: PartitionImage, count: int, is_closed: bool) -> PartitionImage:
     if (row.undeleted_partition_count, row.is_closed) == (count, is_closed):
-        return row  # Not a copy: an equal partition would get a higher partition epoch.
+        return row  # Not a copy: a new object counts as a change, so it would get a higher partition epoch.
     return row._replace(undeleted_partition_count=count, is_closed=is_closed)

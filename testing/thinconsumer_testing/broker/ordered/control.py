@@ -72,7 +72,8 @@ class PartitionCountManager:
             problem = f"Partitions of {topic.name} that are marked for deletion still have records."
             raise CountRefused(Code.REASSIGNMENT_IN_PROGRESS, problem)
         if count < have and any(row.leader < 0 for row in topic.partitions[:have]):
-            # No producer could write to any partition until the missing leaders return.
+            # Leaders accept no count until all of them have applied the first step: without the missing leaders, no
+            # producer could write to any partition.
             problem = f"A partition of {topic.name} has no leader."
             raise CountRefused(Code.LEADER_NOT_AVAILABLE, problem)
 
@@ -145,13 +146,13 @@ class PartitionCountManager:
             self._controls.put_topic(changes.complete_expansion(topic, self._controls.elect))
 
     def _has_applied(self, row: PartitionImage, is_shrinking: bool) -> bool:
-        """Return whether the partition's leader has applied this metadata; False without a leader.
+        """Return whether the partition's leader has applied this metadata.
 
         When the count shrinks, all earlier records must be committed, too: consumers first read a marked partition to
         its end, which is the high watermark.
 
-        The last leader of a partition without a leader may still accept the old count: a broker that the controller
-        cannot reach and that is alone in the ISR goes on writing, and will be elected again.
+        Without a leader the result is False, as the last leader may still accept the old count: a broker that the
+        controller cannot reach and that is alone in the ISR goes on writing, and will be elected again.
         """
         replica = self._leader(row)
         return replica is not None and (not is_shrinking or replica.high_watermark >= replica.epoch_start)

@@ -1,6 +1,7 @@
 """The partition counts of a topic with ordered delivery, as the controller's metadata contain them (KIP-253).
 
-Must not know the metadata image, which has :class:`OrderedTopicCounts` of each topic with ``enable.ordered.delivery``.
+The metadata image has :class:`OrderedTopicCounts` for each topic with ``enable.ordered.delivery``. This module must not
+import ``image``, which imports it.
 """
 
 from __future__ import annotations
@@ -19,9 +20,9 @@ class CountChange(enum.Enum):
     #: written to one of them while a leader of its parent (the partition that it was split off from) still accepted the
     #: old count, a record with the same key could be written to the parent later, and be consumed earlier.
     EXPANSION = "expansion"
-    #: The partitions accept no count, and none is marked for deletion yet. If some leaders accepted the new count while
-    #: others still accepted the old one, an heir (to which keys return) could get a record before the partition to be
-    #: deleted gets one with the same key.
+    #: The partitions accept no count, and none is newly marked for deletion yet. If some leaders accepted the new count
+    #: while others still accepted the old one, an heir (a partition that gets keys back) could get a record before the
+    #: partition to be deleted gets one with the same key.
     SHRINKING = "shrinking"
 
 

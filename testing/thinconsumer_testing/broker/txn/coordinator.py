@@ -100,9 +100,10 @@ class TransactionCoordinator:
     def init_producer_id(
         self, transactional_id: str | None, timeout_ms: int, expected: ProducerIdAndEpoch | None, done: ProducerDone
     ) -> None:
-        """Assign a producer id and epoch; earlier producers with the same transactional id are fenced.
+        """Assign a producer id and epoch; earlier producers with the same transactional id are fenced. Without a
+        transactional id the producer gets a new producer id, with epoch 0.
 
-        ``expected`` is the producer's current id and epoch if it asks for its next epoch (KIP-360).
+        ``expected`` is the producer's current id and epoch if it asks for its next epoch (KIP-360), else None.
         """
         if transactional_id is None:
             done(Code.NONE, self._node.new_producer_id(), 0)

@@ -35,7 +35,8 @@ _FOR_CLIENTS: Mapping[int, Code] = {
 def add_or_verify_offsets(
     node: BrokerNode, producer: TransactionalProducer, group_id: str, version: int, done: Callable[[int], None]
 ) -> None:
-    """Add the group's partition of the offsets topic to the transaction, or verify that it was added.
+    """Add the group's partition of the offsets topic to the transaction, or verify that it was added. Do neither if the
+    partition's log already has offsets of the transaction.
 
     ``version`` is that of the TxnOffsetCommit request; ``done`` is called once, with the client's error code or 0.
     """

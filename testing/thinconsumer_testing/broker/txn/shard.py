@@ -1,8 +1,8 @@
 """The transactions of one partition of ``__transaction_state``: loaded from its log, and written to it.
 
 A broker that becomes the leader of a partition creates a new shard for it. When the leader epoch is over, the shard is
-stale (:attr:`~TransactionCoordinatorShard.is_stale`), and its pending callbacks have no effect. Follows Kafka's
-``TransactionStateManager``.
+stale (:attr:`~TransactionCoordinatorShard.is_stale`), and pending appends no longer change its transactions. Follows
+Kafka's ``TransactionStateManager``.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ class TransactionCoordinatorShard:
         return answer
 
     def expire(self, updated_before_ms: int) -> None:
-        """Remove the transactional ids without an ongoing transaction that were last used before this time."""
+        """Remove the transactional ids that have no ongoing transaction, and no use since ``updated_before_ms``."""
         old = (
             txn
             for txn in list(self.transactions.values())
