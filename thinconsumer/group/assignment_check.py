@@ -1,7 +1,7 @@
 """DescribeGroups: read all members' assignments, for a static leader that has restarted.
 
-Such a leader has to keep the group's assignment (KIP-814), but does not have it: partitions that were added while the
-leader was down would stay unassigned. Java's leader misses these partitions: it takes the partition counts at its
+Such a leader has to keep the group's assignment (KIP-814) without having computed it: partitions that were added while
+the leader was down would stay unassigned. Java's leader misses these partitions: it takes the partition counts at its
 restart for those of the assignment. DescribeGroups needs the operation DESCRIBE on the group. READ, which a join needs,
 implies DESCRIBE.
 """

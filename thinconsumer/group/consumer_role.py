@@ -139,9 +139,9 @@ class ConsumerRole:
     def perform_assignment(
         self, leader_id: str, protocol: str, members: Sequence[JoinedMember], *, skip: bool
     ) -> Mapping[str, bytes]:
-        """Return the encoded assignment of every member.
+        """Return the encoded assignment of every member; with ``skip`` (KIP-814), compute none and return ``{}``.
 
-        Also store the topics' partition counts (to detect later changes), and whether the assignment leaves
+        Also store the topics' partition counts and racks, to detect later changes, and whether the assignment leaves
         out partitions until their owners have revoked them (KIP-429).
         """
         subscriptions = self._subscriptions(members)
@@ -234,7 +234,7 @@ class ConsumerRole:
             return
         assigned: set[TopicPartition] = set()
         for share in shares:
-            with suppress(KafkaProtocolError):  # a member that cannot decode it owns nothing: rebalance
+            with suppress(KafkaProtocolError):  # a member that cannot decode its share owns nothing: rebalance
                 assigned.update(_partitions(decode_assignment(share).assigned_partitions))
         notes.rejoin_for = reassign_reason(assigned, _existing(self._metadata.view(notes.topics)))
 

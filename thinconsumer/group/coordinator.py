@@ -1,4 +1,4 @@
-"""Find the broker that coordinates a group with FindCoordinator, again when another broker has taken over.
+"""Find the coordinator of a group with FindCoordinator, and find it again when another broker has taken over.
 
 Other managers send requests to the coordinator (:mod:`.coordinator_requests`), and report what a response shows about
 it (:meth:`Coordinator.report`). A JoinGroup may be pending for minutes on a healthy coordinator as on a stopped one; so
@@ -164,7 +164,8 @@ class Coordinator:
     def lost(self, node_id: int | None, why: str, now: float) -> None:
         """Note that ``node_id`` is no longer the coordinator, or unreachable, and search again.
 
-        The search starts at once if a coordinator has responded since the last failure, else after a backoff.
+        The search starts at once if a coordinator has responded since the last failure, or if this one was known for
+        longer than :data:`LASTING`; else after a backoff.
         """
         if self.state is not CoordinatorState.KNOWN or node_id != self.node_id:
             return
@@ -289,7 +290,10 @@ class Coordinator:
         return FindCoordinatorRequest(key=self.group_id, key_type=GROUP)
 
     def _other_node(self) -> Target | None:
-        """Return another node to ask: not the coordinator, nor a node that already has a FindCoordinator in flight."""
+        """Return another node to ask: not the coordinator, nor a node that already has a FindCoordinator in flight.
+
+        If there is none, return any node, or None if a FindCoordinator is in flight.
+        """
         asked = {request.target.node_id for request in self._in_flight}
         others = [node_id for node_id in self._metadata.nodes if node_id not in asked and node_id != self.node_id]
         if others:
@@ -336,7 +340,7 @@ class Coordinator:
 def judge(
     answer: Answer, group_id: str, row: Any = None, scope: Scope = Scope.GROUP
 ) -> tuple[Action, KafkaError | None]:
-    """Return the action for an answer, and its error. After an error without a code, find the coordinator.
+    """Return the action for an answer, and its error. The action for an error without a code is FIND_COORDINATOR.
 
     ``row`` is the part of the response that has the error code, if the response itself has none.
     """

@@ -1,8 +1,9 @@
-"""Requests of one kind to a group's coordinator, one at a time: the counterpart of ``LeaderQueries`` for leaders.
+"""Requests to a group's coordinator, one at a time; for partition leaders, the counterpart is ``LeaderQueries``.
 
-In each step, the user of a :class:`CoordinatorRequests` calls :meth:`CoordinatorRequests.abandon_if_moved`, and may
-send if :meth:`CoordinatorRequests.may_send` allows it; for each answer it calls :meth:`CoordinatorRequests.take` first.
-The response to an abandoned request is dropped. An abandoned request that is still queued is never written.
+In each step, the manager that owns a :class:`CoordinatorRequests` calls :meth:`CoordinatorRequests.abandon_if_moved`,
+and may send if :meth:`CoordinatorRequests.may_send` allows it; for each answer it calls
+:meth:`CoordinatorRequests.take` first. The response to an abandoned request is dropped. An abandoned request that is
+still queued is never written.
 """
 
 from __future__ import annotations
@@ -154,6 +155,6 @@ class LeaveAttempt(CoordinatorRequests):
         return None
 
     def answered(self, now: float, *, again: bool) -> None:
-        """Process the response. With ``again`` the coordinator has not processed the request, so it is repeated."""
+        """Process the response. With ``again``, the request was not processed: it is repeated until the deadline."""
         self.retry.failed(now)
         self.is_over = not again or self._deadline.is_over(now)

@@ -31,7 +31,7 @@ class Identity(NamedTuple):
         return self.generation_id >= 0
 
     def lost(self) -> Identity:
-        """Return the identity after UNKNOWN_MEMBER_ID or LeaveGroup: without member id and generation."""
+        """Return the identity after the membership has ended (classic protocol): without member id and generation."""
         return Identity(self.group_id, NO_GENERATION, UNKNOWN_MEMBER_ID, self.group_instance_id)
 
     def behind(self) -> Identity:
@@ -51,5 +51,5 @@ class Identity(NamedTuple):
         return self._replace(member_id=member_id)
 
     def joined(self, generation_id: int, member_id: str) -> Identity:
-        """Return the identity after a successful JoinGroup."""
+        """Return the identity after a successful JoinGroup or ConsumerGroupHeartbeat."""
         return self._replace(generation_id=generation_id, member_id=member_id)

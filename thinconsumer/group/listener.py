@@ -17,7 +17,7 @@ class RebalanceListener:
     before it has succeeded; the other two methods are not repeated. An ``async def`` method is rejected.
 
     Under an eager protocol every rebalance revokes and assigns all partitions. Under a cooperative one (KIP-429) the
-    callbacks get only the changes. ``on_partitions_assigned`` is called even if no partition was added,
+    callbacks get only the changes: ``on_partitions_assigned`` is called even if no partition was added,
     ``on_partitions_revoked`` only if some are revoked.
     """
 

@@ -37,7 +37,7 @@ Task = Callable[[float], bool]
 
 
 class Membership(ABC):
-    """A member of a group, which is also a manager of the engine. No method of it blocks.
+    """A member of a group, which is also a manager of the engine. None of its methods waits for a response.
 
     Steps call no user code. A member that waits for its listener reports so by :meth:`has_work`, and goes on when
     :meth:`work` is called: ``poll`` calls it, ``drive`` does not.
@@ -180,8 +180,8 @@ class Membership(ABC):
         if before is not None and now - before > self.heartbeat_interval:
             self._came_back(now - before, now)
         if polls:
-            # This needs no ``touch`` of the agenda. If a public call has made the member wait, all managers step after
-            # that call. If the end of the membership has made it wait, this poll calls the listener, and then steps.
+            # This needs no ``touch`` of the agenda. If a public call has made the member wait for a poll, all managers
+            # step after that call. If the end of a membership has, this poll calls the listener, and then steps.
             self._overdue.set(now + self._poll_interval)
             self._awaits_poll = False
 
@@ -374,8 +374,8 @@ class MemberStats:
     """Hold a member's counters since it was created; times are monotonic seconds, None before the first event."""
 
     heartbeats: int = 0  #: Heartbeats sent.
-    answered_at: float | None = None  #: When the last Heartbeat, JoinGroup or SyncGroup succeeded.
-    heartbeat: Timing = field(default_factory=Timing)  #: From each Heartbeat request to its response.
+    answered_at: float | None = None  #: When the last heartbeat, JoinGroup or SyncGroup succeeded.
+    heartbeat: Timing = field(default_factory=Timing)  #: From each heartbeat to its response.
     joins: Timing = field(default_factory=Timing)
     syncs: Timing = field(default_factory=Timing)
     rebalances: Timing = field(default_factory=Timing)  #: From the start of a rebalance to the end of its callbacks.

@@ -36,8 +36,8 @@ _E = ClassicMemberEvent
 class ClassicMember(Membership):
     """Take part in a classic group: send its requests as a manager of the engine; call role methods in :meth:`work`.
 
-    A prepare, revoke_unassigned or lose that raises counts as done, so that the rebalance goes on. If
-    perform_assignment or accept raises, the member joins again after a backoff. If install raises, it is called again.
+    A prepare, revoke_unassigned or lose that raises counts as done, so that the rebalance goes on. If install raises,
+    it is called again. If another method of the role raises, the member joins (again) after a backoff.
     """
 
     _TRANSITIONS, _CALLBACKS = TRANSITIONS, CALLBACKS
@@ -214,7 +214,7 @@ class ClassicMember(Membership):
         self._move(event)
 
     def _advance(self, now: float) -> None:
-        """Make the state transitions that need neither a response nor a role method, such as the poll timeout."""
+        """Make the state transitions that need no response and no :meth:`work`, such as that after the poll timeout."""
         if self._listener_may_have_run:
             self._note_listener(now)
         is_idle = self.identity.is_member and self._rebalances.in_flight is None
@@ -249,7 +249,7 @@ class ClassicMember(Membership):
             self.subscribe(reason)
 
     def _expel(self, action: Action, error: KafkaError, *, is_expected: bool = False) -> None:
-        """Drop the generation, and the member id if ``action`` says so; :meth:`_settle` then moves to LOSING."""
+        """Drop the generation, and the member id unless ``action`` keeps it; :meth:`_settle` then moves to LOSING."""
         self._note_expulsion(error, is_final=action is Action.GIVE_UP, is_expected=is_expected)
         self.identity = self.identity.behind() if action is Action.RESET_GENERATION else self.identity.lost()
         self._heartbeats.in_flight = None
@@ -266,7 +266,7 @@ class ClassicMember(Membership):
         return True
 
     def _join_or_sync(self, now: float) -> Request | None:
-        """Return the JoinGroup or SyncGroup that is due, if any; it gets the member id of the time of writing."""
+        """Return the JoinGroup or SyncGroup that is due, if any; its member id is filled in when it is written."""
         attempt, kind, timeout = self._attempt, self._role.protocol_type, self._settings.request_timeout_ms / 1000
         protocols, plan = attempt.protocols, attempt.plan
         if not self._rebalances.is_open:
@@ -415,7 +415,7 @@ class ClassicMember(Membership):
 
     def _worked(self, failure: Exception | None, now: float, *, has_moved: bool) -> None:
         if has_moved or (failure is not None and not self._goes_on(now)):
-            return  # has_moved: another role method is due now, which has not run
+            return  # has_moved: the role method of the new state has not run yet
         event = DONE.get(self.state)
         if event is _E.LOST:
             self.unconfirmed = None

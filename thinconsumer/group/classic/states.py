@@ -32,12 +32,12 @@ class ClassicMemberEvent(enum.Enum):
     BEGIN = "begin"  #: A rebalance begins for this member: the coordinator is known and can be sent requests.
     PREPARED = "prepared"
     JOINED = "joined"
-    RETRY = "retry"  #: SyncGroup failed, or its generation has ended: join again without revoking anything first.
+    RETRY = "retry"  #: SyncGroup or the leader's assignment failed: join again without revoking anything first.
     SYNCED = "synced"
     REVOKED = "revoked"
     ASSIGNED = "assigned"
     REJOIN = "rejoin"
-    EXPELLED = "expelled"  #: UNKNOWN_MEMBER_ID, ILLEGAL_GENERATION, fenced, or no poll for too long.
+    EXPELLED = "expelled"  #: UNKNOWN_MEMBER_ID, ILLEGAL_GENERATION, an error for good, or no poll for too long.
     LOST = "lost"
     GIVE_UP = "give up"  #: All partitions are dropped, and the error is final: do not join again.
     LEAVE = "leave"

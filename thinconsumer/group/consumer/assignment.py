@@ -80,12 +80,12 @@ class MemberAssignment:
         self._partitions = partitions
         self._metadata = metadata
         self._revocation = revocation
-        self._lookup = Retry(Backoff(0.1, 1.0), random, agenda)  #: The pace of Metadata requests by topic id.
+        self._lookup = Retry(Backoff(0.1, 1.0), random, agenda)  #: The backoff of Metadata requests by topic id.
         self._lookup_call: Call[dict[str, TopicMetadata]] | None = None
         #: The coordinator's last assignment; None before the first one of this membership.
         self.target: PartitionIds | None = None
-        #: By owned partition: its topic id, and the member epoch in which it was assigned. Entries of revoked
-        #: partitions may be left.
+        #: By owned partition: its topic id, and the member epoch in which it was assigned. There may still be entries
+        #: of partitions that are no longer owned.
         self._known: dict[TopicPartition, tuple[bytes, int]] = {}
         self._revoking: frozenset[TopicPartition] | None = None  #: The partitions of a revocation that is not complete.
         self._owes_callback = False  #: Whether ``on_partitions_assigned`` is due even if nothing is added.
@@ -161,7 +161,7 @@ class MemberAssignment:
         return self.revokes or self._owes_callback or bool(self.difference().add)
 
     def advance(self, epoch: int, now: float) -> bool:
-        """Revoke or assign partitions; return False if the revocation waits for a commit.
+        """Revoke or assign partitions; return False while the revocation is not complete (it may wait for a commit).
 
         After a revocation it assigns nothing: first a heartbeat has to report the owned partitions without the revoked
         ones. Exceptions of ``on_partitions_assigned`` propagate.

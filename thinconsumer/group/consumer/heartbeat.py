@@ -1,4 +1,4 @@
-"""Build ConsumerGroupHeartbeat requests: all fields after a join, a loss or an error, otherwise only what has changed.
+"""Build ConsumerGroupHeartbeat requests: all fields to join and after a failed heartbeat, else only changed fields.
 
 Follows Java's ``ConsumerHeartbeatRequestManager``.
 """
@@ -72,14 +72,14 @@ class Gaps(NamedTuple):
     The client has no other measure of the broker's session timeout, except that it exceeds the heartbeat interval.
     """
 
-    survived: float = 0.0  #: The longest time between two heartbeats of one session: its timeout is not shorter.
+    survived: float = 0.0  #: The longest time between two heartbeats of one session, whose timeout is not shorter.
     confirmed_at: float = -NEVER  #: When the last successful heartbeat was sent.
-    longest: float = 0.0  #: The longest gap between calls that no response has confirmed yet.
-    #: Whether, when the last gap began, no response had confirmed the membership since the gap before.
+    longest: float = 0.0  #: The longest gap since a response last confirmed the membership.
+    #: Whether no response has confirmed the membership between the last two gaps.
     is_outpaced: bool = False
 
     def away(self, seconds: float, *, is_unconfirmed: bool) -> Gaps:
-        """Return the state after a gap of ``seconds``; ``is_unconfirmed`` is the new ``is_outpaced``."""
+        """Return the state after a gap; ``is_unconfirmed`` is whether no response came since the gap before."""
         return self._replace(longest=max(seconds, self.longest if is_unconfirmed else 0.0), is_outpaced=is_unconfirmed)
 
     def confirmed(self, sent_at: float, *, is_first: bool, is_session: bool) -> Gaps:
@@ -93,7 +93,7 @@ class Gaps(NamedTuple):
 
     @property
     def are_survivable(self) -> bool:
-        """Whether gaps come faster than responses, but a session has survived a pause of this length before."""
+        """Whether gaps come faster than responses, but a session has survived a pause as long as each of these gaps."""
         return self.is_outpaced and self.longest <= self.survived
 
 

@@ -278,7 +278,7 @@ class ConsumerMember(Membership):
             self._failed(action, error, now)
 
     def _accept(self, response: ConsumerGroupHeartbeatResponse, now: float) -> KafkaError | None:
-        """Take over the epoch and the assignment of a response; return an error if they are impossible."""
+        """Take over the epoch and the assignment of a response; return an error if one of them is invalid."""
         who = self.identity
         try:
             target = None if response.assignment is None else read_assignment(response.assignment)
@@ -316,7 +316,7 @@ class ConsumerMember(Membership):
         if self._began_at is None:
             self._began_at = now
         self._move(_E.RECEIVED)
-        # Last: after Ctrl-C before it, the assignment that the coordinator repeats is still another one.
+        # Last: if Ctrl-C comes before this line, the assignment still counts as a new one when it is repeated.
         self.assignment.receive(target)
 
     def _check_acknowledged(self, now: float) -> None:

@@ -33,7 +33,7 @@ class ConsumerMemberEvent(enum.Enum):
     RECONCILED = "reconciled"  #: Partitions were revoked, or assigned: what the member owns has to be acknowledged.
     ACKNOWLEDGED = "acknowledged"
     UNFINISHED = "acknowledged in part"  #: Acknowledged, with more partitions to revoke or assign.
-    EXPELLED = "expelled"  #: UNKNOWN_MEMBER_ID or FENCED_MEMBER_EPOCH.
+    EXPELLED = "expelled"  #: UNKNOWN_MEMBER_ID, FENCED_MEMBER_EPOCH, or GROUP_ID_NOT_FOUND after the join.
     REFUSED = "refused"  #: An error after which the member must not join again.
     LOST = "lost"  #: All partitions are dropped.
     LEAVE = "leave"

@@ -76,7 +76,7 @@ def final_error(
     *,
     has_epochs: bool = False,
 ) -> KafkaError:
-    """Return the error that a commit call raises for its failed partitions; of several reasons, the gravest counts."""
+    """Return the error of a commit call: for the gravest reason of its failed partitions; without any, a timeout."""
     if not failures:
         return CommitFailedError(
             f"{what} in group {group_id!r} timed out: earlier commits are unfinished", reason="timeout", retriable=True
@@ -105,7 +105,7 @@ _FROM_ABSENCE = frozenset({"unknown_member", "illegal_generation", "rebalance_in
 
 
 def _measured(settings: GroupSettings, reason: str, seconds: float | None, has_epochs: bool) -> str:
-    """Return the time since the last poll, and the limits that it exceeds, if any."""
+    """Return in words the time since the last poll and the limits that it exceeds; "" if ``reason`` is another one."""
     if seconds is None or reason not in _FROM_ABSENCE:
         return ""
     limits = {"max_poll_interval_ms": settings.max_poll_interval_ms}

@@ -20,7 +20,7 @@ class CommitIdentity(NamedTuple):
     #: member id carried the instance id of a static member, the coordinator would reject it with FENCED_INSTANCE_ID.
     identity: Identity
     is_subscribed: bool = False  #: Whether the group assigns the partitions; False with manual assignment.
-    is_rebalancing: bool = False  #: Whether a JoinGroup or SyncGroup is due or in flight.
+    is_rebalancing: bool = False  #: Whether the member is joining: ``Membership.rebalancing``.
     awaits_rebalance_response: bool = False  #: Whether a written JoinGroup or SyncGroup has no response yet.
     #: The identity before the current rebalance: the coordinator may still accept commits of that generation.
     settled: Identity | None = None

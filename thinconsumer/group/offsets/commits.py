@@ -108,7 +108,7 @@ class Commits:
 
     @property
     def may_commit(self) -> bool:
-        """Whether commits can be sent: the member has an id, or the assignment is manual and needs none."""
+        """Whether commits can be made: the consumer is a member of a generation, or the assignment is manual."""
         return self._commit_identity().who is not None
 
     def add(
@@ -123,7 +123,8 @@ class Commits:
 
         The call is settled when each of its offsets, or that of a later call for the same partition, is written or has
         failed: with a CommitFailedError that names the partitions not written, or an AuthorizationError. Its callback
-        is then due in :attr:`CommitQueue.finished`; after an error, no sooner than a backoff after ``called_at``.
+        is then due in :attr:`CommitQueue.finished`; after an error, no sooner than a backoff after ``called_at``, the
+        time of a call that was made inside a callback.
         """
         if not self.queue.calls:
             self._stale_error = self._coordinator.error
