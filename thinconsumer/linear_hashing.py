@@ -1,4 +1,4 @@
-"""Linear hashing: the partition of a key on counted topics, and the partitions that share its keys.
+"""Linear hashing: the partition of a key on counted topics (glossary), and from which partition each was split off.
 
 A topic begins with ``initial`` partitions (N). With ``count`` undeleted partitions, L is the largest integer with
 ``N * 2**L <= count``, and ``S = count - N * 2**L`` partitions are split already: a hash goes to ``hash % (N * 2**L)``,

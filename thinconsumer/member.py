@@ -1,7 +1,7 @@
 """A group member with a protocol type of its own: Kafka's classic group protocol for applications besides consumers.
 
 The coordinator tracks the members' sessions and elects a leader. Each member's metadata, and the assignments that the
-leader computes, are opaque bytes to the coordinator. ``Consumer`` uses the same classes for its group.
+leader computes, are opaque bytes to the coordinator. ``Consumer`` uses the same classes under the classic protocol.
 """
 
 from __future__ import annotations
@@ -91,6 +91,7 @@ class GroupMember(BaseClient):
 
     Raises:
         KafkaConfigurationError: an option is unknown, missing or wrong.
+        IllegalArgumentError: ``protocol_type`` or the protocols are not allowed, or :meth:`on_revoke` is missing.
     """
 
     def __init__(
@@ -144,7 +145,10 @@ class GroupMember(BaseClient):
 
     @abstractmethod
     def perform_assignment(self, leader_id: str, protocol: str, members: Mapping[str, bytes]) -> Mapping[str, bytes]:
-        """Return each member's assignment by member id. Called on the leader with each member's metadata."""
+        """Return assignments by member id; a member without one gets ``b""``. Called on the leader.
+
+        ``members`` has each member's metadata by member id; ``leader_id`` is the id of this member.
+        """
 
     def on_join_prepare(self) -> None:
         """Stop working on the assignment: a rebalance begins and may give it to another member, or the member closes.
@@ -257,10 +261,10 @@ class GroupMember(BaseClient):
             return self._status.health(self._shell.driver.now())
 
     def metrics(self) -> MetricValues:
-        """Return the metrics of the group's protocol and of connections by group and name (docs/metrics.md). No I/O.
+        """Return the metrics of the group protocol and of connections, by metric group and name, without I/O.
 
-        The names are those of the consumer's metrics; the groups are ``member-coordinator-metrics`` and
-        ``member-metrics``.
+        The names are those of the consumer's metrics (docs/metrics.md); the metric groups are
+        ``member-coordinator-metrics`` and ``member-metrics``.
         """
         with self._shell.guard:
             return self._status.metrics(self._shell.driver.now())
@@ -291,7 +295,7 @@ class GroupMember(BaseClient):
 
         A second call does nothing.
 
-        ``leave_group`` (KIP-1092): whether to send LeaveGroup; by default, only a static member does not. With
+        ``leave_group`` (KIP-1092): whether to send LeaveGroup; by default, all but static members do. With
         ``timeout_ms=0`` the request is written if the connection is ready, and no response is awaited.
         """
         shell, member = self._shell, self._member
@@ -334,14 +338,14 @@ class _Role:
         self._works = False
         self._share = ("", b"")
         self.held_generation = NO_GENERATION
-        self.reason: str | None = None  #: The result of ``rejoin_reason()`` in the last poll.
+        self.reason: str | None = None  #: What the user's ``rejoin_reason()`` returned last; None once used.
         #: Whether the assignment that this leader computes lacks work that other members have to give up first.
         self.awaits_revocations = False
         self._rejoin_for: str | None = None
-        self._wait_for_owners = agenda.alarm()  #: When the leader joins again, though not all has been given up.
+        self._wait_for_owners = agenda.alarm()  #: When this leader joins again even if work is still not given up.
 
     def stop(self) -> None:
-        """Call ``on_join_prepare``, unless it was called already for the current assignment."""
+        """Call ``on_join_prepare`` if the subclass works on an assignment."""
         if self._works:
             self._works, self.held_generation = False, NO_GENERATION
             self._user.on_join_prepare()

@@ -4,9 +4,10 @@
 :class:`ConsumerMetrics`. Time is an argument, in monotonic seconds; the value of a metric is in milliseconds
 if Kafka's metric is.
 
-Averages, maxima and rates cover the last 30 to 60 seconds: two samples of 30 s each, of which the older one is dropped
-as a whole, as in Kafka's ``SampledStat`` with default settings. A metric without a sample is NaN. Follows Java's
-``FetchMetricsRegistry``, ``AbstractCoordinator`` and ``KafkaConsumerMetrics``.
+Averages, extremes and rates cover the last 30 to 60 seconds: two samples of 30 s each, of which the older one is
+dropped as a whole, as in Kafka's ``SampledStat`` with default settings. Without an event, rates and totals are 0, and
+other metrics of events are NaN. Follows Java's ``FetchMetricsRegistry``, ``AbstractCoordinator`` and
+``KafkaConsumerMetrics``.
 """
 
 from __future__ import annotations
@@ -32,9 +33,9 @@ MetricValues = dict[str, dict[str, float]]
 
 
 class Window(NamedTuple):
-    """The values of the last two samples, which cover ``seconds``, and totals since the start; NaN without a value."""
+    """The values of the last two samples, and totals since the start; ``max``, ``min``, ``age``: NaN without events."""
 
-    seconds: float
+    seconds: float  #: The time that rates are computed over: that of the two samples, at least :data:`SAMPLE_S`.
     events: int
     sum: float
     max: float
@@ -122,9 +123,9 @@ class EventSensors:
     def __init__(self, *sensors: Sensor) -> None:
         self._sensors = sensors
         self.pending: list[tuple[Any, ...]] = []  #: The time and the values of each event that is not added yet.
-        #: Record an event: a tuple that begins with its time and a value for each sensor. It is ``list.append`` itself.
+        #: Records an event: a tuple of its time, a value for each sensor, and further values of a subclass.
         self.record: Callable[[tuple[Any, ...]], None] = self.pending.append
-        self._add_at = -math.inf  #: The end of the sample to which events were added last.
+        self._add_at = -math.inf  #: Events before this time belong to the current sample of every sensor.
 
     def flush(self) -> None:
         """Add the pending events to the sensors. Call this before a sensor is read, or is given a value directly."""
@@ -152,8 +153,8 @@ class EventSensors:
 class ReturnedRecords(EventSensors):
     """The sensors of records that polls return, and those of each topic.
 
-    An event has the time; lag and lead, that is how far the position after the records is from the partition's end and
-    start; the bytes and the number of the records; and last their topic.
+    An event has six items: the time; the lag (from the position after the records to the partition's end); the lead
+    (from the partition's start to that position); the bytes and the number of the records; their topic.
     """
 
     def __init__(self, lag: Sensor, lead: Sensor, size: Sensor, records: Sensor) -> None:
@@ -193,7 +194,7 @@ class Stat(enum.Enum):
     GAUGE = "current value", lambda window: NAN
 
     def of(self, sensor: Sensor, now: float) -> float:
-        """Return the metric's value."""
+        """Return this statistic of the sensor's events; of two samples or since the start, as its ``text`` says."""
         return self._compute(sensor.window(now))
 
 
@@ -290,7 +291,7 @@ class ConsumerMetrics:
         self._all_events = (self.fetches, self.returned, self._polls, self._idle, self.exchanges)
         self._counts: dict[str, int] = {}
         self._poll_began: float | None = None
-        self.poll_ended: float | None = None  #: When the last ``poll`` has returned or raised; None within one.
+        self.poll_ended: float | None = None  #: When the last ``poll`` has ended; None within one and before the first.
 
     def record_without_lag(
         self, topic: str, records: int, size: int, lag: int | None, lead: int | None, now: float

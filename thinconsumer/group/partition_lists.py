@@ -35,9 +35,9 @@ def assign_in_lists(
     shapes: Mapping[str, TopicShape],
     assign: Callable[[PartitionList], Plan],
 ) -> Plan:
-    """Return every member's assignment: ``assign`` is called for the unmarked partitions, then for the marked ones.
+    """Return every member's assignment: ``assign`` is called for the unmarked partitions, then for any marked ones.
 
-    Only the first call gets user data, and only its user data are returned: the partition numbers in them mean other
+    Only the first call gets user data, and only its user data are returned: partition numbers in user data mean other
     partitions in the second list.
     """
     kept: dict[str, tuple[int, ...]] = {}

@@ -1,8 +1,9 @@
 """Reasons to rejoin, as pure functions: the cluster data that an assignment depends on, and whether it has changed.
 
-Every member rejoins when its own set of topics changes. The leader, which computed the assignment, also rejoins when a
-topic's partition count changes, or its replicas' racks if the assignment used racks (KIP-881). The leader compares
-counts and names, not metadata objects: these differ after every refresh, and each refresh would cause a rebalance.
+Every member rejoins when its own set of topics changes. The leader, which computed the assignment, also rejoins when
+one of these changes: a topic's partition count, the number of its partitions marked for deletion, or the racks of its
+replicas if the assignment used racks (KIP-881). The leader compares these values, not metadata objects, which differ
+after every refresh: each refresh would cause a rebalance.
 
 A static leader that restarts must keep the assignment from before the restart (KIP-814). It cannot tell from metadata
 which partitions were added since the assignment, and these would stay unassigned, as in Java. So it reads the
@@ -71,10 +72,10 @@ def shapes_changed(before: Mapping[str, TopicShape], after: Mapping[str, TopicSh
 
 
 def reassign_reason(assigned: Collection[TopicPartition], existing: Collection[TopicPartition]) -> str | None:
-    """Return why a restarted leader should rejoin to compute an assignment; None if the group's one is complete.
+    """Return why a restarted leader should rejoin to compute an assignment; None if both are the same partitions.
 
-    An assignment lacks partitions that were added while the leader was down, and those that were left out until their
-    owners revoked them (KIP-429).
+    An assignment may lack partitions that were added while the leader was down, and those that were left out until
+    their owners revoked them (KIP-429). Assigned partitions that do not exist are a reason, too.
     """
     assigned, existing = set(assigned), set(existing)
     if assigned == existing:

@@ -22,8 +22,9 @@ if TYPE_CHECKING:
     from .offsets.commits import Commits
     from .subscription import UserSubscription
 
-#: Seconds that a revocation waits for commits, before and again after the callback. A coordinator that does not respond
-#: must not keep the member from joining: the group waits for the member, and a missed commit only causes duplicates.
+#: Maximum seconds that a revocation waits for commits, before and again after the callback. A coordinator that does not
+#: respond must not keep the member from joining: the group waits for the member, and a missed commit only causes
+#: duplicates.
 COMMIT_TIMEOUT = 5.0
 
 
@@ -31,7 +32,7 @@ class RevocationStep(enum.Enum):
     """The steps of a revocation."""
 
     IDLE = "idle"
-    COMMITTING = "committing"  #: Waits for the auto-commit; polls return no more records of these partitions.
+    COMMITTING = "committing"  #: Waits for commits queued so far; polls return no more of these partitions' records.
     DRAINING = "draining"  #: ``on_partitions_revoked`` was called; waits for commits that it has started.
 
 
@@ -50,20 +51,21 @@ class PartitionRevocation:
         self._subscription = subscription
         self.state = RevocationStep.IDLE
         self._revoking: list[Partition] = []
-        #: Partitions whose ``on_partitions_revoked`` has returned; they stay assigned until the commits made in it have
-        #: settled. A commit of all positions leaves them out: if the member epoch changed before that commit arrived,
-        #: it would fail.
+        #: Partitions whose ``on_partitions_revoked`` has returned; they stay assigned until the commits made in that
+        #: callback have results, or time out. A commit of all positions leaves them out: if the member epoch changed
+        #: before that commit arrived, the commit would fail.
         self.revoked: frozenset[TopicPartition] = frozenset()
         #: When the wait for commits ends at the latest; not set while the callback runs.
         self._timeout = agenda.alarm()
         #: The number of the last commit that was queued before the wait; commits queued later do not prolong it.
         self._awaited = 0
-        #: The exception of a revoked or lost callback: the rebalance goes on, and the poll raises it afterwards.
+        #: The first exception of ``on_partitions_revoked`` or ``on_partitions_lost``: the rebalance goes on, and the
+        #: poll raises the exception afterwards.
         self.error: Exception | None = None
-        #: Whether a revocation commits positions by itself. False in close(autocommit=False), when the application may
-        #: not have processed all returned records.
+        #: Whether a revocation commits positions by itself. False without auto-commit, and in close(autocommit=False):
+        #: the application may not have processed all returned records.
         self.auto_commits = auto_commit is not None
-        #: Whether ``on_partitions_assigned`` was called since the subscription: the consumer has had an assignment.
+        #: Whether ``on_partitions_assigned`` was called since the consumer subscribed: it has had an assignment.
         self.has_assigned = False
 
     def advance(
@@ -90,8 +92,8 @@ class PartitionRevocation:
         if self.state is RevocationStep.COMMITTING:
             if self.is_waiting(now):
                 return False
-            # The state changes before the call, so that the listener runs once even if Ctrl-C interrupts it. Without a
-            # timeout the revocation waits for nothing: Ctrl-C between the next two lines changes nothing.
+            # The state changes before the call of the listener, so that Ctrl-C inside the listener does not repeat it.
+            # Ctrl-C between the next two lines changes nothing: without a timeout, the next advance() does not wait.
             self._timeout.clear()
             self.state, self._awaited = RevocationStep.DRAINING, self._commits.queue.last_number
             self._call_listener("revoked", [p.tp for p in self._revoking])
@@ -112,8 +114,10 @@ class PartitionRevocation:
         return True
 
     def lose(self, now: float) -> bool:
-        """Drop all partitions at once, and call ``on_partitions_lost`` if there were any. Always return True."""
-        # on_partitions_revoked has run for these already; on_partitions_lost is called for all other partitions.
+        """Drop all partitions. Return True.
+
+        ``on_partitions_lost`` is called with the partitions that ``on_partitions_revoked`` did not get, if any.
+        """
         revoked = set(self._revoking) if self.state is RevocationStep.DRAINING else set()
         going = [p for p in self._partitions if p not in revoked]
         self.cancel()
@@ -152,7 +156,7 @@ class PartitionRevocation:
     def call_assigned(self) -> None:
         """Call ``on_partitions_assigned`` with the new partitions. If it raises, the next call repeats it."""
         self.has_assigned = True
-        # Ctrl-C may have come between the two changes that :meth:`assign` makes to a partition.
+        # AWAITING_CALLBACK counts, too: Ctrl-C may have kept :meth:`assign` from setting ``callback_pending``.
         new = [p for p in self._partitions if p.callback_pending or p.state is PositionState.AWAITING_CALLBACK]
         call_listener(self._subscription.listener, "assigned", [p.tp for p in new])
         for partition in new:

@@ -26,7 +26,7 @@ class JoinedMember(NamedTuple):
 
 
 class Role(Protocol):
-    """Define the callbacks of one member. All but ``rejoin_reason`` may call user code; ``work`` raises its errors.
+    """Define the callbacks of one member. All but ``rejoin_reason`` may call user code, whose errors ``work`` raises.
 
     A ``prepare``, ``revoke_unassigned`` or ``lose`` that raises counts as done and is not repeated, because the
     rebalance waits for it. After a failed ``perform_assignment``, or an ``accept`` that cannot decode the assignment,

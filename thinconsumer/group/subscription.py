@@ -88,7 +88,7 @@ class UserSubscription:
         self.version += 1
 
     def pattern_text(self) -> str:
-        """Return the pattern and the one of excluded topics for an error message."""
+        """Return the pattern, and that of excluded topics if there is one, for an error message."""
         return repr(self.pattern) if self.exclude is None else f"{self.pattern!r} without {self.exclude!r}"
 
     def matches(self, topic: str) -> bool:
@@ -141,7 +141,7 @@ def _excluded(exclude: Any, pattern: str | re.Pattern[str] | SubscriptionPattern
     return _compile(exclude)
 
 
-#: The most bytes of a regular expression; a request has room for 32,767.
+#: Maximum bytes of a regular expression in UTF-8: a string in a request cannot be longer.
 REGEX_BYTES_MAX = 32_767
 
 
@@ -184,7 +184,7 @@ class SubscribedTopics:
         return self._names
 
     def may_have(self, topic: str) -> bool:
-        """Return False if the subscription has dropped the topic, of which partitions are still assigned.
+        """Return False if the subscription lacks the topic: the group will revoke its partitions if it still has any.
 
         Return True also if only the broker can tell, or if nothing is subscribed, as for partitions assigned by hand.
         """

@@ -123,9 +123,9 @@ class AddressRace:
             self._retries.append((now, connection.address))
 
     def _plan_dial(self) -> None:
-        """Set the alarm for the next dial; clear it without an address to dial, or without a connection in setup.
+        """Set the alarm for the next dial, or clear it if no address is left or :data:`PARALLEL_MAX` are in setup.
 
-        It is also cleared while the maximum of connections, :data:`PARALLEL_MAX`, is in setup.
+        It is also cleared if no connection is in setup: :meth:`step` then dials an untried address without the alarm.
         """
         if not (self._untried or self._retries) or not 0 < len(self.connections) < PARALLEL_MAX:
             self._next_dial.clear()

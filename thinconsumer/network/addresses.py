@@ -26,7 +26,7 @@ class NameLookup:
 
 
 class AddressBook:
-    """The known addresses by host and port, and the lookups under way. ``commands`` are the client's for the driver."""
+    """The known addresses by host and port, and the lookups under way. ``commands`` is the queue to the driver."""
 
     def __init__(self, commands: deque[Command]) -> None:
         self._commands = commands

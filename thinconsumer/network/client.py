@@ -76,7 +76,7 @@ class NetworkClient:
         agenda: Agenda | None = None,
         commands: deque[Command] | None = None,
     ) -> None:
-        """``agenda`` has routes as keys and, for requests for any node, this client; ``commands`` go to the driver."""
+        """Keys of ``agenda``: routes, and this client (requests for any node). The driver gets ``commands``."""
         commands = deque() if commands is None else commands
         self._logins = logins or NoLogins()
         settings = ConnectionSettings(
@@ -267,7 +267,7 @@ class NetworkClient:
         self._leaving.append(route)
 
     def is_ready(self, node_id: int, channel: str = "") -> bool:
-        """Return whether a connection to the node is ready for requests."""
+        """Return whether the channel's connection to the node is ready, and lacks no credentials to log in again."""
         route = self._routes.get(Target(node_id, channel))
         return route is not None and route.is_ready and not route.lacks_credentials(self.polls.after)
 
@@ -361,8 +361,8 @@ class NetworkClient:
         responsive = [route for route in usable if not self._is_silent(route, now)]
         if not responsive:
             self._dial_one_more(candidates, now)
-        # Otherwise each responsive node is throttled, so that its route is due at the end of the throttling, or logs in
-        # again or has the maximum of requests in flight, so that its next response causes a step.
+        # Otherwise a responsive node can take the requests later: after its throttling, whose end is an alarm of its
+        # route, or if it logs in again or has the maximum of requests in flight, after its next response.
 
     def _least_loaded(self, now: float) -> BrokerRoute | None:
         candidates = self._candidates()
@@ -470,7 +470,7 @@ class NetworkClient:
             self._shared.outages.failed(NO_BROKER, now, text, subject=NO_BROKER, grace=GRACE, attempts=0)
 
     def _causes(self, now: float) -> dict[str, str]:
-        """Return the last failure by ``host:port``: of the bootstrap servers, then of the cluster's nodes."""
+        """Return the last failure, else the state, by ``host:port``: of the bootstrap servers, then of the nodes."""
         only_bootstrap_answers = self._only_bootstrap_answers and bool(self._nodes)
         routes = self._all_routes()
 

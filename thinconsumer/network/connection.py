@@ -104,7 +104,7 @@ class _InFlight:
 
 
 class Connection:
-    """One connection to one address."""
+    """One connection to one address: its setup, the requests in flight, and the bytes to send."""
 
     __slots__ = (
         "_answer", "_commands", "_correlation_id", "_frames", "_in_flight", "_login", "_new_alarm",
@@ -146,8 +146,8 @@ class Connection:
         #: When the current step of the setup began: TCP with TLS, ApiVersions, or one request of the login.
         self.setup_began_at = now
         self._new_alarm = new_alarm
-        #: The time limit of the current step of the setup. After the setup, the time of the next :meth:`step`: the
-        #: first timeout of a request in flight, or the end of the time without use, or earlier.
+        #: The time limit of the current step of the setup. After the setup, the latest time of the next :meth:`step`:
+        #: when a request in flight times out, or the connection has been idle for too long.
         self.deadline = new_alarm()
         self.deadline.set(min(now + setup_timeout, connect_by))
         self.throttle: Alarm | None = None  #: The end of the throttling, during which no request is written (KIP-219).
@@ -164,13 +164,13 @@ class Connection:
         self._in_flight: deque[_InFlight] = deque()
         self._correlation_id = -1
         self._polls = shared.polls
-        self._used_at = now  #: When the connection was last used for certain: see :meth:`buffer_updated`.
+        self._used_at = now  #: When the connection was last used. Receiving counts as of :attr:`IoPolls.read_at`.
         #: When bytes were last received; before the first ones, the time at which the address was dialled.
         self.received_at = now
         self._login: Login | None = None
         self.relogin: Alarm | None = None  #: From this time on, the login runs again before the next request.
-        #: The earliest time of the next login. If ``relogin`` comes before, requests wait for the login: the session
-        #: may have ended.
+        #: The earliest time of the next login. If ``relogin`` is before it, requests wait from ``relogin`` until this
+        #: time, since the session may have ended.
         self.login_pause: Alarm | None = None
 
     def __repr__(self) -> str:
@@ -267,7 +267,7 @@ class Connection:
         if self.has_ended:
             return
         if self.state not in _SET_UP:
-            self.deadline.set(self.deadline.at)  # again: a deadline that has come counts only after I/O was polled
+            self.deadline.set(self.deadline.at)  # due again: the deadline counts only after I/O was polled
             if self.deadline.is_over(horizon):
                 seconds = self.deadline.at - self.setup_began_at
                 text = negotiate.setup_timeout(self.state, seconds, self._settings.security_protocol)
@@ -289,7 +289,10 @@ class Connection:
             self.close(None)
 
     def close(self, error: KafkaError | None) -> None:
-        """Close the connection, and answer the requests in flight with ``error``; None: it is closed on purpose."""
+        """Close the connection, and answer the requests in flight with ``error``, or a connection error made of it.
+
+        ``error`` is None if the connection is closed on purpose.
+        """
         if not self.has_ended:
             # The driver's command first: if Ctrl-C came between a change of state and the command, nothing would close
             # the socket.
@@ -557,7 +560,7 @@ class Connection:
         if message is None:
             after = None if self._login is None else self._login.reauthenticate_after
             # The broker counts the session's lifetime from a moment between the login's last request and its response.
-            # Counted from the response, it would end too late: an application that polls rarely reads it late.
+            # Counted from the response, the lifetime would end too late in an application that polls rarely.
             if after is not None:
                 self.relogin = self.relogin or self._new_alarm()
                 self.login_pause = self.login_pause or self._new_alarm()

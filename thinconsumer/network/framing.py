@@ -1,12 +1,12 @@
 """Cut the bytes of a connection into frames: four bytes of size, then that many bytes.
 
 Small frames are received together into one shared buffer and copied out of it. A large frame gets a buffer of its own,
-into which the driver receives, so that its body is copied once, from the kernel. Once no slice of the frame (such as a
-record) exists any more, its buffer is used for another frame: allocating a new buffer takes as long as receiving, since
-both the system and Python fill it with zeros.
+into which the driver receives all but its beginning: those bytes are copied only once, from the kernel. Once no slice
+of the frame (such as a record) exists any more, its buffer is used for another frame: allocating a new buffer takes as
+long as receiving, since both the system and Python fill it with zeros.
 
-A size comes from the peer and is not trusted: the buffer starts small and doubles as bytes arrive, unless this
-connection has already received a frame of that size.
+A size comes from the peer and is not trusted: the buffer starts with at most :data:`FIRST_BYTES`, or the size of the
+largest frame that this connection has received, and doubles as bytes arrive.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ class Frames:
                     return ()  # a broker writes a response in parts: the front of it, its records, and the rest
             return self._cut_shared()
         if self._filled == self._size:
-            # The frame is read-only, since records are slices of it: a deserializer could change other records.
+            # The frame is read-only: otherwise a deserializer, which gets a slice of it, could change other records.
             body, self._body = self._body, None
             frame = memoryview(body)[: self._size].toreadonly()
             if len(body) <= KEPT_BYTES:

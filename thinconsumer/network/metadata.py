@@ -79,7 +79,7 @@ class Metadata:
         #: which forwards the requests.
         self.controller_id = -1
         self.rebootstrap_reason: str | None = None  #: If set, the engine rebootstraps (KIP-1102) and resets it to None.
-        self.version = 0  #: Incremented with each change of nodes or topics.
+        self.version = 0  #: Incremented with each response or other event that may change nodes or topics.
         self._refreshes_sent = 0
         #: The number of the last refresh that has succeeded. Refreshes are numbered from 1 on, as they are sent.
         self.refreshed = 0
@@ -216,7 +216,7 @@ class Metadata:
         A counted topic's leader is only accepted if the topic's partition count has never changed. Otherwise the
         epoch may be from after another change of the count, which the response does not mention: if the count goes from
         2 to 4 and back to 2, a Fetch with the newest epoch and the first count would be answered with records that have
-        to be held. A broker that has seen a change names no leader.
+        to be held. Before the first change there is no such risk: a broker that has seen a change names no leader.
         """
         topic = self.topics.get(tp.topic)
         info = topic.partitions.get(tp.partition) if topic else None
@@ -256,7 +256,7 @@ class Metadata:
         return topic is not None and 0 <= topic.epochs.get(tp.partition, -1) == topic.lowered.get(tp.partition, -1)
 
     def restart(self, now: float) -> None:
-        """Drop the requests in flight, since their connections are closed. The cache stays until it is refreshed."""
+        """Drop the requests, as their connections are closed, and the wanted topics. The cached metadata stay."""
         self._retry = self._new_retry()
         self._inquiries = []
         self._wanted = frozenset()

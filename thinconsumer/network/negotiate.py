@@ -50,7 +50,7 @@ def take_api_versions(frame: Frame, body: int, version: int) -> tuple[ApiVersion
     send ApiVersions again, in the lower version.
 
     Raises:
-        KafkaProtocolError: the bytes are not an ApiVersions response.
+        KafkaProtocolError: the bytes are not an ApiVersions response, or the broker offers no lower version.
         BrokerResponseError: the broker answered with an error other than UNSUPPORTED_VERSION.
     """
     rejected = int.from_bytes(frame[body : body + 2], "big", signed=True) == Code.UNSUPPORTED_VERSION
@@ -105,7 +105,7 @@ def wrong_port(security_protocol: str) -> str:
 
 
 def needs_tls(security_protocol: str) -> str:
-    """Return the text for a port that expects TLS, and the option to change."""
+    """Return the text for a port that expects TLS, with the option to set."""
     wanted = "SASL_SSL" if security_protocol.startswith("SASL") else "SSL"
     return f"the port expects TLS (set security_protocol={wanted!r})"
 

@@ -76,7 +76,7 @@ class BrokerRoute:
         self.state = RouteState.DISCONNECTED
         self.connection: Connection | None = None
         self.failures = 0  #: Number of failed attempts and lost connections since a request was last answered.
-        #: Whether the last attempt failed, or led to a connection that was lost before it answered a request.
+        #: Whether, since a request was last answered, an attempt failed or a connection was lost without an answer.
         self.unreachable = False
         self.cause = ""  #: The text of the last failure, for errors; empty once a request was answered.
         self.started_at = -NEVER  #: When the last attempt to connect began.
@@ -220,8 +220,7 @@ class BrokerRoute:
     def _set_alarm(self, now: float) -> None:
         """Set the alarm to the time at which :meth:`step` has something to do even if nothing is received.
 
-        That time may be past: a request with such a deadline times out only after the next poll of I/O, which may bring
-        its response.
+        That time may be past: a queued request times out only if I/O was polled after its deadline.
         """
         alarm = self._alarm
         alarm.clear()
@@ -409,7 +408,7 @@ class BrokerRoute:
 
     def _back_off(self, cause: str, now: float) -> None:
         outage = self._outage
-        # If no broker can be reached, one line names all of them.
+        # While no broker can be reached, one log line names all brokers: this line is then left out.
         outages, covered = self._shared.outages, self._shared.outages.is_logged(NO_BROKER)
         outages.failed(outage, now, f"{outage[0]}: {cause}", subject=outage, logs=not covered)
         self.cause = cause

@@ -22,8 +22,8 @@ log = logging.getLogger(__name__)
 #: newest leader epoch until the lower one is taken.
 REFUSALS_MIN = 3
 REFUSED_S = 1.0
-#: The same time if another node was the leader at the newest epoch. A cluster takes 9 s by default to notice a broker
-#: that is cut off: until then, a deposed leader names itself in Metadata responses, with the epoch of its time.
+#: In place of ``REFUSED_S`` if another node was the leader at the newest epoch. By default, a cluster takes 9 s to
+#: notice a broker that is cut off: until then, a deposed leader names itself in Metadata responses, with its old epoch.
 DEPOSED_S = 10.0
 
 
@@ -40,8 +40,8 @@ class EpochDoubt:
     least_refresh: int  #: The number of the first Metadata refresh that was requested after the first rejection.
     proof_s: float = REFUSED_S  #: For how many seconds the named leader must have rejected the newest epoch.
     is_rejected: bool = True  #: Whether a node has rejected the epoch, and not just answered that it is not the leader.
-    #: The partition in the last Metadata response that had it with a lower epoch, of the refreshes from
-    #: ``least_refresh`` on; None before the first such response.
+    #: The partition as the last refresh with a lower epoch named it; None before the first. Refreshes before
+    #: ``least_refresh`` do not count.
     named: PartitionInfo | None = None
     refusals: int = 0  #: How often the named leader has rejected the newest epoch since it was named.
     since: float = 0.0  #: When the named leader first rejected the newest epoch.

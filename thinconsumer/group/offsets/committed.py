@@ -62,7 +62,7 @@ class CommittedQuery:
 
 @dataclass(slots=True, eq=False)
 class OffsetFetchInFlight:
-    """Describe the OffsetFetch request in flight."""
+    """One OffsetFetch request: the partitions that it names, and the partitions and calls that wait for them."""
 
     tps: dict[TopicPartition, None] = field(default_factory=dict)
     #: Partitions that wait for a committed offset, each with its cursor (position object) when the request was made. A
@@ -94,15 +94,15 @@ class Committed:
         self._backoff = self._requests.retry.backoff
         self._questions: list[CommittedQuery] = []
         self.outages = OutageLog(log)
-        #: Topics with an assigned partition that lacks a committed offset. For these, offsets of all partitions are
-        #: requested: if another partition has one, the assigned partition was added to the topic later.
+        #: Topics of which the offsets of all partitions are requested: an assigned partition has no committed offset,
+        #: and none of the topic is known. If another partition has one, the assigned one was added to the topic later.
         self._compared: set[str] = set()
         #: Returns the current identity, which the coordinator checks for a member of a consumer group (KIP-848).
         self.read_identity: Callable[[], CommitIdentity] = lambda: CommitIdentity(Identity(self._group_id))
-        self.error: KafkaError | None = None  #: As :attr:`Coordinator.error`.
+        self.error: KafkaError | None = None  #: The error of the latest response, if polls raise it.
 
     def ask(self, tps: Iterable[TopicPartition]) -> Call[Offsets]:
-        """Read the committed offsets of these partitions; the result is None for a partition without one.
+        """Read the committed offsets of these partitions; the call's result has None for a partition without one.
 
         Retriable errors are retried until the caller stops waiting.
         """
@@ -128,7 +128,7 @@ class Committed:
         error = self._coordinator.error or self._coordinator.last_error
         if error is not None and self._coordinator.target(GENERAL) is None:
             for partition in waiting:
-                partition.last_error = error  # for the message of the timeout, as below
+                partition.last_error = error  # timeout errors name the last error
             for question in self._questions:
                 question.call.last_error = error
         if not self._requests.may_send(now):
@@ -204,7 +204,7 @@ class Committed:
         return OffsetFetchRequest(groups=[group], require_stable=True)
 
     def _put_off(self, flight: OffsetFetchInFlight, error: KafkaError, final: bool, now: float) -> None:
-        """Retry the whole request after a backoff. With ``final``, calls and polls also raise the error."""
+        """Retry the request after a backoff. With ``final``, polls and the waiting calls raise the error."""
         log.debug("group %s: cannot read committed offsets: %s", self._group_id, error)
         self._requests.retry.failed(now)
         if isinstance(error, BrokerResponseError):
@@ -260,7 +260,7 @@ class Committed:
             self._answer(question, flight, rows, node_id, now)
 
     def _unknown_topics(self, flight: OffsetFetchInFlight) -> set[str]:
-        """Return topics of which only some partitions were requested: the other ones may have committed offsets."""
+        """Return topics, without ``_compared``, of which the request lacks partitions: these may have offsets."""
         topics, asked = self._metadata.topics, Counter([tp.topic for tp in flight.tps])
         incomplete = {name for name, count in asked.items() if name in topics and count < len(topics[name].partitions)}
         return incomplete - self._compared
