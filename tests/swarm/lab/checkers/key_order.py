@@ -6,9 +6,9 @@ partition, offset and leader epoch identify it, since one epoch has one leader. 
 committed, so no consumer gets it.
 
 * The *first* delivery of each record within the group must follow the first deliveries of the records of its key that
-  were appended before. Repeated deliveries are allowed, as after every crash. A record that compaction has removed
-  before the group read the next one in its partition counts as delivered then: a group that reads these offsets again
-  may get it from a leader that has not compacted its log.
+  were appended before. Repeated deliveries are allowed, as after every crash. A record that a replica has removed, by
+  compaction or by a higher log start offset, before the group read the next one in its partition counts as delivered
+  then: a group that reads these offsets again may get it from a leader that still has it.
 * A gate that has opened in the generation in which the owner of an awaited partition has got it, or later, must stay
   true: this owner returns no record of the awaited part any more. The position of an earlier owner, which may have died
   before it committed it, must not open a gate. Generations begin again if a group that was empty is made anew, as by a
@@ -19,7 +19,7 @@ committed, so no consumer gets it.
 * Each producer's records of one key are committed in the order of ``send``.
 * An acknowledged record is committed, at the partition and offset that the producer was told. A committed record stays
   in the log, and consumers get no other ones.
-* In the end, each record that is still in a log must have been delivered.
+* In the end, each record that no replica has removed must have been delivered.
 """
 
 from __future__ import annotations
@@ -102,8 +102,8 @@ class KeyOrderChecker:
         self._committed: dict[tuple[int, int], list[tuple[int, int]]] = {}
         #: The offsets that may not be delivered yet, by partition.
         self._unread: dict[TopicPartition, dict[int, None]] = {}
-        #: The offsets that compaction has removed in a replica, and that the group has not passed yet, by partition.
-        self._compacted: dict[TopicPartition, set[int]] = {}
+        #: The offsets that a replica has removed, and that the group has not passed yet, by partition.
+        self._removed: dict[TopicPartition, set[int]] = {}
         self._highest: dict[TopicPartition, int] = {}  #: The highest delivered offset by partition.
         self._owners: dict[TopicPartition, Owner] = {}
         self._released: dict[TopicPartition, int] = {}  #: Partitions without an owner, and since which generation.
@@ -221,22 +221,22 @@ class KeyOrderChecker:
             self.counts["repeated"] += 1
             return
         self.seen.add((tp, offset))
-        self._pass_compacted(tp, offset)
+        self._pass_removed(tp, offset)
         last_rank, last = self._latest.get(written.key, (0, None))
         if rank < last_rank:
             self._find(f"{member} got {written} ({where}) after {last}, which was appended later")
             return
         self._latest[written.key] = rank, written
 
-    def compacted(self, tp: TopicPartition, high: int, kept: Collection[int]) -> None:
-        """Note that a replica was compacted below ``high``: the records that it has not ``kept`` need no delivery, even
-        if a later leader, which was down meanwhile, still has them.
+    def removed(self, tp: TopicPartition, high: int, kept: Collection[int]) -> None:
+        """Note that a replica has removed all offsets below ``high`` but ``kept``: they need no delivery, even if a
+        later leader still has them, because it was down when they were compacted or deleted.
         """
         offsets = self._unread.get(tp, {})
         for offset in [offset for offset in offsets if offset < high and offset not in kept]:
             del offsets[offset]
             if offset > self._highest.get(tp, -1):
-                self._compacted.setdefault(tp, set()).add(offset)
+                self._removed.setdefault(tp, set()).add(offset)
 
     def first_unread(self, leader: PartitionReplica) -> int | None:
         """Return the first offset of a log with a record that was not delivered; None if there is none."""
@@ -260,11 +260,11 @@ class KeyOrderChecker:
         self._generation = max(generation, self._generation)
         self._least_generations[member] = generation
 
-    def _pass_compacted(self, tp: TopicPartition, offset: int) -> None:
-        """Count the records before ``offset`` that compaction has removed as delivered."""
-        compacted = self._compacted.get(tp, set())
-        passed = {one for one in compacted if one < offset}
-        compacted -= passed
+    def _pass_removed(self, tp: TopicPartition, offset: int) -> None:
+        """Count the records before ``offset`` that a replica has removed as delivered."""
+        removed = self._removed.get(tp, set())
+        passed = {one for one in removed if one < offset}
+        removed -= passed
         self._highest[tp] = max(offset, self._highest.get(tp, -1))
         self.seen.update((tp, one) for one in passed)
 
@@ -323,7 +323,12 @@ class ReportingLog(Log):
         if self.config.compact:
             batches = self.read_batches(self.start_offset, high_watermark)
             kept = {row.offset for batch in batches for row in batch.decode(self.tp.topic, self.tp.partition)}
-            self._checker.compacted(self.tp, high_watermark, kept)
+            self._checker.removed(self.tp, high_watermark, kept)
+
+    def delete_before(self, offset: int) -> None:
+        """Advance the log start offset, and report that the records before it are gone."""
+        super().delete_before(offset)
+        self._checker.removed(self.tp, self.start_offset, ())
 
 
 def _name(tp: TopicPartition) -> str:

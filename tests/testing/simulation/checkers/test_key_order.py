@@ -1,10 +1,13 @@
 """The order of each key's records: what the checker finds, and what it allows."""
 
+from types import SimpleNamespace
+
 import pytest
 from lab.checkers.key_order import KeyOrderChecker, ReportingLog, WrittenRecord
 
-from thinconsumer.records.builder import NewRecord
+from thinconsumer.records.builder import NewRecord, build_batch
 from thinconsumer.types import ConsumerRecord, TopicPartition
+from thinconsumer_testing.broker.config import TopicConfig
 from thinconsumer_testing.cluster import MemoryCluster
 
 PARENT, CHILD = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -194,6 +197,17 @@ def test_gates_are_not_judged_by_the_generations_of_a_group_that_was_made_anew()
     assert scene.checker.counts["groups made anew"] == 1
 
 
+def test_records_that_a_leader_has_deleted_need_no_delivery_though_a_later_leader_still_has_them(scene):
+    log = ReportingLog(PARENT, TopicConfig(), scene.checker)
+    for number in (1, 2, 3):
+        batch = build_batch([NewRecord(WrittenRecord(1, 7, number).value())])
+        log.append(batch, leader_epoch=5, now_ms=0)
+    leader = SimpleNamespace(tp=PARENT, log=SimpleNamespace(start_offset=0, end_offset=3))
+    assert scene.checker.first_unread(leader) == 0
+    log.delete_before(2)
+    assert scene.checker.first_unread(leader) == 2
+
+
 @pytest.mark.parametrize("was_there", [False, True])
 def test_a_record_that_compaction_had_removed_when_the_group_passed_it_counts_as_delivered(scene, was_there):
     """A leader that has not compacted its log may return it to a group that begins at its commit again. A record that
@@ -202,7 +216,7 @@ def test_a_record_that_compaction_had_removed_when_the_group_passed_it_counts_as
     records = [scene.append(PARENT, number) for number in (1, 2, 3)]
     if was_there:
         scene.deliver(records[1])
-    scene.checker.compacted(PARENT, 3, {1, 2})
+    scene.checker.removed(PARENT, 3, {1, 2})
     assert not scene.deliver(*records[1:])
     assert bool(scene.deliver(*records)) == was_there
 
@@ -210,6 +224,6 @@ def test_a_record_that_compaction_had_removed_when_the_group_passed_it_counts_as
 def test_a_record_that_compaction_has_removed_counts_as_not_delivered_until_the_group_has_passed_it(scene):
     records = [scene.append(PARENT, 1), scene.append(CHILD, 2)]
     scene.append(PARENT, 3)
-    scene.checker.compacted(PARENT, 2, {1})
+    scene.checker.removed(PARENT, 2, {1})
     (words,) = scene.deliver(records[1], records[0])
     assert "appended later" in words
