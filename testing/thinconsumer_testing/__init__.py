@@ -14,8 +14,8 @@
 * **Fault rules** change single responses: ``cluster.on("Fetch", Delay(1.0), times=1)``. Their actions (``Reply``,
   ``Edit``, ``EntryError``, ``Raw``, ``Delay``, ``Disconnect``, ``Silence``) are in :mod:`.broker`.
 * **Network faults** are methods of ``cluster.network`` that take a host and a port: ``refuse``, ``reset``, ``kill``,
-  ``pause`` (SIGSTOP), ``black_hole``, ``resume``. ``names["kafka1"] = "the name does not resolve"`` makes a lookup
-  fail. ``Network(chunk=1)`` delivers byte by byte, ``send_limit=1`` sends byte by byte. ``network.dials`` and
+  ``pause`` (SIGSTOP), ``black_hole``, ``resume``. ``network.names["kafka1"] = "the name does not resolve"`` makes a
+  lookup fail. ``Network(chunk=1)`` delivers byte by byte, ``send_limit=1`` sends byte by byte. ``network.dials`` and
   ``network.lookups`` list all connection attempts and name lookups.
 * **Time** passes only inside :meth:`MemoryDriver.step`, which jumps to the next event, or by
   ``cluster.clock.advance(seconds)``.
@@ -34,7 +34,7 @@ Your own clients join a simulation with ``Consumer(driver=sim.driver())``.
 
 For clients over real sockets the same broker runs in a process of its own (:class:`BrokerProcess`) or in the calling
 thread (:class:`EmbeddedBroker`). :class:`CertificateAuthority` makes certificates for it. :mod:`.fixtures` has pytest
-fixtures. :class:`ServerSideAssignor` runs an assignor for clients in the broker.
+fixtures. :class:`ServerSideAssignor` runs a client's :class:`~thinconsumer.assignors.PartitionAssignor` in the broker.
 """
 
 from typing import TYPE_CHECKING, Any

@@ -38,8 +38,8 @@ class ApiCall:
     principal: str = ANONYMOUS  #: The authenticated user: ``User:alice``.
     authorizer: Authorizer | None = None  #: Decides what the principal may do; None: everything.
     authenticator: Authenticator | None = None  #: The login of the connection; None if the listener has no SASL.
-    #: Set by a handler that replies later: a function that frees the handler's state for this call. It is called if the
-    #: connection ends before the response.
+    #: Set by a handler that replies later: a function that frees the handler's state for this call, called by
+    #: :meth:`cancel`.
     on_cancel: Callable[[], None] | None = None
     #: Whether no response was sent yet; False also after the connection is gone or the broker was killed.
     is_open: bool = field(default=True, init=False)
@@ -63,7 +63,9 @@ class ApiCall:
                 self.on_cancel()
 
     def close_connection(self) -> None:
-        """Close the connection: the only way to report an error to a Produce with ``acks=0``, which has no response."""
+        """Close the connection without a response, as Kafka does for requests that it cannot parse, and for errors of a
+        Produce request with ``acks=0``, which expects no response.
+        """
         if self.is_open:
             self.is_open = False
             if self.disconnect is not None:
@@ -85,7 +87,7 @@ class ApiCall:
         self.node.call_later(self.node.security.connection_failed_authentication_delay_ms / 1000, end)
 
 
-#: Serves a call: returns the response, or None if the handler has replied already or keeps the call to reply later.
+#: Serves a call: returns the response, or None if it has replied or closed the connection, or will reply later.
 Handler = Callable[[ApiCall], "Message | None"]
 #: Takes (request, version, error code) and returns the response that fails the whole request with that code.
 ErrorResponse = Callable[[Any, int, int], Message]

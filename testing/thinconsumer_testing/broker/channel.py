@@ -1,4 +1,4 @@
-"""A broker's port, and each client's socket as the transport of its connection to the broker.
+"""A broker's listening socket, and each client's socket as the transport of its connection to the broker.
 
 Owns the unsent responses and the registration with the selector. Must not know requests.
 """
@@ -17,8 +17,8 @@ from .connection import ServerConnection
 log = logging.getLogger(__name__)
 
 READ, WRITE = selectors.EVENT_READ, selectors.EVENT_WRITE
-#: While more response bytes than this are unsent on a connection, its further requests wait, so that a client that does
-#: not read its responses cannot fill the broker's memory.
+#: Once more response bytes than this are unsent on a connection, its further requests wait until at most half of this
+#: size is unsent. Otherwise a client that does not read its responses could fill the broker's memory.
 UNSENT_MAX = 1024 * 1024
 #: How long a closed connection may take to flush its last responses.
 LINGER_S = 5.0
@@ -53,7 +53,7 @@ class ChannelRegistry:
         self._to_flush[channel] = None
 
     def flush(self) -> None:
-        """Send the responses written since the last call, and read again from channels that were held back."""
+        """Send the queued responses, and read again from each channel whose connection takes input again."""
         dirty, self._to_flush = self._to_flush, {}
         for channel in dirty:
             channel.flush()
@@ -219,7 +219,7 @@ class Channel:
 
 
 class PortListener:
-    """A broker's port. It stays bound while the broker is down, so that no other process takes it.
+    """A broker's listening socket. Its port stays bound while the broker is down, so that no other process takes it.
 
     Args:
         selector: Watches the listening socket.

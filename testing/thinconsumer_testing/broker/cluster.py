@@ -96,7 +96,7 @@ class Cluster:
         self.bugs: list[str] = []
         self.nodes: dict[int, BrokerNode] = {}
         self._logs: dict[tuple[int, TopicPartition], tuple[bytes, Log]] = {}
-        #: By node id, for each broker that is down or that the controller cannot reach: the timer that will fence it.
+        #: By node id, for each broker that is down, paused or unreachable: the controller's timer that will fence it.
         self._broker_session_timers: dict[int, Timer] = {}
         self._cuts: set[frozenset[int]] = set()
         self._producer_ids = self._producer_ids_end = stored.next_producer_id if stored else 0
@@ -271,7 +271,9 @@ class Cluster:
         return self.controller
 
     def responding_leader(self, row: PartitionImage) -> PartitionReplica | None:
-        """Return the replica of a partition's leader; None if it has no leader that the controller can reach."""
+        """Return the replica of a partition's leader; None if there is no leader, the controller cannot reach it, or it
+        has no replica with the partition's topic id yet.
+        """
         node = self.nodes.get(row.leader)
         if node is None or not node.is_running or not self.reachable(node.node_id, CONTROLLER):
             return None
@@ -407,8 +409,8 @@ class Cluster:
             del self._logs[node_id, tp]
 
     def _update_broker_session(self, node: BrokerNode, session_s: float | None = None) -> None:
-        """Cancel the timer that ends a broker's session with the controller, if the broker runs and is reachable. If it
-        does not, start that timer, to fire after ``session_s`` (None: the session timeout), unless it is running.
+        """If the broker runs and is reachable, cancel the timer that ends its session with the controller. Otherwise
+        start this timer, unless it is running, to fire after ``session_s`` (None: the session timeout).
         """
         if not self.controller.is_active:
             return  # The next controller begins new sessions.
@@ -456,6 +458,7 @@ class Cluster:
 
     def _run_retention(self) -> None:
         """Apply retention to the logs of leaders, and expire idle producer ids in all logs, as brokers do periodically.
+        Then remove partitions that are marked for deletion and empty now.
 
         Coordinators' logs are also compacted once they have grown, because groups that commit all the time would fill
         the memory. Users compact other topics with :meth:`compact`.

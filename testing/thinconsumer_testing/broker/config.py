@@ -185,7 +185,7 @@ class TopicConfig:
 
     @classmethod
     def parse(cls, configs: Mapping[str, str], broker: BrokerConfig | None = None) -> TopicConfig:
-        """Read Kafka's dotted names; the broker's configuration and then Kafka's defaults fill the gaps.
+        """Read Kafka's dotted names; missing ones have the value of the broker's configuration, else Kafka's default.
 
         Raises:
             IllegalArgumentError: An unknown name, or an invalid value; the message is sent to the client.

@@ -94,7 +94,7 @@ class ServerConnection:
         """
         return self.unprocessed < UNPROCESSED_MAX or not (self._has_call or self.is_muted or not self.node.is_serving)
 
-    @garbage_collection_paused  # a request for thousands of partitions becomes as many objects
+    @garbage_collection_paused  # decoding a large request makes thousands of objects, which trigger collections
     def data_received(self, data: bytes | bytearray | memoryview) -> None:
         """Buffer bytes from the client, which may begin or end inside a frame, and process the complete frames."""
         if self.is_open:
@@ -126,7 +126,9 @@ class ServerConnection:
             self.transport.reset()
 
     def process_frames(self) -> None:
-        """Process buffered requests one by one, until one has to wait for its response or the broker stops serving."""
+        """Process buffered requests one by one, until one waits for its response, the connection is muted or closed, or
+        the broker stops serving.
+        """
         if self._is_processing:
             return
         # A handler that responds immediately makes _finish call this method again. The flag ends that inner call at

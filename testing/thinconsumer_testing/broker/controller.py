@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 #: The controller's node id in network cuts.
 CONTROLLER = -1
-PARTITIONS_MAX = 10_000  #: Limit per topic; larger requests are rejected before anything is allocated.
+PARTITIONS_MAX = 10_000  #: The most partitions that a request without manual assignment may add to a topic.
 
 
 class MetadataDelta(NamedTuple):
@@ -73,7 +73,7 @@ class Controller:
         self._publishing = False
         #: Leader moves by :meth:`move_leader` that are completed when the new leader's replica joins the ISR.
         self._reassignments: dict[TopicPartition, _Reassignment] = {}
-        if predecessor is not None:  # In Kafka this is part of the metadata, too.
+        if predecessor is not None:  # In Kafka reassignments are part of the metadata, so a new controller has them.
             self._reassignments = predecessor._reassignments
         controls = Controls(self.put_topic, self._elect, cluster.responding_leader, cluster.schedule.call_later)
         self.counts = PartitionCountManager(self.image, controls)
@@ -264,7 +264,8 @@ class Controller:
         is still the old one.
 
         Raises:
-            ControllerError: The partition does not exist, or no other broker can lead it.
+            ControllerError: The partition does not exist or is still being created, or neither ``to`` nor, by default,
+                another broker can become its leader.
         """
         row = self._row(tp)
         if not may_have_leader(self.image.topics[row.topic], row):
@@ -297,7 +298,11 @@ class Controller:
         return self._row(tp).leader
 
     def elect_unclean(self, tp: TopicPartition, leader: int) -> None:
-        """Make a replica outside the ISR the leader; records that it lacks are lost."""
+        """Make a replica the leader even if it is not in the ISR; records that it lacks are lost.
+
+        Raises:
+            ControllerError: The partition does not exist or is still being created, or ``leader`` has no live replica.
+        """
         row = self._row(tp)
         is_created = may_have_leader(self.image.topics[row.topic], row)
         if not is_created or leader not in row.replicas or leader not in self.image.brokers:

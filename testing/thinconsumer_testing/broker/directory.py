@@ -71,7 +71,7 @@ class NodeDirectory:
         return f"<NodeDirectory {str(self.path)!r}{'' if self._lock else ' closed'}>"
 
     def save(self, cluster: StoredCluster) -> None:
-        """Save the metadata after a change, and delete the logs of topics that no longer exist.
+        """Save the metadata after a change, and delete the logs of partitions that no longer exist.
 
         A topic that was deleted and created again has another id, so its old logs are deleted, too.
         """
@@ -100,7 +100,7 @@ class NodeDirectory:
         return store
 
     def close(self) -> None:
-        """Close all files and release the lock; idempotent."""
+        """Write ``meta.json`` if the last attempt has failed, close all files, and release the lock; idempotent."""
         if self._has_unwritten_meta and self._lock is not None:
             self._write_meta()
         for store in self._logs.values():
@@ -209,7 +209,7 @@ class NodeDirectory:
                 str(meta["cluster_id"]),
                 _offset(meta["next_producer_id"]),
                 {topic.name: topic for topic in topics},
-                # Directories of earlier versions have neither SCRAM credentials nor ACLs.
+                # A ``meta.json`` of an earlier release has neither SCRAM credentials nor ACLs.
                 dict(credential_from_json(row) for row in meta.get("scram_credentials", ())),
                 tuple(acl_from_json(row) for row in meta.get("acls", ())),
             )
@@ -243,7 +243,7 @@ class ClusterDirectory:
         return self._stores[1].cluster
 
     def save(self, cluster: StoredCluster) -> None:
-        """Save the metadata in every broker's directory, and delete the logs of topics that no longer exist."""
+        """Save the metadata in every broker's directory, and delete the logs of partitions that no longer exist."""
         for store in self._stores.values():
             store.save(cluster)
 

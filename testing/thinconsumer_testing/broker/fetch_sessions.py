@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from .node import BrokerNode
 
 #: A new session in a full cache evicts the least recently used session if that has been unused for longer than this
-#: time. Otherwise it may evict a session with fewer partitions, if more than this time lies between the creation and
-#: the last use of that session.
+#: time. Otherwise it may evict a smaller session with more than this time between its creation and its last use; a
+#: follower's session may also evict any session of a consumer.
 EVICTION_S = 120.0
 NO_SESSION = 0
 INITIAL_EPOCH, FINAL_EPOCH = 0, -1

@@ -15,9 +15,9 @@ RETRY_S = 0.1
 
 
 def to_controller(handle: Handler, refuse: ErrorResponse) -> Handler:
-    """Return a handler that calls ``handle`` as soon as the broker can reach the controller. After 30 s without the
-    controller it responds REQUEST_TIMED_OUT instead, in the response that ``refuse`` builds. The controller
-    decides with its own ACLs what the client may do.
+    """Return a handler that calls ``handle`` as soon as the broker can reach the controller, with the controller's
+    authorizer: its ACLs decide what the client may do. After 30 s without the controller, the returned handler responds
+    REQUEST_TIMED_OUT instead, in the response that ``refuse`` builds.
     """
 
     def forward(call: ApiCall) -> Message | None:

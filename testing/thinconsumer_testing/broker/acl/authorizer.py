@@ -1,6 +1,6 @@
 """The authorizer of one broker, or of the controller: it decides whether a principal may perform an operation.
 
-Follows Kafka's ``StandardAuthorizer`` and, for :meth:`Authorizer.is_allowed_for_any`, ``Authorizer``.
+Follows Kafka's ``StandardAuthorizer`` and, for :meth:`Authorizer.is_allowed_for_any`, Kafka's interface ``Authorizer``.
 """
 
 from __future__ import annotations

@@ -202,11 +202,11 @@ def acl_bindings(
     deny: bool = False,
     host: str = WILDCARD,
 ) -> list[AclBinding]:
-    """Return one ACL for each operation and each resource that is given.
+    """Return one ACL for each pair of a given operation and a given resource.
 
     Raises:
-        IllegalArgumentError: An operation does not exist for a resource, no resource is given, the name "*" is to be a
-            prefix, or the principal has no type, as in "User:alice".
+        IllegalArgumentError: An operation does not exist for a resource, no operation or no resource is given, a name
+            is empty, the name "*" is to be a prefix, or the principal has no type, as in "User:alice".
     """
     kind, colon, _ = principal.partition(":")
     if not (kind and colon):

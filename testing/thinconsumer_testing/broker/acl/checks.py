@@ -75,7 +75,7 @@ def authorized_operations(call: ApiCall, resource_type: ResourceType, name: str 
 
 
 def cluster_operations(call: ApiCall) -> int:
-    """Return the operations that the client may perform on the cluster, as bits; 0 if it may not describe it."""
+    """Return the operations that the client may perform on the cluster, as bits; 0 if DESCRIBE is not among them."""
     if not is_authorized_on_cluster(call, AclOperation.DESCRIBE):
         return 0
     return authorized_operations(call, ResourceType.CLUSTER)

@@ -1,4 +1,4 @@
-"""The controller's changes to ACLs: it checks them, applies them to its own ACLs, and publishes them to all brokers.
+"""The controller's changes to ACLs: it applies them to its own ACLs, and publishes them to all brokers.
 
 Follows Kafka's ``AclControlManager``.
 """
@@ -13,7 +13,7 @@ from .index import AclIndex
 #: The most ACLs that one request may create.
 RECORDS_MAX = 10_000
 
-#: Applies a change to the controller's ACLs at once, and to those of each broker when the delta arrives there.
+#: Applies a change to the controller's ACLs at once, and publishes it: each broker applies it later to its own copy.
 CommitAcls = Callable[[Callable[[AclIndex], None]], None]
 
 
@@ -25,7 +25,7 @@ class AclControlManager:
         self._commit = commit
 
     def create(self, bindings: Sequence[AclBinding]) -> None:
-        """Add valid ACLs; an ACL that exists already is no error."""
+        """Add ACLs, which the caller has found valid; an ACL that exists already is no error."""
         new = [binding for binding in dict.fromkeys(bindings) if binding not in self._acls]
         if new:
             self._commit(lambda acls: acls.add(new))

@@ -37,8 +37,8 @@ def _checked(
     """Return a handler that calls ``handle`` only if there is an authorizer, and the client may perform ``operation``
     on the cluster.
 
-    ``numbers`` returns the enumerated numbers of a request. If one of them is 0, Kafka cannot parse the request, and
-    closes the connection.
+    ``numbers`` returns the resource types, pattern types, operations and permission types in a request. If one of them
+    is 0 (unknown), Kafka cannot parse the request, and closes the connection.
     """
     authorized = needs_cluster(operation, handle, refuse)
 

@@ -39,7 +39,7 @@ _LEADER_CHANGED = (int(Code.NOT_LEADER_OR_FOLLOWER), int(Code.FENCED_LEADER_EPOC
 
 
 def _handle(call: ApiCall) -> Message | None:
-    """Respond at once if enough data is available, else as soon as it is, but at the latest after ``max_wait_ms``."""
+    """Respond once there is enough data, or an error, and at the latest after ``max_wait_ms``."""
     node, request = call.node, call.request
     context = node.fetch_sessions.context(request, call.version, node.image)
     known: list[CachedPartition] = []
@@ -161,8 +161,8 @@ def add_current_leader(
     With leader and address, the client need not refresh its metadata (KIP-951). The leader is taken from this broker's
     replica of the partition if it has one, else from its copy of the cluster metadata.
 
-    Does nothing on a topic with ordered delivery whose partition count has changed. The client needs new metadata all
-    the same: a leader epoch without the count could be from after a change that the client has not noticed.
+    Does nothing if the partition count of a topic with ordered delivery was ever changed: the client then has to
+    refresh its metadata. A leader epoch alone could be from after a change of the count that the client does not know.
     """
     topic = call.node.image.topics.get(tp.topic)
     if topic is not None and topic.ordered is not None and topic.ordered.partition_count_epoch > 0:

@@ -45,7 +45,7 @@ def _refuse(request: FindCoordinatorRequest, version: int, code: int) -> FindCoo
         return _single(code, NO_BROKER)
     refused = [_one_of_many(key, code, NO_BROKER) for key in request.coordinator_keys]
     for one in refused:
-        # Kafka sends error messages only if it rejects the whole request, none with the errors of single keys.
+        # From version 4 on, Kafka sends error messages only if it rejects the whole request, not for single keys.
         one.error_message = _message(code)
     return FindCoordinatorResponse(coordinators=refused)
 

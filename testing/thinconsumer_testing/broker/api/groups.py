@@ -1,7 +1,8 @@
 """The APIs of groups and their members; the APIs of committed offsets have modules of their own.
 
-Each handler passes the request to the group coordinator. The response to JoinGroup waits until all members have joined,
-that to SyncGroup until the leader's assignment is in the log. Follows ``KafkaApis``.
+Each handler passes the request to the group coordinator. In classic groups the response to JoinGroup waits until all
+members have joined or the rebalance timeout is over, the response to SyncGroup until the leader's assignment is in the
+log. Follows ``KafkaApis``.
 """
 
 from thinconsumer.wire import Message
@@ -47,8 +48,8 @@ def _for_members(handle: Handler, refuse: ErrorResponse) -> Handler:
 def join_group(call: ApiCall) -> Message | None:
     """JoinGroup versions 0 to 9: join a group for the first time, or rejoin for its next generation.
 
-    Version 0 has no rebalance timeout. From version 4 on a new member's first request gets MEMBER_ID_REQUIRED and a
-    member id, with which the member repeats the request (KIP-394). Version 5 adds static members (KIP-345), 7 the
+    Version 0 has no rebalance timeout. From version 4 on a new dynamic member's first request gets MEMBER_ID_REQUIRED
+    and a member id, with which the member repeats the request (KIP-394). Version 5 adds static members (KIP-345), 7 the
     protocol type (KIP-559), 9 ``skip_assignment`` (KIP-814).
     """
 

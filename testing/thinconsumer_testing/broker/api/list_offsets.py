@@ -3,8 +3,8 @@
 Follows ``ReplicaManager.fetchOffset``, ``Partition.fetchOffsetForTimestamp`` and ``UnifiedLog.fetchOffsetByTimestamp``.
 Version 2 adds isolation, 4 leader epochs, 5 OFFSET_NOT_AVAILABLE (KIP-207), 7 the highest timestamp (KIP-734), 8 the
 local log start, 9 the last tiered offset, 11 the first offset not yet uploaded; this broker has no tiered storage.
-``replica_id`` is -1 for consumers, which see committed records only, and -2 if any replica may answer; followers send
-their broker id, and see all records.
+``replica_id`` is -1 for consumers, which see committed records only. Two other kinds of requests see all records: those
+of followers, which send their broker id, and those with -2, which any replica may answer.
 """
 
 from __future__ import annotations

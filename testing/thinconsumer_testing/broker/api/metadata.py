@@ -128,8 +128,8 @@ def _uncreatable(call: ApiCall, names: list[str]) -> Collection[str]:
 
 
 def _hidden(request: MetadataRequest, name: str, image: ClusterImage) -> MetadataResponseTopic:
-    """Return the entry of a topic that the client may not describe. It has only the name or the id of the request, and
-    is the same whether the topic exists or not.
+    """Return the entry of a topic that the client may not describe. It has only the name or the id of the request. An
+    entry with a name is the same whether the topic exists or not; unknown ids get UNKNOWN_TOPIC_ID instead.
     """
     code = int(Code.TOPIC_AUTHORIZATION_FAILED)
     if _has_ids(request):

@@ -54,7 +54,7 @@ API = Api(OffsetForLeaderEpochRequest, 2, 4, _handle, _refuse)
 
 
 def _denied_topics(call: ApiCall) -> Collection[str]:
-    """Return the topics that the client may not describe; a follower may describe all of them."""
+    """Return the topics that the client may not describe; followers, with CLUSTER_ACTION, may describe all topics."""
     if is_authorized_on_cluster(call, AclOperation.CLUSTER_ACTION):
         return ()
     names = (topic.topic for topic in call.request.topics)

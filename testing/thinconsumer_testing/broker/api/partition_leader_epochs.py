@@ -1,5 +1,7 @@
-"""PartitionLeaderEpochsForPartitions version 0 (not Kafka's): the leader epochs before partitions were created, and
-before they were marked for deletion (KIP-253), from this broker's copy of the cluster metadata, which may be outdated.
+"""PartitionLeaderEpochsForPartitions version 0 (not Kafka's): for each requested partition, the last leader epochs of
+its topic's other partitions before the requested one was created, and before it was marked for deletion (KIP-253).
+
+They are taken from this broker's copy of the cluster metadata, which may be outdated.
 """
 
 from thinconsumer.wire import Message
@@ -17,7 +19,7 @@ from ..acl.checks import denied_names
 from ..call import Api, ApiCall
 from ..image import TopicImage
 
-#: A response ends after the partition with which it has this many leader epochs: each partition has up to two for each
+#: A response ends with the partition that brings it to this many leader epochs: each partition has up to two for each
 #: other partition of its topic. The client repeats the request for the partitions that the response lacks.
 EPOCHS_MAX = 500_000
 

@@ -1,11 +1,12 @@
 """Produce versions 0 to 13: append the batches of producers, one batch per partition.
 
-This module checks a request as far as the log is not needed, has transactions verified by their coordinator, waits for
-all partitions of the request, and responds. ``log`` validates the batches; ``partition`` waits for the replicas.
+This module makes the checks that need no log, has transactions verified by their coordinator, waits for all partitions
+of the request, and responds. ``log`` validates the batches; ``partition`` waits for the replicas.
 Follows ``KafkaApis.handleProduceRequest``, ``ProduceRequest.validateRecords`` and
 ``ReplicaManager.handleProduceAppend``. ApiVersions lists versions 0 to 2, since old librdkafka clients look for them,
-but such a request closes the connection, as in Kafka 4. From version 12 on a transactional write adds its partition to
-the transaction (KIP-890); in older versions AddPartitionsToTxn must precede. Version 13 uses topic ids.
+but a request of these versions closes the connection, as in Kafka 4. From version 12 on a transactional write adds its
+partition to the transaction (KIP-890); in older versions AddPartitionsToTxn must have added it. Version 13 uses topic
+ids.
 """
 
 from __future__ import annotations
@@ -137,7 +138,7 @@ class _ProduceRequest:
         self._pending = 0
 
     def parse(self) -> int:
-        """Parse all partitions; return an error code if the whole request is rejected."""
+        """Parse the batches of all partitions; return an error code if the whole request is rejected, else 0."""
         call, image = self._call, self._call.node.image
         by_id = call.version >= FIRST_WITH_IDS
         denied = self._denied(by_id)

@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 
 #: The types of groups in ListGroups (KIP-848).
 CLASSIC, CONSUMER = "classic", "consumer"
-#: The message of a group that exists, but has the other type.
+#: The error message for a group that exists, but has another type than the request: group id, requested type.
 WRONG_TYPE = "Group {} is not a {} group."
 
 T = TypeVar("T")
@@ -113,7 +113,7 @@ class GroupCoordinator:
         self._event_processor.run(remove_offsets)
 
     def join(self, call: JoinGroupCall) -> None:
-        """Handle JoinGroup; the response waits until the join phase of the rebalance completes."""
+        """Handle JoinGroup; in a classic group the response waits until the join phase of the rebalance completes."""
         request = call.request
         config = self._node.config
         timeouts = range(config.group_min_session_timeout_ms, config.group_max_session_timeout_ms + 1)
@@ -130,7 +130,7 @@ class GroupCoordinator:
             )
 
     def sync(self, request: SyncGroupRequest, reply: Callable[[SyncGroupResponse], None]) -> None:
-        """Handle SyncGroup; the response waits until the leader's assignment is in the log."""
+        """Handle SyncGroup; in a classic group the response waits until the leader's assignment is in the log."""
         self._run(
             request.group_id,
             lambda shard, later: _sync(shard, request, later),
@@ -144,7 +144,8 @@ class GroupCoordinator:
         self._run(
             request.group_id,
             lambda shard, _: _heartbeat(shard, request),
-            # While the log is being loaded, the members are unknown: an error would make all of them rejoin.
+            # While the log is being loaded, a member cannot be checked. As in Kafka it gets no error: clients do not
+            # expect COORDINATOR_LOAD_IN_PROGRESS in a Heartbeat response.
             lambda code: 0 if code == Code.COORDINATOR_LOAD_IN_PROGRESS else code,
             reply,
             needs_id=True,
@@ -157,7 +158,7 @@ class GroupCoordinator:
         wanted: Sequence[Place],
         reply: Callable[[ConsumerGroupPositionsResponse], None],
     ) -> None:
-        """Handle ConsumerGroupPositions; the caller has left out partitions that do not exist."""
+        """Handle ConsumerGroupPositions; the caller has left out missing and unreadable partitions."""
 
         def operate(shard: GroupCoordinatorShard) -> ConsumerGroupPositionsResponse:
             group = shard.latest.groups.get(request.group_id)

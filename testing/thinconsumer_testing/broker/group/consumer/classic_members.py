@@ -89,7 +89,7 @@ def _join(shard: GroupCoordinatorShard, group: ConsumerGroup, call: JoinGroupCal
 
 
 def _supports(group: ConsumerGroup, names: Collection[str]) -> bool:
-    """Return whether all members that use the classic protocol support the same one of these protocols."""
+    """Return whether all members that use the classic protocol support at least one common protocol of ``names``."""
     classic = [{name for name, _ in m.classic.protocols} for m in group.members.values() if m.classic is not None]
     return any(all(name in supported for supported in classic) for name in names)
 

@@ -46,12 +46,12 @@ class Draft:
             self.group = self._state.consumer_group(group_id) or ConsumerGroup(group_id)
 
     def put_member(self, member: ConsumerGroupMember) -> None:
-        """Write a member's subscription, unless the log has it."""
+        """Add the record of a member's subscription, unless the member is unchanged."""
         if self.group.members.get(member.member_id) != member:
             self.add([group_records.member_record(self.group.group_id, member)])
 
     def drop_unused_regexes(self) -> None:
-        """Remove the topics of regular expressions to which no member subscribes any more."""
+        """Add tombstones for the resolved regular expressions to which no member subscribes any more."""
         group = self.group
         unused = [regex for regex in group.resolved if regex not in group.regexes]
         self.add(group_records.regex_tombstone(group.group_id, regex) for regex in unused)

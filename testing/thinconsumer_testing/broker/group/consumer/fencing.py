@@ -42,7 +42,7 @@ def find_group(shard: GroupCoordinatorShard, group_id: str) -> ConsumerGroup:
 
 
 def check_instance(member: ConsumerGroupMember | None, member_id: str, instance_id: str) -> ConsumerGroupMember:
-    """Return ``member``, which has the instance id, if ``member_id`` is its id.
+    """Return ``member``, the one with the instance id (None: there is none), if ``member_id`` is its member id.
 
     Raises:
         GroupRequestError: UNKNOWN_MEMBER_ID: the group has no such instance; FENCED_INSTANCE_ID: another member has it.
@@ -81,7 +81,9 @@ def leave(shard: GroupCoordinatorShard, request: ConsumerGroupHeartbeatRequest) 
 def remove_members(
     shard: GroupCoordinatorShard, group: ConsumerGroup, members: Collection[ConsumerGroupMember]
 ) -> bool:
-    """Remove members and begin a new epoch; return False if the log has rejected the records."""
+    """Remove members, and begin a new epoch. If all that are left use the classic protocol and the policy allows it,
+    make the group a classic one instead. Return False if the log has rejected the records.
+    """
     draft = Draft(shard, group)
     downgrades = can_downgrade(shard, group, members)
     for member in members:

@@ -22,7 +22,9 @@ FIRST_EPOCH = 1
 
 
 class ResolvedRegex(NamedTuple):
-    """The topics that matched a regular expression when it was last resolved, at ``timestamp_ms``."""
+    """The topics that matched a regular expression when it was last resolved: at ``timestamp_ms``, in the metadata
+    image with the number ``version``.
+    """
 
     topics: frozenset[str]
     version: int = 0
@@ -169,8 +171,8 @@ class ConsumerGroup:
     ) -> ConsumerGroupMember | None:
         """Return the member if it commits in an older epoch than its own; None if it may commit for every partition.
 
-        In an older epoch it may commit only for partitions that it has owned since that epoch (KIP-1251). Without a
-        member, an administrator may commit while the group has no members, and a transactional producer at any time.
+        In an older epoch a member may commit only for partitions that it has owned since that epoch (KIP-1251). An
+        administrator may commit while the group has no members; a transactional producer without member id always may.
 
         Raises:
             GroupRequestError: UNKNOWN_MEMBER_ID, UNSUPPORTED_VERSION, or the epoch is newer than the member's.

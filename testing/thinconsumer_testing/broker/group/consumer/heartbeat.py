@@ -216,7 +216,12 @@ def _member(draft: Draft, call: HeartbeatCall, member_id: str) -> ConsumerGroupM
 def _joining_static(
     draft: Draft, existing: ConsumerGroupMember | None, instance_id: str, member_id: str
 ) -> ConsumerGroupMember:
-    """Return the static member that joins: a new one, or the one that has left for a while, with its new member id."""
+    """Return the static member that joins. A member with this instance id that has left for a while, or that uses the
+    classic protocol, gets the new member id.
+
+    Raises:
+        GroupRequestError: UNRELEASED_INSTANCE_ID: another member has the instance id.
+    """
     group = draft.group
     if existing is None:
         return group.members.get(member_id) or ConsumerGroupMember(member_id)
@@ -271,7 +276,7 @@ def _has_all(assigned: Owned, owned: Partitions | None) -> bool:
 
 
 def _updated(member: ConsumerGroupMember, call: HeartbeatCall) -> ConsumerGroupMember:
-    """Return the member with what its request says; fields that are null have not changed."""
+    """Return the member with the fields that its request has; a null field, or a timeout of -1, has not changed."""
     request = call.request
     names, regex = request.subscribed_topic_names, request.subscribed_topic_regex
     return replace(

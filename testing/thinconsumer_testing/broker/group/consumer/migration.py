@@ -1,4 +1,4 @@
-"""Moving a group from the classic to the consumer group protocol and back, while its members go on.
+"""Moving a group from the classic to the consumer group protocol and back, while its members stay in the group.
 
 A classic group becomes a consumer group when its first member with the consumer group protocol joins, and a classic
 group again when the last such member is gone, if ``group.consumer.migration.policy`` allows the direction. Follows
@@ -53,7 +53,8 @@ def allows(shard: GroupCoordinatorShard, direction: str) -> bool:
 def upgrade(shard: GroupCoordinatorShard, draft: Draft, group: ClassicGroup) -> None:
     """Add the records that make a classic group with members a consumer group, with the same assignment.
 
-    Parked requests get REBALANCE_IN_PROGRESS: the members rejoin, and are members of a consumer group then.
+    JoinGroup and SyncGroup requests that wait for a response get REBALANCE_IN_PROGRESS: their members then rejoin, as
+    members of a consumer group.
 
     Raises:
         GroupRequestError: GROUP_ID_NOT_FOUND: the group cannot be moved, or the policy does not allow it.
@@ -126,8 +127,11 @@ def _upgraded(member: ClassicGroupMember, group: ClassicGroup, image: ClusterIma
 def can_downgrade(
     shard: GroupCoordinatorShard, group: ConsumerGroup, removed: Collection[ConsumerGroupMember], added: int = 0
 ) -> bool:
-    """Return whether a group becomes a classic one when the ``removed`` members are gone, and ``added`` of them back
-    with the classic protocol: all other members use that protocol already, and policy and size limit allow the move.
+    """Return whether a group becomes a classic one once the ``removed`` members have left, and ``added`` of them have
+    rejoined with the classic protocol.
+
+    At least one member must be in the group then, all must use the classic protocol, and the policy and the size limit
+    of classic groups must allow the move.
     """
     gone = {member.member_id for member in removed}
     left = [member for member in group.members.values() if member.member_id not in gone]

@@ -1,10 +1,10 @@
 """A subset of RE2's regular expressions, matched in time linear in the text.
 
-Literals, ``.``, classes (``[a-z]``, ``[^...]``, ``[[:alpha:]]``), the escapes ``\\d \\D \\w \\W \\s \\S`` and of
-punctuation, groups (capturing, ``(?:...)`` and named), alternation, the repetitions ``* + ? {n} {n,} {n,m}`` (greedy or
-not), the anchors ``^ $ \\A \\z`` and the flags ``(?i) (?s)``. Word boundaries, Unicode classes, ``\\Q...\\E``, octal
-escapes and other flags are missing. Python's ``re`` is of no use here: it accepts patterns that RE2 rejects, and it can
-take exponential time for patterns that a client chooses.
+It has literals, ``.``, classes (``[a-z]``, ``[^...]``, ``[[:alpha:]]``), the escapes ``\\d \\D \\w \\W \\s \\S``, those
+of control characters, code points (``\\x41``) and punctuation, groups (capturing, ``(?:...)`` and named), alternation,
+the repetitions ``* + ? {n} {n,} {n,m}`` (greedy or not), the anchors ``^ $ \\A \\z`` and the flags ``(?i) (?s)``. Word
+boundaries, Unicode classes, ``\\Q...\\E``, octal escapes and other flags are missing. Python's ``re`` is not used here,
+because it accepts patterns that RE2 rejects, and can take exponential time for patterns that a client chooses.
 
 The pattern is compiled into an automaton (Thompson's construction); the sets of its states that a text leads to are
 computed when they are first reached.
@@ -22,7 +22,7 @@ from thinconsumer.errors import IllegalArgumentError
 PATTERN_MAX, STATES_MAX, DEPTH_MAX = 1_000, 1_000, 50
 #: RE2's limit of a counted repetition.
 REPEAT_MAX = 1_000
-#: The most sets of states that are kept; a pattern that needs more of them computes them again and again.
+#: The most steps (from a set of states by a character to the next set) that are kept; others are computed each time.
 KEPT_MAX = 10_000
 
 _WORD = frozenset(string.ascii_letters + string.digits + "_")
@@ -367,8 +367,8 @@ class Pattern:
                 yield self._targets[state]
 
     def _reached(self, states: Iterable[int], *, at_start: bool, at_end: bool) -> frozenset[int]:
-        """Return the states, and all states that follow them without a character. ``at_start`` and ``at_end`` open the
-        anchors.
+        """Return the states, and all states that follow them without a character. ``at_start`` and ``at_end`` say
+        whether the anchors ``^`` and ``$`` match here.
         """
         found: set[int] = set()
         todo = list(states)

@@ -97,7 +97,7 @@ def _is_free(member: ConsumerGroupMember, topic_id: bytes, index: int, goal: Goa
 
 
 def _unsubscribed(member: ConsumerGroupMember, goal: Goal) -> ConsumerGroupMember:
-    """Return the member without the topics that it no longer subscribes to; the target assignment follows later."""
+    """Return the member without partitions of topics that it no longer subscribes to: its target may still have them."""
     gone = {topic_id: found for topic_id, found in member.assigned.items() if topic_id not in goal.subscribed}
     if not gone:
         return member

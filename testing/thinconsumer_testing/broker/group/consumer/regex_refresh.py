@@ -34,7 +34,8 @@ class RegexChange(NamedTuple):
     """Whether and how a heartbeat changes a member's regular expression."""
 
     has_changed: bool = False
-    #: Whether the member's topics are known already: the group has resolved the new expression, or there is no new one.
+    #: Whether the topics after a change are known already: the group has resolved the new expression, or the member has
+    #: given up its expression.
     is_resolved: bool = False
     is_new: bool = False  #: Whether no member of the group had the new expression before.
 
@@ -63,7 +64,7 @@ def is_due(shard: GroupCoordinatorShard, group: ConsumerGroup, change: RegexChan
     last_ms = max((found.timestamp_ms for found in group.resolved.values()), default=None)
     now_ms = shard.wall_ms()
     # If a broker's clock was set back, the last look-up is in the future, and then does not delay the next one. Kafka
-    # waits until the clock has passed that time again, and assigns no new topics until then.
+    # does not resolve the expressions, and so assigns no new topics, until the clock has reached that time again.
     if last_ms is not None and last_ms <= now_ms <= last_ms + REFRESH_MIN_MS:
         return False
     return (

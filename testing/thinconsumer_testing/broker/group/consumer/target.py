@@ -75,7 +75,7 @@ def _joined(one: Target, other: Target) -> Target:
 
 
 def _shifted(target: Target, by: Mapping[bytes, int]) -> Target:
-    """Return a target with other numbers for the partitions of each topic in ``by``, and without negative ones."""
+    """Add ``by`` to the partition numbers of each topic; leave out negative results, and topics that ``by`` lacks."""
     return target_of(
         (topic_id, [number + by[topic_id] for number in numbers if number + by[topic_id] >= 0])
         for topic_id, numbers in target.items()

@@ -39,7 +39,7 @@ def topic_ids(names: Iterable[str], image: ClusterImage) -> frozenset[bytes]:
 class CountsByTopic(NamedTuple):
     """The number of partitions of each topic, by topic id."""
 
-    #: Partitions with lower numbers are not marked for deletion (KIP-253).
+    #: The number of partitions that are not marked for deletion (KIP-253): those with the lowest numbers.
     undeleted: dict[bytes, int]
     marked: dict[bytes, int]  #: The number of partitions that are marked for deletion.
 

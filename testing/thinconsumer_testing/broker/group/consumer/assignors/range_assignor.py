@@ -1,7 +1,7 @@
 """The range assignor of the coordinator: each topic's partitions in consecutive ranges.
 
-Members are sorted by instance id, those without one follow by member id; a restarted static member therefore gets the
-same range. Topics with equal partition counts and equal subscribers are co-partitioned. Follows Kafka's
+Static members come first, sorted by instance id, so that a restarted one gets the same range; the other members follow,
+sorted by member id. Topics with equal partition counts and equal subscribers are co-partitioned. Follows Kafka's
 ``RangeAssignor`` of the group coordinator.
 """
 

@@ -28,7 +28,7 @@ def resolve(settings: Iterable[AssignorSetting]) -> Mapping[str, Assignor]:
     """Return the assignors by name, in the order of ``group.consumer.assignors``. Classes are called without arguments.
 
     Raises:
-        IllegalArgumentError: No assignor is given, two have the same name, or a setting gives no assignor.
+        IllegalArgumentError: No assignor is given, two have the same name, or a setting gives no valid assignor.
     """
     found: dict[str, Assignor] = {}
     for setting in settings:

@@ -1,9 +1,9 @@
-"""The uniform assignor of the coordinator: an even number of partitions for each member, with few moves.
+"""The uniform assignor of the coordinator: members get about the same number of partitions, and few partitions move.
 
-If all members subscribe to the same topics, sizes differ by at most one and a member gives up only what exceeds its
-quota. With different subscriptions, partitions go to the least loaded subscriber, and topics are balanced one after the
-other until no move helps, for at most ROUNDS_MAX rounds. Follows Kafka's ``UniformHomogeneousAssignmentBuilder`` and
-``UniformHeterogeneousAssignmentBuilder``.
+If all members subscribe to the same topics, their numbers of partitions differ by at most one, and a member gives up
+only the partitions that exceed its number. With different subscriptions, partitions without an owner go to the least
+loaded subscriber; then topics are balanced one after the other, until no move helps, for at most ROUNDS_MAX rounds.
+Follows Kafka's ``UniformHomogeneousAssignmentBuilder`` and ``UniformHeterogeneousAssignmentBuilder``.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ class _Balancing:
             self._assign_free(topic_id)
         shared = [topic_id for topic_id in self._topics if len(self._subscribers[topic_id]) > 1]
         for _ in range(ROUNDS_MAX):
-            # Every topic has its turn: a generator would end the round at the first move.
+            # A list, so that every topic has its turn: any() of a generator would end the round at the first move.
             if not sum([self._balance(topic_id) for topic_id in shared]):
                 break
         places: list[list[tuple[bytes, int]]] = [[] for _ in self._member_ids]
@@ -146,7 +146,7 @@ class _Balancing:
         moves = 0
         while most:
             giver, taker = -most[0][1], least[0][1]
-            # A heap's entry is outdated once the member has been on the other side of a move.
+            # A move changes the loads of two members, but not their entries in the heaps: an old load is replaced.
             if -most[0][0] != self._loads[giver]:
                 heapq.heapreplace(most, (-self._loads[giver], -giver))
             elif least[0][0] != self._loads[taker]:

@@ -1,7 +1,8 @@
 """Assignors of the user that run in the coordinator, as classes in Kafka's ``group.consumer.assignors`` do (KIP-848).
 
-Their interface has topic names and :class:`TopicPartition` where the coordinator has topic ids. A plan is checked
-before any of it is used: Kafka's coordinator trusts its assignors, but an assignor under test may be wrong.
+Their interface has topic names and :class:`TopicPartition` where the coordinator has topic ids. The plan that an
+assignor returns is checked before it is used: Kafka's coordinator trusts its assignors, but an assignor under test may
+be wrong.
 """
 
 from __future__ import annotations
@@ -51,9 +52,9 @@ class ConsumerGroupPartitionAssignor(Protocol):
         without those of brokers that are down. A partition may be left out, and no member then reads it. On topics with
         ordered delivery, partitions that are marked for deletion are assigned by a call of their own (KIP-253).
 
-        If this method raises an exception, or assigns a partition twice, to an unknown member, or to a member that is
-        not subscribed to the topic, the heartbeat that needs the assignment fails with UNKNOWN_SERVER_ERROR, and the
-        group does not change. The next heartbeat calls this method again.
+        If this method raises an exception, or assigns a partition that does not exist, a partition twice, or a
+        partition to an unknown or unsubscribed member, the heartbeat that needs the assignment fails with
+        UNKNOWN_SERVER_ERROR, and the group does not change. The next heartbeat calls this method again.
         """
 
 
