@@ -3,8 +3,8 @@
 ``server`` runs it on sockets, ``thinconsumer_testing.cluster`` on an in-memory network with a virtual clock. Broker and
 client share the codec and small helpers, but no logic of the protocol, so that they cannot make the same mistake in it.
 
-This module exports the public names: the two ways to run a broker, its configuration, the interface of its assignors,
-and the actions of fault rules.
+This module exports the public names: two ways to run a broker, its configuration and errors, the interface of its
+assignors, and fault rules with their actions.
 """
 
 from .config import BrokerConfig

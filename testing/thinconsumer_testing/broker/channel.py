@@ -139,7 +139,7 @@ class Channel:
         self.update_interest()
 
     def update_interest(self) -> None:
-        """Register with the selector for reading, unless input is held back, and for writing if bytes are unsent."""
+        """Register with the selector for reading if the connection takes input, and for writing if bytes are unsent."""
         if self._socket.fileno() < 0:
             return
         is_reading = self._wants_read()

@@ -92,7 +92,7 @@ class Cluster:
         self.invalid_requests: deque[str] = deque(maxlen=100)
         #: The reasons for which logins have failed, with details that clients are not told: the latest 100.
         self.failed_logins: deque[str] = deque(maxlen=100)
-        #: Descriptions of exceptions that handlers or timers have raised by mistake; tests assert that there are none.
+        #: Descriptions of exceptions that the broker's code has raised by mistake; tests assert that there are none.
         self.bugs: list[str] = []
         self.nodes: dict[int, BrokerNode] = {}
         self._logs: dict[tuple[int, TopicPartition], tuple[bytes, Log]] = {}
@@ -433,8 +433,8 @@ class Cluster:
         self.controller.fence(node.node_id)
 
     def _reconnect_broker(self, node: BrokerNode) -> None:
-        """Continue a reachable broker's session with the controller. A broker that was restarted first loads its
-        metadata, and a broker that was fenced is registered again.
+        """Continue a reachable broker's session with the controller. A restarted broker loads its metadata, and a
+        fenced one is registered again.
         """
         self._update_broker_session(node)
         if not self.reachable(node.node_id, CONTROLLER):

@@ -202,7 +202,7 @@ class TopicConfig:
         }
         values = {name: value.strip() for name, value in {**TOPIC_DEFAULTS, **own, **configs}.items()}
         values["segment.bytes"] = values.get(_SMALL_SEGMENTS, values["segment.bytes"])
-        # Since Kafka 4.1 cleanup.policy may be an empty list: records are then neither deleted nor compacted.
+        # As in Kafka, cleanup.policy may be an empty list (KIP-1161): records are then neither deleted nor compacted.
         policies = parse_list(values["cleanup.policy"])
         return cls(
             compact="compact" in policies,

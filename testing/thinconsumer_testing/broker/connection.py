@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 SIZE = 4  #: Bytes of the length prefix of a frame.
-#: While this many received bytes wait behind the current request of a connection, its socket is not read from.
+#: While this many received bytes of a connection cannot be processed yet, its socket is not read from.
 UNPROCESSED_MAX = 256 * 1024
 
 

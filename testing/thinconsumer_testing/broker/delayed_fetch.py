@@ -58,7 +58,7 @@ class _WatchedPartition:
             fetch.complete_soon()
 
     def _must_complete(self) -> bool:
-        """Add to ``size`` the bytes of the batches appended since this method was last called.
+        """Add to ``size`` the bytes of the batches that have become readable since this method was last called.
 
         Returns True if the fetch must complete even with less than ``min_bytes``: the fetch offset is out of range, or
         the fetcher's log has diverged from this replica's log.

@@ -306,7 +306,7 @@ def _structs(message: Message, names: Mapping[bytes, str]) -> Iterator[tuple[Any
         struct, around = todo.pop()
         own = {field.name: getattr(struct, field.name) for field in fields(struct)}
         if any(own.get("topic_id", b"")):
-            # Newer versions of an API name topics by id; rules name them by name in every version.
+            # Newer versions of an API contain topic ids; rules contain topic names for every version.
             name = names.get(own["topic_id"])
             own.update({key: name for key in ("topic", "name") if key in own})
         view = {**around, **own}

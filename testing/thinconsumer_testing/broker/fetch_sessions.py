@@ -108,9 +108,9 @@ class FetchContextKind(enum.Enum):
     """How a fetch request uses sessions."""
 
     SESSIONLESS = enum.auto()  #: The request names all partitions and opens no session.
-    FULL = enum.auto()  #: The request names all partitions and opens a session.
+    FULL = enum.auto()  #: The request names all partitions and opens a session, unless the cache is full.
     INCREMENTAL = enum.auto()  #: The request names only changes to its session.
-    ERROR = enum.auto()  #: The request's session id or epoch is invalid.
+    ERROR = enum.auto()  #: The request's session id, session epoch or version does not fit a session.
 
 
 @dataclass(slots=True, eq=False)

@@ -12,7 +12,7 @@ from thinconsumer.errors import IllegalArgumentError
 from .bindings import ANYONE, WILDCARD, AclBinding, AclOperation, AclPermission, PatternType, ResourceType
 from .index import AclIndex
 
-#: The value of authorizer.class.name with which a cluster has ACLs.
+#: The value of authorizer.class.name with which brokers check ACLs; by default they check none.
 STANDARD_AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 
 #: An ACL that allows one of the operations on the right also allows the one on the left. An ACL that denies an

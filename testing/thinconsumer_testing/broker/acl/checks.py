@@ -55,8 +55,8 @@ def is_authorized_for_any(call: ApiCall, operation: AclOperation, resource_type:
 def denied_names(
     call: ApiCall, operation: AclOperation, resource_type: ResourceType, names: Iterable[str]
 ) -> Collection[str]:
-    """Return the resources on which the client may not perform an operation. Each name is decided once; without an
-    authorizer ``names`` is not even iterated.
+    """Return the resources on which the client may not perform an operation. Each name is checked once, and
+    without an authorizer none.
 
     The result keeps the order of ``names``: in the order of a set, the responses of a simulation would depend on the
     seed of Python's hashes.

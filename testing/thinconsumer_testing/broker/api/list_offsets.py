@@ -1,10 +1,10 @@
 """ListOffsets versions 1 to 11: find offsets by timestamp, and the first and last offsets of a log.
 
 Follows ``ReplicaManager.fetchOffset``, ``Partition.fetchOffsetForTimestamp`` and ``UnifiedLog.fetchOffsetByTimestamp``.
-Version 2 adds isolation, 4 leader epochs, 5 OFFSET_NOT_AVAILABLE (KIP-207), 7 the highest timestamp (KIP-734), 8 the
-local log start, 9 the last tiered offset, 11 the first offset not yet uploaded; this broker has no tiered storage.
-``replica_id`` is -1 for consumers, which see committed records only. Two other kinds of requests see all records: those
-of followers, which send their broker id, and those with -2, which any replica may answer.
+Version 2 adds the isolation level, 4 leader epochs, 5 OFFSET_NOT_AVAILABLE (KIP-207), 7 the highest timestamp
+(KIP-734), 8 the local log start, 9 the last tiered offset, 11 the first offset not yet uploaded; this broker has no
+tiered storage. ``replica_id`` is -1 for consumers, which see committed records only. Two other kinds of requests see
+all records: those of followers, which send their broker id, and those with -2, which any replica may answer.
 """
 
 from __future__ import annotations
@@ -117,8 +117,8 @@ def _look_up(call: ApiCall, partition: PartitionReplica, timestamp: int) -> _Off
     if is_consumer:
         committed = request.isolation_level == READ_COMMITTED
         end = partition.last_stable_offset if committed else partition.high_watermark
-    # A new leader's high watermark may be below the previous leader's until it has reached the start of the new leader
-    # epoch. Returned as the latest offset, this high watermark would reset consumers to an earlier offset.
+    # Until a new leader's high watermark has reached the start of the new leader epoch, it may be below the previous
+    # leader's. Returned as the latest offset, this high watermark would reset consumers to an earlier offset.
     is_behind = is_consumer and partition.is_leader and partition.epoch_start > partition.high_watermark
     if timestamp == LATEST and not is_behind:
         return _OffsetResult(end, epoch=partition.leader_epoch)

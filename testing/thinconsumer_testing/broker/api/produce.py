@@ -55,7 +55,7 @@ _WITHOUT_LOG_START = (
 
 
 def _handle(call: ApiCall) -> Message | None:
-    """Append the batches; respond once each is appended or rejected. With ``acks=0`` there is no response."""
+    """Append the batches; respond once each is rejected or acknowledged. With ``acks=0`` there is no response."""
     request: ProduceRequest = call.request
     if call.version < FIRST_ACCEPTED:
         call.close_connection()
@@ -96,11 +96,11 @@ _TRANSACTION_ERROR_MESSAGES = {
 
 
 def _count_code(partition: PartitionReplica, batch: StoredBatch) -> Code:
-    """Return the error code for a batch that was sent with another partition count, and is not in the leader's log.
+    """Return the error code for a batch with a partition count that the leader does not accept, and that its log lacks.
 
-    INVALID_PARTITION_METADATA tells an idempotent producer that the batch was not written, so that it may move the
-    records to other partitions. But an earlier leader may have the batch, and may be elected again before it has
-    followed this leader. Until all in-sync replicas have followed this leader, the producer has to repeat the batch.
+    INVALID_PARTITION_METADATA tells the producer that the batch was not written, so that it may move the records to
+    other partitions. But an earlier leader may have the batch, and may be elected again before it has followed this
+    leader. Until all in-sync replicas have followed this leader, an idempotent producer has to repeat the batch.
     """
     is_final = batch.producer_id < 0 or partition.is_followed
     return Code.INVALID_PARTITION_METADATA if is_final else Code.NOT_ENOUGH_REPLICAS
@@ -127,7 +127,7 @@ class _PartitionProduce:
 
 
 class _ProduceRequest:
-    """One Produce request in progress: responds once the batch of each partition is appended or rejected."""
+    """One Produce request in progress: responds once the batch of each partition is rejected or acknowledged."""
 
     __slots__ = ("_call", "_entries", "_pending", "_request")
 

@@ -93,7 +93,7 @@ def _refuse_init(request: InitProducerIdRequest, version: int, code: int) -> Ini
 def add_offsets_to_txn(call: ApiCall) -> Message | None:
     """AddOffsetsToTxn versions 0 to 4: add the group's partition of ``__consumer_offsets`` to a transaction.
 
-    Clients with KIP-890 do not send AddOffsetsToTxn: the group coordinator adds the partition on TxnOffsetCommit.
+    Clients with KIP-890 do not send AddOffsetsToTxn: TxnOffsetCommit adds the partition.
     """
     request: AddOffsetsToTxnRequest = call.request
     if not _may_write(call, request.transactional_id):

@@ -1,9 +1,9 @@
 """TxnOffsetCommit versions 0 to 5: commit offsets of a group within a transaction.
 
-The group coordinator adds the group's partition of ``__consumer_offsets`` to the transaction (version 5) or verifies
-that the producer has added it (0 to 4). It then writes the offsets, which take effect when the transaction commits.
-Version 3 adds the member id and the generation (KIP-447). Follows ``KafkaApis.handleTxnOffsetCommitRequest`` and
-``GroupCoordinatorService.commitTransactionalOffsets``.
+The transaction coordinator adds the group's partition of ``__consumer_offsets`` to the transaction (version 5) or
+verifies that the producer has added it (0 to 4). Then the group coordinator writes the offsets, which take effect when
+the transaction commits. Version 3 adds the member id and the generation (KIP-447). Follows
+``KafkaApis.handleTxnOffsetCommitRequest`` and ``GroupCoordinatorService.commitTransactionalOffsets``.
 """
 
 from collections.abc import Iterator

@@ -1,8 +1,8 @@
 """The group coordinator of one broker: it has one method per group API.
 
-A group belongs to the shard of its partition of ``__consumer_offsets``. Responses are passed to ``reply`` callbacks,
-immediately or once the changes that they report are committed. The caller has translated topic ids to names. Follows
-Kafka's ``GroupCoordinatorService``.
+A group belongs to the shard of its partition of ``__consumer_offsets``. Most responses are passed to ``reply``
+callbacks, immediately or once the changes that they report are committed. The caller has translated topic ids to names.
+Follows Kafka's ``GroupCoordinatorService``.
 """
 
 from __future__ import annotations

@@ -89,7 +89,8 @@ class Draft:
     def reconcile(
         self, member_id: str, owned: Partitions | None, *, has_subscription_changed: bool
     ) -> ConsumerGroupMember:
-        """Lead a member one step towards its target assignment, and return it.
+        """Lead a member one step towards its target assignment, and return it. ``owned`` are the partitions that the
+        member reports to own, None without a report.
 
         Raises:
             GroupRequestError: FENCED_MEMBER_EPOCH: see :func:`~.reconciliation.reconcile`.

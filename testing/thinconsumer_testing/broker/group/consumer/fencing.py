@@ -102,7 +102,7 @@ def remove_members(
 
 
 def schedule_session(shard: GroupCoordinatorShard, group_id: str, member_id: str, timeout_ms: int = 0) -> None:
-    """Restart a member's session timeout, by default with that of the broker's configuration."""
+    """Restart a member's session timeout; 0 stands for the one in the broker's configuration."""
     timeout_ms = timeout_ms or shard.config.group_consumer_session_timeout_ms
     schedule_removal(shard, group_id, member_id, TimerKind.SESSION, timeout_ms, "the member session expired")
 
@@ -116,7 +116,7 @@ def schedule_removal(
     reason: str,
     epoch: int | None = None,
 ) -> None:
-    """Set a timer that removes a member; with ``epoch``, only if it is still in this member epoch."""
+    """Set a timer that removes a member; with ``epoch``, only if the member is still in this epoch then."""
 
     def expire() -> None:
         group = shard.latest.consumer_group(group_id)

@@ -97,7 +97,10 @@ def _is_free(member: ConsumerGroupMember, topic_id: bytes, index: int, goal: Goa
 
 
 def _unsubscribed(member: ConsumerGroupMember, goal: Goal) -> ConsumerGroupMember:
-    """Return the member without partitions of topics that it no longer subscribes to: its target may still have them."""
+    """Return the member without partitions of topics to which it no longer subscribes; its target may still have some.
+
+    The member has to revoke these partitions first, unless it reports that it does not own them.
+    """
     gone = {topic_id: found for topic_id, found in member.assigned.items() if topic_id not in goal.subscribed}
     if not gone:
         return member

@@ -30,7 +30,7 @@ class _Kind(NamedTuple):
 
 
 def record(key: Message, value: Message | None = None) -> CoordinatorRecord:
-    """Return a record with a key of :mod:`.log_format`, or the tombstone of this key."""
+    """Return the record with a key and a value of :mod:`.log_format`; without a value, the tombstone of the key."""
     encoded = None if value is None else versioned(value, f.VALUE_VERSION)
     return CoordinatorRecord(NewRecord(encoded, versioned(key, key.VERSIONS[0])), _change(key, value, encoded is None))
 
@@ -193,7 +193,7 @@ def _written(owned: Owned) -> list[f.OwnedTopicPartitions]:
 
 
 def _read(written: list[f.OwnedTopicPartitions], epoch: int) -> Owned:
-    """Return owned partitions of a record; older brokers have not written in which epoch each was assigned."""
+    """Return owned partitions of a record. Older brokers wrote no assignment epochs: then ``epoch`` is taken for all."""
     return {
         row.topic_id: dict(zip(row.partitions, row.assignment_epochs))
         if row.assignment_epochs is not None and len(row.assignment_epochs) == len(row.partitions)

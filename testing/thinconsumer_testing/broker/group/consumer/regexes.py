@@ -32,7 +32,7 @@ def load_re2() -> Any:
 
 
 def compile_regex(pattern: str, re2: Any = None) -> Match:
-    """Return the function that matches whole names, by the module ``re2`` if there is one.
+    """Return the function that matches whole names: of the module ``re2`` or, for None, of :mod:`.re2_subset`.
 
     Raises:
         GroupRequestError: INVALID_REGULAR_EXPRESSION.

@@ -1,7 +1,7 @@
 """The uniform assignor of the coordinator: members get about the same number of partitions, and few partitions move.
 
 If all members subscribe to the same topics, their numbers of partitions differ by at most one, and a member gives up
-only the partitions that exceed its number. With different subscriptions, partitions without an owner go to the least
+partitions only if it has more than its share. With different subscriptions, partitions without an owner go to the least
 loaded subscriber; then topics are balanced one after the other, until no move helps, for at most ROUNDS_MAX rounds.
 Follows Kafka's ``UniformHomogeneousAssignmentBuilder`` and ``UniformHeterogeneousAssignmentBuilder``.
 """
@@ -40,8 +40,8 @@ def _kept(spec: MemberSpec, counts: Mapping[bytes, int]) -> list[tuple[bytes, in
 def _assign_by_quota(members: Mapping[str, MemberSpec], counts: Mapping[bytes, int]) -> dict[str, Target]:
     """Assign the partitions of topics to which all members subscribe.
 
-    The quota is the number of partitions per member, rounded down. The partitions that are left over go to one member
-    each; members that already have more than the quota come first, so that their partition does not move.
+    The quota is the number of partitions per member, rounded down. Each partition that is left over goes to a different
+    member; members that already have more than the quota come first, so that their partition does not move.
     """
     topics = next((spec.subscribed for spec in members.values()), frozenset())
     quota, extra = divmod(sum(counts[topic_id] for topic_id in topics), max(len(members), 1))
