@@ -193,7 +193,7 @@ def _written(owned: Owned) -> list[f.OwnedTopicPartitions]:
 
 
 def _read(written: list[f.OwnedTopicPartitions], epoch: int) -> Owned:
-    """Return owned partitions of a record. Older brokers wrote no assignment epochs: then ``epoch`` is taken for all."""
+    """Return owned partitions of a record. Older brokers wrote no assignment epochs: ``epoch`` is taken instead."""
     return {
         row.topic_id: dict(zip(row.partitions, row.assignment_epochs))
         if row.assignment_epochs is not None and len(row.assignment_epochs) == len(row.partitions)
