@@ -127,7 +127,7 @@ stored = tuple.__getitem__
 
 
 def _size(data: object) -> int:
-    """Return the size of a key or value that was not deserialized; -1 for null."""
+    """Return the size of a key or value in bytes; -1 for null, and for an object that is not bytes."""
     return len(data) if isinstance(data, bytes) else -1
 
 
@@ -175,8 +175,8 @@ class ConsumerRecord(tuple[Any, ...], Generic[K, V], metaclass=RecordType):
 
     Immutable, picklable, and true as a condition. Reading an attribute is faster than unpacking or indexing.
 
-    The underlying tuple may be shorter: the decoder stores 9 items, up to the headers, and 11 if key and value are
-    deserialized, with their serialized sizes; the others are computed. Storing all 13 would take 30 ns, 3 % of a
+    The underlying tuple may be shorter: the decoder stores the 9 items up to the headers and, if key and value are
+    deserialized, their serialized sizes; the missing items are computed. Storing all 13 would take 30 ns, 3 % of a
     record's time. ``len``, unpacking, items, comparisons and the methods of named tuples show all 13. The ``%``
     operator reads the stored items: pass it ``tuple(record)``.
     """
@@ -225,7 +225,7 @@ class ConsumerRecord(tuple[Any, ...], Generic[K, V], metaclass=RecordType):
 
         @property
         def headers(self) -> tuple[tuple[str, bytes | None], ...]:
-            """Pairs of key and value, in the order written; keys may repeat. Bytes that are not UTF-8 become U+FFFD."""
+            """Pairs of key and value, in the order written. Keys may repeat; their malformed UTF-8 becomes U+FFFD."""
 
         def __new__(
             cls,
@@ -246,7 +246,7 @@ class ConsumerRecord(tuple[Any, ...], Generic[K, V], metaclass=RecordType):
 
     @property
     def checksum(self) -> int | None:
-        """None: since message format 2 (Kafka 0.11) batches have a checksum, records do not."""
+        """None, unless passed to the constructor: since Kafka 0.11 (format 2), only batches have a checksum."""
         return cast("int | None", stored(self, 9)) if tuple.__len__(self) > 11 else None
 
     @property
@@ -279,7 +279,7 @@ class ConsumerRecord(tuple[Any, ...], Generic[K, V], metaclass=RecordType):
         return (*stored(self, slice(8)), headers, None, *self._serialized_sizes(), _header_size(headers))
 
     def with_key_value(self, key: NewK, value: NewV) -> ConsumerRecord[NewK, NewV]:
-        """Return the record with deserialized key and value, and unchanged serialized sizes."""
+        """Return the record with ``key`` and ``value``, deserialized, in place of its own; serialized sizes stay."""
         return cast("ConsumerRecord[NewK, NewV]", self._replace(key=key, value=value))
 
     @classmethod

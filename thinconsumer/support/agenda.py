@@ -1,12 +1,12 @@
-"""The schedule of one client: which owners, managers and routes, are due, and when.
+"""The schedule of one client: which of its owners (managers, routes, partitions that back off) are due, and when.
 
 Each time at which an owner is due without a response is an :class:`Alarm` of the agenda; no other attribute holds it.
 An owner can also be due at once (:meth:`Agenda.touch`), or with the next step that something else causes, such as a
-call of the application (:meth:`Agenda.join`). An owner that is due is returned once: if it cannot act because it waits
-for a response or a call of the application, it is stepped again when that comes.
+call of the application (:meth:`Agenda.join`). :meth:`Agenda.take` returns an owner that is due only once: if the owner
+cannot act before a response or a call of the application, that event makes it due again.
 
-To move an alarm to a later time costs nothing: its entry stays in the heap until it comes up, and is moved then. This
-matters for the deadline of a response, which moves with each received chunk.
+Moving an alarm to a later time costs nothing: its entry stays in the heap until its old time has come, and is moved
+then. The deadline of a response, for example, moves with each received chunk.
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ ALL = ""
 
 
 class ReportingKey:
-    """A key of alarms that belong to no manager: when one is due, the engine reports that and steps all managers."""
+    """A key of alarms that are no manager's: when one is due, the engine calls :meth:`report_change`, and steps all
+    managers.
+    """
 
     __slots__ = ()
 
@@ -40,8 +42,8 @@ class Alarm:
     def __init__(self, agenda: Agenda, key: Hashable) -> None:
         self.key = key  #: What :meth:`Agenda.take` returns when the time has come.
         self.at = NEVER  #: When the owner is due; NEVER if the alarm is not set.
-        #: For the agenda: NEVER, then the times of its entries for this alarm, in descending order. If an alarm is
-        #: moved to an earlier time and back again and again, its later entry stays: new ones would fill the heap.
+        #: For the agenda: NEVER, then the times of this alarm's entries in the heap, in descending order. An alarm that
+        #: is moved to an earlier time and back, again and again, uses its old entry: new entries would fill the heap.
         self.listed = [NEVER]
         self._agenda = agenda
 
@@ -55,7 +57,7 @@ class Alarm:
 
     @property
     def is_set(self) -> bool:
-        """Whether there is a time, which may have come."""
+        """Whether a time is set, even one that has come."""
         return self.at < NEVER
 
     def is_over(self, now: float) -> bool:
@@ -126,7 +128,10 @@ class Agenda:
         return bool(self.touched or self.joining) or (bool(entries) and entries[0][0] <= now and self.next() <= now)
 
     def take(self, now: float = -NEVER) -> dict[Hashable, None]:
-        """Remove and return the keys of the owners that are due at ``now``; by default only those due at once."""
+        """Remove and return the keys of the owners that are due at ``now``, at once or with the next step.
+
+        By default, no owner that is due at a time is returned.
+        """
         taken, self.touched = self.touched, {}
         entries = self.entries
         self.due_at = entries[0][0] if entries else NEVER
@@ -153,9 +158,9 @@ class Agenda:
         heappop(self.entries)
 
     def forget(self, keys: Callable[[Hashable], bool]) -> None:
-        """Drop the entries of removed owners (``keys`` is true for their keys), and all that is due without an alarm.
+        """Drop the entries of alarms for whose key ``keys`` returns True, and all that is due without an alarm.
 
-        After an exception between any two lines, no alarm of another owner lacks its entry.
+        After an exception between any two lines, no other alarm lacks its entry.
         """
         self.touched.clear()
         self.joining.clear()

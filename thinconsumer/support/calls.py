@@ -11,37 +11,37 @@ T = TypeVar("T")
 
 
 class Call(Generic[T]):
-    """The pending call of a blocking method: settled once, with a result or an error, or abandoned at its timeout."""
+    """The pending call of a blocking method: done once it has a result or an error, or abandoned at its timeout."""
 
     __slots__ = ("_result", "abandoned", "done", "error", "last_error", "what")
 
     def __init__(self, what: str) -> None:
         self.what = what  #: The request in words, which the timeout error names.
         self.done = False
-        self.abandoned = False  #: Whether the caller has stopped waiting, so that no more requests are sent for it.
+        self.abandoned = False  #: Whether the caller has stopped waiting: no more requests are sent for this call.
         self.last_error: KafkaError | None = None  #: The latest retriable error, named by the timeout error.
         self.error: KafkaError | None = None  #: The error of a call that has failed; None while pending or successful.
         self._result: T | None = None
 
     @property
     def over(self) -> bool:
-        """Whether the call is settled or abandoned."""
+        """Whether the call is done or abandoned."""
         return self.done or self.abandoned
 
     def succeed(self, result: T) -> None:
-        """Settle with ``result``, unless the call is settled already."""
+        """End the call with ``result``, unless it is done already."""
         if not self.done:
             self._result = result
             self.done = True
 
     def fail(self, error: KafkaError) -> None:
-        """Settle with ``error``, unless the call is settled already."""
+        """End the call with ``error``, unless it is done already."""
         if not self.done:
             self.error = error
             self.done = True
 
     def result(self) -> T:
-        """Return the result of a settled call, or raise its error."""
+        """Return the result of a call that is done, or raise its error."""
         if self.error is not None:
             raise self.error
         return self._result  # type: ignore[return-value]

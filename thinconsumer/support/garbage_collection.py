@@ -21,9 +21,9 @@ T = TypeVar("T")
 def garbage_collection_paused(function: Callable[P, T]) -> Callable[P, T]:
     """Decorate a function that makes thousands of objects, so that Python collects garbage only after it has returned.
 
-    Python 3.10 collects after every 700 new objects. It would visit the new objects again and again, free none of them,
-    and count them as long-lived, and many long-lived objects trigger collections of the whole heap. That was a fifth of
-    the time of a poll that returns many records, and of the time until the first record of 10,000 partitions.
+    Python 3.10 collects after every 700 new objects. A collection would free none of them, but count them as
+    long-lived, and many long-lived objects trigger collections of the whole heap. Collections took a fifth of the time
+    of a poll that returns many records, and of the time until the first record of 10,000 partitions.
     """
 
     @wraps(function)
@@ -32,8 +32,8 @@ def garbage_collection_paused(function: Callable[P, T]) -> Callable[P, T]:
         try:
             try:
                 # ``extend`` makes both calls, and no other thread runs in between. If another thread ended its own
-                # pause there, this thread would have found garbage collection disabled, and would leave it disabled
-                # for ever. Inside ``try``: Ctrl-C may interrupt after any call.
+                # pause in between, this thread would have found garbage collection disabled, and would leave it
+                # disabled for ever. Inside ``try``: Ctrl-C may interrupt after any call.
                 before.extend(islice(zip(iter(gc.isenabled, None), iter(gc.disable, ...)), 1))
                 return function(*args, **more)
             finally:

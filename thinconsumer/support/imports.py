@@ -58,7 +58,7 @@ def import_with_numpy(name: str) -> Any:
     try:
         return import_uninterrupted(name)
     finally:
-        # Child processes would inherit the variable. Another thread may have set it to a different value meanwhile.
+        # Child processes would inherit the variable. A different value stays: another thread has set it meanwhile.
         if os.environ.get(TIMEOUT_VARIABLE) == TIMEOUT:
             del os.environ[TIMEOUT_VARIABLE]
 
@@ -67,8 +67,8 @@ def import_testing(name: str) -> Any:
     """Import a module of ``thinconsumer_testing`` and return it.
 
     Raises:
-        ImportError: the distribution thinconsumer-testing is not installed; the message has the command that installs
-            it, and ``name`` is ``thinconsumer_testing``.
+        ImportError: the distribution thinconsumer-testing is not installed. The message has the command that installs
+            it, and the error's ``name`` is ``thinconsumer_testing``, whatever module was to be imported.
     """
     try:
         return importlib.import_module(name)

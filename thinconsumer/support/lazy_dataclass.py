@@ -1,4 +1,4 @@
-"""A ``dataclass`` that generates ``__init__`` at the first call, and has the other methods without generated code.
+"""A ``dataclass`` decorator that generates only ``__init__``, at its first call; all classes share the other methods.
 
 ``dataclasses.dataclass`` compiles up to six functions for each class at import, most of which a client never calls, and
 imports ``inspect``: together a third of the client's start. Classes of this decorator have the same constructor,

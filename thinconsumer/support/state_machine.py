@@ -11,7 +11,7 @@ E = TypeVar("E", bound=enum.Enum)
 
 
 def next_state(transitions: Mapping[S, Mapping[E, S]], state: S, event: E, machine: object) -> S:
-    """Return the state after ``event``.
+    """Return the state after ``event`` in ``state``; an error names ``machine``, whose state it is.
 
     Raises:
         IllegalStateError: the table has no transition for the event in this state, which is a bug of the client.

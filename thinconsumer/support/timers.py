@@ -48,7 +48,7 @@ class SharedJitter:
         self._value: float | None = None
 
     def redraw(self) -> None:
-        """Forget the value, so that the next call draws one; not earlier, since each draw may be a system call."""
+        """Forget the value. The next one is drawn only when it is needed, since each draw may be a system call."""
         self._value = None
 
     def random(self) -> float:
@@ -64,7 +64,7 @@ class SharedJitter:
 
 @dataclass(frozen=True, slots=True)
 class Backoff:
-    """Exponential backoff with jitter (KIP-144, KIP-580); durations in seconds."""
+    """Exponential backoff with jitter (KIP-144, KIP-580); durations in seconds, ``jitter`` as a fraction of a delay."""
 
     initial: float
     maximum: float
@@ -83,7 +83,7 @@ class Backoff:
             return 0.0
         # The exponent is limited, since 2.0 ** 1100 overflows a float; sixty doublings exceed any maximum.
         grown = min(self.initial * self.multiplier ** min(attempts - 1, 60), self.maximum)
-        # A shorter first delay would allow more than one attempt in each ``retry_backoff_ms``.
+        # A delay below ``initial`` would allow more than one attempt in ``retry_backoff_ms``.
         least, most = max(self.initial, grown * (1.0 - self.jitter)), grown * (1.0 + self.jitter)
         # The maximum includes the jitter (KIP-580).
         return min(least + (most - least) * random.random(), self.maximum)
@@ -113,7 +113,7 @@ class Retry:
         self.in_flight = True
 
     def succeeded(self) -> None:
-        """Record a response: the next request may be sent at once."""
+        """Record a success: the next request may be sent at once."""
         self.in_flight = False
         self.attempts = 0
         self.pause.clear()

@@ -18,7 +18,7 @@ class ApiVersion(Struct):
 
 
 class SupportedFeatureKey(Struct):
-    """The levels of one cluster feature that this broker supports (KIP-584)."""
+    """The versions of one cluster feature that this broker supports (KIP-584)."""
 
     name: str = string("3+")
     min_version: int = int16("3+")
@@ -26,7 +26,7 @@ class SupportedFeatureKey(Struct):
 
 
 class FinalizedFeatureKey(Struct):
-    """The finalized levels of one cluster feature; unknown while ``finalized_features_epoch`` is -1."""
+    """The finalized versions of one cluster feature; unknown while ``finalized_features_epoch`` is -1."""
 
     name: str = string("3+")
     max_version_level: int = int16("3+")

@@ -20,7 +20,7 @@ class HeartbeatAssignment(Struct):
 
 
 class ConsumerGroupHeartbeatResponse(Message, key=68, versions=(0, 1), flexible=0):
-    """The member's epoch, and its assignment if it has changed or the request was a full one."""
+    """The member's epoch, and its assignment if that has changed or the request had all fields."""
 
     throttle_time_ms: int = int32("0+")
     error_code: int = int16("0+")

@@ -1,9 +1,9 @@
 """ConsumerGroupPositions (key 25301, not Kafka's): members of a group exchange positions through the group's
 coordinator.
 
-A member sends a request after each heartbeat interval while it waits for the position of another member, or while the
-previous response has asked for one of its own positions. Works for members of classic groups, with their generation,
-and of consumer groups, with their member epoch (KIP-848).
+A member sends a request after one or more heartbeat intervals while it waits for the position of another member, or
+while the previous response has asked for one of its own positions. Works for members of classic groups, with their
+generation, and of consumer groups, with their member epoch (KIP-848).
 """
 
 from .consumer_group_heartbeat import TopicPartitions
@@ -28,9 +28,9 @@ class TopicPositions(Struct):
 class ConsumerGroupPositionsResponse(Message, key=25_301, versions=(0, 0), flexible=0):
     """The positions that this member has asked for, and the partitions of which any member wants the position.
 
-    ``requested`` has the position that the coordinator keeps for each of these partitions. A member that owns one of
-    them sends its position in the next request, at the latest if the coordinator has none: a new coordinator and a new
-    generation begin without positions.
+    ``requested`` has the position that the coordinator keeps for each of these partitions. The partition's owner sends
+    its position with the next request if the coordinator has none, and later when it may be of use to other members. A
+    new coordinator and a new generation begin without positions.
     """
 
     throttle_time_ms: int = int32("0+")

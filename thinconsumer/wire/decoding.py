@@ -114,7 +114,7 @@ class _Decoder(CodecSource):
         return name
 
     def default(self, wire: WireField) -> str:
-        """Return a Python expression for the default of a field, for versions that do not contain the field."""
+        """Return a Python expression for the default of a field that the version or, if tagged, the message lacks."""
         if wire.default is list:
             return "no_elements"
         if not callable(wire.default):

@@ -25,7 +25,7 @@ def compile_encoder(cls: type[Struct], version: int, flexible: bool) -> Encode:
     return _Encoder(version, flexible).encoder(cls)
 
 
-#: The functions, table and class that generated encoders use, by the names under which they refer to them.
+#: The functions, table and class that generated encoders use, by their names in the generated code.
 _NAMES = {
     "UVARINTS": UVARINTS,
     "pack": struct.pack,
@@ -114,7 +114,9 @@ class _Encoder(CodecSource):
             yield
 
     def nullable_structure(self, wire: WireField, name: str, what: str) -> None:
-        """Emit the code that writes a byte, -1 for null and else 1, and then the struct (KIP-893)."""
+        """Emit the code that writes the struct. In versions that allow null, a byte comes first: -1 for null, else 1
+        (KIP-893).
+        """
         self.flush()
         with self.unless_null(wire.nullable, name, what, rf"{self.write}(b'\xff')"):
             if self.version in wire.nullable:

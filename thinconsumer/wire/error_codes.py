@@ -30,7 +30,7 @@ RETRIABLE = "retriable"
 REFRESH = "refresh metadata"  #: The request can succeed later, after a metadata refresh.
 
 
-#: The exceptions that have the name of an error code.
+#: The exceptions for responses, by class name: most have the name of an error code in camel case, and ``Error``.
 _NAMED = {
     name: error
     for name, error in vars(errors).items()
@@ -39,7 +39,7 @@ _NAMED = {
 
 
 class Code(enum.IntEnum):
-    """Kafka's error codes by name. A code without another exception has the one of its name, if there is one."""
+    """Kafka's error codes by name. By default, a code's exception is the one of the same name, else the base class."""
 
     row: ErrorCode
 
@@ -225,7 +225,7 @@ def to_error(
     group_id: str = "",
     detail: str | None = "",
 ) -> BrokerResponseError:
-    """Return (not raise) the exception for ``code``; ``detail`` is the broker's error message, if any."""
+    """Return (not raise) the exception for ``code``, which must not be 0; ``detail`` is the broker's error message."""
     if code == Code.NONE:
         raise IllegalArgumentError("error code 0 is no error, so it has no exception")
     row = BY_CODE[code]

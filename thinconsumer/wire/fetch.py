@@ -28,10 +28,10 @@ class NodeEndpoint(Struct):
 
 
 class FetchEpochEndOffset(Struct):
-    """The point after which the fetcher's log differs from the leader's; -1 if they do not differ.
+    """The point after which the leader's log differs from what the client has read; both -1 if there is no difference.
 
-    ``epoch`` is the highest epoch in the leader's log that is not above the fetcher's last epoch, and ``end_offset``
-    the offset at which this epoch ends in the leader's log.
+    ``epoch`` is the highest epoch in the leader's log that is not above the request's ``last_fetched_epoch``, and
+    ``end_offset`` the offset at which ``epoch`` ends in the leader's log.
     """
 
     epoch: int = int32("12+", default=-1)
@@ -96,8 +96,8 @@ class ReplicaState(Struct):
 class FetchPartition(Struct):
     """The fetch offset in one partition, the leader epoch known to the client, and the epoch of the last batch read.
 
-    ``undeleted_partition_count`` is the one that the consumer has in its metadata for a counted topic; -1 for all other
-    topics, see :mod:`.extensions`.
+    ``undeleted_partition_count`` is the count in the consumer's metadata of a counted topic; -1 for other topics, see
+    :mod:`.extensions`.
     """
 
     partition: int = int32("0+")

@@ -1,7 +1,7 @@
 """FindCoordinator (key 10): the coordinator of a group or of a transactional id.
 
 Version 1 adds the key type (0: group, 1: transaction, 2: share group, from version 6 on). From version 4 on a request
-can hold several keys, each with a result of its own (KIP-699); before, the response itself is the only result.
+can hold several keys, each with a result of its own (KIP-699); up to version 3, the response itself is the only result.
 """
 
 from .message import Message

@@ -8,7 +8,8 @@ from .schema import int16, int32, string
 
 
 class HeartbeatResponse(Message, key=12, versions=(0, 4), flexible=4):
-    """Error code 0 if the member may continue, or the error because of which it has to rejoin the group."""
+    """Error code 0 if the member may continue, else an error. It must rejoin after REBALANCE_IN_PROGRESS, for example.
+    """
 
     throttle_time_ms: int = int32("1+", ignorable=True)
     error_code: int = int16("0+")

@@ -1,10 +1,11 @@
-"""JoinGroup (key 11): join a group or its next generation; the coordinator answers when all members have joined.
+"""JoinGroup (key 11): join a group or its next generation. The coordinator answers when all members have joined, or the
+rebalance timeout has passed.
 
-The rebalance timeout is a field of its own from version 1 on. From version 4 on the coordinator rejects a new member's
-first request with MEMBER_ID_REQUIRED and a member id to join with (KIP-394), so that a lost response leaves no member
-behind that never heartbeats. Version 5 adds the group instance id (KIP-345), version 6 is flexible, version 7 returns
-the protocol type (KIP-559), version 8 takes a reason for the broker's log (KIP-800), version 9 adds
-``skip_assignment`` for a static leader that rejoins (KIP-814).
+The rebalance timeout is a field of its own from version 1 on. From version 4 on the coordinator rejects the first
+request of a new member, unless it is static, with MEMBER_ID_REQUIRED and a member id to join with (KIP-394), so that a
+lost response leaves no member behind that never heartbeats. Version 5 adds the group instance id (KIP-345), version 6
+is flexible, version 7 returns the protocol type (KIP-559), version 8 takes a reason for the broker's log (KIP-800),
+version 9 adds ``skip_assignment`` for a static leader that rejoins (KIP-814).
 """
 
 from .message import Message

@@ -1,7 +1,7 @@
 """LeaveGroup (key 13): remove members from a group without waiting for their session timeout.
 
-From version 3 on one request can remove several members, static ones by their group instance id (KIP-345); before, it
-names one member. Version 4 is flexible, version 5 takes a reason for the broker's log (KIP-800).
+A request names one member up to version 2. From version 3 on it can name several, static ones by their group instance
+id (KIP-345). Version 4 is flexible, version 5 takes a reason for the broker's log (KIP-800).
 """
 
 from .message import Message

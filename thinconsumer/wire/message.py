@@ -25,9 +25,8 @@ _ENCODERS: dict[tuple[type[Message], int], Encode] = {}
 class Message(Struct):
     """A request or response. One object can be encoded in every version in ``VERSIONS``; fields have Kafka's defaults.
 
-    Treat decoded messages as read-only: nested structs that the bytes do not contain are one instance with defaults,
-    shared by all messages of a version, and empty arrays and tagged fields are shared, too. Changing one would change
-    the others.
+    Treat decoded messages as read-only: nested structs and arrays that the bytes do not contain are shared by all
+    messages of a version, as is the empty dict of unknown tags. A change in one message would show in others.
     """
 
     API_KEY: ClassVar[int]
@@ -43,7 +42,7 @@ class Message(Struct):
         flexible: int = OPEN_END,
         response: type[Message] | None = None,
     ) -> None:
-        """Declare a response, or another message, by its numbers, and a request by the class of its ``response``."""
+        """Declare a request by the class of its ``response``, and any other message by the other arguments."""
         if response is not None:
             cls.RESPONSE = response
             key, versions, flexible = response.API_KEY, response.VERSIONS, response.FLEXIBLE

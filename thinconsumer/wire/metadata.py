@@ -34,7 +34,7 @@ class MetadataResponsePartition(Struct):
 class MetadataResponseTopic(Struct):
     """A topic and its partitions, or an error. ``name`` is None if the request named an unknown topic id.
 
-    The counts and the number of their changes are -1 unless the topic is a counted one, see :mod:`.extensions`.
+    The last three fields are -1 unless the topic is a counted one, see :mod:`.extensions`.
     """
 
     error_code: int = int16("0+")

@@ -1,10 +1,10 @@
 """OffsetFetch (key 9): read a group's committed offsets.
 
-Version 0 reads offsets from ZooKeeper. From version 2 on None requests all topics, and the response has an error code
-for the group. Version 5 adds leader epochs (KIP-320), version 6 is flexible, version 7 adds ``require_stable``: offsets
-with an open transaction get UNSTABLE_OFFSET_COMMIT (KIP-447). Version 8 takes several groups, each a struct of its own
-(KIP-709), version 9 accepts members of KIP-848 groups, version 10 names topics by id. Brokers from 4.0 on support
-version 1 and above.
+Version 0 reads offsets from ZooKeeper. From version 2 on ``topics=None`` requests all topics, and the response has an
+error code for the group. Version 5 adds leader epochs (KIP-320), version 6 is flexible, version 7 adds
+``require_stable``: offsets with an open transaction get UNSTABLE_OFFSET_COMMIT (KIP-447). Version 8 takes several
+groups, each a struct of its own (KIP-709), version 9 accepts members of KIP-848 groups, version 10 names topics by id.
+Brokers from 4.0 on support version 1 and above.
 """
 
 from .message import Message

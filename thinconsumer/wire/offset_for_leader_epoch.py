@@ -30,7 +30,7 @@ class OffsetForLeaderEpochResponse(Message, key=23, versions=(0, 4), flexible=4)
 
 
 class OffsetForLeaderPartition(Struct):
-    """A request for the end offset of ``leader_epoch``, the epoch of the last record that was read from a partition."""
+    """A request for the end offset of ``leader_epoch``: to detect truncation, that of the last record read."""
 
     partition: int = int32("0+")
     current_leader_epoch: int = int32("2+", default=-1, ignorable=True)

@@ -25,9 +25,9 @@ class PartitionLeaderEpochs(Struct):
 
 
 class PartitionLeaderEpochsTopicResult(Struct):
-    """The leader epochs of the requested partitions of one topic, and the counts in the metadata of this broker with
-    the number of their changes, which may be older than the metadata of the client. On an error there are no
-    partitions, and these three numbers are -1.
+    """The leader epochs of the requested partitions of one topic, and the topic's three numbers in this broker's
+    metadata (see :mod:`.extensions`), which may be older than the client's. After an error there are no partitions, and
+    the numbers are -1.
     """
 
     topic_id: bytes = uuid("0+")
@@ -39,7 +39,7 @@ class PartitionLeaderEpochsTopicResult(Struct):
 
 
 class PartitionLeaderEpochsForPartitionsResponse(Message, key=25_300, versions=(0, 0), flexible=0):
-    """The leader epochs by topic and partition. Large responses end early: request what is missing again."""
+    """The leader epochs by topic and partition. A large response lacks some: send another request for those."""
 
     throttle_time_ms: int = int32("0+")
     topics: list[PartitionLeaderEpochsTopicResult] = array(PartitionLeaderEpochsTopicResult, "0+")

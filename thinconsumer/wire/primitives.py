@@ -22,7 +22,7 @@ TAGS_MAX = 127
 
 
 class UnsupportedFieldError(IllegalArgumentError):
-    """A message cannot be encoded in a version: it lacks a field that is set, or does not allow None in a field."""
+    """A message cannot be encoded in a version that lacks a field that is set, or does not allow None in a field."""
 
 
 def uvarint(value: int) -> bytes:
@@ -90,7 +90,7 @@ def read_tag(buffer: Buffer, position: int) -> tuple[int, int, int]:
 
 
 def write_tags(write: Write, known: Mapping[int, bytes], unknown: Mapping[int, bytes]) -> None:
-    """Write tagged fields after their count, in ascending order of tags as KIP-482 requires."""
+    """Write tagged fields, whose count is written already, in ascending order of tags as KIP-482 requires."""
     if len(known) + len(unknown) > TAGS_MAX:
         raise IllegalArgumentError(
             f"{len(known) + len(unknown)} tagged fields in one struct; at most {TAGS_MAX} can be sent"

@@ -54,8 +54,8 @@ class PartitionProduceData(Struct):
 class TopicProduceData(Struct):
     """The batches for one topic, named by ``name`` up to version 12 and by ``topic_id`` after.
 
-    ``undeleted_partition_count`` is the number by which the producer chose the partitions of a counted topic; -1 if it
-    did not, and for all other topics, see :mod:`.extensions`.
+    ``undeleted_partition_count`` is the count by which the producer chose partitions of a counted topic; -1 if it did
+    not choose them, and for other topics, see :mod:`.extensions`.
     """
 
     name: str = string("0-12", ignorable=True)

@@ -36,8 +36,8 @@ def min_size(of: Primitive[Any] | type[Struct], version: int, flexible: bool) ->
 class CodecSource:
     """The source of one encoder or decoder, which a subclass emits line by line.
 
-    ``header`` is the first line of the generated function, ``names`` are its globals, and ``method`` is what it calls
-    in ``struct``: ``pack`` or ``unpack_from``.
+    ``header`` is the first line of the generated function, ``names`` are its globals, and ``method`` is the method of
+    ``struct.Struct`` that it calls: ``pack`` or ``unpack_from``.
     """
 
     def __init__(self, version: int, flexible: bool, header: str, names: dict[str, Any], method: str) -> None:
@@ -96,7 +96,7 @@ class CodecSource:
         raise NotImplementedError
 
     def compile(self, function: str, cls: type[Struct]) -> Callable[..., Any]:
-        """Compile the source and return the ``function`` in it; tracebacks name it, the message and the version."""
+        """Compile the source and return the function named ``function``; tracebacks have its message and version."""
         label = f"<{function} {cls.__name__} version {self.version}>"
         exec(compile("\n".join(self._lines) + "\n", label, "exec"), self._names)
         result: Callable[..., Any] = self._names[function]

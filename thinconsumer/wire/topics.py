@@ -2,16 +2,16 @@
 
 CreateTopics (key 19): create topics. The request goes to the controller or, in KRaft clusters, to any broker. Version 1
 adds ``validate_only``. Version 4 accepts -1 for the number of partitions and the replication factor, which then take
-the broker's defaults (KIP-464). Version 5 is flexible and returns the topic's configuration (KIP-525). Version 6
-requests may get THROTTLING_QUOTA_EXCEEDED (KIP-599). Version 7 returns the topic id (KIP-516). Brokers from 4.0 on
-support version 2 and above.
+the broker's defaults (KIP-464). Version 5 is flexible and returns the topic's configuration (KIP-525). From version 6
+on the response may have THROTTLING_QUOTA_EXCEEDED (KIP-599). Version 7 returns the topic id (KIP-516). Brokers from 4.0
+on support version 2 and above.
 
 DeleteTopics (key 20): delete topics with all their records. Version 4 is flexible. Version 5 adds error messages, among
 them for THROTTLING_QUOTA_EXCEEDED (KIP-599). Version 6 also takes topic ids (KIP-516). Brokers from 4.0 on support
 version 1 and above.
 
-CreatePartitions (key 37): increase the number of partitions of topics (KIP-195). Version 2 is flexible; version 3
-requests may get THROTTLING_QUOTA_EXCEEDED (KIP-599).
+CreatePartitions (key 37): increase the number of partitions of topics (KIP-195). Version 2 is flexible. From version 3
+on the response may have THROTTLING_QUOTA_EXCEEDED (KIP-599).
 """
 
 from .message import Message
