@@ -106,7 +106,7 @@ class Endpoint(Protocol):
 
     @property
     def agenda(self) -> Agenda:
-        """What the endpoint has to do even if no byte is received. The driver sets an alarm for its own timeouts."""
+        """What the endpoint has to do, and when, if no byte is received. The driver sets an alarm for its timeouts."""
 
     @property
     def commands(self) -> deque[Command]:
@@ -136,7 +136,7 @@ class Driver(Protocol):
         """Return monotonic seconds."""
 
     def wall_time(self) -> float:
-        """Return seconds since the epoch, for timestamps in the protocol."""
+        """Return seconds since the epoch, for timestamps in the protocol and for the expiry of credentials."""
 
     def step(self, endpoint: Endpoint, deadline: float) -> bool:
         """Carry out the endpoint's commands, wait for I/O, and call the streams and the endpoint with the results.

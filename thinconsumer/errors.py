@@ -192,7 +192,7 @@ class PartitionNotOwnedError(CommitFailedError):
 
 
 class NoOffsetForPartitionError(KafkaError):
-    """These partitions have no position and ``auto_offset_reset`` is ``"none"``; ``seek`` them."""
+    """The ``partitions`` have no position and ``auto_offset_reset`` is ``"none"``; ``seek`` them."""
 
     def __init__(self, partitions: Iterable[TopicPartition]) -> None:
         self.partitions = tuple(sorted(partitions))
@@ -201,7 +201,7 @@ class NoOffsetForPartitionError(KafkaError):
 
 
 class LogTruncationError(KafkaError):
-    """The log was truncated: the new leader's log diverges below the position (KIP-320).
+    """The new leader's log diverges below the position (KIP-320), and ``auto_offset_reset`` is ``"none"``.
 
     ``divergent_offset`` is where the logs diverge, or None if the broker does not know. ``seek`` to it, or to the
     ``position`` that the consumer had.
@@ -360,13 +360,13 @@ class AuthorizationError(BrokerResponseError):
 
 
 class TopicAuthorizationFailedError(AuthorizationError):
-    """An ACL denies reading, writing or describing these topics."""
+    """An ACL denies reading, writing or describing the ``topics``."""
 
     topics: tuple[str, ...] = ()
 
 
 class GroupAuthorizationFailedError(AuthorizationError):
-    """An ACL denies access to this group."""
+    """An ACL denies access to the group ``group_id``."""
 
     group_id: str = ""
 

@@ -11,8 +11,8 @@ the same limit for every member: the average load, rounded up.
 
 * If partitions are left over, the members that could get them, directly or by displacing other partitions, will have
   loads above the average. These members and their pools become one part, the rest another.
-* Otherwise, if a member cannot get the average, rounded down, all members with partitions that could move to this
-  member will have loads below the average. These members and their pools become one part, the rest another.
+* Otherwise, if a member cannot get the average, rounded down, this member and all members whose partitions could move
+  to it will have loads below the average. These members and their pools become one part, the rest another.
 * Otherwise the tested part is a block.
 """
 

@@ -1,8 +1,8 @@
 """Check an assignor's result before the leader sends it; and functions that the built-in assignors share: for the order
 of partitions and members, sets of members as bit masks (one operation handles a thousand), and racks (KIP-881).
 
-A partition assigned to two members would be read twice. A member that gets a partition of a topic that it is not
-subscribed to rejoins, so the group would rebalance again and again.
+A partition assigned to two members would be read twice. A member rejoins if it gets a partition of a topic to which it
+is not subscribed, so the group would rebalance again and again.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -13,7 +13,7 @@ from .base import Assignment, Subscription, sort_key
 
 
 def in_order(partitions: Iterable[TopicPartition]) -> tuple[TopicPartition, ...]:
-    """Return partitions sorted by topic, then by number, as in all built-in assignors."""
+    """Return partitions sorted by topic, then by number, as all built-in assignors return them."""
     return tuple(sorted(partitions, key=lambda tp: (sort_key(tp.topic), tp.partition)))
 
 
@@ -72,7 +72,7 @@ def checked(
 
 
 def bits(mask: int) -> Iterator[int]:
-    """Yield the numbers of the bits that are set, the lowest first."""
+    """Yield the numbers of the set bits, the lowest first."""
     while mask:
         low = mask & -mask
         yield low.bit_length() - 1
@@ -80,7 +80,7 @@ def bits(mask: int) -> Iterator[int]:
 
 
 def next_bit(mask: int, start: int) -> int:
-    """Return the first set bit from ``start`` on, wrapping around; ``mask`` must not be 0."""
+    """Return the number of the first set bit from bit ``start`` on, then from bit 0; ``mask`` must not be 0."""
     ahead = mask >> start << start or mask
     return (ahead & -ahead).bit_length() - 1
 

@@ -18,7 +18,7 @@ from .plans import bits, member_racks, racks_matter, readers, static_first
 
 
 class RangeAssignor(PartitionAssignor):
-    """``"range"``: each member gets consecutive partitions of each topic, with racks first those with a near replica.
+    """``"range"``: each member gets consecutive partitions of each topic, with racks first those near to it.
 
     In topics with the same subscribers and number of partitions, a member gets the same partition numbers.
     """
@@ -63,7 +63,7 @@ class _Topic:
         self.racks_matter = racks_matter(known, self.replicas)
 
     def room(self, member: int) -> int:
-        """Return how many more partitions the member may get: its equal share, plus one if ``extras`` are left."""
+        """Return how many partitions the member lacks to its equal share, plus one if ``extras`` are left."""
         return max(0, self.least + (self.extras > 0) - len(self.given.get(member, ())))
 
     def fits(self, member: int, partition: int) -> bool:

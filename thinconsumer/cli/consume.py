@@ -102,8 +102,8 @@ def describe(parser: Parser) -> None:
 def run(options: argparse.Namespace) -> int:
     _check_options(options)
     in_group = options.group is not None
-    # With auto_offset_reset "none", an offset out of range is an error. With another value, the command would silently
-    # go on at an offset that the user has not chosen.
+    # Without a group, an offset out of range is an error. With another value than "none", the command would silently go
+    # on at an offset that the user has not chosen.
     own: dict[str, Any] = {"auto_offset_reset": "none"}
     if in_group:
         own = {"group_id": options.group, "auto_offset_reset": options.start.kind, "auto_commit_interval_ms": COMMIT_MS}

@@ -186,13 +186,13 @@ class Mirror(RebalanceListener):
         self._sent: dict[TopicPartition, deque[_Sent]] = {}
         #: The position of each partition up to which every batch is acknowledged or left out.
         self._acknowledged: dict[TopicPartition, OffsetAndMetadata] = {}
-        #: The positions of the commits that :meth:`copy` has begun, and that have not failed.
+        #: The newest positions that :meth:`copy` has begun to commit, without those of failed commits.
         self._queued: dict[TopicPartition, OffsetAndMetadata] = {}
         self._committed_at = clock()
         self._counts: Counter[str] = Counter()
         self._is_assigned = False
-        self.records = 0  #: Records sent.
-        self.size = 0  #: Their bytes as stored.
+        self.records = 0  #: Number of records sent.
+        self.size = 0  #: Bytes of the batches sent, as the source stores them.
 
     @property
     def counts(self) -> Mapping[str, int]:
@@ -244,7 +244,7 @@ class Mirror(RebalanceListener):
             self._sent.clear()  # or the consumer would wait for them once more when it closes
 
     def _in_doubt(self) -> str:
-        """Return which batches the target may have although their offsets are not committed."""
+        """Describe the batches that the target may have although their offsets are not committed."""
         unknown = []
         for (topic, number), sent in self._sent.items():
             count = "1 batch" if len(sent) == 1 else f"{len(sent)} batches"

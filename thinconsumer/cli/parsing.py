@@ -216,7 +216,7 @@ def add_client(parser: Parser, client: str) -> None:
 
 
 def servers(options: argparse.Namespace) -> str:
-    """Return the bootstrap servers: those of the command line, else of ``--command-config``, else on this machine."""
+    """Return the bootstrap servers: of the command line, else of ``--command-config``, else :data:`LOCAL`."""
     named: str | None = options.bootstrap_server
     return named or options.command_config.get("bootstrap.servers", LOCAL)
 
@@ -257,7 +257,7 @@ _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
 def command_config(path: str) -> dict[str, str]:
-    """Return the options in a properties file; the type of the argument ``--command-config``."""
+    """Return the options in a properties file; argparse's type of ``--command-config``."""
     try:
         with Path(path).open("rb") as file:
             data = file.read(FILE_BYTES_MAX + 1)

@@ -36,8 +36,8 @@ from ..errors import (
 from ..support.imports import TESTING, import_testing
 from .parsing import CLUSTER_ADVICE, PROGRAM, CommandError, Parser, UsageError
 
-#: The help text of each command. A command is a module of this package or of ``thinconsumer_testing.cli``: its
-#: ``describe(parser)`` adds the options, and its ``run(options)``, or an action's, returns the exit code.
+#: The help text of each command. A command is a module of this package or of ``thinconsumer_testing.cli``. Its
+#: ``describe(parser)`` adds the options; its ``run(options)``, or the function of an action, returns the exit code.
 COMMANDS: Mapping[str, str] = {
     "demo": "show a cluster, a producer, a consumer and a broker crash, all on this machine",
     "consume": "read topics, as lines of text or JSON",

@@ -144,7 +144,7 @@ def _resize(options: argparse.Namespace, *, may_grow: bool) -> int:
         for name, found in admin.describe_topics(totals).items():
             if isinstance(found, KafkaError):
                 results[name] = found
-            # Checked here, since the broker would shrink a counted topic if the new count were lower.
+            # Checked here: otherwise the broker would shrink a counted topic if ``expand`` got a lower count.
             elif (totals[name] > (have := _undeleted(found))) is not may_grow or totals[name] == have:
                 why = f"which {totals[name]} would not {'increase' if may_grow else 'decrease'}"
                 results[name] = IllegalArgumentError(f"it has {_count(have, 'partition')}, {why}")

@@ -71,7 +71,7 @@ class _JaasReader:
         return self._at == len(self._text)
 
     def accept(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
-        """Skip the text that matches the pattern, if it comes next; return the match."""
+        """Skip the text that matches the pattern, if it comes next; return the match, or None."""
         match = pattern.match(self._text, self._at)
         if match is not None:
             self._at = match.end()

@@ -108,7 +108,7 @@ class Boolean(Kind):
 
 @dataclass(frozen=True, slots=True)
 class Integer(Kind):
-    """A whole number within bounds. With ``system_default``, -1 is allowed, too; it becomes None."""
+    """A whole number within bounds. With ``system_default``, -1 stands for the system's own value and becomes None."""
 
     at_least: int = 0
     at_most: int = INT32_MAX
@@ -340,7 +340,7 @@ class Assignors(Kind):
             raise type_error("a list of assignors or of their names", value)
         if not value:
             raise ValueError("must name at least one assignor")
-        from ..assignors.kafka_python import built_in_name  # on demand, since only some groups need the assignors
+        from ..assignors.kafka_python import built_in_name  # on demand: needed only if the option is given
 
         entries = [built_in_name(entry) or entry for entry in value]
         names = [self._name(entry) for entry in entries]

@@ -20,7 +20,7 @@ ROWS_FETCH_BYTES = 2 << 20
 #: Number of responses of one broker that fit into the buffer. With 1, no Fetch could be sent until all records of the
 #: previous response are returned.
 RESPONSES_IN_BUFFER = 4
-#: How many bytes of one broker ``poll`` reads ahead at least, by default: with less, responses would be small and many.
+#: The default minimum in bytes that ``poll`` reads ahead of one broker: with less, responses would be small and many.
 NODE_BYTES_MIN = 4 << 20
 
 #: Pairs of an initial and a maximum value. If only one of a pair is given, the other's default is adapted: a program

@@ -32,7 +32,7 @@ TLS_REFUSED = dict.fromkeys(("TLSv1.1", "TLSv1", "SSLv3", "SSLv2", "SSLv2Hello",
 
 
 class Secret(str):
-    """A str that ``repr`` does not show, so that logs of containers and tracebacks with locals do not contain it.
+    """A str that ``repr`` does not show, so that a logged list or a traceback with locals does not contain it.
 
     Everything else, such as ``encode`` or formatting, uses the text itself.
     """
@@ -45,7 +45,7 @@ class Secret(str):
 
 @dataclass(frozen=True, slots=True)
 class SecretText(Text):
-    """A password or another secret; becomes a :class:`Secret`. ``what`` is a word for the docs."""
+    """A password or another secret; becomes a :class:`Secret`. ``what`` names it in the docs."""
 
     may_be_empty: bool = False
     what: str = "password"
@@ -55,7 +55,7 @@ class SecretText(Text):
     def parse(self, value: object) -> Secret:
         text = Text.parse(self, value)
         if text[-1] in "\r\n":
-            # Secrets read from a file often end so, and the login would fail without a visible reason.
+            # A secret read from a file often ends with one, and the login would fail without a visible reason.
             raise ValueError("ends with a line break: remove it, for example with .strip()")
         if "\0" in text:
             raise ValueError("must not contain NUL characters")
@@ -84,7 +84,7 @@ class JaasText(SecretText):
 
 
 # Patterns are compiled by their first use, not by the import: most programs use none of them.
-# The body of a block contains no ``-----``: otherwise a text of many BEGIN lines without END would take minutes.
+# The body of a block has no ``-----``: otherwise the search in a text of many BEGIN lines without END takes minutes.
 _PEM_BLOCK = r"(?s)-----BEGIN ([A-Z0-9 ]{1,40})-----((?:(?!-----).)*)-----END \1-----"
 
 
@@ -327,7 +327,7 @@ class KerberosName(Kind):
         return value
 
 
-#: RFC 7628, section 3.1; ``auth`` has the token, so KIP-342 reserves it.
+#: RFC 7628, section 3.1. The name ``auth`` is reserved (KIP-342), since it carries the token.
 _EXTENSION_NAME = r"[A-Za-z]{1,100}"
 _EXTENSION_VALUE = r"[\x20-\x7e\t\r\n]{1,4000}"
 

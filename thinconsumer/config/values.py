@@ -95,7 +95,7 @@ def parse_server(entry: str) -> HostPort:
 
 
 def server_schemes(servers: object) -> set[str]:
-    """Return the schemes in the ``bootstrap_servers`` that the user passed (a str or a list of str), in upper case."""
+    """Return the schemes in ``servers`` (a str with commas, or a list or tuple of str), in upper case."""
     entries = servers.split(",") if isinstance(servers, str) else servers
     if not isinstance(entries, (list, tuple)):
         return set()
@@ -129,7 +129,8 @@ _DURATION = (
 def parse_duration_ms(text: str) -> int:
     """Return the milliseconds in an ISO-8601 duration of days, hours, minutes and seconds: ``PT1H``, ``P1DT2H``.
 
-    The syntax is that of ``java.time.Duration.parse`` (KIP-1106). Fractions of a millisecond are dropped, as in Java.
+    The syntax is that of ``java.time.Duration.parse`` (KIP-1106), without negative numbers. Fractions of a millisecond
+    are dropped, as in Java.
 
     Raises:
         ValueError: the text is no such duration, or more than 2**63 - 1 milliseconds.

@@ -181,7 +181,8 @@ class Consumer(GroupCalls, Generic[K, V]):
             WakeupError: :meth:`wakeup` was called.
             RecordError: the next record of a partition cannot be returned; :meth:`skip` it or :meth:`seek`.
             NoOffsetForPartitionError, OffsetOutOfRangeError, LogTruncationError: under ``auto_offset_reset="none"``.
-            AuthorizationError: an ACL is missing; raised once for each response that reports it.
+            AuthorizationError: an ACL is missing, or the login or TLS handshake is rejected; raised once for each
+                rejection.
             NoBrokersAvailable: no broker was reachable for ``bootstrap_timeout_ms``; further polls try again.
         """
         with self._shell.quiet_entry:
@@ -302,7 +303,7 @@ class Consumer(GroupCalls, Generic[K, V]):
     def wake_at(self) -> float:
         """Return when to call :meth:`poll` again at the latest, in ``time.monotonic()`` seconds.
 
-        Returns the current time if records are buffered.
+        Returns the current time if buffered records can be returned.
         """
         managers, shell = self._reader.managers, self._shell
         with shell.quiet_entry:

@@ -44,7 +44,7 @@ Ends = Mapping[TopicPartition, int]
 #: Default timeout of close() in seconds, as in Java.
 CLOSING = 30.0
 #: The next Fetch is sent only after the records of a small response are returned, if the application is expected to
-#: poll again within this many seconds. Sending it first takes a third of the time from the response to the records.
+#: poll again within this many seconds. Sending the Fetch first takes a third of the time from response to records.
 #: After a larger response, the next Fetch is sent first: the broker collects records while the response is decoded.
 PROMPT_S = 0.001
 #: A poll of buffered records makes no step if the last step was less than this many seconds ago, and nothing is due: a
@@ -309,8 +309,8 @@ class ConsumerCore:
     def while_waiting(self, now: float) -> float:
         """Do the work of a waiting call between two steps; return the time.
 
-        Runs the callbacks that a rebalance waits for. Raises an error if no broker is reachable, or if a broker has
-        rejected the Metadata request.
+        Runs the callbacks that a rebalance waits for. Raises an error if no broker was reachable for
+        ``bootstrap_timeout_ms``, or if a broker has rejected the Metadata request.
         """
         now = self.shell.run_callbacks(now, every=False)
         if (error := self.managers.metadata.refresh_error) is not None:

@@ -55,9 +55,9 @@ class GroupCalls:
         :class:`PartitionKeyRebalanceListener`, too. The member joins the group in the next ``poll``.
 
         Raises:
-            IllegalArgumentError: neither topics nor pattern, or both, or an illegal name, or a ``SubscriptionPattern``
-                with the classic protocol or with ``exclude``, or ``exclude`` without a pattern. To end a subscription,
-                call :meth:`unsubscribe`.
+            IllegalArgumentError: neither topics nor pattern, or both; an illegal name or expression; a listener that
+                lacks a method, or has an ``async def``; a ``SubscriptionPattern`` with the classic protocol or with
+                ``exclude``; ``exclude`` without a pattern. To end a subscription, call :meth:`unsubscribe`.
             IllegalStateError: there is no ``group_id``, or partitions were assigned by hand.
         """
         for name in LISTENER_METHODS:

@@ -30,9 +30,9 @@ log = logging.getLogger(__name__)
 
 #: Seconds between two checks for obstacles. A check in every step would slow down polls.
 LOOK_EVERY = 0.5
-#: Seconds added to ``LOOK_EVERY`` for each partition. Until Fetch responses confirm a new assignment, a check looks at
-#: all its partitions, which for 10,000 takes a tenth of the time to the first record. The sum added is at most
-#: ``LOOK_EVERY``, since a partition that is resumed right after a check must not count as silent in the next check.
+#: Seconds added to ``LOOK_EVERY`` for each partition, at most ``LOOK_EVERY`` in all. A check looks at all partitions of
+#: a new assignment until Fetch responses confirm them: for 10,000, one check takes a tenth of the time to the first
+#: record. At a longer interval, a partition that is resumed right after a check would count as silent in the next one.
 LOOK_LATER_PER_PARTITION = 50e-6
 #: Tolerance in seconds: a heartbeat or Fetch counts as unanswered only this long after its response was due, and a
 #: missing topic is logged only after it was missing for this long.
@@ -142,7 +142,7 @@ class HealthMonitor(ObstacleLog):
     """Checks the progress of each partition once or twice a second, and reports what prevents progress.
 
     Each successful Fetch response counts as progress of its partitions, with or without new records. No progress is
-    expected of partitions that are paused or have buffered records, since these may be left out of Fetch requests.
+    expected of partitions that are paused, held or have buffered records, since Fetch requests may leave these out.
     """
 
     def __init__(self, managers: ConsumerManagers, patience: float) -> None:
@@ -152,13 +152,13 @@ class HealthMonitor(ObstacleLog):
         #: Texts of the errors for missing topics and partitions that the last check found.
         self._reported: set[str] = set()
         #: For each partition that the last check has looked at, the time since which it makes no progress: the time of
-        #: its last Fetch response, or of the last check that found it paused or with buffered records.
+        #: its last Fetch response, or of the last check that expected none (paused or with buffered records, e.g.).
         self._excused: dict[TopicPartition, float] = {}
         self.check_at = 0.0  #: When the next check of all partitions is due; 0 before the first step.
         self._silence_limit = managers.config.fetch_max_wait_ms / 1000 + GRACE
         self._completed = 0
         self._fetched_at: float | None = None
-        #: The last error that a poll raised for one record; None once the position is past that record.
+        #: The last error that a poll raised for one record; None once the position is past the record.
         self._record: RecordError | None = None
         self._record_at = 0.0  #: When a poll first raised an error for the record of ``_record``.
         self._record_errors = 0  #: How many polls in a row have raised an error for the record of ``_record``.
@@ -211,7 +211,8 @@ class HealthMonitor(ObstacleLog):
             words = f"broker {node_id} answers Fetch requests at once and without records"
             obstacles.append(Obstacle(words, is_wait=True))
         if all(obstacle.is_wait for obstacle in obstacles):
-            # Failures that recur between successes: each success ends the other obstacles that they cause.
+            # Each success ends the obstacle of a failure: without this, failures that recur would not be reported
+            # between two of them.
             recurring = (one for outages in managers.outage_logs() for one in outages.recurring(now))
             obstacles += [Obstacle(f"again and again: {words}", since=at, is_wait=True) for words, at in recurring]
         return self._note(obstacles, now)
@@ -310,7 +311,7 @@ class HealthMonitor(ObstacleLog):
         return sorted((p for p in found if partitions.get(p.tp) is p), key=lambda p: p.number)
 
     def _why_silent(self, partition: Partition, silence: float) -> str | None:
-        """Return a description of what the partition waits for; None if it waits for a Fetch and not for too long yet.
+        """Return what the partition lacks; None if it only waits for a Fetch response, and not for too long yet.
 
         ``silence`` is the time without progress in seconds.
         """

@@ -68,7 +68,7 @@ class ConsumerManagers:
             assignors = create(config.partition_assignment_strategy)
             self.group = Group(config, assignors, self.partitions, self.metadata, random, self.agenda)
             self.group.commits.on_answer = self.metrics.record_commit
-        #: The managers that hold partitions. Empty unless a gatekeeper has something to hold, or may have soon.
+        #: The managers that hold partitions; empty until one of them may have something to hold.
         self.gatekeepers: tuple[Gatekeeper, ...] = ()
         if config.ordered_delivery == "barrier" and self.group is not None:
             from ..ordered.barrier import Barrier  # on demand, as the group

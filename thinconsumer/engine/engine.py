@@ -25,7 +25,7 @@ from ..support.timers import Random
 if TYPE_CHECKING:
     from ..sasl.login_manager import LoginManager
 
-#: Within one engine step, managers step again while they return requests or touch the agenda: at most so many rounds.
+#: In one step of the engine, managers step again while they send requests or touch the agenda: at most so many times.
 ROUNDS_MAX = 100
 
 
@@ -120,7 +120,7 @@ class Engine:
         if asker:
             self.agenda.touch(asker)
         else:
-            self.agenda.join(ALL)  # most calls change nothing: they alone are no reason to call the client again
+            self.agenda.join(ALL)  # with the next step, and not at once: most calls change nothing
 
     def step(self, now: float, later: str = "") -> bool:
         """Handle responses and send all requests that are due. Returns whether there is work for the driver's ``send``.
@@ -202,7 +202,7 @@ class Engine:
             self.network.send(request, now)
         if self.agenda.touched:  # for example, as a request could not be written at once
             names = self._step_network(now, self.agenda.take())
-            self.agenda.touched.update(names)  # not ``touched`` from before: ``take`` has replaced that dict
+            self.agenda.touched.update(names)  # read ``touched`` again: ``take`` has replaced the dict
         return bool(requests)
 
     #: With thousands of partitions, a step makes as many objects.

@@ -41,7 +41,7 @@ Calls = dict[str, tuple[RunningCall, ...]]
 
 
 class Guard:
-    """Entered by every public method. Rejects a call during another one, except from user code that may make calls.
+    """Entered by public methods, except ``wakeup``. Rejects a call during another one, unless user code may make it.
 
     ``begin`` and ``end`` are called inside the guard: if a call began before it entered the guard, a second thread
     would advance positions in the middle of the first thread's call, before the guard rejects it.
@@ -50,9 +50,9 @@ class Guard:
     def __init__(
         self, begin: Callable[[], None] | None = None, end: Callable[[], None] | None = None, calls: Calls | None = None
     ) -> None:
-        # The key "calls" has the running call, then the call that its callback makes, and so on. A dict, as setdefault
-        # is atomic, with and without a GIL. A lock would stay taken for ever if KeyboardInterrupt came between taking
-        # it and entering the block; here, a call without a frame on the stack is dropped.
+        # The key "calls" has the running call, then the call that its callback makes, and so on. It is in a dict, since
+        # ``setdefault`` is atomic, with and without a GIL. A lock would stay taken for ever if KeyboardInterrupt came
+        # between taking it and entering the block; here, a call without a frame on the stack is dropped.
         self._calls: Calls = {} if calls is None else calls
         self._begin = begin
         self._end = end

@@ -93,11 +93,14 @@ class Shell:
         self.quiet_entry = self.guard.entry(self.begin, None)
 
     def enter(self) -> Guard:
-        """Begin a public call. All managers step after it (:meth:`Engine.touch`)."""
+        """Return the guard of a public call, for a ``with`` block. All managers step after it, see Engine.touch."""
         return self._entry
 
     def change(self) -> Guard:
-        """Begin a public call that only changes state, such as a seek. Until the next step, :meth:`wake_at` is now."""
+        """Return the guard of a public call that only changes state, such as a seek.
+
+        Until the next step, :meth:`wake_at` returns the current time.
+        """
         self.engine.agenda.touch()  # first: Ctrl-C at the end of the call must not prevent the touch
         return self._entry
 
@@ -245,7 +248,10 @@ class Shell:
         self.wait_until(lambda: done() or self.lacks_credentials, seconds, may_wake=False)
 
     def run_callbacks(self, now: float, *, every: bool = True) -> float:
-        """Run all user code that is due, with steps in between; return the time. User code's exceptions propagate."""
+        """Run the user code that is due, with steps in between; return the time. User code's exceptions propagate.
+
+        ``every`` is passed to ``next_callback``. Inside a callback nothing is run.
+        """
         while not self.in_callback:
             due = self.next_callback(now, every)
             if due is None:
