@@ -131,7 +131,7 @@ class BrokerNode:
         )
 
     def note_failed_login(self, client_host: str, why: str) -> None:
-        """Log a failed login, and add it to the cluster's list."""
+        """Log a failed login, and add its reason to the cluster's ``failed_logins``."""
         log.info("the login of client %s at %r failed: %s", client_host, self, why)
         self.cluster.failed_logins.append(why)
 
@@ -321,8 +321,8 @@ class BrokerNode:
         return partition, 0
 
     def coordinator_for(self, kind: int, key: str) -> tuple[int, BrokerImage | None]:
-        """Return (error code, coordinator) of a group (0) or a transactional id (1). If the internal topic is missing,
-        create it.
+        """Return (error code, coordinator or None) of the group (``kind`` 0) or transactional id (1) ``key``. If the
+        internal topic is missing, create it.
         """
         name = OFFSETS_TOPIC if kind == GROUP else TRANSACTIONS_TOPIC
         topic = self.image.topics.get(name)

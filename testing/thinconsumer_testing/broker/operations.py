@@ -86,11 +86,11 @@ class BrokerOperations(abc.ABC):
         return int(self._perform("produce", topic, list(values), partition, **batch))
 
     def delete_records(self, tp: Partition, before: int) -> None:
-        """Delete the records before an offset."""
+        """Delete a partition's records below the offset ``before``."""
         self._perform("delete_records", TopicPartition(*tp), before)
 
     def compact(self, tp: Partition) -> None:
-        """Run the log cleaner on a partition now."""
+        """Run the log cleaner on all replicas of a partition now."""
         self._perform("compact", TopicPartition(*tp))
 
     def kill(self, node: int, *, noticed_after_s: float | None = None) -> None:
@@ -126,7 +126,9 @@ class BrokerOperations(abc.ABC):
         return int(self._perform("move_leader", TopicPartition(*tp), to))
 
     def move_coordinator(self, group: str, to: int | None = None) -> int:
-        """Make another broker (``to``, if given) the coordinator of a group; return the coordinator's node id."""
+        """Make another broker (``to``, if given) the coordinator of a group and of all groups in the same partition of
+        ``__consumer_offsets``; return the coordinator's node id.
+        """
         return int(self._perform("move_coordinator", group, to))
 
     def cut(self, one: int, other: int = -1) -> None:

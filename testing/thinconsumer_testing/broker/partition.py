@@ -50,7 +50,7 @@ class PartitionReplica:
         self.is_leader = False
         self.leader_epoch = -1
         log.begin_at(image.first_offset)
-        self.epoch_start = 0  #: The log end offset when this leader epoch began.
+        self.epoch_start = 0  #: As leader: the log end offset when this leader epoch began.
         #: The high watermark. After a restart of the broker it begins with the last value, which the log object keeps;
         #: Kafka reads that value from a checkpoint file.
         self.high_watermark = min(log.high_watermark, log.end_offset)
@@ -316,7 +316,7 @@ class PartitionReplica:
             self.node.cluster.controller.alter_isr(self, (*self.image.isr, node_id))
 
     def has_lagging_replicas(self) -> bool:
-        """Return whether a member of the ISR lacks records. While this is so, the replication periodically removes from
+        """Return whether a member of the ISR lacks records. While one does, ``replication`` periodically removes from
         the ISR the members that have lacked records for replica.lag.time.max.ms.
         """
         behind = self.behind_since

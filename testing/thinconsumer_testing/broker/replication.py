@@ -103,7 +103,7 @@ class Replication:
             self._update_other_followers(source, follower)
 
     def _update_other_followers(self, source: PartitionReplica, but: int) -> None:
-        """Schedule fetches of all followers except ``but`` that can raise their high watermark to the leader's."""
+        """Schedule fetches of the followers, except ``but``, whose high watermark lags behind and can advance."""
         for follower in source.image.replicas:
             if follower not in (but, source.node.node_id):
                 target = self._replica(follower, source.tp)

@@ -26,9 +26,9 @@ FIRST_WITH_ABORTABLE = 11  #: First Produce version whose clients handle TRANSAC
 #: the producer must have added the partitions before, with AddPartitionsToTxn, and the leader only verifies this.
 FIRST_TO_ADD_PARTITIONS = 12
 TIMEOUT_S = 30.0
-#: How long, and how often, the leader asks the coordinator again after CONCURRENT_TRANSACTIONS: the producer's previous
-#: transaction is still completing, which is common right after a commit. If the leader returned that error instead, the
-#: producer would have to send the records again.
+#: How long, and how often, the leader tries again to add partitions after CONCURRENT_TRANSACTIONS: the producer's
+#: previous transaction is still completing, which is common right after a commit. If the leader returned that error
+#: instead, the producer would have to send the records again.
 RETRY_FOR_S = 0.1
 RETRY_AFTER_S = 0.02
 
@@ -78,9 +78,10 @@ def add_or_verify(
 ) -> None:
     """Ask the coordinator to add partitions to the producer's transaction, or only to verify that they are in it.
 
-    ``done`` is called once with the error codes of rejected partitions: those of the coordinator, or NETWORK_EXCEPTION
-    for all of them if the coordinator is unreachable or does not respond within 30 s. There is no retry. Kafka's
-    brokers send AddPartitionsToTxn for this; here the coordinator is called directly.
+    ``done`` is called once with the error codes of rejected partitions: those of the coordinator; or for all partitions
+    COORDINATOR_NOT_AVAILABLE if no coordinator is known, NETWORK_EXCEPTION if it is unreachable or does not respond
+    within 30 s. There is no retry. Kafka's brokers send AddPartitionsToTxn for this; here the coordinator is called
+    directly.
     """
     code, broker = node.coordinator_for(TRANSACTION, producer.transactional_id)
     if broker is None:

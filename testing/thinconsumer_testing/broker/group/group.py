@@ -103,7 +103,9 @@ class ClassicGroup:
         self.pending_joins.discard(member.member_id)
 
     def remove(self, member_id: str) -> ClassicGroupMember | None:
-        """Remove a member or a pending member id; if it was the leader, another member becomes leader."""
+        """Remove a member (and return it) or a pending member id. If it was the leader, the first member that is left
+        becomes leader.
+        """
         member = self.members.pop(member_id, None)
         if member is not None and member.instance_id is not None:
             self.static_members.pop(member.instance_id, None)
@@ -209,7 +211,7 @@ class ClassicGroup:
         return self.is_consumer_group if self.subscribed_topics is None else topic in self.subscribed_topics
 
     def park_join(self, member: ClassicGroupMember, reply: JoinReply | None) -> None:
-        """Park a member's JoinGroup: ``reply`` is called when the join phase completes.
+        """Park a member's JoinGroup, which ``reply`` will answer.
 
         An earlier JoinGroup of the member that is still parked gets REBALANCE_IN_PROGRESS; Kafka never responds to it.
         """

@@ -45,7 +45,9 @@ class JoinGroupCall(NamedTuple):
 
 
 def join(group: ClassicGroup, call: JoinGroupCall) -> None:
-    """Handle a JoinGroup: respond immediately, or park the request."""
+    """Handle a JoinGroup: respond immediately, or park the request: its response then waits for other members, or for
+    the log.
+    """
     member_id = call.request.member_id
     if not _has_room(group, member_id):
         group.remove(member_id)

@@ -33,7 +33,8 @@ class ExchangedPositions:
     def exchange(
         self, member_id: str, epochs: Mapping[str, int], positions: Iterable[tuple[Place, int]], wanted: Iterable[Place]
     ) -> None:
-        """Take a member's positions, and the partitions of which it wants the position from now on.
+        """Take a member's positions in partitions that any member wants, and the partitions that this member wants from
+        now on.
 
         ``epochs`` has the generation or member epoch of each current member of the group. Earlier positions are dropped
         if their sender is no longer a member, or has another epoch now, or if no member wants them any more.

@@ -124,7 +124,7 @@ def store_assignment(group: ClassicGroup, assignments: Mapping[str, bytes]) -> N
 
     def written(code: int) -> None:
         if group.state is not GroupState.COMPLETING_REBALANCE or group.generation != generation:
-            return  # a change of the membership has begun another rebalance meanwhile
+            return  # another rebalance has begun meanwhile, or the group was unloaded
         if code:
             set_assignment(group, {}, append_error(code))
             prepare_or_complete(group, f"the assignment could not be written (error {code})")
@@ -155,7 +155,7 @@ def reschedule_heartbeat(group: ClassicGroup, member: ClassicGroupMember, timeou
 
 
 def expire_heartbeat(group: ClassicGroup, member_id: str) -> None:
-    """Remove a pending member id, or a member without ``has_satisfied_heartbeat``: its session timeout has passed."""
+    """After a session timeout, remove the pending member id, or the member unless it ``has_satisfied_heartbeat``."""
     if member_id in group.pending_joins:
         group.remove(member_id)
         _complete_join_after_removal(group)

@@ -37,7 +37,7 @@ class ReplayedState:
         return group if isinstance(group, ConsumerGroup) else None
 
 
-#: Applies a record to the state; the second argument is the record's offset.
+#: Applies a record to the state; the second argument is the record's offset, -1 if the change does not need it.
 Replay = Callable[[ReplayedState, int], None]
 
 

@@ -249,7 +249,8 @@ class GroupCoordinatorShard:
         return 0 if self.state is ShardState.READY else int(Code.NOT_COORDINATOR)
 
     def run(self, operation: Callable[[], None], done: Done) -> None:
-        """Run an operation that may change groups; ``done(code)`` is called once all appends so far are committed.
+        """Run an operation that may change groups. ``done`` gets 0 as soon as all appends so far are committed, or an
+        error code if the shard is not ready or an append fails.
 
         A reply before the commit could tell the client about a change that the next coordinator does not have.
         """
@@ -289,7 +290,7 @@ class GroupCoordinatorShard:
             if write in self._pending_writes:
                 self._event_processor.run(lambda: self._finish(write, code))
             else:
-                early_codes.append(code)  # append_records has called back before its return
+                early_codes.append(code)  # append_records has not returned yet
 
         base = self._partition.append_records(
             [entry.record for entry in entries],

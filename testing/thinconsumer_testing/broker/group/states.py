@@ -34,7 +34,7 @@ class ShardState(enum.Enum):
     """The state of the coordinator of one partition of ``__consumer_offsets`` on one broker."""
 
     DOWN = "down"  #: This broker does not lead the partition; requests get NOT_COORDINATOR.
-    CATCHING_UP = "catching up"  #: Loads the log; requests but Heartbeats get COORDINATOR_LOAD_IN_PROGRESS.
+    CATCHING_UP = "catching up"  #: Loads the log; all requests but Heartbeat get COORDINATOR_LOAD_IN_PROGRESS.
     READY = "ready"  #: The log is loaded; requests are handled.
 
 

@@ -126,7 +126,7 @@ class _Cleaner:
             elif batch.next_offset == end or self._is_last_of_producer(batch):
                 is_empty = not batch.record_count and not batch.codec and batch.delete_horizon_ms is None
                 yield batch if is_empty else _rebuilt(batch, [], None)
-        # Aborted transactions stay in the index if they ended after the cleaned range or have batches in it.
+        # Aborted transactions stay listed if they ended after the cleaned range, or still have batches in this range.
         needed = {id(one) for one in transactions_seen.needed}
         transactions.aborted = [one for one in transactions.aborted if one.marker_offset >= end or id(one) in needed]
 

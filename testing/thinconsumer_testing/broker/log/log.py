@@ -307,7 +307,7 @@ class Log:
         self.producers.rebuild(self._batches.items)
 
     def start_at(self, offset: int) -> None:
-        """Empty the log and restart it at ``offset``, for example after the leader has deleted the records before."""
+        """Empty the log and restart it at ``offset``, for example because the leader has deleted earlier records."""
         self._batches.replace(())
         self._stored_from = 0
         self.epochs = LeaderEpochs()

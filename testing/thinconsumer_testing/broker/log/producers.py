@@ -134,7 +134,7 @@ class ProducerStateManager:
     transactions: LogTransactions = field(default_factory=LogTransactions)
 
     def duplicate_of(self, batch: StoredBatch) -> BatchMetadata | None:
-        """Return the one of its producer's last five batches that the batch repeats, or None if it is no retry."""
+        """Return the earlier batch that ``batch`` repeats, one of its producer's last five; None if it is no retry."""
         known = self.by_id.get(batch.producer_id)
         if known is None or known.epoch != batch.producer_epoch:
             return None

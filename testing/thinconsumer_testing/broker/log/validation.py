@@ -179,7 +179,7 @@ def _validate_header(header: StoredBatch) -> None:
 
 
 def _validate_records(view: memoryview, header: StoredBatch, config: TopicConfig, now_ms: int) -> int:
-    """Validate the records; return their highest timestamp."""
+    """Validate the records; return their highest timestamp, or that in the header if they are not decoded."""
     checks_each = config.compact or config.message_timestamp_before_max_ms < now_ms
     try:
         if header.record_count <= RECORDS_READ_MAX or checks_each:

@@ -192,7 +192,7 @@ class Authenticator:
         lifetime_ms = min(limits, default=0)
         self.session_ends_at = now + lifetime_ms / 1000 if limits else None
         self._state = _State.COMPLETE
-        self._exchange = None  # It holds the users' passwords or keys, which an open connection does not need.
+        self._exchange = None  # An exchange holds users' passwords or keys, which an open connection does not need.
         self._user = exchange.user
         self._logged_in(f"User:{exchange.user}")
         return lifetime_ms

@@ -14,7 +14,7 @@ from .topic import CountChange, OrderedTopicCounts, RemovedPartition
 
 
 def add_ordered_to_json(stored: dict[str, Any], topic: TopicImage) -> None:
-    """Add the counts to a topic's JSON form; nothing without ordered delivery."""
+    """Add a topic's counts to its JSON form ``stored``, if the topic has ordered delivery."""
     ordered = topic.ordered
     if ordered is None:
         return
@@ -41,8 +41,8 @@ def add_ordered_to_json(stored: dict[str, Any], topic: TopicImage) -> None:
 
 
 def with_ordered_from_json(topic: TopicImage, stored: Mapping[str, Any]) -> TopicImage:
-    """Return the topic with the counts in its JSON form. A topic that an earlier version has stored without counts gets
-    its first counts; one without ordered delivery stays as it is.
+    """Return the topic with the counts in its JSON form ``stored``. A topic that an earlier version of this broker has
+    stored without counts gets its first counts. A topic without ordered delivery is returned unchanged.
 
     Raises:
         IllegalArgumentError: The counts contradict the partitions.

@@ -27,8 +27,9 @@ class CountChange(enum.Enum):
 
 
 class RemovedPartition(NamedTuple):
-    """Where a removed partition ended. If an expansion creates the partition again, it continues from there: clients
-    ignore lower leader epochs of the same topic id, and groups may have committed offsets of the removed partition.
+    """Where a removed partition ended. If an expansion creates the partition again, the new one continues from this
+    leader epoch and offset: clients ignore lower leader epochs of the same topic id, and groups may have committed
+    offsets of the removed partition.
     """
 
     leader_epoch: int

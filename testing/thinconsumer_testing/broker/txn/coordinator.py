@@ -194,8 +194,8 @@ class TransactionCoordinator:
         *,
         client_version: int = 0,
     ) -> None:
-        """Commit or abort a transaction; ``done`` is called once the decision is logged, before the markers are
-        written.
+        """Commit or abort a transaction; ``done`` is called as soon as the decision is logged or the request rejected,
+        before the markers are written.
 
         With ``client_version`` 2, ``done`` gets the producer's id and epoch for the next transaction.
         """
