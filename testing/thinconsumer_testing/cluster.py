@@ -1,7 +1,7 @@
 """A cluster of the embedded broker on a network in memory and its virtual clock.
 
-This module connects the two: the cluster's timers are events of the network, each node listens at its address, and a
-killed node's connections break.
+This module connects cluster and network: the cluster's timers are events of the network, each node listens at its
+address, and a killed node's connections break.
 """
 
 from __future__ import annotations
@@ -172,7 +172,7 @@ class _NetworkSchedule(Schedule):
 
     @property
     def now(self) -> float:
-        """The network's latest time. While an overdue event runs, the network's time is earlier; this one stays."""
+        """The network's latest time. An overdue event may set the network's time back, but never this time."""
         self._latest = max(self._latest, self._network.now())
         return self._latest
 
@@ -210,7 +210,7 @@ class _NodeListener:
 
 
 class _NodeConversation:
-    """One connection to a node. The network passes bytes to it, and the broker's connection answers through it."""
+    """One connection to a node: passes the client's bytes to the broker's connection, which answers through it."""
 
     client_host = "/127.0.0.1"
 

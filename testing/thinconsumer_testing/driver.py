@@ -23,7 +23,7 @@ class MemoryDriver:
 
     Args:
         network: The network of the servers; a new one by default.
-        seed: Seed of the client's random choices. None: the number of this driver on its network.
+        seed: Seed of the client's random choices. None: the network gives this driver a number, which is the seed.
     """
 
     def __init__(self, network: Network | None = None, seed: int | str | None = None) -> None:

@@ -185,7 +185,7 @@ class MemoryConnection:
         self.address = dial.address
         self.place: Place = (dial.address.sockaddr[0], dial.address.sockaddr[1])
         self.is_open = True
-        self._is_broken = False  #: Whether the connection was reset or closed by the peer: bytes in flight are lost.
+        self._is_broken = False  #: Whether the peer has reset or closed the connection: bytes in flight to it are lost.
         self._network = network
         self._driver = driver
         self._conversation: Conversation | None = None

@@ -1,4 +1,4 @@
-"""Run an assignor for clients in the embedded broker, as an assignor of the consumer group protocol (KIP-848)."""
+"""Run a client-side assignor in the embedded broker, as an assignor of the consumer group protocol (KIP-848)."""
 
 from __future__ import annotations
 

@@ -48,7 +48,10 @@ class Admin(BaseClient):
             self._shell.close()
 
     def create_topics(self, topics: Mapping[str, NewTopic]) -> dict[str, CreatedTopic | KafkaError]:
-        """Create topics. After a lost response, TOPIC_ALREADY_EXISTS may mean that the first attempt created it."""
+        """Create topics; return each created topic, or its error.
+
+        After a lost response, the error TOPIC_ALREADY_EXISTS may mean that the first attempt created the topic.
+        """
         return self._run(operations.CREATE_TOPICS, topics)
 
     def delete_topics(self, names: Iterable[str]) -> dict[str, KafkaError | None]:

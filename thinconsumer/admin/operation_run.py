@@ -38,11 +38,11 @@ REROUTED = frozenset({Action.REFRESH_METADATA, Action.FIND_CONTROLLER, Action.FI
 
 
 class SentKeys(NamedTuple):
-    """The context of a request."""
+    """The context of a request: what its answer belongs to."""
 
     run: OperationRun[Any, Any]
     operation: Operation[Any, Any]  #: The operation of the run, or its fallback.
-    keys: dict[Any, None]  #: The keys without a result so far.
+    keys: dict[Any, None]  #: The request's keys without a result so far.
     node_id: int  #: The broker; -1 for any.
 
     def falls_back(self, error: KafkaError) -> bool:
@@ -231,7 +231,7 @@ class OperationRun(Generic[K, V]):
                 self._settle(group, error)
 
     def _look_up_cluster(self, why: str) -> None:
-        """Request brokers and controller, unless a request is under way.
+        """Request brokers and controller, unless a request is under way or the backoff after the last one lasts.
 
         Without the backoff, a cluster that has no controller for long would receive metadata requests in a busy loop.
         """
@@ -283,7 +283,7 @@ class OperationRun(Generic[K, V]):
             self._last_errors[key] = error
 
     def _invalidate_route(self, sent: SentKeys, error: KafkaError, key: Any = None) -> None:
-        """Look up the broker of a failed request again.
+        """Look up the broker of a failed request again, unless any broker may take the request.
 
         With coordinators, look up that of the group ``key``; None: those of all groups with this broker as coordinator.
         """

@@ -166,7 +166,7 @@ class Operation(Generic[K, V]):
     routing: Routing
     #: Builds the request from the arguments by key, the API version and the remaining time in ms.
     build: Callable[[Mapping[K, Any], int, int], Message]
-    read: Callable[[Any, int], Iterable[KeyResult]]  #: Reads a response of an API version.
+    read: Callable[[Any, int], Iterable[KeyResult]]  #: Reads the results from a response and its version.
     one_by_one: bool = False  #: Whether each key is sent in its own request, as older API versions allow only one.
     min_version: int = 0
     max_version: int = 32767

@@ -1,4 +1,4 @@
-"""Assignors: pure functions from the members and topics of a group to an assignment.
+"""Assignors: they compute an assignment from the members and topics of a group.
 
 The built-in assignors are imported when they are first used: values such as GroupMetadata need none of them.
 """

@@ -32,7 +32,7 @@ from .levels import blocks
 from .plans import bits, in_order, member_racks, partition_racks, racks_matter, readers
 
 
-@garbage_collection_paused  # each of thousands of partitions becomes several objects
+@garbage_collection_paused  # else thousands of new objects start many collections
 def balanced(
     cluster: ClusterView, subscriptions: Mapping[str, Subscription], owners: Mapping[TopicPartition, str]
 ) -> dict[str, tuple[TopicPartition, ...]]:

@@ -1,10 +1,10 @@
 """Assign partitions to members at minimum cost: the algorithm of the sticky assignors.
 
 A *pool* is a set of partitions with the same subscribers, its members; only the number of partitions matters. A
-partition costs 0 at a *near* member (in the rack of a replica) and ``FAR`` at a *far* one. For as many partitions of a
-pool as a member *owned* before, the cost at this member is 1 less. The caller limits the loads: partitions wait as
-*excess* at their pool or an overloaded member until ``route`` moves them to members with *room* along the cheapest
-paths. A path may also move partitions from one member to another.
+partition costs 0 at a *near* member (in the rack of a replica, or without a rack) and ``FAR`` at a *far* one. For as
+many partitions of a pool as a member *owned* before, the cost at this member is 1 less. The caller limits the loads:
+partitions wait as *excess* at their pool or an overloaded member until ``route`` moves them to members with *room*
+along the cheapest paths. A path may also move partitions from one member to another.
 
 This is minimum-cost flow by successive shortest paths: Dijkstra's algorithm with node potentials, here called
 *heights*, finds the length of the shortest path, and Dinic's layers move partitions along all paths of that length at
@@ -32,7 +32,11 @@ _SINK, _POOL, _MEMBER, _NEAR, _FAR = range(5)
 
 
 class Flow:
-    """Track how many partitions of each pool each member has; ``owned`` holds these numbers before the rebalance."""
+    """Track how many partitions of each pool each member has.
+
+    By pool: ``supplies`` has the number of partitions, ``near`` and ``far`` the bit masks of members, ``owned`` the
+    numbers that members had before the rebalance. ``members`` is the number of members.
+    """
 
     def __init__(
         self,
@@ -118,7 +122,10 @@ class Flow:
                     del open_at[load], loads[index]
 
     def raise_to(self, least: Iterable[tuple[int, int]]) -> None:
-        """Move excess of pools, and of members above their load in ``least``, to members below theirs, if possible."""
+        """Move partitions to members below their load in ``least``, pairs of a member and a load, as far as possible.
+
+        They come from the excess of pools, and from members above their load.
+        """
         for member, load in least:
             above = self.load(member) - load
             self.member_excess[member], self.room[member] = max(0, above), max(0, -above)
@@ -206,7 +213,7 @@ class _Search:
         #: The distance of each pool reached so far, from a source (:attr:`Flow.source_height`) in front of all pools
         #: and members with excess.
         self.pools: dict[int, int] = {}
-        self.members: dict[int, int] = {}  #: The same by member.
+        self.members: dict[int, int] = {}  #: The distance of each member reached so far.
         self.free = (1 << len(flow.units)) - 1  #: The bit mask of members not reached yet.
         self.heights = sorted(flow.at_height, reverse=True)
         top = flow.source_height

@@ -94,7 +94,7 @@ class ReadingGroup(PartitionKeyRebalanceListener):
                 auto_offset_reset="earliest",
                 ordered_delivery=ordered_delivery,
                 heartbeat_interval_ms=100,  # positions are exchanged at this interval, too
-                metadata_max_age_ms=200,  # the group without ordered delivery notices new partitions only by this
+                metadata_max_age_ms=200,  # otherwise the group without ordered delivery notices new partitions late
                 **SHORT_BACKOFFS,
             )
             self._members.append(member)
@@ -225,7 +225,7 @@ class ExpansionDemo:
         self._picture.say(f"{time.monotonic() - self._started:5.1f} s  * {words}")
 
     def _draw(self) -> list[str]:
-        """Return the picture: each partition's orders, as far as each group has read them."""
+        """Return the lines of the picture: for each partition, how many of its orders each group has read."""
         ends, held = self.shop.ends, self.ordered.held()
         scale = BAR / max([*ends.values(), 1])
         seconds, read = time.monotonic() - self._started, [self.ordered.audit.read, self.unordered.audit.read]

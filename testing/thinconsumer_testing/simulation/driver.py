@@ -150,7 +150,7 @@ class SimDriver(MemoryDriver):
         self._after_step.append(("response_read", line, sent, response))
 
     def _raise_if_overlooked(self, endpoint: Endpoint) -> None:
-        """Raise Violation if the client waits although a manager has a request to send, which its agenda lacks.
+        """Raise Violation if the client waits although a manager, which is not in the agenda, has a request to send.
 
         Such a client may hang for ever. Each manager is stepped twice more at the same time, and must return no
         request. Once would not be enough: the first step may only end what is no longer needed, such as the query of a

@@ -64,7 +64,7 @@ class SimNetwork(Network):
         self.faults = network_faults or NetworkFaults()
         super().__init__(world.clock, chunk=self.faults.chunk)
         self.world = world
-        self.mishaps: Counter[str] = Counter()  #: Numbers of random network faults so far, by kind.
+        self.mishaps: Counter[str] = Counter()  #: Numbers of network faults so far, by kind.
         self.cuts: set[tuple[Who, Who]] = set()
         #: Brokers on hosts that have lost power: they answer nothing, neither "connection refused" nor a reset.
         self.powerless: set[int] = set()
@@ -77,7 +77,7 @@ class SimNetwork(Network):
         self._jitter = world.streams("network/jitter")
 
     def listen(self, host: str, port: int, peer: Peer) -> None:
-        """Let a broker listen; its host has power again. New addresses get the broker ids 1, 2, ... in this order."""
+        """Let a broker listen; its host has power again. Each new address gets the next broker id, from 1 on."""
         super().listen(host, port, peer)
         for place in self._places(host, port):
             self.powerless.discard(self._nodes.setdefault(place, len(self._nodes) + 1))

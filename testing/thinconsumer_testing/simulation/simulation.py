@@ -51,7 +51,7 @@ class Simulation:
         network_faults: The network's latencies, and the probabilities of its random faults.
         racks: The rack of each broker.
         traced: Whether to record a trace line per event.
-        checkers: The checkers of consumers; by default all that need no group.
+        checkers: The checkers of consumers; by default :data:`.checkers.ALL`.
         security: Logins of the brokers' listeners, with ``SASL_PLAINTEXT``; None: no login.
     """
 
@@ -193,7 +193,10 @@ class Simulation:
         self.cluster.create_topic(name, partitions, replication, dotted)
 
     def move_leader(self, tp: TopicPartition, to: int | None = None) -> int:
-        """Move a partition's leader; return the new leader's node id."""
+        """Move a partition's leader to node ``to`` (None: any other); return the leader after the call.
+
+        That is the old leader as long as the replica on the new one has not joined the ISR.
+        """
         leader = self.cluster.move_leader(tp, to)
         self.trace.add("controller", "", "leader", "of %s-%d: node %d", *tp, leader)
         return leader
@@ -201,8 +204,8 @@ class Simulation:
     def partition(self, one: Iterable[Party], other: Iterable[Party], *, one_way: bool = False) -> None:
         """Cut the network between two sides: brokers by id, clients by name or as actors, the controller as -1.
 
-        Bytes are held back until :meth:`heal`. With ``one_way``, clients and brokers lose only the direction from
-        ``one`` to ``other``; brokers are always cut off from each other both ways.
+        Bytes are held back until :meth:`heal`. With ``one_way``, between clients and brokers only those from ``one`` to
+        ``other`` are held back; brokers are always cut off from each other both ways.
         """
         # Sorted, so that each run is the same: the order of a set of strings differs between processes.
         these, those = (sorted(map(_who, parties), key=str) for parties in (one, other))

@@ -29,10 +29,10 @@ class Truth:
     """The committed contents of one partition of a topic. A topic with another id has a Truth of its own."""
 
     def __init__(self, tp: TopicPartition, lost: Callable[[Truth, int, int], None]) -> None:
-        """Call ``lost(truth, offset, epoch)`` when a leader begins ``epoch`` and lacks committed records.
+        """Set the partition, and the function to call when a leader begins an epoch and lacks committed records.
 
-        That leader's log lacks the committed records from ``offset`` on. They count until the call returns, and
-        afterwards, too, if a newer epoch than ``epoch`` has begun before.
+        In ``lost(truth, offset, epoch)`` the leader's log lacks those from ``offset`` on. They count until the call
+        returns, and afterwards, too, if a newer epoch than ``epoch`` has begun before.
         """
         self.tp = tp
         self.rows: dict[Key, Row] = {}  #: Every record that was ever committed.
@@ -182,7 +182,7 @@ class Truth:
             self.end = max(self.end, offset)
 
     def compacted(self, log: Log) -> None:
-        """Handle that a replica's log was compacted: records that it removed no longer count."""
+        """Handle that a replica's log was compacted: the removed records no longer count."""
         kept: set[int] = set()
         for batch in log.read_batches(log.start_offset, log.high_watermark):
             kept.update(row.offset for row in batch.decode(self.tp.topic, self.tp.partition, False))

@@ -41,7 +41,7 @@ class TransactionMetadata:
     previous_producer_id: int = NO_PRODUCER_ID  #: The producer id before the last transition.
     #: The producer id for the next transaction if the epochs of the current id are exhausted, else -1.
     next_producer_id: int = NO_PRODUCER_ID
-    #: The producer's previous epoch. An InitProducerId with it is a retry after a lost response. It is not logged.
+    #: The producer's previous epoch, which is not logged. InitProducerId with this epoch is a retry.
     last_producer_epoch: int = NO_PRODUCER_EPOCH
     partitions: frozenset[TopicPartition] = frozenset()
     started_ms: int = -1
@@ -72,10 +72,11 @@ class Transaction:
         return is_exhausted(self.metadata.producer_epoch)
 
     def prepare_init(self, timeout_ms: int, expected_epoch: int | None, now_ms: int) -> TransactionMetadata | None:
-        """Prepare a transition that assigns the producer's next epoch, which exists, or the current epoch to a retry.
+        """Prepare a transition that assigns the producer's next epoch, or the current epoch again to a retry.
 
-        ``expected_epoch`` (KIP-360) is the epoch in the request. Return None if the producer has another current and
-        previous epoch: the request must be rejected as fenced.
+        The producer id must have a next epoch. ``expected_epoch`` (KIP-360) is the epoch in the request, or None.
+        Return None if the producer has an epoch, and ``expected_epoch`` is neither this one nor the one before: the
+        request must be rejected as fenced.
         """
         metadata = self.metadata
         epoch, last = metadata.producer_epoch + 1, NO_PRODUCER_EPOCH
@@ -95,7 +96,7 @@ class Transaction:
     ) -> TransactionMetadata:
         """Prepare a transition that assigns a new producer id, because the epochs of the current one are exhausted.
 
-        With ``keep_last_epoch`` the old id's last epoch is kept, so that InitProducerId with it counts as a retry.
+        With ``keep_last_epoch`` the old id's epoch becomes the last epoch, so that InitProducerId with it is a retry.
         """
         last = self.metadata.producer_epoch if keep_last_epoch else NO_PRODUCER_EPOCH
         return self._emptied(timeout_ms, now_ms, producer_id=producer_id, producer_epoch=0, last_producer_epoch=last)

@@ -43,7 +43,7 @@ def on_init_producer_id(
 ) -> Decision:
     """Decide on InitProducerId: assign a producer epoch or, during a transaction, abort the transaction first.
 
-    An abort is a transition to PrepareAbort; the producer must repeat InitProducerId after it.
+    The abort begins with a transition to PrepareAbort; the producer must repeat InitProducerId once it is complete.
     """
     if txn.pending is not None:
         return Code.CONCURRENT_TRANSACTIONS

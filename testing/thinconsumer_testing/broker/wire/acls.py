@@ -61,7 +61,7 @@ class DeleteAclsResponse(Message, key=31, versions=(1, 3), flexible=2):
 
 
 class DeleteAclsFilter(Struct):
-    """Matches the ACLs that match in every field; None or 1 (ANY) in a field matches every value."""
+    """A filter: an ACL must match each of its fields. None or 1 (ANY) in a field matches every value."""
 
     resource_type_filter: int = int8("0+")
     resource_name_filter: str | None = string("0+", nullable="0+")
@@ -100,7 +100,7 @@ class DescribeAclsResponse(Message, key=29, versions=(1, 3), flexible=2):
 
 
 class DescribeAclsRequest(Message, response=DescribeAclsResponse):
-    """Ask for the ACLs that match in every field; None or 1 (ANY) in a field matches every value."""
+    """Ask for the ACLs that match each of these fields. None or 1 (ANY) in a field matches every value."""
 
     resource_type_filter: int = int8("0+")
     resource_name_filter: str | None = string("0+", nullable="0+")

@@ -1,8 +1,8 @@
-"""Checkers of the consumer's guarantees; none of them sees internals of clients or brokers. Each reports:
+"""Checkers of the consumer's guarantees. They see no internals of clients or brokers but a buffer's size. Each reports:
 
 ==================  ================================================================================================
-ContentChecker      a record that differs from the log's, or was not committed; a record of an uncommitted transaction
-OrderChecker        a record that comes twice or too late; a position that goes back
+ContentChecker      a record that was not committed as such; with read_committed, one of an uncommitted transaction
+OrderChecker        a record that comes again or out of order; a position that goes back
 CoverageChecker     a record that is skipped
 OwnershipChecker    a record of a partition that is paused or not assigned
 BoundsChecker       more in flight, in memory or in one poll than allowed

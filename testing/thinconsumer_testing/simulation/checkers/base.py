@@ -1,8 +1,9 @@
 """The events of a simulated run that checkers receive, and the class that passes them on.
 
 A :class:`Checker` sees the calls of applications to their consumer and the results, the requests and responses, and the
-committed contents of the logs. It never looks into a client or a broker. The :class:`Jury` passes each event to the
-checkers that override its method. A *reader* is one consumer from its construction to its close or crash.
+committed contents of the logs. Of the insides of clients and brokers it sees only the size of a client's buffer. The
+:class:`Jury` passes each event to the checkers that override its method. A *reader* is one consumer from its
+construction to its close or crash.
 """
 
 from __future__ import annotations
@@ -68,10 +69,13 @@ class Checker:
         """A consumer was closed, or has crashed."""
 
     def assigned(self, reader: SimReader, tps: Sequence[TopicPartition]) -> None:
-        """``assign(tps)`` returned."""
+        """``assign(tps)`` returned, or ``tps`` is the new assignment of a group member."""
 
     def sought(self, reader: SimReader, tp: TopicPartition, offset: int, epoch: int = -1) -> None:
-        """``seek()`` returned; its argument ``epoch`` is the leader epoch of the record before ``offset``, or -1."""
+        """``seek()`` returned, or a group member has read its committed offset.
+
+        ``epoch`` is the leader epoch of the record before ``offset``, or -1.
+        """
 
     def reset(self, reader: SimReader, tp: TopicPartition, to_end: bool) -> None:
         """``seek_to_beginning()`` returned, or, with ``to_end``, ``seek_to_end()``."""

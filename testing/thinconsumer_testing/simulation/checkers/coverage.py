@@ -38,7 +38,7 @@ class CoverageChecker(Checker):
     _covered: dict[SimReader, dict[TopicPartition, _Covered]] = by_reader(dict)
 
     def assigned(self, reader: SimReader, tps: Sequence[TopicPartition]) -> None:
-        """Expect a new partition from the beginning if ``auto_offset_reset`` is "earliest", else from any offset."""
+        """Expect a new partition's records from offset 0 on if ``auto_offset_reset`` is "earliest", else from any."""
         before = self._covered[reader]
         start = 0 if reader.policy == "earliest" else None
         self._covered[reader] = {tp: before.get(tp) or _Covered(start) for tp in tps}

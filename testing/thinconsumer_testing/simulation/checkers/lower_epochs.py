@@ -9,7 +9,7 @@ from ..client_tap import SentRequest
 from .base import SimReader
 
 #: How often the named leader must reject the newest epoch, and the least seconds from the first such rejection to the
-#: last. These numbers are not imported from the client: the checker would agree with a wrong number there.
+#: last. These numbers are not imported from the client, as the checker would then agree with a wrong number.
 REJECTIONS_MIN, REJECTED_S = 3, 1.0
 
 #: A client, a topic id and the number of a partition.
@@ -53,7 +53,7 @@ class LowerEpochs:
             case.named, case.rejections = (leader, epoch), []
 
     def accepted(self, key: PartitionKey, node: int) -> None:
-        """Note that a node has accepted the newest epoch. If it is the named leader, it has caught up."""
+        """Note that a node has accepted the newest epoch. If the named leader has, its rejections prove nothing."""
         case = self._cases.get(key)
         if case is not None and case.named is not None and case.named[0] == node:
             del self._cases[key]

@@ -1,4 +1,4 @@
-"""Checks that only assigned partitions that are not paused are delivered and fetched.
+"""Checks that records are only fetched and returned if their partition is assigned and not paused.
 
 The response to a Fetch that was sent before a partition was paused may still have records of this partition. But a
 fetch session is strictly sequential (KIP-227): the next request of the session must remove the partition from it.

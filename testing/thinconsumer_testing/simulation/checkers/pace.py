@@ -24,7 +24,7 @@ DIALS_MAX, DIALS_PER_REQUEST = 600, 5
 
 @dataclass(eq=False)
 class PaceChecker(Checker):
-    """Checks that no request or connection attempt is repeated in a busy loop, nor the same records are sent again."""
+    """Checks that no client repeats requests or connection attempts, or gets the same records, again and again."""
 
     #: Client ids of the simulated consumers; the requests of other clients, such as producers, are not limited.
     _watched: set[str] = field(default_factory=set, init=False)
@@ -48,7 +48,7 @@ class PaceChecker(Checker):
             self.accuse(f"{member} has opened {dials} connections, but sent only {requests} requests")
 
     def answered(self, client: str, node: int, request: Message, response: Message, now: float) -> None:
-        """Stop counting a Fetch that returned records, as it is progress; check if the same records are sent again."""
+        """Take a Fetch that returned records out of the count: it is progress, unless it repeats the same records."""
         if client not in self._watched or not isinstance(response, FetchResponse):
             return
         fruitful = False

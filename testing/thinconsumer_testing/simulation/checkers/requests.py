@@ -54,10 +54,10 @@ class RequestChecker(Checker):
 
     _names: dict[bytes, str] = field(default_factory=dict, init=False)  #: Names of topics by topic id.
     #: By client, topic id and partition: the least leader epoch that a Fetch request may have, and the newest that the
-    #: client has read. The least one is the newest before the last Metadata response, since the Fetch may have been
-    #: built just before the client read that response.
+    #: client has read or sent. The least one is the newest before the last Metadata response, since the Fetch may have
+    #: been built just before the client read that response.
     _epochs: dict[PartitionKey, tuple[int, int]] = field(default_factory=dict, init=False)
-    #: By client, topic id, partition and connection: the newest leader epoch of the Fetch requests on it.
+    #: By client, topic id, partition and connection: the newest leader epoch of the Fetch requests on this connection.
     _sent: dict[tuple[SimReader, bytes, int, int], int] = field(default_factory=dict, init=False)
     #: Partitions without a leader: a Fetch from a preferred replica (KIP-392) may then be sent without a leader epoch.
     _leaderless: set[PartitionKey] = field(default_factory=set, init=False)
@@ -86,8 +86,8 @@ class RequestChecker(Checker):
         self._reading[reader.name] = {tp: before[tp] for tp in before if tp in tps}
 
     def sought(self, reader: SimReader, tp: TopicPartition, offset: int, epoch: int = -1) -> None:
-        # For a group member, GroupEventAdapter reports a seek only after the member has read its committed offset in an
-        # OffsetFetch response. The member may have sent a Fetch before the report, so any offset is allowed (None).
+        # For a group member, tests report the position from an OffsetFetch response as a seek, after the member has
+        # read the response. The member may have sent a Fetch before the report, so any offset is allowed (None).
         self._reading[reader.name][tp] = _Reading(None if isinstance(reader, Member) else {offset})
 
     def reset(self, reader: SimReader, tp: TopicPartition, to_end: bool) -> None:
@@ -179,7 +179,10 @@ class RequestChecker(Checker):
                 (self._leaderless.discard if row.leader_id in brokers else self._leaderless.add)(key)
 
     def _codes(self, member: SimReader, response: Message) -> Iterator[tuple[PartitionKey, int]]:
-        """Yield the partitions of a response to a request with leader epochs, and their error codes."""
+        """Yield partitions and error codes of a Fetch, OffsetForLeaderEpoch or ListOffsets response.
+
+        Note the leader epochs that a Fetch response names.
+        """
         if isinstance(response, FetchResponse):
             for topic in response.responses:
                 for row in topic.partitions:
@@ -214,8 +217,8 @@ class RequestChecker(Checker):
         tp = TopicPartition(self._names[topic_id], row.partition)
         key, epoch, offset = (member, topic_id, row.partition), row.current_leader_epoch, row.fetch_offset
         least, newest = self._epochs.get(key, (-1, -1))
-        # A Fetch that was built before the client read of a newer epoch may be written, on a connection that was not
-        # ready before, after a Fetch with the newer epoch on another connection.
+        # Only Fetches on the same connection are compared: one that was built before the client read of a newer epoch
+        # may be written after a Fetch with the newer epoch, on a connection that was not ready before.
         on_connection = (*key, line)
         least = max(least, self._sent.get(on_connection, -1))
         what = f"{member} fetches {tp.topic}-{tp.partition}"
