@@ -32,13 +32,13 @@ OUTAGES_MAX = 1000
 
 @dataclass(slots=True)
 class _Outage:
-    """A series of failed attempts of one kind, for example all partitions with the same Fetch error on one broker. It
+    """A series of failed attempts of one kind, for example Fetches of a topic's partitions that get the same error. It
     begins with the first failed attempt, and ends when every object that failed has succeeded or was forgotten.
     """
 
     began_at: float
     failed_at: float  #: When an attempt last failed.
-    recurs_since: float  #: When the first of :attr:`recurrences` was.
+    recurs_since: float  #: When the outage began for the first time in ``recurrences``.
     #: How often the outage has begun in a row: each time within RECURS_SOON_S after the last failed attempt before.
     recurrences: int = 1
     returns: int = 0  #: How often the outage has begun again within RECURS_S.
@@ -73,7 +73,7 @@ class _Outage:
         return due if doublings < 0 else max(due, self.logged_at + EVERY * (1 << min(doublings, DOUBLINGS)))
 
     def history(self, now: float) -> str:
-        """Return the number of failed attempts in words, to append to a repeated line; empty for a first line."""
+        """Return the number of failed attempts in words, to append to a line; empty for the first line of an outage."""
         if self.logged_at is None or self.logged_at < self.began_at:
             return ""
         attempts = f"{self.attempts} failed attempts in " if self.attempts else "for "
@@ -83,7 +83,7 @@ class _Outage:
 class OutageLog:
     """Counts failed attempts by kind of failure and decides which of them are logged.
 
-    A ``kind`` identifies what one log line describes, such as ``("Fetch", node_id, code)``. A ``subject`` is the
+    A ``kind`` identifies what one log line describes, such as an error code and a topic. A ``subject`` is the
     failing object, such as a partition: an outage ends when each of its subjects has succeeded or was forgotten. Times
     are monotonic seconds.
     """
@@ -139,7 +139,7 @@ class OutageLog:
         """Record a successful attempt: drop ``subject`` from all outages. An outage without subjects has ended;
         ``text`` is logged as an INFO for each ended outage that was logged since it last began.
         """
-        # Connections call this in every step, usually without an outage: ``if self.under_way`` saves the call.
+        # Called in every step, usually without an outage: ``if self.under_way`` saves the inner call.
         for outage in self.forget(subject) if self.under_way else ():
             if outage.logged_at is not None and outage.logged_at >= outage.began_at:
                 attempts = f" and {outage.attempts} failed attempts" if outage.attempts else ""
@@ -171,7 +171,7 @@ class OutageLog:
 
     def keep(self, subjects: Container[Hashable]) -> None:
         """Drop all partitions that are not among ``subjects`` from all outages, and log nothing. Called with the
-        partitions that are still assigned. Subjects that are not partitions stay.
+        partitions that are still assigned or queried. Subjects that are not partitions stay.
         """
         for subject in {subject for outage in self.under_way.values() for subject in outage.subjects}:
             if isinstance(subject, TopicPartition) and subject not in subjects:

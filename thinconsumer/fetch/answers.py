@@ -271,8 +271,9 @@ class Answers:
             return
         partition.ask_reset(None, out_of_range=partition.cursor.fetch_offset)
         if not fetch.uses_ids and self._metadata.topic_id(partition.tp.topic) != ZERO_UUID:
-            # The position may belong to a deleted topic of the same name. Without newer metadata, the position would be
-            # moved to the end of the new topic, as if records of the deleted topic were truncated.
+            # The Fetch had no topic ids, so the position may belong to a deleted topic of the same name. Without newer
+            # metadata, the position would be moved to the end of the new topic, as if records of the deleted topic were
+            # truncated.
             partition.least_refresh = self._metadata.refresh_from_now(f"a position of {partition.tp} is out of range")
         # A broker may reject offsets that its own ListOffsets response reports. Without a backoff, the client would
         # fetch, reset and log in a tight loop.

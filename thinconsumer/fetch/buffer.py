@@ -78,10 +78,10 @@ class Buffer:
     """Queues of fetched batches, one per partition."""
 
     def __init__(self) -> None:
-        #: By partition, in round-robin order: its entries, oldest first. No queue is empty.
+        #: By partition, in round-robin order: its fetched batches, oldest first. No queue is empty.
         self.queues: dict[Partition, deque[Fetched]] = {}
         self.pinned = 0  #: Total size of the responses of which a slice is buffered.
-        #: Number of records of all entries according to the batch headers, those already returned included.
+        #: Number of records in all queues according to the batch headers, those already returned included.
         self.records = 0
         #: The planner's alarm, to be touched when batches are dropped or returned; None if the planner needs no room.
         self.awaited_by: Alarm | None = None
@@ -176,7 +176,7 @@ class Buffer:
         fetched.partition.report_change()  # the partition is not fetched any longer
 
     def drop_one(self) -> None:
-        """Drop the batches of one partition, preferably one that may return no records, to be fetched again later."""
+        """Drop the batches of one partition, preferably of one that may return no records: they are fetched again."""
         holders = [p for p in self.queues if p.state is PositionState.FETCHING]
         for partition in sorted(holders, key=lambda p: p.may_hand_out)[:1]:
             partition.rewind()

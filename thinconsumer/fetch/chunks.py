@@ -168,7 +168,7 @@ class ChunkDecoder:
         return verdicts[index]
 
     def _is_worth_numpy(self) -> bool:
-        """Whether to decode batches together: enough records wait, numpy is there, and few decoded ones are withheld.
+        """Whether to decode batches together: numpy is there, enough records wait, and few decoded ones are withheld.
 
         Sets ``has_few`` to the opposite.
         """

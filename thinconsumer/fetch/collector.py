@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-#: A poll that may return so many records pauses garbage collection: Python collects after every 700 new objects.
+#: A poll without deserializers that may return so many records pauses garbage collection: Python collects after every
+#: 700 new objects.
 MANY_RECORDS = 700
 
 
@@ -66,7 +67,7 @@ class Span(NamedTuple):
 
 @dataclass(slots=True)
 class PollResult:
-    """The records, columns or raw batches that one poll returns, and the changes of positions for the next call."""
+    """The records, columns or raw batches that one poll returns, and the position changes that the next call makes."""
 
     records: dict[TopicPartition, RecordSequence[Any, Any]] = field(default_factory=dict)
     columns: dict[TopicPartition, RecordColumns] = field(default_factory=dict)
@@ -158,7 +159,7 @@ class Collector:
 
         Control batches, aborted batches (read_committed) and batches without records are left out.
 
-        Raises ``RecordError`` for a batch with a wrong checksum or a corrupt header.
+        Raises ``RecordError`` as :meth:`gather`, for a batch with a wrong checksum or a corrupt header.
         """
         self._raise_overdue(as_bytes=True)
         poll_result = PollResult()
@@ -306,7 +307,7 @@ class Collector:
     def _drain(
         self, fetched: Fetched, place: tuple[int, int], room: int, end: int | None, parts: list[Records]
     ) -> tuple[Move | None, RecordError | None]:
-        """Append up to ``room`` records to ``parts``; return the move past them and the error right after, if any.
+        """Append up to ``room`` records below ``end`` to ``parts``; return the move past them, and any error there.
 
         ``place`` is the partition's position, and its leader epoch, after what the poll returns of it so far.
         """

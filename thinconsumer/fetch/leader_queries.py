@@ -1,7 +1,7 @@
 """Send queries about partitions to their leaders: one request per leader, and a backoff after failures (KIP-580).
 
-The two kinds are :class:`OffsetLookups` and :class:`~.validation.Validation`. Unlike an admin operation, a query has no
-deadline, and one request combines the queries of several callers. KIP-79, KIP-207, KIP-320.
+Each kind is a subclass, such as :class:`OffsetLookups` and :class:`~.validation.Validation`. Unlike an admin operation,
+a query has no deadline, and one request combines the queries of several callers. KIP-79, KIP-207, KIP-320.
 """
 
 from __future__ import annotations

@@ -88,7 +88,7 @@ class Planner:
         #: if no buffered record can be returned (paused partitions, or records beyond what ``read_to_end`` reads).
         self._may_fill = True
         self._now = 0.0
-        self.batches = False  #: Whether polls read columns, many batches at a time, which allows larger fetches.
+        self.batches = False  #: Whether polls read columns or raw batches, which allows larger fetches.
         self.has_numpy = True  #: Whether records are decoded with numpy, many of one response at a time.
         self.replicas = Replicas(random, agenda)
 
@@ -108,7 +108,7 @@ class Planner:
         requests = []
         targets.update(now)
         limit = self._max_buffered_bytes  # how many fetched bytes to hold while polls return records
-        # Columns are decoded so fast that larger responses gain more than the caches.
+        # Columns are decoded so fast that larger responses save more time than the processor's caches.
         if not self.batches:
             limit = min(limit, max(READ_AHEAD_BYTES, max(len(sessions), len(targets.by_node)) * self._node_bytes))
         if limit != targets.limit:
@@ -459,6 +459,6 @@ class Replicas:
         return node_id not in self.shunned or not self.shunned[node_id].is_ahead(now)
 
     def any_shunned(self, now: float) -> bool:
-        """Return whether any follower is still avoided; drop the others."""
+        """Return whether any follower is still avoided; forget those whose time is over."""
         self.shunned = {node_id: alarm for node_id, alarm in self.shunned.items() if alarm.is_ahead(now)}
         return bool(self.shunned)

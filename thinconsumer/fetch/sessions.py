@@ -45,7 +45,7 @@ class Plan(NamedTuple):
 
 
 class SessionPartitions:
-    """The partitions that a broker's session has after the request that was built last."""
+    """The partitions that a broker's session has after the last request, or those of a second Fetch (no session)."""
 
     __slots__ = ("_ids", "confirmation", "cursors", "names", "unconfirmed", "wanted")
 

@@ -38,7 +38,7 @@ class FetchTargets:
         self.changed: dict[int, dict[Partition, bool]] = {}
         #: By node: partitions for which the node was chosen, or chosen again, after the node's last request was built.
         self.late: dict[int, dict[Partition, None]] = {}
-        self.nodes: dict[Partition, int] = {}  #: The node to fetch each of these partitions from.
+        self.nodes: dict[Partition, int] = {}  #: By partition: the node to fetch it from.
         self._fetchable: dict[Partition, None] = {}
         self._share = 0  #: Bytes of the buffer that one partition may fill.
         self._seen = -1  #: The metadata version for which all partitions were looked at.

@@ -1,7 +1,8 @@
 """Validate positions after a leader change with OffsetForLeaderEpoch (KIP-320).
 
-The response confirms the position or reports the offset where the logs diverge. The position moves back there; under
-reset policy none, polls raise ``LogTruncationError`` instead.
+The response confirms the position or gives the offset where the logs diverge, and the position moves back there. If the
+leader has no such epoch, a position inside the log is kept. Under reset policy none, polls raise ``LogTruncationError``
+in both cases instead.
 """
 
 import logging
@@ -53,7 +54,7 @@ class Validation(EpochEndQueries):
             if partition not in self._asked and not isinstance(partition.error, LogTruncationError):
                 info = self._metadata.leader(partition.tp)
                 if partition.cursor.fetch_epoch < 0 or (info is not None and info.leader_epoch < 0):
-                    partition.move(PositionEvent.VALIDATED)  # an old broker reports no epochs to compare
+                    partition.move(PositionEvent.VALIDATED)  # nothing to compare: one of the epochs is unknown
                 else:
                     self._ask(partition, now)
         return super().step(now)

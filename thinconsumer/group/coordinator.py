@@ -118,8 +118,9 @@ class Coordinator:
         self.group_id = group_id
         self.state = CoordinatorState.UNKNOWN
         self.node_id: int | None = None
-        #: The error of the latest response, if it lasts until the application acts (a missing ACL, for example): polls
-        #: raise it once per response. Requests are repeated, so that a permission granted later ends the error.
+        #: The error of the latest FindCoordinator response, if it lasts until the application acts (a missing ACL, for
+        #: example): polls raise it once per response. Requests are repeated, so that a permission granted later ends
+        #: the error.
         self.error: KafkaError | None = None
         #: The error of the last search, of any kind, while no coordinator is known; else None.
         self.last_error: KafkaError | None = None
@@ -138,7 +139,8 @@ class Coordinator:
         self._sent_at = -NEVER  #: When the last FindCoordinator was sent.
         self._known_at = -NEVER
         self._lost_at = -NEVER
-        #: While a request of one of these is in flight, other brokers are asked whether the group has moved.
+        #: If a request of one of these gets no response for ``ask_another_after`` seconds, other brokers are asked
+        #: whether the group has moved.
         self.watched: list[CoordinatorRequests] = []
         self.outages = OutageLog(log)
         self._announced: int | None = None  #: The node that was last logged as the coordinator.
@@ -265,7 +267,7 @@ class Coordinator:
         self.state = next_state(TRANSITIONS, self.state, event, self)
 
     def _pending(self, silent_at: float = NEVER) -> list[CoordinatorRequests]:
-        """Return the watched senders with a request to the coordinator in flight; by default all of them.
+        """Return those in :attr:`watched` that have a request to the coordinator in flight.
 
         With ``silent_at``, only those whose request has had no response for ``ask_another_after`` seconds at that time.
         """

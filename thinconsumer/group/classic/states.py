@@ -20,7 +20,7 @@ class ClassicMemberState(enum.Enum):
     REVOKING_AFTER_SYNC = "revoking after sync"  #: Revokes partitions that the new assignment lacks (KIP-429).
     ASSIGNING = "assigning"  #: Calls ``on_partitions_assigned`` with the newly assigned partitions.
     STABLE = "stable"  #: Has its assignment, and sends heartbeats.
-    LOSING = "losing"  #: Removed from the group; drops all partitions as lost.
+    LOSING = "losing"  #: Removed from the group, or without a poll for too long; drops all partitions as lost.
     LEAVING = "leaving"  #: LeaveGroup is due or in flight.
     FATAL = "fatal"  #: Fenced, or rejected with an error that every further join would get.
 
@@ -37,7 +37,7 @@ class ClassicMemberEvent(enum.Enum):
     REVOKED = "revoked"
     ASSIGNED = "assigned"
     REJOIN = "rejoin"
-    EXPELLED = "expelled"  #: UNKNOWN_MEMBER_ID, ILLEGAL_GENERATION, an error for good, or no poll for too long.
+    EXPELLED = "expelled"  #: UNKNOWN_MEMBER_ID, ILLEGAL_GENERATION, a final error, or no poll for too long.
     LOST = "lost"
     GIVE_UP = "give up"  #: All partitions are dropped, and the error is final: do not join again.
     LEAVE = "leave"

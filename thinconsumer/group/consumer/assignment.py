@@ -59,7 +59,7 @@ def topic_partitions(ids: Iterable[tuple[bytes, int]]) -> list[TopicPartitions]:
 
 
 def difference(owned: Owned, target: PartitionIds, names: Mapping[bytes, str]) -> Difference:
-    """Return what is to be revoked and added so that ``owned`` becomes ``target``; ``names`` has topics by id."""
+    """Return what is to be revoked and added so that ``owned`` becomes ``target``; ``names``: topics by id."""
     have = partition_ids(owned)
     add = {TopicPartition(names[topic_id], number): topic_id for topic_id, number in target - have if topic_id in names}
     revoke = frozenset(tp for tp, topic_id in owned.items() if (topic_id, tp.partition) not in target)
@@ -91,7 +91,8 @@ class MemberAssignment:
         self._owes_callback = False  #: Whether ``on_partitions_assigned`` is due even if nothing is added.
         #: A cache: the version of the set of partitions (``Partitions.generation``), and the owned ones then.
         self._owned: tuple[int, PartitionIds] = (-1, frozenset())
-        #: A cache: the versions and the target, and the difference and the names of topics computed from them.
+        #: A cache: the key (versions of metadata and of the set of partitions, and the target), and what was computed
+        #: for it: the difference, and the names of topics.
         self._resolved: tuple[tuple[object, ...], Difference, frozenset[str]] = ((), Difference(), frozenset())
 
     def joined(self) -> None:

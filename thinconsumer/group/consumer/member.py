@@ -174,8 +174,8 @@ class ConsumerMember(Membership):
 
         A program that calls ``poll(0)`` every few seconds receives each response only after one more gap. If only
         responses to requests that were sent after the last gap counted, its polls would never return records. A poll
-        that cannot wait therefore returns records if a session has survived a pause of that length before. A heartbeat
-        that has failed has renewed no session: after it, another one has to succeed first.
+        that cannot wait therefore returns records if a session has survived a pause as long as the gaps before. A
+        heartbeat that has failed has renewed no session: after it, another one has to succeed first.
         """
         if self.unconfirmed is None:
             return False

@@ -105,7 +105,7 @@ _FROM_ABSENCE = frozenset({"unknown_member", "illegal_generation", "rebalance_in
 
 
 def _measured(settings: GroupSettings, reason: str, seconds: float | None, has_epochs: bool) -> str:
-    """Return in words the time since the last poll and the limits that it exceeds; "" if ``reason`` is another one."""
+    """Return in words the time since the last poll and the limits that it exceeds; "" if it cannot be the cause."""
     if seconds is None or reason not in _FROM_ABSENCE:
         return ""
     limits = {"max_poll_interval_ms": settings.max_poll_interval_ms}

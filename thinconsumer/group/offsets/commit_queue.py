@@ -266,7 +266,7 @@ class CommitQueue:
             self._settle(pending, error)
 
     def _settle(self, pending: Pending, error: KafkaError | None) -> None:
-        """Settle a call, and calls that commit nothing and have no unsettled call before them now."""
+        """Settle a call; then settle the calls without offsets that have no unsettled call before them any more."""
         following: Pending | None = pending
         while following is not None:
             # In this order: if the callback were queued first, and Ctrl-C came in between, it would get no error.

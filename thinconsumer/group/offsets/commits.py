@@ -91,7 +91,8 @@ class Commits:
         self._judged: tuple[Identity, int] | None = None
         self._stale_error: KafkaError | None = None
         self._now = 0.0  #: The time of the last step, response or call.
-        #: Called if a commit failed because of its member id, generation or instance id, or with REBALANCE_IN_PROGRESS.
+        #: Called if a commit is rejected because of its member id, generation or instance id, or with
+        #: REBALANCE_IN_PROGRESS: with the error, the identity in the request, and the time.
         self.on_membership_error: Callable[[KafkaError, Identity, float], None] = lambda error, identity, now: None
         #: Returns the member epoch since which this consumer owns a partition. An offset of an earlier epoch
         #: is not committed: another member may have owned the partition since, and committed a later offset.
