@@ -189,7 +189,7 @@ class Cluster:
             batch: Passed to :func:`~thinconsumer.records.builder.build_batch`: a codec, a producer id, ...
 
         Raises:
-            LookupError: The partition has no leader.
+            LookupError: The partition has no leader, or ``node`` does not act as leader.
             ValueError: The leader rejected the batch.
         """
         now_ms = self.schedule.wall_ms()
@@ -344,7 +344,7 @@ class Cluster:
         partition.notify_listeners()
 
     def delete_records(self, tp: TopicPartition, before: int) -> None:
-        """Delete the records before an offset. Raises: LookupError if the partition has no leader."""
+        """Delete the records before an offset, at most up to the high watermark. Raises: LookupError: no leader."""
         self.leader(tp).delete_before(before)
 
     def on(self, api: Any, action: Any, **limits: Any) -> FaultRule:

@@ -13,7 +13,7 @@ from .index import AclIndex
 #: The most ACLs that one request may create.
 RECORDS_MAX = 10_000
 
-#: Applies a change to the controller's ACLs at once, and publishes it: each broker applies it later to its own copy.
+#: Applies a change to the controller's ACLs at once, and publishes it to the brokers, which apply it on arrival.
 CommitAcls = Callable[[Callable[[AclIndex], None]], None]
 
 

@@ -142,8 +142,8 @@ def _answer(call: ApiCall, context: FetchContext, rows: list[tuple[CachedPartiti
     last: Any = None
     for one, row in to_send:
         name = one.key[0]
-        # As in Kafka, only adjacent partitions of a topic share a topic entry of the response: one entry for all of
-        # them would change the order in which the partitions were read.
+        # As in Kafka, only adjacent partitions of a topic share a topic entry of the response: with one entry for each
+        # topic, the response would list the partitions in another order than they were read in.
         if name != last:
             topics.append(FetchableTopicResponse(topic=one.topic or "", topic_id=one.topic_id))
             last = name

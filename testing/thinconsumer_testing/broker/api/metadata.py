@@ -4,7 +4,7 @@ Follows ``KafkaApis.handleTopicMetadataRequest`` and ``KRaftMetadataCache``. Ver
 list and omits offline replicas; version 4 adds allow_auto_topic_creation, 5 offline replicas, 7 leader epochs, 10 topic
 ids, 12 requests by topic id. The controller id is that of any live broker, because clients cannot connect to a KRaft
 controller (KIP-590). A missing topic is created in the background, if that is allowed: the response has
-UNKNOWN_TOPIC_OR_PARTITION, and the response to a later request has the topic (KIP-487).
+UNKNOWN_TOPIC_OR_PARTITION, and the response to a later request has the topic.
 """
 
 from collections.abc import Collection

@@ -99,7 +99,7 @@ class GroupCoordinator:
             shard.apply(end_transaction(producer_id, commit))
 
     def on_topics_deleted(self, names: Iterable[str]) -> None:
-        """Remove the offsets of deleted topics, even if new topics have the same names."""
+        """Remove the offsets of deleted topics; offsets with the topic id of a new topic of the same name are kept."""
         known = self._node.image.topics
         topics = {name: known[name].topic_id if name in known else None for name in names}
 
