@@ -58,7 +58,7 @@ class SocketState(Enum):
     CONNECTING = error_text.CONNECTING  #: The TCP handshake runs.
     HANDSHAKING = error_text.HANDSHAKING  #: The TLS handshake runs; a plain connection passes through at once.
     OPEN = error_text.CONNECTED
-    CLOSED = "closed"  #: The descriptor is closed; the stream's only call may still be ``connection_lost``.
+    CLOSED = "closed"  #: The descriptor is closed; at most ``connection_lost`` of the stream is still called.
 
 
 _CLOSED = {SocketState.CLOSED: SocketState.CLOSED}
@@ -159,7 +159,7 @@ class SocketConnection:
         self.ready(transport.read_needs)
 
     def ready(self, events: int) -> None:
-        """Handle the events that the selector reports."""
+        """Handle the ``selectors`` events that the selector reports: continue connecting, or receive and send."""
         if self.state is SocketState.CONNECTING:
             assert self._sock is not None
             self._connected(self._sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR))

@@ -152,6 +152,7 @@ class _RangeReader:
         """Report the offsets that ``error`` shows to be lost, and continue after them.
 
         Raises:
+            DataLossError: offsets are lost, and ``failOnDataLoss`` is true.
             RecordError: a record of the range is corrupt.
         """
         if self._is_other_topic():

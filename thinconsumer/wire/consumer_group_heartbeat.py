@@ -14,7 +14,7 @@ class TopicPartitions(Struct):
 
 
 class HeartbeatAssignment(Struct):
-    """The partitions that the member may own now; none that another member has yet to revoke."""
+    """The partitions that the member may own now, without those that other members still have to revoke."""
 
     topic_partitions: list[TopicPartitions] = array(TopicPartitions, "0+")
 

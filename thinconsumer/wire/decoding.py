@@ -63,7 +63,8 @@ _NAMES: dict[str, object] = {
     "new": object.__new__,
     "unpack_from": struct.unpack_from,
     "TrailingBytesError": TrailingBytesError,
-    # Shared by all structs without elements or tags: messages are read-only.
+    # Shared by all structs without unknown tags, or with an array that the version or the message lacks: decoded
+    # messages are read-only.
     "no_elements": [],
     "no_tags": {},
     **{helper.__name__: helper for helper in (bad_count, bad_length, bad_tag, read_tag, read_tags, read_uvarint)},

@@ -18,7 +18,7 @@ class InitProducerIdResponse(Message, key=22, versions=(0, 6), flexible=2):
 
 
 class InitProducerIdRequest(Message, response=InitProducerIdResponse):
-    """Request a producer id: from the coordinator of a transactional id or, with None, from any broker."""
+    """Request a producer id: from the coordinator of ``transactional_id``, or from any broker if that is None."""
 
     transactional_id: str | None = string("0+", nullable="0+")
     transaction_timeout_ms: int = int32("0+")

@@ -25,8 +25,8 @@ _ENCODERS: dict[tuple[type[Message], int], Encode] = {}
 class Message(Struct):
     """A request or response. One object can be encoded in every version in ``VERSIONS``; fields have Kafka's defaults.
 
-    Treat decoded messages as read-only: nested structs and arrays that the bytes do not contain are shared by all
-    messages of a version, as is the empty dict of unknown tags. A change in one message would show in others.
+    Treat decoded messages as read-only: messages share nested structs and arrays that their bytes do not contain, and
+    the empty dict of unknown tags, so a change in one message would show in others.
     """
 
     API_KEY: ClassVar[int]
@@ -89,7 +89,8 @@ class Message(Struct):
         """Return the bytes of this message in ``version``, without any header.
 
         Raises:
-            UnsupportedFieldError: A field is set that ``version`` does not have and that is not ignorable.
+            UnsupportedFieldError: A field is set that ``version`` does not have and that is not ignorable, or a field
+                is None that is not nullable in ``version``.
             IllegalArgumentError: ``version`` is outside ``VERSIONS``, or a value does not fit its field.
         """
         parts: list[bytes | bytearray | memoryview] = []

@@ -11,7 +11,8 @@ from .schema import Struct, array, int16, int32, uuid
 
 
 class PartitionLeaderEpochs(Struct):
-    """Two lists of leader epochs. Element p of each is the last leader epoch of partition p before the change.
+    """Two lists of leader epochs. Element p of a list is the last leader epoch that partition p had before this
+    partition was created, or marked for deletion.
 
     ``leader_epochs_after_creation`` has an element for each partition that existed when this one was created, and is
     empty for partitions that the topic began with. ``leader_epochs_before_deletion`` has an element for each partition

@@ -1,8 +1,8 @@
 """The APIs of a login with SASL.
 
-SaslHandshake (key 17): choose the SASL mechanism of a connection. The exchange itself follows in SaslAuthenticate.
-After version 0, the client sends the mechanism's messages bare, without Kafka's headers; after version 1, in
-SaslAuthenticate (KIP-152). No version is flexible, see KAFKA-9577.
+SaslHandshake (key 17): choose the SASL mechanism of a connection. The exchange of the mechanism's messages follows.
+After a SaslHandshake of version 0, the client sends these messages bare, without Kafka's headers; after one of version
+1, in SaslAuthenticate (KIP-152). No version is flexible, see KAFKA-9577.
 
 SaslAuthenticate (key 36): one message of the SASL mechanism, and the server's answer to it (KIP-152). Version 1 adds
 the session lifetime, after which the broker expects a new login (KIP-368); version 2 is flexible.

@@ -70,7 +70,7 @@ def parse_versions(text: str) -> Versions:
 class WireField(NamedTuple):
     """The wire format of one field. If ``array`` is set, ``of`` is the type of the elements."""
 
-    of: Any  #: A Primitive, or a class of structs.
+    of: Any  #: A :class:`Primitive`, or a subclass of :class:`Struct`.
     array: bool
     versions: Versions
     nullable: Versions

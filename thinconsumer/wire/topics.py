@@ -59,7 +59,7 @@ class CreatableTopicConfig(Struct):
 
 
 class CreatableTopic(Struct):
-    """A topic to create. With ``assignments``, ``num_partitions`` and ``replication_factor`` must be -1."""
+    """A topic to create. If it has ``assignments``, both ``num_partitions`` and ``replication_factor`` must be -1."""
 
     name: str = string("0+")
     num_partitions: int = int32("0+")
@@ -91,7 +91,7 @@ class DeleteTopicsResponse(Message, key=20, versions=(0, 6), flexible=4):
 
 
 class DeleteTopicState(Struct):
-    """A topic named by ``name``, or by ``topic_id`` with ``name=None``; from version 6 on."""
+    """A topic to delete (version 6 and newer), given by ``name``, or by ``topic_id`` with ``name=None``."""
 
     name: str | None = string("6+", nullable="6+", default=None)
     topic_id: bytes = uuid("6+")
