@@ -74,7 +74,7 @@ class TopicImage(NamedTuple):
 
 @dataclass(slots=True)
 class ClusterImage:
-    """The cluster metadata of one node, or the controller's. Only metadata deltas change a node's image."""
+    """The cluster metadata of one node or of the controller. Only metadata deltas change a node's image."""
 
     cluster_id: str
     brokers: dict[int, BrokerImage] = field(default_factory=dict)

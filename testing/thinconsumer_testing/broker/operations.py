@@ -60,7 +60,8 @@ class BrokerOperations(abc.ABC):
         self._perform("set_password", user, password)
 
     def create_acls(self, principal: str, operations: str | Iterable[str], **resources: Any) -> None:
-        """Allow a principal operations, or deny them; the brokers need the config ``authorizer.class.name``.
+        """Create ACLs that allow a principal operations, or deny them. The brokers need the config
+        ``authorizer.class.name``.
 
         ``create_acls("User:alice", ["READ", "DESCRIBE"], topic="orders", group="billing")`` creates an ACL for each
         operation on each resource.

@@ -1,4 +1,4 @@
-"""A broker in its own process, for programs that are busy with something else, mostly tests.
+"""A broker in its own process, for programs that cannot step an :class:`~.server.EmbeddedBroker`, such as most tests.
 
 Owns the child process: start, calls, end. The child runs the command ``thinconsumer broker --control``. The parent
 calls it over its standard input and output, with the protocol of ``control``. The child ends when its input is closed,

@@ -22,7 +22,7 @@ from .security import ListenerSecurity
 
 log = logging.getLogger(__name__)
 
-#: The largest TLS record. A read with this much room leaves no decrypted bytes behind, which no selector would report.
+#: The largest TLS record. A read with this much room leaves no decrypted bytes in OpenSSL, where no selector sees them.
 RECORD_MAX = 16 * 1024
 #: The fatal alert internal_error of TLS 1.2, with which Kafka answers bytes that are not TLS. OpenSSL answers nothing.
 _ALERT = b"\x15\x03\x03\x00\x02\x02\x50"

@@ -1,7 +1,7 @@
 """One classic group: its members, generation and elected protocol.
 
-Owns the membership data; ``rebalance`` and ``joining`` decide when the data change. A JoinGroup or SyncGroup is
-*parked* while its response waits for other members. The group's shard provides the time, random ids and the log.
+Owns the membership data; ``joining``, ``membership`` and ``rebalance`` decide when the data change. A JoinGroup or
+SyncGroup is *parked* while its response waits. The group's shard provides the time, random ids and the log.
 Follows Kafka's ``ClassicGroup``.
 """
 

@@ -1,7 +1,8 @@
 """JoinGroup of a classic group: which members are admitted, and whether a rebalance begins.
 
-Follows ``classicGroupJoinToClassicGroup`` and its helpers in Kafka's ``GroupMetadataManager``: KIP-394 (a new member is
-rejected once, with a member id), KIP-345 (static members), KIP-814 (a returning static leader keeps the assignment).
+Follows ``classicGroupJoinToClassicGroup`` and its helpers in Kafka's ``GroupMetadataManager``: KIP-394 (a new dynamic
+member is first rejected, and gets a member id to join with), KIP-345 (static members), KIP-814 (a returning static
+leader keeps the assignment).
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from thinconsumer.wire.schema import Struct, array, binary, int32, int64, string
 from .consumer.log_format import CONSUMER_KEYS
 
 VERSION_SIZE = 2
-#: Key types. Type 0 is the oldest form of type 1. The types of consumer groups are in ``consumer.log_format``; further
+#: Key types. Type 0 is an older form of type 1. The types of consumer groups are in ``consumer.log_format``; further
 #: types belong to share groups and streams groups.
 LEGACY_OFFSET_COMMIT, OFFSET_COMMIT, GROUP_METADATA = 0, 1, 2
 

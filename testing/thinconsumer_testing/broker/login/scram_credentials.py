@@ -1,7 +1,7 @@
 """SCRAM credentials as the cluster stores them, and the rules for changing them (KIP-554, RFC 5802).
 
-A credential verifies a password without containing it. The metadata image of every broker has all of them; changes go
-through the controller. Follows Kafka's ``ScramControlManager``.
+A credential verifies a password without containing it. The metadata image of every broker has all credentials; changes
+go through the controller. Follows Kafka's ``ScramControlManager``.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ NO_LEADER = -1
 
 
 def with_first_counts(topic: TopicImage) -> TopicImage:
-    """Return a topic with ordered delivery with its first counts: it was just created, or stored without counts."""
+    """Return the topic with its first counts for ordered delivery: it was just created, or stored without counts."""
     count = len(topic.partitions)
     return _with_counts(topic, OrderedTopicCounts(count, count), topic.partitions)
 
