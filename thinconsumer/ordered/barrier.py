@@ -58,7 +58,7 @@ class BarrierTopic(HeldTopic):
         super().__init__(name)
         self.topic_id = topic_id
         self.existing: frozenset[int] = frozenset()
-        self.new: set[int] = set()  #: Partitions that the group has not started: held, without a commit.
+        self.new: set[int] = set()  #: Partitions that the group has not started: without a committed offset, and held.
         #: Whether committed offsets have arrived since the topic last grew: they show the started partitions.
         self.is_known = False
         self.grace = agenda.alarm()  #: The end of ``ordered_delivery_grace_ms`` after the last change.

@@ -111,7 +111,7 @@ class OrderedDelivery(KeyGatekeeper[GatedTopic]):
         return call
 
     def _call_keys_maybe_revoked(self, reports: Mapping[Place, Report]) -> bool:
-        """Call the listener, then queue the positions for sending: records before them are processed by then."""
+        """Call the listener, then queue the positions: these may let another member read on in the same keys."""
         names = {topic.shape.topic_id: topic.name for topic in self._topics.values()}
         tps = [TopicPartition(names[topic_id], number) for topic_id, number in reports if topic_id in names]
         call_key_listener(self._listener, "maybe_revoked", tps)
@@ -232,7 +232,7 @@ class OrderedDelivery(KeyGatekeeper[GatedTopic]):
             hold.move(HoldEvent.PASSED)
 
     def _await_callback(self, topic: GatedTopic, hold: Hold, now: float) -> None:
-        """Open the gate or wait for the listener's call, as the base class does; if a position is lost, wait for it.
+        """Open the gate or wait for the listener's call, as the base class does; wait again if a position was lost.
 
         Before the poll that calls the listener, a rebalance may have given an awaited partition to a member that reads
         from the last commit on.

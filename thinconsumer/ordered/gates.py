@@ -18,10 +18,11 @@ from typing import NamedTuple
 
 from ..linear_hashing import ancestors_of
 
-#: In :attr:`Gate.after`: before the first record. In :attr:`Requirement.epoch`: nothing is required.
+#: In :attr:`Gate.after`: before the first record. Lower than each leader epoch.
 START = -1
-#: In :attr:`Requirement.epoch`: to the end of the partition, to which nothing is produced since it was marked for
-#: deletion. In a barrier (:mod:`.barrier`), also in :attr:`Gate.after`: the end that was looked up.
+#: In :attr:`Requirement.epoch`: to the end of the partition. The end is final, since the partition is marked for
+#: deletion, and producers write no more to it. In a barrier (:mod:`.barrier`), also in :attr:`Gate.after`: to the end
+#: that was looked up for the barrier.
 END = 2**31
 
 #: The leader epochs of partitions before a change of the count: element p is the epoch of partition p.
@@ -35,13 +36,13 @@ class TopicHistory(NamedTuple):
     existing: frozenset[int]  #: The partitions that exist, including those marked for deletion.
     #: By added partition: the leader epochs of the partitions before it was added (``leaderEpochAfterCreation``).
     created: Mapping[int, Epochs]
-    #: By partition marked for deletion: the leader epochs that the partitions left over had before
+    #: By partition marked for deletion: the leader epochs of the remaining partitions before it was marked
     #: (``leaderEpochBeforeDeletion``).
     deleted: Mapping[int, Epochs]
 
 
 class Requirement(NamedTuple):
-    """The end of a leader epoch in one partition, or of the partition (END), which the group's position must reach."""
+    """The end of a leader epoch in one partition, or the partition's end (END): the group must have read up to it."""
 
     partition: int
     epoch: int
@@ -61,8 +62,7 @@ class Gate(NamedTuple):
 def gates_of(history: TopicHistory, partition: int) -> list[Gate]:
     """Return the gates of a partition, the one of the earliest change first.
 
-    A partition that was removed is not awaited, since retention has emptied it, but its nearest ancestor that still
-    exists.
+    If an awaited partition was removed, after retention had emptied it, its nearest existing ancestor is awaited.
     """
     by_epoch: dict[int, list[Requirement]] = {}
     for after, awaited in _awaited(history, partition):
@@ -71,10 +71,10 @@ def gates_of(history: TopicHistory, partition: int) -> list[Gate]:
 
 
 def deciding_partitions(initial: int, count: int, existing: Collection[int], partition: int) -> frozenset[int]:
-    """Return the partitions with the leader epochs that decide about the gates of ``partition``; empty if it has none.
+    """Return the partitions whose leader epochs at their changes are needed to compute the gates of ``partition``.
 
-    ``count`` is the number of partitions that are not marked for deletion. Keys only move within a family: the
-    partitions that were split off, directly or not, from one of the initial partitions.
+    ``count`` is the number of partitions that are not marked for deletion. Keys only move within a family: one of the
+    initial partitions and those that were split off from it, directly or not.
     """
     family = {one for one in existing if one % initial == partition % initial}
     if max(family, default=0) < count:

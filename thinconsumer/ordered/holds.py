@@ -18,9 +18,9 @@ from .gates import START, Epochs, Gate, Requirement
 class HoldState(enum.Enum):
     """The event that a partition waits for before records behind its next gate may be returned."""
 
-    AWAITING_EPOCHS = "awaiting leader epochs"  #: A broker is asked for the leader epochs at changes of the count.
+    AWAITING_EPOCHS = "awaiting leader epochs"  #: Leader epochs (in a barrier: committed offsets) are not known yet.
     AWAITING_START = "awaiting start"  #: The position or the log start is not known yet.
-    AWAITING_THRESHOLDS = "awaiting thresholds"  #: Leaders are asked for the offsets at which leader epochs end.
+    AWAITING_THRESHOLDS = "awaiting thresholds"  #: Ends of leader epochs are not known, or a barrier's grace time runs.
     AWAITING_POSITIONS = "awaiting positions"  #: The group has not consumed all that the gate requires.
     AWAITING_CALLBACK = "awaiting key callback"  #: ``on_partition_keys_assigned`` has not succeeded yet.
     FREE = "free"  #: No gate is left.
@@ -147,10 +147,10 @@ class Hold:
         self.move(HoldEvent.EPOCHS_FOUND)
 
     def decide_start(self, log_start: int | None) -> bool:
-        """Drop the gate before the first record if the group has passed it; return whether that can be decided yet.
+        """Drop the gate before the first record if the group has passed that gate; return False if that is undecided.
 
-        The group has passed it if the position is beyond the log start: records were returned, or the application has
-        chosen a later start (KIP-253). ``log_start`` is None if it is not known.
+        The group has passed the gate if the position is beyond the log start, and not from a reset: records were
+        returned, or the application has chosen a later start (KIP-253). ``log_start`` is None if it is not known.
         """
         partition = self.partition
         self._decided_for = partition.cursor
@@ -170,10 +170,11 @@ class Hold:
         return True
 
     def thresholds_found(self, own: int) -> None:
-        """Release the records up to the gate, which is at the offset ``own`` unless it is before the first record.
+        """Release the records up to the gate. ``own`` is its offset, not used if the gate is before the first record.
 
-        If ``own`` is higher than before, retention may have passed the gate, as an epoch that is no longer in the log
-        ends at the log start. Buffered records before ``own`` may then be from behind the gate: fetch them again.
+        If ``own`` is higher than the offset known so far, retention may have removed the records before the gate: the
+        end of an epoch that is no longer in the log is the log start. Buffered records before ``own`` may then be from
+        behind the gate: they are dropped and fetched again.
         """
         if self.gate.after != START:
             partition = self.partition
@@ -193,7 +194,7 @@ class Hold:
             self.move(HoldEvent.POSITION_CHANGED)
 
     def called(self) -> None:
-        """Open the gate, after the listener was called or if it has no method for that."""
+        """Open the gate, if one is left, after the listener was called or if it has no method for that."""
         if self.gates:
             self._open()
         self._is_closed = False

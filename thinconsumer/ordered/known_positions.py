@@ -68,7 +68,7 @@ class KnownPositions:
 
     @property
     def interval(self) -> float:
-        """Seconds between two requests: with the consumer group protocol, the broker may name a longer interval."""
+        """Seconds between two requests: ``heartbeat_interval_ms``, or the member's heartbeat interval if longer."""
         return self._option if self._group is None else max(self._option, self._group.member.heartbeat_interval)
 
     def counts_commits(self, tp: TopicPartition) -> bool:
@@ -81,7 +81,7 @@ class KnownPositions:
         self._call = None
 
     def of(self, topic: GatedTopic, number: int) -> float | None:
-        """Return the group's position in a partition; None if it is not known."""
+        """Return the group's position in a partition; None if it is not known, ``READ`` if there is no group."""
         tp = TopicPartition(topic.name, number)
         own = self._partitions.get(tp)
         if own is not None:
@@ -115,7 +115,7 @@ class KnownPositions:
         if self._awaits_poll:
             return []
         if exchange.ready:
-            # A seek may have moved positions back since a poll has added them: they are withdrawn.
+            # After a poll has added a position, a seek may have moved it back: such positions are withdrawn.
             own = {place: one.cursor.offset for place, one in self._own_requested(exchange).items()}
             exchange.ready = {place: one for place, one in exchange.ready.items() if own.get(place, -1) >= one.offset}
         requests = exchange.step(now, awaited)
@@ -177,7 +177,7 @@ class KnownPositions:
         return partition.cursor.offset
 
     def _own_requested(self, exchange: PositionExchange) -> dict[Place, Partition]:
-        """Return the partitions of this member that other members wait for, if they have a position."""
+        """Return this member's partitions that have a position and that other members wait for."""
         found: dict[Place, Partition] = {}
         names = {topic.shape.topic_id: topic.name for topic in self._topics.values()} if exchange.requested else {}
         for place in exchange.requested:

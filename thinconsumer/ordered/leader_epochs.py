@@ -46,7 +46,7 @@ class LeaderEpochRequests:
         self._timeout = settings.request_timeout_ms / 1000
         self._retry = Retry(Backoff.from_settings(settings), random, agenda)
         self._in_flight: Request | None = None
-        self.is_complete = False  #: Whether the last step found that no leader epochs are missing.
+        self.is_complete = False  #: Whether the last step found all leader epochs known.
         self.error: KafkaError | None = None  #: The error of the last response, if the application must act on it.
         self._outages = OutageLog(log)
 

@@ -31,7 +31,7 @@ class Shape(NamedTuple):
 
     @property
     def has_changed(self) -> bool:
-        """Whether partitions were added to those that the topic began with, and still exist."""
+        """Whether the topic has more partitions than it began with, or some that are marked for deletion."""
         return self.counts.undeleted > self.counts.initial or max(self.existing) >= self.counts.initial
 
 
@@ -46,7 +46,7 @@ def shapes(metadata: Metadata) -> dict[str, Shape]:
 
 
 def has_changed(metadata: Metadata, partitions: Partitions) -> bool:
-    """Return whether any topic's count has changed. If not, nothing is held: only set the counts for Fetch requests."""
+    """Return whether any shape ``has_changed``. If none has, nothing is held: only set counts for Fetch requests."""
     found = shapes(metadata)
     if any(shape.has_changed for shape in found.values()):
         return True

@@ -160,7 +160,7 @@ class Partition(ReportingKey):
         self._preferred_replica = -1
         self._confirmation: Confirmation | None = None
         self.placed_by: PositionEvent | None = None  #: The event that has set the position last; None before the first.
-        #: Target of the reset in state AWAITING_RESET; None: that of ``auto_offset_reset``.
+        #: Target of the reset in state AWAITING_RESET; None: that of the option, such as ``auto_offset_reset``.
         self.reset: Reset | None = None
         #: The position that the leader rejected as out of range, or cannot validate; None if the reset has another
         #: cause.
@@ -172,8 +172,8 @@ class Partition(ReportingKey):
         self.committed: OffsetAndMetadata | None = None
         #: The latest failure since the last success; named by health reports and timeout errors.
         self.last_error: KafkaError | None = None
-        #: Whether the group has committed offsets for the topic but none for this partition, of which
-        #: ``new_partition_offset_reset`` then sets the first position.
+        #: Whether the group has committed offsets for the topic but none for this partition: then
+        #: ``new_partition_offset_reset`` may apply in place of ``auto_offset_reset``.
         self.is_new = False
         self.failures = 0  #: Number of consecutive failed requests.
         #: Number of OFFSET_OUT_OF_RANGE errors since a Fetch last succeeded.
@@ -279,10 +279,10 @@ class Partition(ReportingKey):
 
     @property
     def may_commit(self) -> bool:
-        """Whether the position is one that the group has reached.
+        """Whether there is a position, and the group has reached it.
 
-        If all records of a partition are held, and its position is from a reset or it has no committed offset, it is
-        not read yet. If the position were committed, the next owner would not hold the partition.
+        The group has not reached the position if all records are held, and the position is from a reset or no offset
+        was committed before. If such a position were committed, the next owner would not hold the partition.
         """
         is_unread = self.placed_by is PositionEvent.RESET_FOUND or self.committed is None
         return self.state in HAS_POSITION and not (self._delivery_end == NOTHING and is_unread)
@@ -303,7 +303,7 @@ class Partition(ReportingKey):
         self._become(PositionEvent.RESET_ASKED, cursor, reset, out_of_range, self.placed_by)
 
     def missing_committed(self) -> None:
-        """Start a reset by ``auto_offset_reset``, since the group has no committed offset for this partition."""
+        """Start a reset by the options, since the group has no committed offset for this partition."""
         cursor = Cursor(-1)
         self.move(PositionEvent.COMMITTED_MISSING)
         self.cursor = cursor
