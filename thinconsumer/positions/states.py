@@ -11,8 +11,8 @@ class PositionState(enum.Enum):
     AWAITING_CALLBACK = "awaiting callback"  #: ``on_partitions_assigned`` has not succeeded yet.
     AWAITING_COMMITTED = "awaiting committed"  #: The committed offset is fetched from the coordinator.
     AWAITING_RESET = "awaiting reset"  #: An offset is looked up: by auto_offset_reset, or for a seek.
-    VALIDATING = "validating"  #: The leader's log is checked for truncation before the position (KIP-320).
-    FETCHING = "fetching"  #: Has a position: records are fetched and returned.
+    VALIDATING = "validating"  #: The leader is asked whether its log was truncated below the position (KIP-320).
+    FETCHING = "fetching"  #: Has a valid position, from which records can be fetched.
 
     __hash__ = object.__hash__  # the hash of enums calls a function in Python, several times for each partition
 
@@ -37,7 +37,7 @@ class PositionEvent(enum.Enum):
 _S = PositionState
 _E = PositionEvent
 
-#: The transitions by which the user sets or looks up another position; possible in every state.
+#: The transitions that are possible in every state: another position is set or looked up, mostly by the user.
 _BY_USER = {_E.SEEK: _S.FETCHING, _E.SEEK_VALIDATED: _S.VALIDATING, _E.RESET_ASKED: _S.AWAITING_RESET}
 
 #: Legal transitions. Any other is a bug in this client and raises ``IllegalStateError``.
@@ -49,8 +49,8 @@ TRANSITIONS: dict[PositionState, dict[PositionEvent, PositionState]] = {
     _S.AWAITING_COMMITTED: {_E.COMMITTED_FOUND: _S.VALIDATING, _E.COMMITTED_MISSING: _S.AWAITING_RESET, **_BY_USER},
     _S.AWAITING_RESET: {
         _E.RESET_FOUND: _S.FETCHING,
-        # The position is past the log end. If its leader epoch is known, OffsetForLeaderEpoch finds the offset at which
-        # the log was truncated.
+        # The rejected position is past the log end and has a leader epoch, with which OffsetForLeaderEpoch finds the
+        # offset at which the log was truncated.
         _E.LEADER_CHANGED: _S.VALIDATING,
         **_BY_USER,
     },

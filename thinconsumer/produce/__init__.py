@@ -24,12 +24,12 @@ Guarantees:
 * **Once.** An acknowledged record is in the log once, however often it was sent: it keeps its sequence number, and the
   broker accepts each number once (KIP-98). Records are sent with ``acks=all`` and are lost only in an unclean leader
   election. A broker that rejects a batch with OUT_OF_ORDER_SEQUENCE_NUMBER or UNKNOWN_PRODUCER_ID has lost earlier
-  batches and has not written this one, so the batch is sent again under the next epoch. The guarantee ends if the
-  broker forgets the producer (``producer.id.expiration.ms``, a day) or removes the partition while a batch awaits its
-  response, and for the batch in flight when a new producer id follows a partition's 32,768th epoch.
-* **In order by key** on counted topics, also while their partition count changes: a record goes to another partition
-  once each earlier one with its key is acknowledged, has failed, or goes there first. Records that were sent to an
-  explicit partition stay there.
+  batches and has not written this one, so the batch is sent again under the next epoch. The guarantee does not cover
+  a batch in flight if meanwhile the broker forgets the producer (``producer.id.expiration.ms``, a day) or removes the
+  partition, or if a new producer id follows the partition's 32,768th epoch.
+* **In order by key** on counted topics, also while their partition count changes: a record is moved to another
+  partition only when each earlier record with its key is acknowledged, has failed, or was moved there before it.
+  Records that were sent to an explicit partition stay there.
 * **Bounded.** At most ``buffer_memory`` bytes of records are held, plus one encoded batch per partition; every call
   returns within its timeout.
 * **Interruptible.** Ctrl-C inside a call loses no record that ``send`` has taken: the next call reconnects and sends

@@ -42,7 +42,7 @@ class BufferFullError(KafkaError):
     retriable = True
 
 
-#: The partition count of batches that are not moved when their topic's count changes.
+#: In place of a partition count: the batch is pinned, or its topic is not counted or has no metadata yet.
 UNCOUNTED = -1
 
 
@@ -54,8 +54,8 @@ class TopicBuffer:
     available: list[int] = field(default_factory=list)  #: Partitions with a leader that are not marked for deletion.
     #: The counts by which the partitions of all queued records were chosen; None if the topic is not counted.
     counts: PartitionCounts | None = None
-    #: The counts in the latest metadata. While they differ from ``counts``, only batches are sent that are pinned, or
-    #: that may be in the log already.
+    #: The counts in the latest metadata. While they differ from ``counts``, the sender sends only pinned batches, and
+    #: batches that may be in the log already.
     next_counts: PartitionCounts | None = None
     queues: dict[int, PartitionQueue] = field(default_factory=dict)
     used_at: float = -NEVER
@@ -71,9 +71,9 @@ class TopicBuffer:
         return self.counts != self.next_counts
 
 
-#: The name of the sender, which steps when there is a record to send.
+#: The sender's name in the agenda, which a new record makes due.
 ASKER = "produce"
-#: Seconds by which a record may fail before its own deadline, with its batch, while its topic has no metadata.
+#: While its topic has no metadata, a record may fail with its batch: at most so many seconds before its own deadline.
 EARLY_MAX_S = 1.0
 
 
@@ -168,7 +168,7 @@ class Accumulator:
         return PartitionQueue(TopicPartition(topic, partition), Retry(self._backoff, self._random, self._agenda))
 
     def update(self, metadata: Metadata) -> None:
-        """Apply new metadata; move records that waited for it to partition queues, in the order of ``send``."""
+        """Apply new metadata; move records of topics that had none to partition queues, in the order of ``send``."""
         for name, buffer in self.topics.items():
             topic = metadata.topics.get(name)
             partitions = {} if topic is None else topic.partitions
@@ -184,14 +184,17 @@ class Accumulator:
                 self._move(buffer, [buffer.waiting], buffer.counts)
 
     def may_send(self, queue: PartitionQueue) -> bool:
-        """Return whether the first batch may be sent: before records are moved, only pinned and unresolved ones may."""
+        """Return whether the first batch may be sent: not before its partition is known.
+
+        As long as the topic's records are still to be moved, only a pinned or unresolved batch may be sent.
+        """
         if not self.topics[queue.tp.topic].is_moving:
             return queue.tp.partition != UNKNOWN
         return bool(queue.batches) and (queue.batches[0].is_pinned or is_unresolved(queue))
 
     def move_records(self) -> None:
-        """Move the records of topics with a changed partition count, unless a batch is unresolved."""
-        # First what costs least: topics are never forgotten, and most of them never change.
+        """Move the records of each topic with a changed partition count, unless one of its batches is unresolved."""
+        # The cheap comparison comes first: topics are never forgotten, and most of them never change.
         changed = [one for one in self.topics.values() if one.counts is not one.next_counts]
         for buffer in [one for one in changed if one.is_moving]:
             queues = list(buffer.queues.values())
@@ -222,12 +225,15 @@ class Accumulator:
             self.active.pop(queue, None)
 
     def move_to_end(self, queue: PartitionQueue) -> None:
-        """Put a queue last after its batch was sent: all get their turn, even if their batches exceed one request."""
+        """Put a queue last after its batch was sent, so that every queue gets its turn, even if requests are full."""
         if self.active.pop(queue, queue) is None:
             self.active[queue] = None
 
     def repair(self) -> None:
-        """Finish a move and recompute the indexes and sizes, of which Ctrl-C may have interrupted an update."""
+        """Carry out a planned move, remove settled batches, and recompute ``active`` and ``buffered_bytes``.
+
+        Ctrl-C may have interrupted any of this before.
+        """
         if self._planned is not None:
             topic, counts, moves = self._planned
             topic.counts = counts
@@ -305,11 +311,14 @@ class _Tail:
     def __init__(self, queue: PartitionQueue, batches: Iterable[ProducerBatch]) -> None:
         self.queue = queue
         self.batches = deque(batches)
-        self.next_sequence = NO_SEQUENCE  #: For the next batch without a sequence number; NO_SEQUENCE: unchanged.
+        self.next_sequence = NO_SEQUENCE  #: The queue's next sequence number after the move; NO_SEQUENCE: unchanged.
         self._open: ProducerBatch | None = None  #: The last batch, if it accepts records that are moved.
 
     def add(self, record: NewRecord, size: int, source: ProducerBatch, count: int, batch_size: int) -> Place:
-        """Append a record of the batch ``source``; return its new batch and index."""
+        """Append a record of the batch ``source``; return the record's new batch and index there.
+
+        ``count`` and ``batch_size`` are those of :func:`plan`.
+        """
         batch, is_pinned = self._open, source.is_pinned and count != UNCOUNTED
         if batch is None or batch.size + size > batch_size or batch.is_pinned is not is_pinned:
             count = source.partition_count if is_pinned else count
@@ -358,11 +367,12 @@ def plan(
     queue_of: Callable[[int], PartitionQueue],
     batch_size: int,
 ) -> Repartition:
-    """Return the move of all records in ``queues``, which belong to one topic. None of the queues is unresolved.
+    """Return the move of the records in ``queues``, which belong to one topic. None of the queues is unresolved.
 
     ``count`` is the topic's new number of partitions, -1 if it is not counted. ``choose`` takes a record, its size and
-    its partition, and returns its new partition. ``queue_of`` returns the queue of a partition, which may be new. Moved
-    records come after those that a queue has already.
+    its partition, and returns its new partition. ``queue_of`` returns the queue of a partition, and makes it if it is
+    missing. ``batch_size`` limits the bytes of new batches. A pinned batch stays as it is, if it is in the queue of its
+    partition. A queue that is not in ``queues`` keeps its batches, and moved records come after them.
     """
     tails = {queue: _Tail(queue, ()) for queue in queues}
     moved = []
@@ -376,7 +386,7 @@ def plan(
     sources = list(tails)
     for queue in sources:
         if queue.batches and queue.batches[0].is_pinned and queue.batches[0].tp == queue.tp:
-            # It may be in flight: records that are moved to this queue must not come before it.
+            # The pinned batch may be in flight: records that are moved to this queue must not come before it.
             tails[queue].keep(queue.batches[0])
     for queue in sources:
         for batch in queue.batches:
@@ -386,7 +396,7 @@ def plan(
                     tail.keep(batch)
                 continue
             if batch.base_sequence != NO_SEQUENCE:
-                # The broker has rejected the batch, so it expects these sequence numbers from the next one.
+                # The broker has rejected the batch, so it expects these sequence numbers from the queue's next batch.
                 tails[queue].next_sequence = batch.base_sequence
             places = []
             for record in batch.records:

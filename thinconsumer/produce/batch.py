@@ -69,7 +69,7 @@ class ProducerBatch:
     records: list[NewRecord] | RecordSection = field(default_factory=list)
     size: int = 0  #: Upper bound of the uncompressed bytes.
     base_sequence: int = NO_SEQUENCE
-    encoded: bytes | None = None  #: None until the batch has its base sequence.
+    encoded: bytes | None = None  #: The bytes that each attempt sends; None if the batch is not encoded yet.
     attempts: int = 0
     maybe_appended: bool = False  #: Whether the broker may have written the batch in an earlier attempt.
     last_error: KafkaError | None = None  #: The last attempt's error, which the error of a timeout names as its cause.
@@ -80,12 +80,12 @@ class ProducerBatch:
     record_errors: dict[int, KafkaError] = field(default_factory=dict)  #: Errors of single records by index (KIP-467).
     #: The batch with the second half of the records, if the broker rejected this batch as too large and it was split.
     split_tail: ProducerBatch | None = None
-    #: The new batch and index of each record, if they were moved after a change of the partition count.
+    #: The new batch and index of each record, if they were moved: metadata has arrived, or the partition count changed.
     moved: list[tuple[ProducerBatch, int]] | None = None
-    #: Whether the records must stay in this partition, which the caller has chosen. Records for an uncounted topic with
-    #: metadata are not pinned, since nothing would move them; sections always are.
+    #: Whether the records must stay in this partition, which the caller has chosen. Sections are always pinned. Records
+    #: for an uncounted topic with metadata are not, since they are moved only if the topic becomes counted.
     is_pinned: bool = False
-    #: The count by which the partition was chosen; -1 if the topic is not counted, or the batch is pinned.
+    #: The count by which the partition was chosen; -1 if the batch is pinned, or its topic not counted or not known.
     partition_count: int = -1
 
     def __repr__(self) -> str:
@@ -177,7 +177,7 @@ class SendFuture:
 class BatchFuture:
     """The outcome of a batch that was sent as a whole: once :attr:`done`, it has a result or an error."""
 
-    batch: ProducerBatch  #: It may have been split since. As it is pinned, its records are never moved.
+    batch: ProducerBatch  #: It may have been split since. It is pinned, so its partition does not change.
 
     @property
     def done(self) -> bool:
@@ -203,7 +203,7 @@ HEADER_OVERHEAD = 10
 
 
 def size_of(record: NewRecord) -> int:
-    """Return the upper bound of a record's bytes."""
+    """Return an upper bound of a record's encoded size in bytes."""
     headers = sum(HEADER_OVERHEAD + len(name.encode()) + len(data or b"") for name, data in record.headers)
     return RECORD_OVERHEAD + len(record.value or b"") + len(record.key or b"") + headers
 
@@ -241,13 +241,13 @@ class PartitionQueue:
         """Set the batch's base sequence, unless it has one: a retry must have the same sequence numbers."""
         if batch.base_sequence == NO_SEQUENCE:
             following = (self.next_sequence + len(batch)) & _SEQUENCE_MASK
-            # Python handles Ctrl-C only at calls, so none may come between these statements: the broker would drop the
-            # next batch as a duplicate of this one.
+            # There must be no call between these statements, since Python handles Ctrl-C at calls: the next batch would
+            # get the same sequence numbers, and the broker would drop it as a duplicate.
             batch.base_sequence = self.next_sequence
             self.next_sequence = following
 
     def take_back(self, batch: ProducerBatch) -> None:
-        """Give up the sequence numbers of the first batch, which is not in the log: its records may be moved."""
+        """Give up the sequence numbers of the first batch, which is not in the log: its records can be moved now."""
         self.next_sequence = batch.base_sequence
         batch.base_sequence, batch.encoded = NO_SEQUENCE, None
 

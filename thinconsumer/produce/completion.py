@@ -1,5 +1,5 @@
-"""Applies Produce responses to batches: acknowledges, retries, renumbers, splits or fails them; and the responses to
-InitProducerId (KIP-98), by which the producer gets its id, and another one when the epochs of an id are used up.
+"""Apply Produce responses to batches: acknowledge, retry, renumber, split or fail them. Also apply the responses to
+InitProducerId (KIP-98): they bring the first producer id, and another one when the epochs of an id are used up.
 
 :mod:`thinconsumer.failures.policy` maps error codes to actions; the sender decides when to send. After Java's
 ``Sender.completeBatch`` and ``TransactionManager``; KIP-360, KIP-467, KIP-951.
@@ -32,12 +32,12 @@ class BatchCompleter:
         self._metadata = metadata
         self._accumulator = accumulator
         self.id_retry = id_retry  #: The backoff of InitProducerId.
-        self.producer_id = NO_ID  #: For partitions that have no producer id yet.
+        self.producer_id = NO_ID  #: The id for partitions that have none; NO_ID: the sender has to request one.
         self.epoch = -1
         self.id_error: KafkaError | None = None  #: The error of the last InitProducerId; None after a success.
 
     def take_id(self, answer: Answer, now: float) -> None:
-        """Store the id and epoch of a response to InitProducerId, or its error."""
+        """Store the id and epoch of a response to InitProducerId, or its error; a final error fails batches."""
         response: InitProducerIdResponse | None = answer.response
         error = answer.error
         if response is not None and response.error_code:
@@ -98,7 +98,7 @@ class BatchCompleter:
         elif action is Action.SPLIT_BATCH and len(batch) > 1 and not batch.maybe_appended:
             try:
                 self._split(queue, batch, error)
-            except RecordError as undecodable:  # a section of another log, with a codec that is not installed here
+            except RecordError as undecodable:  # the codec of a section from another log is not installed here
                 self.fail(queue, undecodable)
         else:
             if action is Action.NEW_PRODUCER_ID:
@@ -148,7 +148,8 @@ class BatchCompleter:
     def _start_new_epoch(self, queue: PartitionQueue) -> None:
         """Begin a partition's next epoch at sequence 0, since the broker's last sequence number is not known.
 
-        From the first batch of the new epoch on, the broker rejects batches of the old one.
+        From the first batch of the new epoch on, the broker rejects batches of the old one. After the highest epoch,
+        the partition gets another producer id instead.
         """
         if queue.epoch < EPOCH_MAX:
             queue.epoch += 1
@@ -157,7 +158,7 @@ class BatchCompleter:
         queue.next_sequence = 0
 
     def _give_up_id(self, queue: PartitionQueue) -> None:
-        """Have the partition get another producer id, and request one unless that was done for another partition."""
+        """Drop the partition's producer id. If no newer one was requested since, the sender requests one."""
         if self.producer_id == queue.producer_id:
             self.producer_id = NO_ID
         queue.producer_id = NO_ID

@@ -54,9 +54,9 @@ class Producer(BaseClient):
     ) -> SendFuture:
         """Add a record to the buffer; :meth:`poll`, :meth:`flush` or :meth:`close` sends it.
 
-        Without ``partition`` the hash of ``key`` chooses the partition, as in Java's producer; without a key, a sticky
-        partitioner does. ``timestamp_ms`` defaults to the present time. While the buffer is full, the call sends
-        and receives for up to ``max_block_ms``; otherwise it does no I/O.
+        Without ``partition`` the hash of ``key`` chooses the partition: as in Java's producer, unless the topic is
+        counted. Without a key, a sticky partitioner does. ``timestamp_ms`` defaults to the present time. While the
+        buffer is full, the call sends and receives for up to ``max_block_ms``; otherwise it does no I/O.
 
         Raises:
             BufferFullError: there was no room within ``max_block_ms``. The record was not queued.
@@ -93,7 +93,7 @@ class Producer(BaseClient):
     def send_section(self, topic: str, partition: int, section: RecordSection) -> BatchFuture:
         """Add a batch with the encoded records of another log's batch, which keep their codec and timestamps.
 
-        Waits for room as :meth:`send`. If a leader rejects the batch as too large, its records are decoded and split.
+        Waits for room as :meth:`send` does. If a leader rejects the batch as too large, it is decoded and split.
 
         Raises:
             BufferFullError: there was no room within ``max_block_ms``. The batch was not queued.

@@ -32,7 +32,7 @@ from .settings import ProducerSettings
 #: and a Produce request only when all in-sync replicas have the batches. On a shared connection, the response to a
 #: metadata request for a new leader would wait for the Produce response.
 CHANNEL = "produce"
-#: Seconds after a topic's last record for which its metadata is refreshed; ``metadata.max.idle.ms`` in Java.
+#: The metadata of a topic are refreshed until this many seconds after its last record (Java: ``metadata.max.idle.ms``).
 TOPIC_IDLE = 300.0
 #: Seconds by which a batch's expired deadline is extended, once, if the application called late (see LATE_CALL): the
 #: response may have arrived between the calls, but is not read yet.
@@ -66,7 +66,7 @@ class ProduceAttempt:
 
 
 class NothingToSend(KafkaError):
-    """Every batch for a request was acknowledged or failed before the request could be written."""
+    """No batch is left for a request that is to be written: they have failed, for example, or have another leader."""
 
 
 class Sender:
@@ -207,7 +207,10 @@ class Sender:
         return BY_ID if self._metadata.has_topic_ids(names) else BY_ID - 1
 
     def _build(self, attempt: ProduceAttempt) -> Message:
-        """Return a request with the first batch of every partition that is ready for this node."""
+        """Return a request with the first batches of partitions that are ready for this node: as many as it may hold.
+
+        Raises NothingToSend if no partition is ready.
+        """
         room = self._settings.max_request_size
         topics: dict[tuple[str, int], TopicProduceData] = {}
         for queue in list(self._accumulator.active):
@@ -215,8 +218,8 @@ class Sender:
                 continue
             batch = queue.batches[0]
             if batch.size > room and attempt.batches:
-                # The batch does not fit any more; as its queue is now the first, it fits into the next request. If
-                # smaller batches of later queues were sent before it every time, it would never be sent.
+                # The batch does not fit any more. The queues before it move to the end, so the next request begins with
+                # this batch. If smaller batches behind it were sent first each time, it would never be sent.
                 break
             room -= batch.size
             data = self._encode(queue, batch)

@@ -77,7 +77,7 @@ class RecordBatch:
     view: memoryview  #: The batch's bytes; keeps the memory of the whole response alive.
 
     def __init__(self, view: memoryview) -> None:
-        """``view`` are the bytes of the batch. The caller has checked that they hold a header, and the magic."""
+        """``view`` are the bytes of the batch. The caller has checked its magic, and that it is as long as a header."""
         self.view = view
         self.size = len(view)
         if view[MAGIC_AT] == 2:
@@ -135,7 +135,7 @@ class RecordBatch:
     def columns(self, topic: str = "", partition: int = -1, check_crcs: bool = True) -> Columns:
         """Return the records, also control records, as one sequence per field. Raises as :meth:`decode`.
 
-        The caller verifies the batch's own checksum; ``check_crcs`` concerns messages inside a compressed message.
+        The caller verifies the batch's own checksum; ``check_crcs`` is for the messages inside a compressed message.
         """
         try:
             if self.magic < 2:
@@ -173,9 +173,10 @@ class RecordBatch:
     def probable_end(self, low: int) -> int:
         """Return the offset after a batch of format 2 with a wrong checksum, at least ``low`` + 1.
 
-        The last offset delta and the record count mostly say the same. If one of them is the damaged field, the
-        checksum is right once this field agrees with the other. If neither makes it right, the lower of the two ends is
-        returned: records behind the batch must not be taken for a part of it.
+        The last offset delta and the record count mostly give the same end. If one of these fields is damaged, the
+        checksum is right once that field agrees with the other one. If the checksum stays wrong, the lower of the two
+        ends is returned: records behind the batch must not be taken for a part of it. If neither end is possible, the
+        result is ``low`` + 1.
         """
         by_delta, by_count = self.next_offset, self.base_offset + self.count
         ends = [by_delta] if by_delta == by_count else sorted((by_delta, by_count))
@@ -203,7 +204,7 @@ class RecordBatch:
         return ControlType(kind) if kind in (0, 1) else ControlType.UNKNOWN
 
     def corrupt(self, topic: str, partition: int, problem: str) -> CorruptRecordError:
-        """Return the error that says what is wrong with this batch."""
+        """Return an error with ``problem``, the batch's partition and its offsets."""
         return CorruptRecordError(
             f"corrupt batch in {topic}-{partition}, offsets {self.base_offset} to {self.next_offset - 1}: {problem}",
             TopicPartition(topic, partition),

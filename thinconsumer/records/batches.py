@@ -1,9 +1,9 @@
 """Find the batches in a partition's bytes of a Fetch response.
 
 Follows Kafka's ``ByteBufferLogInputStream``. Only a few fields of each header are read, and no object is made for a
-batch: for batches of a single record, that would take longer than all the rest. Nothing is decompressed either: the
-next Fetch request is to be sent first. A response may begin with batches that end at or before the fetch offset: the
-caller drops them.
+batch: for batches of a single record, making objects would take longer than all the rest. Nothing is decompressed
+either: the next Fetch request is to be sent first. A response may begin with batches that end at or before the fetch
+offset: the caller drops them.
 """
 
 from __future__ import annotations
@@ -68,9 +68,9 @@ class Batches:
         """Return the first offset after a corrupt batch, at least ``low`` + 1.
 
         This is the base offset of the next batch, if the checksum of the next batch is right; otherwise see
-        :meth:`.RecordBatch.probable_end`. If the corrupt batch or a neighbor has an older format, the corrupt batch
-        ends at the offset in its header: the next header may have the last offset of a compressed batch, not the first.
-        The neighbors count, since the magic of the corrupt batch may be damaged.
+        :meth:`.RecordBatch.probable_end`. If the corrupt batch has an older format, it ends at the offset in its own
+        header, since the next header may have the last offset of a compressed batch, not the first. An older format of
+        a neighbor has the same effect: the magic of the corrupt batch may be damaged.
         """
         batch = self[index]
         neighbors = [self[at] for at in (index - 1, index + 1) if 0 <= at < len(self.counts)]
@@ -178,7 +178,10 @@ def _legacy_or_incomplete(view: memoryview, pos: int) -> tuple[int, str]:
 
 
 def claimed_end(view: memoryview, low: int) -> int:
-    """Return the offset after a batch of unknown length according to its header; at least ``low`` + 1."""
+    """Return the offset after the batch at the beginning of ``view``, as its header claims; at least ``low`` + 1.
+
+    The batch may end before ``view`` does, or be incomplete.
+    """
     if len(view) < HEADER_SIZE or view[MAGIC_AT] != 2:
         return low + 1
     return RecordBatch(view).probable_end(low)
@@ -187,7 +190,10 @@ def claimed_end(view: memoryview, low: int) -> int:
 def _corrupt_header(
     view: memoryview, pos: int, low: int, high: int, partition: TopicPartition, problem: str
 ) -> CorruptRecordError:
-    """Return the error for the corrupt header at byte ``pos``: up to the next batch, or to :func:`claimed_end`."""
+    """Return the error for the corrupt header at byte ``pos``.
+
+    Its ``next_offset`` is the base offset of the next batch, if one is found, else :func:`claimed_end`.
+    """
     offset, length = OFFSET_AND_LENGTH.unpack_from(view, pos)
     if not low <= offset < high:
         offset = low
@@ -199,7 +205,7 @@ def _corrupt_header(
         following, length = OFFSET_AND_LENGTH.unpack_from(view, after)
         magic = view[after + MAGIC_AT]
         if offset < following < high and length >= LENGTH_MIN.get(magic, 2**31):
-            # In older formats the header of a compressed batch has the last of its offsets.
+            # In older formats, the next header may have the last offset of a compressed batch, not the first.
             next_offset = following if magic == 2 else offset + 1
     return CorruptRecordError(
         f"corrupt batch header in {partition.topic}-{partition.partition} at offset {offset}, byte {pos} of "

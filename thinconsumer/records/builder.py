@@ -102,7 +102,7 @@ def build_batch(
 
     Some arguments exist to build batches as a broker's compaction leaves them: gaps between the records' ``offset``
     values, a ``last_offset_delta`` above that of the last record, and a ``delete_horizon`` (KIP-534), which replaces
-    the base timestamp. Times are in milliseconds since the epoch.
+    the base timestamp. Times are in milliseconds since the epoch. ``level`` is the compression level.
     """
     base_timestamp = records[0].timestamp if records else -1
     if delete_horizon is not None:

@@ -20,7 +20,7 @@ Crc32c = Callable[["bytes | bytearray | memoryview"], int]
 
 def _load_and_compute(data: bytes | bytearray | memoryview) -> int:
     global crc32c
-    if crc32c is _load_and_compute:  # if not, this is another call of a caller that keeps this function
+    if crc32c is _load_and_compute:  # not in a second call, by a caller that has kept a reference to this function
         module: Any = sys.modules.get("crc32c")
         if not hasattr(module, "crc32c"):  # not imported, or another thread is still importing it
             module = _extension() or import_uninterrupted("crc32c")

@@ -94,7 +94,7 @@ def _read(data: bytes, pos: int, count: int, builder: ColumnsBuilder) -> int:
         builder.offsets.append, builder.deltas.append, builder.keys.append, builder.values.append,
     )  # fmt: skip
     for index in range(len(builder.values), count):
-        # Most varints have one byte. Those are read here: a call would take longer than all the rest.
+        # Most varints have one byte, and are read here: calls for them would take longer than the rest of this loop.
         raw, pos = data[pos], pos + 1
         if raw < 128:
             length = (raw >> 1) ^ -(raw & 1)

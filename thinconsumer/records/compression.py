@@ -5,7 +5,7 @@ snappy raw (librdkafka) or in xerial framing (Java and other clients), lz4 frame
 wrong header checksum of Kafka 0.8 and 0.9), zstd frames (KIP-110).
 
 The size that a frame claims is not trusted: decompression stops at ``DECOMPRESSED_BYTES_MAX``, and allocates no memory
-for a claim beyond the format's maximum ratio (lz4 255, snappy 64).
+for a claim with a ratio that the format cannot reach (lz4: over 255; snappy: over 64).
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ DECOMPRESSED_BYTES_MAX = 256 * 1024 * 1024
 XERIAL_MAGIC = b"\x82SNAPPY\x00"
 XERIAL_HEADER = 16
 XERIAL_BLOCK = 32 * 1024
-#: The first buffer for a zstd frame, which rarely declares its decompressed size. If the buffer is too small, the frame
-#: is decompressed again in small steps.
+#: The minimum size of the first buffer for a zstd frame, since frames rarely declare their decompressed size. If the
+#: buffer is too small, the frame is decompressed again in small steps.
 ZSTD_FIRST_TRY = 128 * 1024
 _INT32 = struct.Struct(">i")
 _UINT32 = struct.Struct(">I")
@@ -71,7 +71,7 @@ def _too_large() -> CodecError:
 
 
 def _inflate(make: Callable[[], Any], data: memoryview, ended: str) -> bytes:
-    """Decompress one or more concatenated frames; raise CodecError with the text ``ended`` if the last is cut off.
+    """Decompress one or more concatenated frames; if the last one is cut off, raise CodecError with the text ``ended``.
 
     ``make`` returns a new decompressor with the interface of ``zlib.decompressobj``.
     """
@@ -111,7 +111,7 @@ def _load_snappy() -> _CodecFunctions:
         length = raw_length(data)
         if length > room:
             raise _too_large()
-        if length > 64 * len(data):  # far above snappy's best: a copy of 3 bytes yields 64
+        if length > 64 * len(data):  # impossible: 3 bytes yield 64 at most
             raise CodecError(f"snappy block of {len(data)} bytes claims to hold {length}, more than its size permits")
         return bytes(raw(data))
 
@@ -169,7 +169,7 @@ def _load_lz4() -> _CodecFunctions:
             raise _too_large()
         if not ended:
             raise CodecError("lz4 frame is cut off")
-        # Only after success: used again after a frame with a wrong content size, a context fails on the next frame.
+        # Kept only after success: after a frame with a wrong content size, a context would fail on the next frame, too.
         contexts.append(context)
         return plain
 
@@ -298,8 +298,8 @@ def compress(codec: int, data: bytes, *, level: int | None = None) -> bytes:
 def _correct_lz4_checksum(frame: bytes) -> bytes:
     """Set the header checksum of an lz4 frame to the correct one, if it has a header.
 
-    Kafka 0.8 and 0.9 included the magic number in the checksum. Readers of message format 0 must accept both (KIP-57).
-    The package has no function that computes the checksum, which is one byte.
+    Kafka 0.8 and 0.9 included the magic number in the checksum. Readers of message format 0 must accept that and the
+    correct checksum (KIP-57). The package has no function that computes the checksum, which is one byte: all are tried.
     """
     get_frame_info = import_uninterrupted("lz4.frame").get_frame_info
     flags = frame[4] if len(frame) > 4 else 0

@@ -1,8 +1,8 @@
 """Find the first batch of a response with wrong offsets, so that the valid batches before it can be returned.
 
-No checksum covers a batch's base offset, and a batch whose last offset delta is damaged overlaps the next one. Neither
-decoder compares batches with each other: that is done here, for the few responses in which :func:`.split` has found
-batches that do not ascend, or that begin below the requested offset.
+No checksum covers a batch's base offset, and a batch whose last offset delta is too high overlaps the next one. The
+decoders do not compare batches with each other. This module does, for the few responses in which :func:`.split` has
+found batches that do not ascend, or that begin below the requested offset.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ class Fault(NamedTuple):
     """Why a batch cannot be returned."""
 
     problem: str
-    offset: int  #: The offset after the valid batches.
+    offset: int  #: The offset after the valid batches; without any, the fetch offset.
     next_offset: int  #: The first offset after the batch.
 
 
 def usable(batches: Batches, start: int, check_crcs: bool) -> tuple[Batches, Fault | None]:
     """Return the usable batches of a response to a Fetch from offset ``start``, and the fault of the batch after them.
 
-    The first batches are left out if they end at or below ``start``. With ``check_crcs`` all checksums are verified:
-    otherwise a batch with a corrupt offset delta could seem to end there, and its records would get lost.
+    The first batches are left out if they end at or below ``start``. With ``check_crcs``, each checksum is verified
+    before: otherwise a batch with a corrupt offset delta could seem to end below ``start``, and its records be lost.
     """
     begin, reached = 0, start
     for index, batch in enumerate(batches):
@@ -48,8 +48,8 @@ def usable(batches: Batches, start: int, check_crcs: bool) -> tuple[Batches, Fau
 def _gap(batches: Batches, index: int, start: int) -> Fault | None:
     """Return the fault of the batch before ``index``, which ends at or below ``start``; None if it has none.
 
-    If it has exactly as many offsets as lie between ``start`` and the batch at ``index``, its base offset has probably
-    been lowered. Otherwise these offsets are a hole that compaction left.
+    If that batch has exactly as many offsets as are missing between ``start`` and the batch at ``index``, its base
+    offset has probably been lowered. Otherwise compaction has removed the missing offsets.
     """
     below, first = batches[index - 1], batches[index].base_offset
     if below.magic != 2 or first - start != _size(below):
@@ -58,13 +58,16 @@ def _gap(batches: Batches, index: int, start: int) -> Fault | None:
 
 
 def _out_of_order(batches: Batches, begin: int, index: int, start: int) -> tuple[Batches, Fault]:
-    """Decide which of two batches out of order has wrong offsets: the one at ``index``, or the one before it."""
+    """Decide which of two batches out of order has wrong offsets: the batch at ``index``, or the one before it.
+
+    Returns the usable batches and that batch's fault.
+    """
     batch, before = batches[index], batches[index - 1]
     floor = batches[index - 2].next_offset if index - 2 >= begin else start
     following = batches[index + 1].base_offset if index + 1 < len(batches) else None
     reached = before.next_offset
-    # The batch before can be the wrong one if it fits into the offsets below this one. An exact fit is the best sign,
-    # since mostly logs have no holes.
+    # If ``before`` has wrong offsets, its records fit into the offsets between the batch before it and ``batch``. An
+    # exact fit is the best sign, since most logs lack no offsets.
     room = batch.base_offset - floor
     fits_exactly = room in (_size(before), before.count)
     follows_exactly = following is not None and following - reached == _size(batch)

@@ -1,8 +1,8 @@
 """Records with encoded headers, which are decoded when a program reads them.
 
-Tracing adds five headers to each record of many topics, and most programs never read them. To decode them took a third
-of the time of such a record. For a program that does read them, they are decoded with the records, many at a time,
-which takes half as long as one record after the other: :class:`HeaderUse` decides.
+Tracing adds five headers to each record of many topics, and most programs never read them. Decoding them took a third
+of the time of such a record. If a program does read headers, the headers of many records are decoded together with the
+records, in half of the time that one record after the other takes. :class:`HeaderUse` decides.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ class HeaderUse:
 
     #: If the headers of at least one in this many records were read, it pays to decode the headers of all together.
     RARE = 8
-    #: After this many groups of records with decoded headers, the headers of one group are not decoded, to count how
-    #: often they are read.
+    #: After this many groups of records with decoded headers, the next group keeps encoded headers, to count how often
+    #: the program reads them.
     GROUPS = 30
 
     def __init__(self) -> None:
-        self.reads = 0  #: How often headers were read since the last group of records with encoded headers.
-        self._records = 0  #: The size of that group.
-        self.groups_left = 0  #: The number of next groups whose headers are decoded with their records.
+        self.reads = 0  #: How often encoded headers were read since :meth:`is_common` last decided anew.
+        self._records = 0  #: The size of the group of records for which that was decided.
+        self.groups_left = 0  #: For how many more groups it is decided that headers are decoded with the records.
 
     def is_common(self, records: int) -> bool:
         """Return whether to decode the headers of the next group, of this many records, with the records."""
@@ -70,6 +70,6 @@ class RecordWithEncodedHeaders(ConsumerRecord[K, V], metaclass=EncodedRecordType
         return known
 
 
-#: As :data:`.rows.new_record`.
+#: Makes such a record from the tuple of its fields, as :data:`.rows.new_record` a ``ConsumerRecord``.
 new_record_with_encoded_headers: Callable[[tuple[object, ...]], ConsumerRecord[bytes | None, bytes | None]]
 new_record_with_encoded_headers = type.__call__.__get__(RecordWithEncodedHeaders)

@@ -4,8 +4,8 @@ The fields of a record have variable sizes, so decoding them one after the other
 Python. But in most batches the varints of successive records have the same widths. This decoder assumes the widths of
 the first record, reads all small fields of a record by one ``struct`` call, and then verifies the assumption: the field
 lengths must add up to the record's length, and every varint must have the assumed width. Records that all have the same
-size (common in benchmarks) are not even read one by one: each header byte is a column ``data[at::stride]``, compared at
-C speed.
+size (common in benchmarks) are not even read one by one: each byte outside keys and values is a column
+``data[at::stride]``, compared at C speed.
 
 This module never rejects a batch. When the verification fails, the run ends, and :mod:`.columns` continues from there
 byte by byte.
@@ -68,9 +68,9 @@ class ColumnsBuilder:
 def read_run(data: bytes, pos: int, count: int, builder: ColumnsBuilder) -> int:
     """Read a run of similar records from ``pos`` on; return the position of the first record not read.
 
-    A run ends when ``builder`` has ``count`` records, or at a record with other varint widths than the run's first. A
-    timestamp or an offset of another width may be noticed too late; it is then stored as :data:`NO_VARINT`, and the
-    caller must decode the batch again.
+    A run ends when ``builder`` has ``count`` records, or at a record that differs too much from the run's first, in the
+    widths of varints, for example. A timestamp or an offset of another width may be noticed too late; it is then stored
+    as :data:`NO_VARINT`, and the caller must decode the batch again.
     """
     done = len(builder.values)
     try:
@@ -152,7 +152,9 @@ def _keyless(data: bytes, pos: int, count: int, builder: ColumnsBuilder, widths:
 
 @cache
 def _keyed_layout(length_width: int, width: int, offset_width: int) -> tuple[list[Any], list[int]]:
-    """Return, by the byte with a record's key length, functions that unpack such a record, and where its value is."""
+    """Return two lists, by the byte with a record's key length: functions that unpack such a record, and the position
+    of its value in the record if the value's length has two bytes.
+    """
     readers: list[Any] = [_reject] * 256
     starts = [0] * 256
     for raw in (1, *range(0, 128, 2)):
@@ -162,7 +164,10 @@ def _keyed_layout(length_width: int, width: int, offset_width: int) -> tuple[lis
 
 
 def _keyed(data: bytes, pos: int, count: int, builder: ColumnsBuilder, width: int, offset_width: int) -> int:
-    """Read records with keys of less than 64 bytes or null keys, and any offsets."""
+    """Read records with keys of less than 64 bytes or null keys, and any offsets.
+
+    ``width`` and ``offset_width`` are the widths of timestamps and offsets.
+    """
     readers_1, starts_1 = _keyed_layout(1, width, offset_width)
     readers_2, starts_2 = _keyed_layout(2, width, offset_width)
     key_at = 2 + width + offset_width
@@ -214,7 +219,8 @@ def _keyed(data: bytes, pos: int, count: int, builder: ColumnsBuilder, width: in
 def _tail(data: bytes, start: int, stop: int, end: int, length_width: int, builder: ColumnsBuilder) -> bytes | None:
     """Return the value of a record that the fast path cannot read, and add the record's headers to ``builder``.
 
-    Such a record has headers, or a null value, or a value length with another width than assumed.
+    Such a record has headers, or a null value, or a value length with another width than the assumed
+    ``length_width``, which gives the value as ``data[start:stop]``. The record ends at ``end``.
     """
     if start <= stop < end:
         value: bytes | None = data[start:stop]
@@ -231,13 +237,19 @@ def _tail(data: bytes, start: int, stop: int, end: int, length_width: int, build
 
 @lru_cache(maxsize=128)
 def _values_of(head: int, key: int, between: int, value: int, times: int) -> Struct:
-    """Return the Struct that reads the values of ``times`` records of these sizes, and the keys unless ``key`` is 0."""
+    """Return the Struct that reads the values of ``times`` records, and the keys unless ``key`` is 0.
+
+    The other arguments are sizes: of the bytes before the key, of the key, between key and value, and of the value.
+    """
     keys = f"{head}x{key}s{between}x" if key else f"{head + between}x"
     return Struct(f"{keys}{value}sx" * times)
 
 
 def _same_size(data: bytes, pos: int, stride: int, count: int, builder: ColumnsBuilder, widths: Widths) -> int:
-    """Read records of ``stride`` bytes with equal sizes of key and value, no headers and consecutive offsets."""
+    """Read records of ``stride`` bytes with equal sizes of key and value, no headers and consecutive offsets.
+
+    Returns the position after them: ``pos`` if there are too few.
+    """
     length_width, width, offset_width = widths
     stamp_at = length_width + 1
     offset_at = stamp_at + width
@@ -284,7 +296,7 @@ def _same_size(data: bytes, pos: int, stride: int, count: int, builder: ColumnsB
 
 
 def _timestamp_deltas(low: bytes, high: bytes) -> list[int]:
-    """Return the timestamp deltas of records of equal size, up to the first one of another width.
+    """Return the timestamp deltas of records of equal size, up to the first varint of another width.
 
     ``low`` has the first byte of each varint, and ``high`` the second; ``high`` is empty for varints of one byte.
     """

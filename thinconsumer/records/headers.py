@@ -1,7 +1,7 @@
 """Decode the headers of records of format 2 (KIP-82).
 
 Records of one topic often have the same headers, or the same names with values of the same sizes (trace ids, types).
-:class:`HeaderReader` does not decode the same bytes again, and decodes the same layout by one ``struct`` call.
+:class:`HeaderReader` decodes equal bytes only once, and headers of a known layout by one ``struct`` call.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ _SURROGATE = rb"\xed[\xa0-\xbf][\x80-\xbf]?"
 
 
 class _HeaderNames(dict[bytes, str]):
-    """The keys of headers as text, by their bytes; remembers the first ones that are read."""
+    """The keys of headers as text, by their bytes. Stores ``COUNT_MAX`` keys of up to ``LENGTH_MAX`` bytes at most."""
 
     COUNT_MAX, LENGTH_MAX = 1024, 63
 
     def __missing__(self, raw: bytes) -> str:
         # Brokers do not check that a key is UTF-8; invalid bytes become U+FFFD, as in Java. The bytes that encode a
-        # surrogate become a single U+FFFD in Java, but one for each byte in Python: replacing these bytes by a single
-        # invalid byte gives Java's result.
+        # surrogate become one U+FFFD in Java, but several in Python: replacing these bytes by a single invalid byte
+        # gives Java's result.
         name = re.sub(_SURROGATE, b"\xff", raw).decode("utf-8", "replace")
         if len(self) < self.COUNT_MAX and len(raw) <= self.LENGTH_MAX:
             self[raw] = name
@@ -100,14 +100,14 @@ class HeaderReader:
 
     __slots__ = ("_block", "_headers", "_layouts", "_layouts_left", "_singles")
 
-    #: Maximum number of layouts made per batch. If a batch has more of them, a layout rarely repeats, and making it
-    #: costs more than it saves.
+    #: Maximum number of layouts made per batch. If a batch has more layouts, they rarely repeat, and making them costs
+    #: more than it saves.
     LAYOUTS_MAX = 6
 
     def __init__(self) -> None:
         self._block = b""
         self._headers: tuple[Header, ...] = ()
-        #: By size: layouts of one header, in parts: the unpacking function, the bytes before the value, the name.
+        #: Layouts with one header, by the block's size: the unpacking function, the bytes before the value, the name.
         self._singles: dict[int, tuple[Callable[[bytes, int], tuple[bytes, ...]], bytes, str]] = {}
         self._layouts: dict[int, Layout] = {}
         self._layouts_left = self.LAYOUTS_MAX
@@ -125,7 +125,7 @@ class HeaderReader:
             unpack, same, names, nulls = layout
             parts = unpack(data, start)
             if parts[::2] == same:
-                if len(names) == 2 and not nulls:  # as below, but in half of the time, without zip()
+                if len(names) == 2 and not nulls:  # the general case below, with zip(), takes twice as long
                     return ((names[0], parts[1]), (names[1], parts[3]))
                 values: list[bytes | None] = list(parts[1::2])
                 for place in nulls:

@@ -30,7 +30,7 @@ MESSAGE_SIZE_MIN = 14
 
 
 def decode(batch: RecordBatch, check_crcs: bool) -> Columns:
-    """Decode a message, or all messages inside a compressed one; raise Malformed, CodecError."""
+    """Decode a message, or all messages inside a compressed one. Raises: Malformed, CodecError."""
     try:
         found = _decode(batch, check_crcs)
     except StructError:
@@ -58,8 +58,8 @@ def _decode(batch: RecordBatch, check_crcs: bool) -> Columns:
     data = compression.decompress(codec, memoryview(value), magic=batch.magic)
     found = _messages(memoryview(data), check_crcs)
     offsets = found.offsets
-    # An outer offset of 0 is not applied: in a Produce request the broker has not assigned it yet, so it may be 0 with
-    # any inner offsets.
+    # Relative inner offsets become absolute, but not if the outer offset is 0: in a Produce request, the broker has not
+    # assigned it yet.
     if batch.magic == 1 and batch.base_offset > max(offsets[-1], 0):
         shift = batch.base_offset - offsets[-1]
         found = found._replace(offsets=[offset + shift for offset in offsets])

@@ -23,8 +23,8 @@ class RawBatch:
         """``data`` are the bytes of one batch. Their number and their checksum are not verified."""
         self._header = RecordBatch(memoryview(data))
         self.topic, self.partition = tp
-        #: The first offset to use. Above ``base_offset`` if the position was inside the batch, as after a seek: the
-        #: batch then begins with records that :meth:`.Consumer.poll` would not return.
+        #: The first offset to use. If the position was inside the batch, as after a seek, the batch begins with records
+        #: below ``start``, which :meth:`.Consumer.poll` would not return.
         self.start = start
 
     @property
@@ -105,7 +105,7 @@ class RawBatch:
 
     @property
     def has_delete_horizon(self) -> bool:
-        """Whether compaction has replaced the first timestamp by the time at which tombstones end (KIP-534)."""
+        """Whether compaction has put the time for removing tombstones in place of the first timestamp (KIP-534)."""
         return self._header.magic == 2 and bool(self._header.attributes & DELETE_HORIZON)
 
     @property

@@ -76,7 +76,8 @@ def deserialize(
     # Fields are taken and put together as columns, at C's speed: for each record, only the deserializers are called.
     if isinstance(records, list):
         new = new_record_with_encoded_headers if isinstance(records[0], RecordWithEncodedHeaders) else new_record
-        # The stored items, of which raw records have nine: to iterate over records gives all 13, with decoded headers.
+        # A raw record stores nine items, which are taken here. Iterating over the record would yield all 13 items of a
+        # ``ConsumerRecord``, and decode its headers.
         columns: list[Any] = [*zip(*map(tuple.__iter__, records))]
     else:
         new, columns = cast("LazyRows", records).columns()
@@ -132,7 +133,7 @@ def _results(
         raise
     else:
         if len(results) < len(given):
-            error = StopIteration("the deserializer raised it")  # which ends ``map`` without an error
+            error = StopIteration("the deserializer raised it")  # a StopIteration ends ``map`` without an error
     if has_nulls:
         places = [place for place, piece in enumerate(data) if piece is not None]
         found = dict(zip(places, results))

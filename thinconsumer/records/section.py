@@ -44,7 +44,7 @@ class RecordSection(Sequence[NewRecord]):
     def of(cls, batch: RawBatch) -> tuple[RecordSection | None, Reencoded | None]:
         """Return the section to write for a batch (None if no record is left), and why it was encoded again, if so.
 
-        A batch of a transaction loses the mark that it is one, so only committed batches may be written.
+        A transactional batch is written without its transactional attribute, so pass committed batches only.
 
         Raises:
             CorruptRecordError: the batch has to be decoded, and cannot be.
@@ -72,7 +72,6 @@ class RecordSection(Sequence[NewRecord]):
         )
 
     def __len__(self) -> int:
-        """Return the number of records."""
         return self._count
 
     @overload

@@ -5,8 +5,8 @@ Follows Kafka's ``ByteUtils``: up to 5 bytes for 32 bits, up to 10 for 64; overl
 
 from itertools import chain
 
-#: Entry of the tables below for bytes that are not exactly one varint of the table's width. It is larger than all valid
-#: entries, so that a position computed with it is beyond the data.
+#: Entry of the tables below for bytes that are not exactly one varint of the table's width. The entry is so large that
+#: a position computed with it lies beyond the data, where the readers notice it.
 NO_VARINT = 1 << 62
 #: Non-negative numbers below the first limit fit into a varint of one byte, those below the second into two bytes.
 WIDTH_LIMITS = (64, 8192)
@@ -28,7 +28,7 @@ def varint(data: bytes | memoryview, pos: int) -> tuple[int, int]:
 
 
 def varlong(data: bytes | memoryview, pos: int) -> tuple[int, int]:
-    """Read a varint of up to 64 bits, and otherwise as :func:`varint` does."""
+    """Read a varint of up to 64 bits; apart from that, as :func:`varint`."""
     raw = data[pos]
     if raw < 0x80:
         return (raw >> 1) ^ -(raw & 1), pos + 1

@@ -3,10 +3,10 @@
 The client signs the request ``GET https://HOST/?Action=kafka-cluster:Connect`` (Signature Version 4) without sending
 it: the signature and its parameters, as JSON, are the login's only message.
 
-Botocore (the extra ``msk-iam``) computes the signature, and loads the credentials from its default chain, a profile, or
-an assumed role. Loading may read files and send requests to AWS, and blocks meanwhile, so the shell loads credentials
-between two steps, where it calls user code, too. Each load makes a new session, so that keys that were rotated in a
-file are found.
+Botocore (the extra ``msk-iam``) computes the signature, and loads the credentials: from its default chain, a profile,
+or an assumed role. Loading blocks while it reads files or sends requests to AWS, so the shell loads credentials between
+two steps, where it calls user code, too. Each load makes a new session of botocore, which finds keys that were rotated
+in a file.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def session_maker() -> Callable[..., Any]:
 
 
 def load_credentials(options: SecurityOptions, new_session: Callable[..., Any]) -> LoadedCredentials:
-    """Load the credentials that the options choose. Blocks.
+    """Load the credentials that the options choose. Blocks. ``new_session`` is the result of :func:`session_maker`.
 
     Raises:
         KafkaError: there are no credentials.
@@ -63,7 +63,8 @@ def load_credentials(options: SecurityOptions, new_session: Callable[..., Any]) 
             "is attached, or set sasl_aws_msk_iam_profile"
         )
     frozen = credentials.get_frozen_credentials()
-    # Botocore has no public name for the expiry. It is read last: the call above may have fetched new credentials.
+    # Botocore has no public name for the expiry. The expiry is read after the call above, which may have fetched new
+    # credentials.
     expiry = getattr(credentials, "_expiry_time", None)
     return LoadedCredentials(frozen.access_key, frozen.secret_key, frozen.token or None, _timestamp(expiry), region)
 
@@ -139,7 +140,7 @@ class AwsMskIam(Mechanism):
     options = ("sasl_aws_msk_iam_region", "sasl_aws_msk_iam_profile", "sasl_aws_msk_iam_role_arn")
 
     def __init__(self, host: str, credentials: LoadedCredentials, region: str, wall_time: float) -> None:
-        """``host`` is the broker's name as dialled. An empty ``region`` stands for that of the name or ``credentials``.
+        """``host`` is the broker's name as dialled. If ``region`` is empty, ``host`` or ``credentials`` give it.
 
         Raises:
             KafkaConfigurationError: botocore is missing, or the region is unknown.
@@ -153,7 +154,7 @@ class AwsMskIam(Mechanism):
                 f"sasl_aws_msk_iam_region is needed: the host name {host!r} contains no AWS region"
             )
         self._access_key = credentials.access_key
-        self.credentials_expire_at = credentials.expires_at  #: The broker ends the session when they expire.
+        self.credentials_expire_at = credentials.expires_at  #: The broker ends the session at this time.
         parameters = presigned_parameters(self._host, credentials, self._region, wall_time)
         self._secrets = (credentials.secret_key, credentials.token or "", parameters["X-Amz-Signature"])
         fields = {"version": "2020_10_22", "host": self._host, "user-agent": f"thinconsumer/{__version__}"}

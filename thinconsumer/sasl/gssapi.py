@@ -13,14 +13,14 @@ from ..config import SecurityOptions
 from ..errors import KafkaProtocolError
 from .mechanism import Mechanism, authentication_failed, import_extra
 
-_NO_LAYER = 1  #: A bit of the server's offer.
-#: The answer: no security layer, a buffer of 0 bytes, as RFC 4752 requires then, and no authorization identity, so that
-#: the server takes the authenticated principal.
+_NO_LAYER = 1  #: The bit of the server's offer for "no security layer".
+#: The answer: no security layer, therefore a buffer of 0 bytes (RFC 4752), and no authorization identity, so that the
+#: server takes the authenticated principal.
 _ANSWER = b"\x01\0\0\0"
 
 
 def answer_offer(offer: bytes) -> bytes:
-    """Return the answer to the server's offer: a bit mask of security layers, and the size of its buffer in 3 bytes."""
+    """Return the answer to the server's ``offer``: 1 byte with a bit mask of security layers, 3 bytes with a size."""
     if len(offer) != 4:
         raise KafkaProtocolError(f"GSSAPI: the server's offer of security layers has {len(offer)} bytes, not 4")
     if not offer[0] & _NO_LAYER:
@@ -31,7 +31,7 @@ def answer_offer(offer: bytes) -> bytes:
 def memory_cache(principal: str, keytab: str) -> str:
     """Return the name of a ticket cache in this process's memory, so that the tickets of kinit are not replaced.
 
-    Each principal has its own cache: Kerberos refuses the cache of another principal.
+    Each principal with a keytab has its own cache: Kerberos refuses the cache of another principal.
     """
     digest = hashlib.sha256(repr((principal, keytab)).encode()).hexdigest()
     return f"MEMORY:thinconsumer-{digest[:16]}"
@@ -73,7 +73,7 @@ class Gssapi(Mechanism):
         return self._step(None)
 
     def respond(self, challenge: bytes) -> bytes | None:
-        """Return the next token, then the answer to the server's offer of security layers, then None."""
+        """Return the next token; once both sides are authenticated, the answer to the server's offer; at last, None."""
         if not self._context.complete:
             return self._step(challenge)
         if not self._has_answered:
@@ -101,7 +101,10 @@ class Gssapi(Mechanism):
         )
 
     def _new_credentials(self) -> Any:
-        """Return credentials of the principal or keytab; None: use those of ``kinit`` or the default client keytab."""
+        """Return the credentials of the principal or keytab in the options.
+
+        None if there is neither: Kerberos then uses the ticket of ``kinit`` or the default client keytab.
+        """
         gssapi = self._gssapi
         if not self._principal and not self._keytab:
             return None

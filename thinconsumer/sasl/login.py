@@ -21,8 +21,8 @@ MESSAGES_MAX = 16
 SERVER_MESSAGE_BYTES_MAX = 128 * 1024
 #: Maximum number of mechanisms that an error names.
 OFFERS_SHOWN_MAX = 12
-#: Re-authentication begins after 85 % to 95 % of the session's lifetime, as in Java's client (KIP-368), so that it ends
-#: before the broker closes the connection. Connections that were made together do not all begin at once.
+#: Re-authentication begins after 85 % to 95 % of the session's lifetime, as in Java's client (KIP-368), early enough to
+#: end before the broker closes the connection. The range spreads connections that were made together.
 REAUTHENTICATE_FROM, REAUTHENTICATE_WITHIN = 0.85, 0.10
 
 
@@ -37,7 +37,7 @@ class SaslLogin:
         wall_time: Callable[[], float] | None = None,
         rejected: Callable[[float], None] = lambda now: None,
     ) -> None:
-        """``jitter`` (0 to 1) chooses the time of the re-authentication within its range.
+        """``jitter`` chooses when re-authentication begins: 0 as early, 1 as late as allowed (REAUTHENTICATE_FROM).
 
         ``wall_time`` returns seconds since the epoch: if the credentials expire before the session, re-authentication
         begins before they do. None: their expiry is ignored. ``rejected`` is called with the monotonic time if the
@@ -49,7 +49,7 @@ class SaslLogin:
         self._rejected = rejected
         self._messages = 0
         self._is_over = False
-        #: Seconds from the login after which the broker closes the connection; None if it never does.
+        #: Seconds after the login at which the broker closes the connection; None if it never does.
         self.session_lifetime: float | None = None
         #: Seconds from the login's last request after which the connection must log in again; None: never.
         self.reauthenticate_after: float | None = None
@@ -62,7 +62,8 @@ class SaslLogin:
 
         Raises:
             UnsupportedSaslMechanismError: the broker does not accept the mechanism on this listener.
-            SaslAuthenticationFailedError: the broker rejects the login, or has not proved that it knows the password.
+            SaslAuthenticationFailedError: the broker rejects the login, or has not proved its identity.
+            BrokerResponseError: another error code of the broker.
             KafkaProtocolError: the broker's message is malformed.
         """
         if answer is None:
@@ -85,7 +86,7 @@ class SaslLogin:
             if answer.error_code == Code.ILLEGAL_SASL_STATE:
                 detail = "the listener may not use SASL: check security_protocol and the port"
             raise to_error(answer.error_code, api="SaslHandshake", detail=detail)
-        # A broker that has agreed although it does not offer the mechanism gets no credentials either.
+        # Without an error code, but with a list that lacks the mechanism: such a broker gets no credentials either.
         if answer.mechanisms and name not in answer.mechanisms:
             self._reject_mechanism(answer)
 

@@ -75,7 +75,7 @@ class LoginManager:
         #: The names, in error texts, of the credentials that are fetched and replaced, and of their source.
         self._what = self._source = "AWS credentials"
         self._refresh: Refresh | None = None  #: None if there is nothing to fetch.
-        self._call: Callable[[], object] | None = None  #: Returns a token or credentials. May block.
+        self._call: Callable[[], object] | None = None  #: Returns a token or AWS keys, may block; None: not needed.
         self._credentials: Token | LoadedCredentials | None = None
         self._oidc: ClientCredentials | None = None
         self._fetch: TokenFetch | None = None
@@ -142,10 +142,10 @@ class LoginManager:
 
     @property
     def error(self) -> KafkaError | None:
-        """The error of the last attempt, if there are no valid credentials; None as long as it is not yet to be raised.
+        """The error to raise because there are no valid credentials; None if there are, or if it is too early to raise.
 
-        Rejected credentials and exceptions of a token provider are to be raised at once, an unreachable token endpoint
-        after ``sasl_login_retry_backoff_max_ms``. Attempts go on after the error.
+        Rejected credentials and exceptions of a token provider are raised at once, an unreachable token endpoint after
+        ``sasl_login_retry_backoff_max_ms``. Attempts go on after the error.
         """
         return None if self.may_dial() else self._error
 
@@ -160,9 +160,9 @@ class LoginManager:
     # -- as a manager of the engine
 
     def step(self, now: float) -> list[Request]:
-        """Begin to fetch a token if one is due, and take its result. There are no requests to brokers."""
+        """Begin to fetch a token if one is due, or take the fetched token. There are no requests to brokers."""
         if self.provider_call(now) is not None:
-            self._agenda.touch(self.asker)  # until the shell has called the provider
+            self._agenda.touch(self.asker)  # this manager stays due until the shell has called the provider
         if self._oidc is None:
             return []
         assert self._refresh is not None
@@ -180,7 +180,7 @@ class LoginManager:
         return True  # never called: there are no requests
 
     def restart(self, now: float) -> None:
-        self._fetch = None  # the next step begins a new one: the driver has closed the connection
+        self._fetch = None  # the next step begins a new fetch: the driver has closed the connection
 
     def resolved(self, host: str, port: int, addresses: Sequence[Address], error: str, now: float) -> None:
         if self._fetch is not None:
@@ -189,7 +189,7 @@ class LoginManager:
     # -- for the shell
 
     def provider_call(self, now: float) -> Callable[[], object] | None:
-        """Return a function to call between two steps if a token or credentials are due. It may block, and may raise.
+        """Return a function to call between two steps, if a token or AWS keys must be fetched. It may block and raise.
 
         The caller passes the result to :meth:`provided` or :meth:`provider_failed`. If Ctrl-C interrupts the function,
         the call remains due.
@@ -200,7 +200,7 @@ class LoginManager:
         return self._call if self._refresh.is_due(now, self._wall_time()) else None
 
     def provided(self, returned: object, now: float) -> None:
-        """Take the function's result."""
+        """Take the result of the function that :meth:`provider_call` has returned."""
         try:
             self._take(returned, now)
         except Exception as error:  # noqa: BLE001 - attributes of a returned object are user code, too
@@ -208,7 +208,7 @@ class LoginManager:
             self.provider_failed(error.with_traceback(None), now)
 
     def provider_failed(self, error: BaseException, now: float) -> None:
-        """Take the function's exception."""
+        """Take an exception of the function that :meth:`provider_call` has returned, or of its unusable result."""
         text = str(error) if isinstance(error, KafkaError) and str(error) else f"{self._source}: {_describe(error)}"
         is_final = isinstance(error, IllegalArgumentError)
         self._failed(error, text, now, retriable=not is_final, shows_at_once=True)

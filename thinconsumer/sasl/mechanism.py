@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 from ..errors import IllegalArgumentError, KafkaConfigurationError, SaslAuthenticationFailedError
 from ..wire.error_codes import Code
 
-#: Characters of a server's text that are shown in an error: a hostile server could send as many as a frame holds.
+#: Maximum number of characters of a server's text in an error: a hostile server could send as many as a frame holds.
 SERVER_TEXT_MAX = 300
 HIDDEN = "<hidden>"
 
@@ -31,7 +31,7 @@ class Mechanism(NotPickled, ABC):
 
     name: str  #: The mechanism's registered name, such as ``"SCRAM-SHA-256"``.
     options: tuple[str, ...]  #: The client options to check if the broker rejects the login.
-    credentials_expire_at: float | None = None  #: Seconds since the epoch; None if the credentials do not expire.
+    credentials_expire_at: float | None = None  #: Seconds since the epoch; None if unknown, or if they do not expire.
     _secrets: tuple[str, ...] = ()  #: The secrets of this login, which a server could repeat in its texts.
 
     @abstractmethod
@@ -55,7 +55,7 @@ class Mechanism(NotPickled, ABC):
 def import_extra(module: str, user: str, extra: str, more: str = "") -> Any:
     """Return a module that the extra installs.
 
-    The error names ``user``, the option that needs the module. ``more`` (" and ...") names what it needs besides.
+    The error names ``user``, the option that needs the module, and with ``more`` (" and ...") what else is needed.
 
     Raises:
         KafkaConfigurationError: the module, or a library of the system that it needs, is missing.
@@ -70,7 +70,7 @@ def import_extra(module: str, user: str, extra: str, more: str = "") -> Any:
 
 
 def json_object(text: str | bytes) -> dict[str, Any] | None:
-    """Return the object that a JSON text contains; None if it is malformed, or another value.
+    """Return the object that a JSON text contains; None if the text is malformed, or contains no object.
 
     No error is raised or chained: an error of ``json`` contains the whole text, and with it a token.
     """
@@ -98,8 +98,8 @@ def encode(text: str, option: str) -> bytes:
 
 
 def _is_hidden(secret: str) -> bool:
-    """Return whether to hide a secret: not if it may be a word of the text. In "Invalid username or <hidden>", the gap
-    would tell readers of a log what the password is.
+    """Return whether to hide a secret: not if it may be an ordinary word, or is very short. "Invalid username or
+    <hidden>" would tell readers of a log that the secret is "password".
     """
     return len(secret) >= 4 and not (len(secret) < 16 and secret.isalpha())
 

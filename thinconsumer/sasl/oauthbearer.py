@@ -51,7 +51,7 @@ class OAuthBearer(Mechanism):
         return bearer_message(self._token)
 
     def respond(self, challenge: bytes) -> bytes | None:
-        """Return None for an empty message. Answer any other, which is an error, and raise it at the next message."""
+        """Return None for an empty message: success. Answer an error message; the call after that raises the error."""
         if self._error:
             raise authentication_failed(f"the broker rejected the token: {self._error}")
         if not challenge:

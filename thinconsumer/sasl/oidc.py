@@ -1,8 +1,8 @@
 """The OAuth client credentials grant (RFC 6749, section 4.4) without sockets: the request's bytes, and its response.
 
 After Java's ``ClientCredentialsJwtRetriever``. HTTP/1.1 comes from h11 (the extra ``oidc``). The token endpoint is not
-trusted: sizes are bounded, redirects are refused, since a redirect could send the client secret to another host, and
-error texts never contain the client secret or a token.
+trusted: sizes are bounded, and error texts never contain the client secret or a token. Redirects are not followed: a
+redirect could send the client secret to another host.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from .tokens import Token, as_seconds, as_token, claims_of
 BODY_BYTES_MAX = 64 * 1024
 #: Maximum size of a response's status line and headers, and of a chunk's header.
 HEADERS_BYTES_MAX = 16 * 1024
-#: Maximum number of bytes of a response, with headers and the framing of chunks. A body in chunks of one byte takes h11
-#: long to decode: 1.5 s for 64 KiB.
+#: Maximum number of bytes of a response, with headers and the framing of chunks. h11 decodes chunks of one byte slowly:
+#: 64 KiB of them take 1.5 s.
 RESPONSE_BYTES_MAX = 128 * 1024
 URL_OPTION = "sasl_oauthbearer_token_endpoint_url"
 ID_OPTION = "sasl_oauthbearer_client_credentials_client_id"
 SECRET_OPTION = "sasl_oauthbearer_client_credentials_client_secret"
 _PORTS = {"http": 80, "https": 443}
-#: Statuses that the same request gets again. Java has the same list.
+#: HTTP statuses that the same request would get again, so that a retry is useless. Java has the same list.
 _FINAL_STATUSES = {400, 401, 402, 403, 404, 405, 406, 407, 409, 410, 411, 412, 413, 414, 415, 501, 505}
 _REMEDIES = {
     "invalid_client": f"check {ID_OPTION} and {SECRET_OPTION}",
@@ -41,7 +41,7 @@ _REMEDIES_BY_STATUS = {401: _REMEDIES["invalid_client"], 403: _REMEDIES["invalid
 
 
 class TokenEndpointError(KafkaError):
-    """The token endpoint sent no usable token. ``status`` is the HTTP status, 0 if there was no HTTP response."""
+    """The token endpoint sent no usable token. ``status``: the HTTP status of a response with an error, else 0."""
 
     def __init__(self, message: str, *, retriable: bool = False, status: int = 0) -> None:
         super().__init__(message)
@@ -99,7 +99,7 @@ class ClientCredentials:
         self._h11 = import_extra("h11", URL_OPTION, "oidc")
         client_id = (options.sasl_oauthbearer_client_credentials_client_id or "").strip()
         client_secret = (options.sasl_oauthbearer_client_credentials_client_secret or "").strip()
-        # RFC 6749, section 2.3.1 wants both form-encoded. Few servers do, and Java does not encode by default.
+        # RFC 6749, section 2.3.1 wants id and secret form-encoded. Few servers want that, nor does Java by default.
         url_encode = options.sasl_oauthbearer_header_urlencode
         if not client_id or not client_secret:
             raise KafkaConfigurationError(f"{ID_OPTION if not client_id else SECRET_OPTION} is empty")
@@ -140,7 +140,7 @@ class ClientCredentials:
         return HttpExchange(self._h11, self.endpoint, headers, self._body)
 
     def token(self, response: HttpResponse, sent_at: float, wall: float) -> Token:
-        """Return the token of a response. ``sent_at`` and ``wall`` are the wall clock's time of the request and of now.
+        """Return the token of a response. The request was sent at ``sent_at``; ``wall`` is the present (wall clock).
 
         The response's ``expires_in`` counts from ``sent_at``. It takes precedence over the token's ``exp``, which is
         wrong here by the difference between the clocks of the server and of this machine.
@@ -245,7 +245,7 @@ class HttpExchange:
 def _expires_in(value: object) -> float | None:
     """Return ``expires_in`` in seconds, 0 if it is negative; None if it is unknown."""
     if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) <= 12:
-        value = int(value)  # Microsoft's first endpoint sends text
+        value = int(value)  # Microsoft's endpoint of version 1 sends a string
     if isinstance(value, (int, float)) and not isinstance(value, bool) and value <= 0:
         return 0.0
     return as_seconds(value)

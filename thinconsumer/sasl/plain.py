@@ -12,10 +12,10 @@ class Plain(Mechanism):
     options = ("sasl_plain_username", "sasl_plain_password")
 
     def __init__(self, username: str, password: str) -> None:
-        """Raises IllegalArgumentError if a text has a surrogate, or NUL, which would shift the fields after it."""
+        """Raises IllegalArgumentError if a text has a surrogate or NUL. NUL separates the fields of the message."""
         self._username = username
         self._secrets = (password,)
-        #: An authorization identity, which is empty, the user name and the password.
+        #: Three fields: an empty authorization identity, the user name, and the password.
         self._message = b"\0%b\0%b" % (encode(username, self.options[0]), encode(password, self.options[1]))
 
     def __repr__(self) -> str:

@@ -12,8 +12,8 @@ from ..config import SecurityOptions
 from ..support.agenda import Alarm
 from ..support.timers import Backoff, Random
 
-#: Seconds after which a credential without a known expiry is fetched again: it may live for minutes only. Calls cost
-#: little, since providers cache tokens: kafka-python calls its provider for every connection.
+#: Seconds after which a credential without a known expiry is fetched again: it may expire within minutes. Many calls
+#: cost little, since providers cache tokens: kafka-python calls its provider for every connection.
 UNKNOWN_LIFETIME = 240.0
 #: Minimum seconds between two successful fetches. Without it, a credential that lives for milliseconds would be fetched
 #: in a tight loop.
@@ -50,10 +50,10 @@ class Refresh:
     _obtained_at: float = 0.0
 
     def is_due(self, now: float, wall: float) -> bool:
-        """Return whether an attempt is due: as planned, or earlier if the credential expired (a laptop slept).
+        """Return whether an attempt is due: as planned, or earlier if the credential has expired (a laptop slept).
 
-        Even then, LEAST_PERIOD passes first: otherwise a poll would never stop calling a provider whose credentials
-        live for a millisecond.
+        After a failed attempt, only the plan counts. An expired credential must be LEAST_PERIOD old: otherwise a poll
+        would never stop calling a provider whose credentials live for a millisecond.
         """
         has_expired = self.failures == 0 and self.is_obtained and not self.is_valid(wall)
         return self.planned.is_over(now) or (has_expired and now >= self._obtained_at + LEAST_PERIOD)
@@ -75,10 +75,10 @@ class Refresh:
             self.planned.set(now + refresh_after(expires_at - wall, self.options, self.random))
 
     def rejected(self, now: float) -> None:
-        """Have a credential that a broker has rejected replaced, but not before it is as old as the longest backoff.
+        """Plan to replace a credential that a broker has rejected, but not before it is as old as the longest backoff.
 
-        Otherwise the client would log in for hours with a credential that was revoked, or that has expired although
-        this machine's clock, which is late, says otherwise.
+        If it were not replaced, the client would log in for hours with a credential that was revoked, or that has
+        expired while this machine's clock is late.
         """
         pause = max(LEAST_PERIOD, self.options.sasl_login_retry_backoff_max_ms / 1000)
         self.planned.set_earlier(max(now, self._obtained_at + pause))
@@ -86,8 +86,8 @@ class Refresh:
     def failed(self, now: float, *, retriable: bool) -> None:
         """Record a failed attempt: the next one waits for the backoff.
 
-        After a failure that is not ``retriable``, it waits for the longest backoff: credentials that are rejected in
-        a fast sequence may lock the account.
+        After a failure that is not ``retriable``, the next attempt waits for the longest backoff: a server may lock an
+        account whose credentials it has to reject in a fast sequence.
         """
         self.failures += 1
         if self.failing_since is None:

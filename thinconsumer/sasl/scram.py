@@ -17,16 +17,16 @@ from .mechanism import Mechanism, authentication_failed, encode, shown
 
 #: hashlib's name of each mechanism's hash.
 HASHES = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
-#: Brokers accept no fewer (``ScramMechanism``). With few iterations, a recorded login, or one to an impostor of the
-#: broker, would suffice to guess the password fast.
+#: Brokers do not accept fewer (``ScramMechanism``). With few iterations, an attacker that has recorded a login, or has
+#: taken the broker's place, could guess the password fast.
 ITERATIONS_MIN = 4096
 #: A million iterations take about a second. Without a limit, a hostile server could stop the client for an hour.
 ITERATIONS_MAX = 1_000_000
 SALT_BYTES_MAX = 1024  #: Kafka's have about 26.
-MESSAGE_BYTES_MAX = 8192  #: Of a server; Kafka's have about 150.
+MESSAGE_BYTES_MAX = 8192  #: For messages of a server; Kafka's have about 150.
 
 _GS2_HEADER = b"n,,"  #: No channel binding (RFC 5802, section 7).
-_CHANNEL_BINDING = b"c=biws"  #: The header in base64.
+_CHANNEL_BINDING = b"c=biws"  #: ``_GS2_HEADER`` in base64.
 #: Printable ASCII without the comma, which separates attributes.
 _NONCE = re.compile(r"[\x21-\x2b\x2d-\x7e]+")
 _SERVER_FIRST = re.compile(r"r=([\x21-\x2b\x2d-\x7e]+),s=([A-Za-z0-9+/=]+),i=([0-9]+)(?:,[A-Za-z]=[^,\0]+)*")
@@ -128,7 +128,7 @@ class Scram(Mechanism):
         escaped = username.replace("=", "=3D").replace(",", "=2C")
         self._first = b"n=%b,r=%b" % (encode(escaped, "sasl_plain_username"), nonce.encode())
         self._secrets = (password,)
-        self._server_signature = b""  #: Not empty once the client has proved that it knows the password.
+        self._server_signature = b""  #: The signature to expect of the server; empty until the client sends its proof.
 
     def __repr__(self) -> str:
         return f"<Scram {self.name} {self._username!r}>"
@@ -137,7 +137,7 @@ class Scram(Mechanism):
         return _GS2_HEADER + self._first
 
     def respond(self, challenge: bytes) -> bytes | None:
-        """Return the client's proof; None after the server's signature was verified."""
+        """Return the client's proof for the server's first message; None for the second, if its signature is right."""
         if not self._server_signature:
             return self._prove(challenge)
         if not hmac.compare_digest(parse_server_final(challenge), self._server_signature):

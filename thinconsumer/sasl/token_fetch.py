@@ -1,7 +1,8 @@
-"""One attempt to fetch a token over the client's own driver: name lookup, connect, and one HTTP exchange.
+"""One attempt to fetch a token over the client's own driver: a name lookup, then connections to one address after the
+other until an HTTP exchange brings a response.
 
-Every stage has a deadline, so that an attempt ends even if the lookup is never answered or the server sends one byte a
-minute. Each attempt has new connections, and the server is asked to close them.
+Every stage (lookup, connect, exchange) has a deadline, so that an attempt ends even if the lookup is never answered or
+the server sends one byte a minute. Each attempt has new connections, and the server is asked to close them.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ class TokenStream:
     """One connection to an address of the token endpoint; implements :class:`thinconsumer.driver.Stream`.
 
     Args:
-        deadline: of the current stage. The stream sets it anew once connected, and touches it at the exchange's end.
+        deadline: of the stage. The stream sets it anew once connected, and makes it due when the exchange is over.
         read_timeout: seconds from the request to the end of the response.
     """
 
@@ -113,8 +114,8 @@ class TokenFetch:
         #: Seconds from the request to the end of the response. Java's timeout begins anew with each byte.
         self._read_timeout = (options.sasl_login_read_timeout_ms or options.request_timeout_ms) / 1000
         self._wall_time = wall_time
-        self._sent_at = wall_time()  # before the lookup: a lifetime counted from here never ends too late
-        self._deadline = agenda.alarm()  #: Of the current stage.
+        self._sent_at = wall_time()  # before the lookup: a token's lifetime, counted from here, never ends too late
+        self._deadline = agenda.alarm()  #: The end of the current stage.
         self._deadline.set(now + self._connect_timeout)
         self._is_resolved = False
         self._untried: deque[Address] = deque()
@@ -148,7 +149,7 @@ class TokenFetch:
             self._fail(self._connection_error(f"cannot resolve the name: {error or 'it has no address'}"))
 
     def step(self, now: float) -> None:
-        """Take the result of the exchange, end a stage that is late, and dial the next address."""
+        """Take the result of the exchange, end a stage that has passed its deadline, and dial the next address."""
         if self.is_over:
             return
         stream = self._stream
@@ -176,7 +177,7 @@ class TokenFetch:
         return self._connection_error(f"timed out: {done} from {stream.address} within {seconds:.1f} s ({option})")
 
     def _finish(self, stream: TokenStream) -> None:
-        """End the attempt; but if the address gave no answer and others are untried, let :meth:`step` dial the next."""
+        """Take a connection's result. It ends the attempt, unless the error is retriable and an address is untried."""
         self._hang_up()
         response, error = stream.response, stream.error
         if response is None:
@@ -184,7 +185,7 @@ class TokenFetch:
             has_no_answer = isinstance(error, KafkaConnectionError) or error.retriable
             self._errors.append(self._named(error))
             if not has_no_answer or not self._untried:
-                # A rejected certificate says more than an address that does not answer.
+                # Of several errors, a rejected certificate tells more about the cause than a lost connection.
                 rejected = (error for error in self._errors if getattr(error, "is_certificate_rejected", False))
                 self._fail(next(rejected, self._errors[-1]))
             return

@@ -50,7 +50,7 @@ def as_token(returned: object, wall: float, sub_claim: str = "sub") -> Token:
     If the token is a JWT, a missing expiry and principal are taken from its claims ``exp`` and ``sub_claim``.
 
     Raises:
-        IllegalArgumentError: the value is none of these, or the token has expired at ``wall``.
+        IllegalArgumentError: the value is none of these, or malformed, or has expired at ``wall`` (epoch seconds).
     """
     token = _shaped(returned)
     claims = claims_of(token.value)
@@ -76,7 +76,7 @@ def claims_of(value: str) -> dict[str, Any]:
 
 
 def as_seconds(number: object) -> float | None:
-    """Return a positive, finite number of seconds from JSON as a float; None if it is not one."""
+    """Return ``number`` as a float; None if it is not a number, not finite, or not positive."""
     if isinstance(number, bool) or not isinstance(number, (int, float)):
         return None
     try:
@@ -90,7 +90,7 @@ def checked_value(value: object) -> str:
     """Return a token's text without the white space around it.
 
     Raises:
-        IllegalArgumentError: it is no text, empty, too long or has characters that a bearer token cannot have.
+        IllegalArgumentError: the value is no text, empty, too long or has characters that a bearer token cannot have.
     """
     if isinstance(value, (bytes, bytearray)):
         value = value.decode("latin-1")
@@ -130,7 +130,7 @@ def _refuse_coroutine(returned: object) -> None:
 
 
 def _shaped(returned: object) -> Token:
-    """Return the token as given, before its claims are read."""
+    """Return a provider's result as a :class:`Token`, with the fields that it has; no claims are read yet."""
     _refuse_coroutine(returned)
     if isinstance(returned, Token):
         return _shaped((returned.value, returned.expires_at, returned.principal, returned.extensions))
@@ -185,7 +185,7 @@ def provider_call(provider: object) -> Callable[[], object]:
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):
-        return function  # written in C, it may have no signature
+        return function  # a function written in C may have no signature
     # confluent-kafka passes the option sasl.oauthbearer.config, which is empty by default.
     for call, arguments in (function, ()), (partial(function, ""), ("",)):
         try:
@@ -215,6 +215,6 @@ def token_of(answer: object, extensions: Mapping[str, str] | None, wall: float, 
 
 def _ask(provider: object) -> ProviderAnswer:
     token = provider.token()  # type: ignore[attr-defined]
-    _refuse_coroutine(token)  # aiokafka's AbstractTokenProvider has this method as a coroutine
+    _refuse_coroutine(token)  # in aiokafka's AbstractTokenProvider, token() is a coroutine function
     extensions = getattr(provider, "extensions", None)
     return ProviderAnswer(token, extensions() if callable(extensions) else None)

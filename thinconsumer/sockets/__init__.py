@@ -1,4 +1,4 @@
-"""The driver for real connections. No other package of the client uses sockets or clocks."""
+"""The driver for real connections: it gives the engine, which uses neither sockets nor clocks itself, both."""
 
 from .resolver import system_resolver
 from .selector_driver import SelectorDriver

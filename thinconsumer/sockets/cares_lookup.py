@@ -4,8 +4,8 @@ c-ares reads /etc/hosts and asks the name servers of /etc/resolv.conf. A program
 or LDAP, passes ``resolver=thinconsumer.sockets.system_resolver``, which blocks.
 
 Each lookup has its own c-ares channel (its state and sockets), since c-ares reads /etc/resolv.conf only when a channel
-is created. pycares frees channels on a daemon thread; a lookup is cancelled before its channel is closed, so that no
-callback runs on that thread.
+is created. pycares frees channels on a daemon thread. So that no callback runs on that thread, a lookup is cancelled
+before its channel is closed.
 """
 
 import logging
@@ -31,7 +31,7 @@ IS_INSTALLED = pycares is not None
 
 
 class CaresLookup:
-    """A lookup of one name, IPv4 and IPv6. Once :attr:`is_done`, either :attr:`addresses` or :attr:`error` is set.
+    """A lookup of the IPv4 and IPv6 addresses of one name. Once :attr:`is_done`, it has :attr:`addresses` or an error.
 
     Args:
         selector: Watches the sockets of the lookup.
@@ -72,7 +72,7 @@ class CaresLookup:
         self._follow()
 
     def _process(self, fd: int, events: int) -> None:
-        """Let c-ares use the socket for which the selector reports events, or, without events, check its timeouts."""
+        """Let c-ares read from or write to a socket, as the selector's ``events`` say; without any, check timeouts."""
         if not self.is_done:
             self._channel.process_fd(fd if events & EVENT_READ else -1, fd if events & EVENT_WRITE else -1)
             self._follow()
@@ -112,8 +112,9 @@ class CaresLookup:
         self.is_done = True
 
     def _follow(self) -> None:
-        """Watch the sockets that c-ares has opened, forget those that it has closed, and set the next timeout; or free
-        everything, if the lookup is done.
+        """Watch the sockets that c-ares has opened, forget those that it has closed, and set the next timeout.
+
+        If the lookup is done, forget all its sockets and close its channel.
         """
         changes, self._socket_changes = self._socket_changes, []
         try:

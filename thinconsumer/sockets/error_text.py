@@ -21,10 +21,10 @@ _NO_VERSION = "client and broker share no TLS version (see ssl_enabled_protocols
 _NO_CIPHER = "client and broker share no cipher suite (see ssl_ciphers and ssl_cipher_suites)"
 _WEAK = "OpenSSL's security level here forbids the peer's key or signature: the peer needs a stronger certificate"
 
-#: The error's text for each of OpenSSL's reasons that a repeated handshake cannot change. The reasons are without the
+#: By OpenSSL's reason for a failure that another handshake would repeat: the error's text. The reasons are without the
 #: prefixes SSLV3_, TLSV1_, TLSV13_ and TLS_, which differ between versions of OpenSSL.
 _REJECTED = {
-    # After the handshake, the first five mean that bytes were damaged.
+    # If one of these first five comes after the handshake, bytes were damaged, and another handshake may succeed.
     "WRONG_VERSION_NUMBER": _NOT_TLS,
     "UNKNOWN_PROTOCOL": _NOT_TLS,
     "HTTP_REQUEST": _NOT_TLS,
@@ -104,9 +104,10 @@ def _describe_tls(error: BaseException) -> str:
 
 
 def is_certificate_rejected(error: BaseException, *, shaken: bool) -> bool:
-    """Return whether a repeated handshake would fail in the same way; ``shaken``: the handshake was complete.
+    """Return whether another handshake would fail in the same way, also for other reasons than a certificate.
 
-    A close during the handshake does not count: a broker that restarts closes its connections, too.
+    ``shaken``: the handshake was complete before the error. A connection that was closed during the handshake does not
+    count: a broker that restarts closes its connections, too.
     """
     reason = _reason(error)
     if _REJECTED.get(reason) == _NOT_TLS:
@@ -140,7 +141,7 @@ _SYSTEM_TEXTS = {
     if hasattr(errno, name)
 }
 
-#: The stage of a connection in which an error happened; appended to the error's text.
+#: The stages of a connection. An error's text ends with the stage in which the error happened.
 CONNECTING = "while connecting"
 HANDSHAKING = "during the TLS handshake"
 CONNECTED = "while connected"
@@ -153,7 +154,7 @@ def is_tls_error(error: BaseException) -> bool:
 
 
 def describe(error: BaseException) -> str:
-    """Return a text for an error, without its error number."""
+    """Return a text for an error, without the number of ``errno``."""
     if is_tls_error(error):
         return _describe_tls(error)
     number = error.errno if isinstance(error, OSError) else None

@@ -24,7 +24,7 @@ _TEXTS = {
 
 
 def system_resolver(host: str, port: int, flags: int = 0) -> list[Address]:
-    """Return the addresses of ``host``, IPv4 and IPv6, in the system's order of preference (RFC 6724)."""
+    """Return the IPv4 and IPv6 addresses of ``host`` in the system's order (RFC 6724); ``flags`` of ``getaddrinfo``."""
     found: dict[Address, None] = {}
     for family, _, _, _, sockaddr in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=flags):
         if family in (socket.AF_INET, socket.AF_INET6):
@@ -43,7 +43,10 @@ def numeric(host: str, port: int) -> list[Address]:
 def look_up(
     resolver: Resolver, host: str, port: int, clock: Callable[[], float], slow: float
 ) -> tuple[list[Address], str]:
-    """Return the addresses of ``host`` and an error text, one of them empty; warn after ``slow`` seconds or more."""
+    """Return the addresses of ``host`` and an error text, one of them empty.
+
+    Logs a warning if the lookup has taken ``slow`` seconds or more.
+    """
     started = clock()
     addresses: list[Address] = []
     text = "the name has no address"

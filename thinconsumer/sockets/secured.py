@@ -22,7 +22,7 @@ def broker_transport(options: ClientOptions) -> TransportFactory:
 
 
 def https_transport(options: ClientOptions) -> TransportFactory:
-    """Return the transport of connections to an https token endpoint; it reads certificates when it is first used."""
+    """Return the transport of connections to an https token endpoint. Certificates are read when it is first used."""
     made = cache(lambda: _tls(options, for_https=True))
     return lambda sock, host: made()(sock, host)
 

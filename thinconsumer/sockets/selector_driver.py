@@ -4,8 +4,8 @@ One step has this order: carry out the endpoint's commands, send, wait, pass rec
 also carried out after each call of a stream. The constructor opens nothing; the first step opens the selector and the
 wake-up sockets, so that a consumer made before a fork works after it.
 
-After an exception in a step, such as Ctrl-C, a stream's buffer may have received bytes without a call of the stream:
-call :meth:`SelectorDriver.hang_up_all`, unless the exception interrupted only the wait.
+After an exception in a step, such as Ctrl-C, a stream may not have been told of bytes in its buffer. The owner then
+calls :meth:`SelectorDriver.hang_up_all`, unless the exception interrupted only the wait.
 """
 
 import logging
@@ -88,18 +88,18 @@ class SelectorDriver:
         self._is_closed = False
         self._connections: dict[int, SocketConnection] = {}
         self.endpoint: Endpoint  #: Of the step under way, or of the last one.
-        #: Connections that expect a large response, so that their low-water mark is raised between two steps.
+        #: Connections that expect a large response, whose low-water mark (SO_RCVLOWAT) is raised between two steps.
         self.expecting_large: set[SocketConnection] = set()
         self._blocking_lookups: deque[Resolve] = deque()
         self._lookup: CaresLookup | None = None
-        #: Lookups, for brokers and a token endpoint, that wait for the end of the one under way.
+        #: Lookups by c-ares, for brokers and a token endpoint, that wait for the end of the lookup under way.
         self._waiting_lookups: deque[Resolve] = deque()
         self._is_obeying = False
-        #: Whether this step has told the endpoint or a stream something for which the engine must step: the end of a
-        #: lookup, a complete message, or the beginning or end of a connection.
+        #: Whether this step has had a result for which the engine must step: the end of a lookup, a complete message,
+        #: or the beginning or end of a connection.
         self.has_called = False
         self.has_partial = False  #: Whether bytes were received that complete no message.
-        self._has_rung = False  #: Whether :meth:`wakeup` has ended the last wait.
+        self._has_rung = False  #: Whether the wake-up sockets have ended the last wait.
         self.woken = False  #: See :class:`thinconsumer.driver.Driver`.
         #: Whether the program has asked for :meth:`fileno`, and so may wait for I/O itself between two steps.
         self._is_polled_outside = False
@@ -160,10 +160,10 @@ class SelectorDriver:
             connection.reset_low_water()
 
     def _receive(self, until: float) -> bool:
-        """Wait once and pass received bytes to streams; return whether to wait again: if the bytes complete no message
-        and nothing else has happened.
+        """Wait once and pass received bytes to streams; return whether to wait again.
 
-        A large response arrives in many pieces, and an engine step for each would take longer than receiving them.
+        The driver waits again if the bytes complete no message and nothing else has happened: a large response arrives
+        in many pieces, and an engine step for each would take longer than receiving them.
         """
         self.has_partial = self._has_rung = False
         self.waiting = True
@@ -187,8 +187,8 @@ class SelectorDriver:
 
         Called at once after each call of a stream, since a stream must not be called after its Hangup.
         """
-        # A command can call a stream, and with it this method, while it is carried out: a dial that fails at once, for
-        # example. The inner call returns here, and the loop of the outer one carries out the new commands.
+        # While a command is carried out, a stream and then this method may be called, as for a dial that fails at once.
+        # This inner call returns here, and the loop of the outer call carries out the new commands.
         if self._is_obeying:
             return
         self._is_obeying = True
@@ -302,7 +302,7 @@ class SelectorDriver:
                 sockets.close()
             self._pid = None
             raise KafkaConnectionError(f"cannot open a selector and wake-up sockets: {describe(error)}") from error
-        # Assigned only now that both are open: if Ctrl-C interrupts earlier, the next step opens both again.
+        # Assigned only now that selector and sockets are open: after an earlier Ctrl-C, the next step opens both again.
         self._sockets = sockets
 
     def hang_up_all(self) -> None:

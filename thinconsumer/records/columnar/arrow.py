@@ -76,15 +76,15 @@ def _repeated_string(text: bytes, count: int) -> pa.Array:
 
 
 def binary(data: pa.Buffer, starts: Int64s, lengths: Int64s) -> pa.Array:
-    """Return an array of slices of ``data``, given in ascending order; a length of -1 makes a null."""
+    """Return an array of slices of ``data``, which are in ascending order there; a length of -1 makes a null."""
     count = len(lengths)
     nulls = np.count_nonzero(lengths < 0)
     if nulls == count:
         return pa.nulls(count, pa.binary())
     if int(lengths.sum()) > LARGE_VALUE * count:
         return _binary_of_large(data, starts, lengths)
-    # An Arrow array over all of ``data``: its elements at even indexes are the wanted slices (empty ones for nulls),
-    # those at odd indexes the gaps between them. ``take`` copies the even elements, without a Python object for each.
+    # Make an Arrow array over all of ``data``: the wanted slices (empty ones for nulls) have even indexes, the bytes
+    # between them odd ones. ``take`` copies the elements at even indexes, without a Python object for each.
     places = np.empty(2 * count + 1, np.int32)
     places[:-1:2] = starts
     np.add(starts, np.maximum(lengths, 0) if nulls else lengths, out=places[1::2], casting="unsafe")

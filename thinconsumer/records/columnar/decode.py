@@ -62,7 +62,7 @@ class Decoded(NamedTuple):
     errors: dict[int, RecordError]  #: By batch number: the errors of corrupt batches, which have no records.
 
     def columns(self, tp: TopicPartition, begin: int, end: int, start: int) -> RecordColumns:
-        """Return the records of batches ``begin`` to ``end`` (exclusive) from offset ``start`` on."""
+        """Return the records of batches number ``begin`` to ``end`` (exclusive) from offset ``start`` on."""
         first, stop = self.first[begin], self.first[end]
         flat = self.flat
         if first < stop and flat.offsets[first] < start:
@@ -78,7 +78,7 @@ class DecodedRows(NamedTuple):
     errors: dict[int, RecordError]
 
     def records(self, tp: TopicPartition, begin: int, end: int, *, build: bool = False) -> Rows | LazyRows:
-        """Return the records of a partition's batches ``begin`` to ``end`` (exclusive).
+        """Return the records of a partition's batches with the numbers ``begin`` to ``end`` (exclusive).
 
         With ``build``, all are built now, and keep no other records in memory.
         """
@@ -92,7 +92,7 @@ class DecodedRows(NamedTuple):
 
 @dataclass(slots=True, eq=False, repr=False)
 class _Run:
-    """Batches of one response that follow one another, with consecutive numbers."""
+    """Batches of one partition that follow one another in a response, with consecutive numbers."""
 
     batches: Batches
     tp: TopicPartition
@@ -127,8 +127,8 @@ class Decoder:
         self._counts: list[int] = []
         #: By batch number: the records of batches that :meth:`add` passed to the row decoder.
         self._row_decoded: dict[int, Columns] = {}
-        self.size = 0  #: Decompressed size of all batches, in bytes.
-        self.records = 0  #: Number of records of all batches, according to their headers.
+        self.size = 0  #: Decompressed size, in bytes, of all batches that :meth:`add` has taken.
+        self.records = 0  #: Number of records of all batches that :meth:`add` has taken.
 
     def __len__(self) -> int:
         return len(self._counts)
@@ -199,7 +199,7 @@ class Decoder:
         self._counts.append(0)
 
     def _run(self, batches: Batches, begin: int, tp: TopicPartition, *, is_used: bool) -> _Run:
-        """Return the run to which the batch at ``begin`` is added."""
+        """Return the run for the batch at ``begin``: the last run if the batch continues it, else a new one."""
         last = self._runs[-1] if self._runs else None
         if last is None or last.batches is not batches or last.end != begin or last.is_used != is_used:
             last = _Run(batches, tp, len(self._counts), is_used, begin, begin)
@@ -217,7 +217,7 @@ class Decoder:
         return len(found.offsets), sum(len(field) for field in (*found.keys, *found.values) if field)
 
     def finish(self) -> Decoded:
-        """Decode the added batches."""
+        """Decode the added batches to columns."""
         is_small = self.records <= SMALL_RECORDS_MAX and self.size <= SMALL_BYTES_MAX
         found = None if is_small or self._row_decoded else self._decode_together(may_share=True, locate_headers=True)
         if found is not None:
@@ -249,7 +249,7 @@ class Decoder:
         """Return the columns, their bytes, and maybe where each record ends (see :func:`_decode`).
 
         Returns None if no batch has records, or one is not proven to be well-formed. With ``may_share``, the bytes may
-        be a part of the response; otherwise they are a copy.
+        be a part of the receive buffer; otherwise they are a copy.
         """
         runs = [run for run in self._runs if run.is_used and run.end > run.begin]
         counts_of_runs = [self._counts[run.first : run.first + run.end - run.begin] for run in runs]
@@ -346,8 +346,8 @@ def _heads(run: _Run) -> npt.NDArray[np.void]:
 def _locate_bodies(runs: Sequence[_Run], may_share: bool) -> tuple[bytes | memoryview, Int64s, Int64s]:
     """Return one buffer with all batches' records, and where those of each batch begin and end.
 
-    With ``may_share``, the buffer is a part of the response, not a copy, if no batch is compressed and all batches are
-    of the same response.
+    With ``may_share``, the buffer is a part of the receive buffer, not a copy, if no batch is compressed and all are in
+    the same receive buffer.
     """
     if any(run.bodies is not None for run in runs):
         bodies = [run.body(index) for run in runs for index in range(run.begin, run.end)]

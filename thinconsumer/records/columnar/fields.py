@@ -13,7 +13,7 @@ import numpy.typing as npt
 from .pieces import Int64s
 
 Bytes: TypeAlias = npt.NDArray[np.uint8]
-#: For one header of each of some records: the records' indexes, the starts and lengths of names, and those of values.
+#: Arrays with one header per record: the indexes of the records, starts and lengths of names, and of values.
 HeaderRound: TypeAlias = tuple[Int64s, Int64s, Int64s, Int64s, Int64s]
 
 #: Number of records that are read together. The intermediate arrays fit into the CPU cache: reading is a third faster.
@@ -66,7 +66,7 @@ def read(data: Bytes, begins: Int64s, ends: Int64s, *, locate_headers: bool = Tr
 
 
 def _fields(data: Bytes, begins: Int64s, ends: Int64s) -> tuple[npt.NDArray[Any], ...]:
-    """Return the columns of :class:`Fields`; of headers only the position of their count, and whether there are any."""
+    """Return the columns of :class:`Fields`, with two for headers: where their count is, and if there are any."""
     bad = np.zeros(len(begins), bool)
     pos = begins + 2 + (data.take(begins) >> 7)  # skips the length and the attributes, which are one unused byte
     if (ends - begins).max() > 8000:  # a record of 8 kB or more may have a length of three bytes
@@ -83,7 +83,7 @@ def _fields(data: Bytes, begins: Int64s, ends: Int64s) -> tuple[npt.NDArray[Any]
 
 
 def _skip(lengths: Int64s, starts: Int64s) -> tuple[Int64s, Int64s]:
-    """Return lengths of keys or values, -1 for every negative one (Kafka reads all as null), and where they end."""
+    """Return the lengths with -1 for every negative one (Kafka reads all as null), and where the keys or values end."""
     if lengths.max() < 0:
         return np.full_like(lengths, -1), starts
     if lengths.min() >= 0:
@@ -92,7 +92,10 @@ def _skip(lengths: Int64s, starts: Int64s) -> tuple[Int64s, Int64s]:
 
 
 def varints(data: Bytes, pos: Int64s, length_max: int, bad: npt.NDArray[np.bool_]) -> tuple[Int64s, Int64s]:
-    """Read a varint at each position; return values and ends; set ``bad`` for those of over ``length_max`` bytes."""
+    """Read a varint at each position; return the values and the positions after them.
+
+    Sets ``bad`` for varints of more than ``length_max`` bytes.
+    """
     # Beyond the end of the data, ``clip`` reads the last byte: the caller rejects positions beyond the record's end.
     low = data.take(pos, mode="clip")
     long = low >> 7
@@ -163,7 +166,7 @@ def _headers(data: Bytes, records: Int64s, pos: Int64s, ends: Int64s, bad: npt.N
 
 
 def _header_places(found: list[HeaderRound], size: int) -> HeaderPlaces:
-    """Sort headers by record; ``found[n]`` has the header number ``n`` of each record with that many headers."""
+    """Sort the headers of ``size`` records by record; ``found[n]`` has the headers number ``n``, counted from 0."""
     counts = np.zeros(size, np.int64)
     for records, *_ in found:
         counts[records] += 1

@@ -36,7 +36,7 @@ class RowBuilder:
     """Builds the records of any range of rows of the columns."""
 
     def __init__(self, flat: RecordColumns, data: bytes | memoryview, ends: Int64s | None = None) -> None:
-        """``data``: the bytes of ``flat.data``. ``ends``: where records end if their headers are decoded when read."""
+        """``data``: the same bytes as ``flat.data``. ``ends``: where records end; given if headers stay encoded."""
         self.average_size = len(data) / max(len(flat.offsets), 1)  #: In bytes.
         self.offsets = flat.offsets
         self._timestamps = flat.timestamps
@@ -64,13 +64,16 @@ class RowBuilder:
         return list(map(self.new, zip(*self._columns(tp, begin, end, [pieces] * self._pieces_each))))
 
     def columns(self, tp: TopicPartition, begin: int, end: int) -> list[Any]:
-        """Return an iterable for each field of these records: a list for keys and values, maybe endless for others."""
+        """Return an iterable for each field of records ``begin`` to ``end``: lists for keys and values.
+
+        For other fields it may repeat a value without end.
+        """
         each = self._pieces_each
         pieces = self._pieces.read(each * begin, each * end)
         return self._columns(tp, begin, end, [pieces[place::each] for place in range(each)])
 
     def _columns(self, tp: TopicPartition, begin: int, end: int, pieces: list[Iterable[Any]]) -> list[Iterable[Any]]:
-        """Return an iterable for each field. ``pieces`` has those of the fields that are pieces: see ``__init__``."""
+        """Return an iterable for each field. ``pieces``: those of keys (unless all null), values, encoded headers."""
         if not self._has_keys:
             pieces = [[None] * (end - begin), *pieces]
         if len(pieces) == 2:
@@ -124,7 +127,7 @@ class LazyRows(Sequence[Row]):
         return LazyRows(self._builder, self._tp, self._begin + begin, self._begin + end)
 
     def columns(self) -> tuple[Callable[[tuple[object, ...]], Row], list[Any]]:
-        """Return the function that makes a record of the tuple of its fields, and the fields of all records."""
+        """Return the function that makes a record from a tuple of fields, and an iterable for each field."""
         return self._builder.new, self._builder.columns(self._tp, self._begin, self._end)
 
     def find(self, offset: int) -> int:
@@ -142,8 +145,8 @@ class LazyRows(Sequence[Row]):
             # block has the records of several whole readings of this size: no reading needs parts of two blocks.
             size = count * max(BLOCK // max(count, 1), 1)
             if first <= begin < known:
-                # If a call such as ``position`` follows each record of an iteration, each reading begins one record
-                # later than the last one: build only the records that the last reading has not built.
+                # If the program calls ``position``, say, after each record, each reading begins one record later than
+                # the last one: build only the records that are not kept.
                 stop = min(max(end, known + BLOCK), len(self))
                 rows = rows[begin - first :] + build(self._tp, base + known, base + stop)
                 first = begin
@@ -171,11 +174,11 @@ class _Values:
 
 
 class _Headers:
-    """The headers of each record. If all records with headers have the same names, as mostly, these are read once."""
+    """The headers of each record. If all records with headers have the same names (mostly), the names are read once."""
 
     def __init__(self, data: bytes | memoryview, places: HeaderPlaces) -> None:
         first = places.first
-        # A slice of columns shares the header places of the columns it was made of: use only those of its own records.
+        # The columns may be a slice of others, and then also have the places of their headers: use only their own.
         used = slice(int(first[0]), int(first[-1]))
         names = places.name_starts[used], places.name_lengths[used]
         values = places.value_starts[used], places.value_lengths[used]
@@ -227,7 +230,7 @@ def _common_names(data: bytes | memoryview, starts: Int64s, lengths: Int64s, cou
 
 
 def _alternating(data: bytes | memoryview, columns: list[tuple[Int64s, Int64s]]) -> Pieces:
-    """Return the pieces of some columns in turns, given the starts and lengths of each column."""
+    """Return the pieces of all columns, record by record, given the starts and lengths of each column."""
     if len(columns) == 1:
         return Pieces(data, *columns[0])
     return Pieces(data, *(np.column_stack(some).ravel() for some in zip(*columns)))

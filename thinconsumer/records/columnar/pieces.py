@@ -1,7 +1,7 @@
 """Copy many pieces of a buffer, such as keys and values, to ``bytes`` objects.
 
 ``struct`` copies pieces in C, given a format of how many bytes to skip and how many to copy (``35x372s7x12s...``), and
-numpy writes this format for thousands of pieces as one array. A piece takes less than half the time of a slice.
+numpy writes this format for thousands of pieces as one array. Slicing piece by piece would take over twice as long.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 Int64s: TypeAlias = npt.NDArray[np.int64]
 
-#: Numbers have four digits in a format. ``struct`` ignores leading zeros.
+#: The limit of numbers in a format: each has four digits. ``struct`` ignores leading zeros.
 NUMBERS = 10_000
 _DIGITS = np.frombuffer(b"".join(b"%04d" % number for number in range(NUMBERS)), "<u4")
 _FORMAT = np.dtype([("gap", "<u4"), ("skip", "S1"), ("size", "<u4"), ("copy", "S1")])
@@ -36,7 +36,7 @@ class Pieces:
         self._starts = starts
         self._sizes = sizes = np.maximum(lengths, 0)
         self._nulls: list[int] = np.flatnonzero(lengths < 0).tolist()
-        #: The number of bytes between each piece and the one before it.
+        #: The number of bytes between each piece and the one before it; 0 where a new format begins.
         self._gaps = gaps = np.zeros_like(starts)
         np.subtract(starts[1:], (starts + sizes)[:-1], out=gaps[1:])
         # A format cannot go back, and its numbers have four digits. So a piece after a negative or a large gap begins a

@@ -31,7 +31,7 @@ class RecordColumns:
     offsets: Int64s
     timestamps: Int64s  #: Milliseconds since the epoch; -1 in message format 0.
     timestamp_types: npt.NDArray[np.int8]  #: 0: CreateTime, 1: LogAppendTime, -1: none (message format 0).
-    leader_epochs: npt.NDArray[np.int32]  #: The epoch of the leader that appended the batch; -1 if unknown.
+    leader_epochs: npt.NDArray[np.int32]  #: The epoch of the leader that appended each record; -1 if unknown.
     data: npt.NDArray[np.uint8]
     key_starts: Int64s
     key_lengths: Int64s  #: -1 for a null key.
@@ -78,7 +78,7 @@ class RecordColumns:
         return part_of(self, TopicPartition(self.topic, self.partition), start, stop)
 
     def rows(self) -> list[ConsumerRecord[bytes | None, bytes | None]]:
-        """Return the records as the ``ConsumerRecord`` objects that :meth:`Consumer.poll` would return for them."""
+        """Return the records as ``ConsumerRecord`` objects, as :meth:`Consumer.poll` does without deserializers."""
         tp = TopicPartition(self.topic, self.partition)
         return RowBuilder(self, self.data.data).build(tp, 0, len(self))
 
@@ -86,8 +86,8 @@ class RecordColumns:
         """Return an Arrow batch with columns key, value, topic, partition, offset, timestamp and timestampType.
 
         ``include_headers`` adds a column named headers, null for records without any. Keys and values are copied, so
-        the batch does not keep ``data`` alive. Timestamps are in UTC; those beyond the range of microseconds (the year
-        294,000) are clamped.
+        the batch does not keep ``data`` alive. Timestamps are in UTC, and clamped if they do not fit into 64 bits as
+        microseconds (from the year 294,000 on).
 
         Raises:
             ImportError: pyarrow is not installed.

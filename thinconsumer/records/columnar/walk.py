@@ -5,8 +5,8 @@ other. Each batch gets a *walker*, a position that advances from record to recor
 record in one step. When few walkers are left, the rest of each batch is walked alone in plain Python. Lengths of three
 bytes or more are read in plain Python between two steps; if many records are that long, all batches are walked alone.
 
-If in most batches the n-th records are equally long, for each n, the batch with the most records shows where the
-records of the others must be, which numpy verifies for all records at once.
+If most batches are alike (their first records are equally long, their second ones, too, and so on), the batch with the
+most records shows where the records of the others must be. Numpy verifies this for all records at once.
 
 Few large batches are split into parts, with a walker for each part. The beginning of a part is guessed: search from a
 position in the middle of the batch for two apparent records with the offset deltas k and k + 1. A walker must end
@@ -26,7 +26,7 @@ from .pieces import Int64s
 #: Estimated costs, in units of the time to read one record's length in plain Python: of one numpy step for all walkers,
 #: of one length of three bytes or more between two steps, and of beginning to walk one batch alone.
 NUMPY_STEP_COST, LONG_LENGTH_COST, ALONE_COST = 20, 16, 40
-#: The number of lengths of three bytes or more that are read even before the steps have saved their cost.
+#: How many lengths of three bytes or more may be read beyond those for which the steps have saved the time so far.
 LONG_LENGTHS_MIN = 10
 #: Large batches are split into parts of at least ``PART_MIN`` records, so that there are about ``WALKERS`` walkers.
 PART_MIN, WALKERS = 100, 96
@@ -41,7 +41,7 @@ WINDOW_MAX = 2048
 
 
 def _steps() -> Int64s:
-    # The first byte is the low one: each row has all first bytes in front of the same second byte.
+    # The first byte is the low one of the number: a row is made of all numbers with the same second byte.
     steps = np.array(LENGTH_TABLES[2], np.int64).reshape(256, 256) + 2
     steps[:, :128] = np.array(LENGTH_TABLES[1][:128], np.int64) + 1
     width = np.where(np.arange(256) < 128, 1, 2)
@@ -75,16 +75,16 @@ def walk(data: Bytes, begins: Int64s, ends: Int64s, counts: Int64s) -> Int64s | 
 
 
 def _walk_alike(data: Bytes, begins: Int64s, ends: Int64s, counts: Int64s) -> Int64s | None:
-    """Return the positions of all records, found by walking the batch with the most records alone.
+    """Return the positions of all records, found by walking only one batch: the one with the most records.
 
-    Returns None unless the records of most batches are as long as its records, and all batches are well-formed.
+    Returns None unless the records of most batches are as long as those of that batch, and all are well-formed.
     """
     pairs, sizes = _pairs(data), ends - begins
     longest = int(counts.argmax())
     lengths = _STEPS_ARRAY.take(pairs[begins])
     if 2 * np.count_nonzero(lengths == lengths[longest]) <= len(counts):
         return None
-    # To walk one batch alone takes as long as to walk some twenty together, so nothing is gained with a few large ones.
+    # To walk one batch alone takes as long as to walk some twenty together: with a few large batches nothing is gained.
     peers = sizes[counts == counts[longest]]
     if 4 * counts[longest] > counts.sum() or 2 * np.count_nonzero(peers == sizes[longest]) <= len(peers):
         return None
@@ -156,8 +156,8 @@ def _first_records(data: Bytes, guesses: Int64s, ends: Int64s, window: int) -> t
     bad = np.zeros(len(at), bool)
     here, there = _offsets(data, at, bad), _offsets(data, following, bad)
     good = np.flatnonzero(~bad & (here >= 0) & (there == here + 1))[::-1]
-    # Several candidates may be stored for one guess, and the last one stored remains. ``good`` is in descending order,
-    # so that this is the first candidate after the guess.
+    # A guess may have several candidates. They are stored one over the other, in descending order (see ``good``), so
+    # that the first candidate after the guess remains.
     starts[guess[good]], numbers[guess[good]] = at[good], here[good]
     return starts, numbers
 
@@ -192,7 +192,10 @@ def _walk(data: Bytes, begins: Int64s, ends: Int64s, counts: Int64s) -> Int64s |
 
 
 def _numpy_steps(counts: Int64s) -> int:
-    """Return after how many numpy steps to walk the rest alone costs least; the batches' counts are descending."""
+    """Return the number of numpy steps after which to walk the rest alone, for the least total cost.
+
+    ``counts`` are the batches' record counts in descending order.
+    """
     steps = np.concatenate((counts, [0]))
     walkers_left = np.arange(len(steps))  # after ``steps[i]`` numpy steps, ``i`` walkers are left
     records_left = np.cumsum(steps) - steps - walkers_left * steps
@@ -267,7 +270,7 @@ def _pairs(data: Bytes) -> npt.NDArray[np.uint16]:
 
 
 def _walk_alone_into(data: Bytes, begin: int, end: int, positions: Int64s) -> bool:
-    """Walk one batch in plain Python, put its records' positions into ``positions``; return if it is well-formed."""
+    """Walk one batch in plain Python; store its records' positions; return whether the batch is well-formed."""
     count = len(positions)
     shift = 0
     body: Any = data.base
