@@ -10,11 +10,11 @@ class PositionState(enum.Enum):
 
     AWAITING_CALLBACK = "awaiting callback"  #: ``on_partitions_assigned`` has not succeeded yet.
     AWAITING_COMMITTED = "awaiting committed"  #: The committed offset is fetched from the coordinator.
-    AWAITING_RESET = "awaiting reset"  #: An offset is looked up: by auto_offset_reset, or for a seek.
+    AWAITING_RESET = "awaiting reset"  #: An offset is looked up: by auto_offset_reset, or to seek to an end of the log.
     VALIDATING = "validating"  #: The leader is asked whether its log was truncated below the position (KIP-320).
     FETCHING = "fetching"  #: Has a valid position, from which records can be fetched.
 
-    __hash__ = object.__hash__  # the hash of enums calls a function in Python, several times for each partition
+    __hash__ = object.__hash__  # Enum's own hash is a slow Python function, called several times for each partition
 
 
 class PositionEvent(enum.Enum):
@@ -31,7 +31,7 @@ class PositionEvent(enum.Enum):
     VALIDATED = "validated"
     TRUNCATED = "truncated"
 
-    __hash__ = object.__hash__  # as above
+    __hash__ = object.__hash__  # as in PositionState
 
 
 _S = PositionState

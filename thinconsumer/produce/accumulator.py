@@ -86,7 +86,7 @@ class Accumulator:
         self._timeout = settings.delivery_timeout_ms / 1000
         self.topics: dict[str, TopicBuffer] = {}
         self.active: dict[PartitionQueue, None] = {}  #: Queues with batches, the least recently sent one first.
-        self.buffered_bytes = 0  #: Upper bound of the bytes of all records held, limited by ``buffer_memory``.
+        self.buffered_bytes = 0  #: Upper bound of the bytes of all queued records, limited by ``buffer_memory``.
         self.settled_records = 0  #: Records acknowledged or failed since the start.
         #: The move that is being carried out, with its topic and the new counts.
         self._planned: tuple[TopicBuffer, PartitionCounts | None, Repartition] | None = None
@@ -212,7 +212,7 @@ class Accumulator:
         self.repair()
 
     def topics_in_use(self, now: float, idle: float) -> set[str]:
-        """Return the topics with records, and those to which ``send`` added one in the last ``idle`` seconds."""
+        """Return the topics with queued records, and those that got a record in the last ``idle`` seconds."""
         busy = {queue.tp.topic for queue in self.active}
         return busy | {name for name, buffer in self.topics.items() if buffer.used_at + idle > now}
 

@@ -37,7 +37,10 @@ class BatchCompleter:
         self.id_error: KafkaError | None = None  #: The error of the last InitProducerId; None after a success.
 
     def take_id(self, answer: Answer, now: float) -> None:
-        """Store the id and epoch of a response to InitProducerId, or its error; a final error fails batches."""
+        """Store the id and epoch of a response to InitProducerId, or its error.
+
+        A final error fails the batches of partitions that have no producer id.
+        """
         response: InitProducerIdResponse | None = answer.response
         error = answer.error
         if response is not None and response.error_code:

@@ -66,7 +66,7 @@ class ProduceAttempt:
 
 
 class NothingToSend(KafkaError):
-    """No batch is left for a request that is to be written: they have failed, for example, or have another leader."""
+    """No batch is left for a request that is to be written: all have failed, for example, or have another leader."""
 
 
 class Sender:

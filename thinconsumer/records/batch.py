@@ -37,7 +37,7 @@ CODEC_MASK = 0x07
 LOG_APPEND_TIME = 0x08
 TRANSACTIONAL = 0x10
 CONTROL = 0x20
-#: The base timestamp is a delete horizon (KIP-534): compaction has replaced it.
+#: The base timestamp is a delete horizon (KIP-534), by which compaction has replaced the original timestamp.
 DELETE_HORIZON = 0x40
 
 
@@ -61,14 +61,14 @@ class RecordBatch:
         "next_offset", "producer_epoch", "producer_id", "size", "timestamp_type", "view",
     )  # fmt: skip
 
-    base_offset: int  #: The offset of the first record when written; compaction may have removed that record.
+    base_offset: int  #: In format 2, the offset of the first record when written, which compaction may have removed.
     next_offset: int  #: The offset after the batch's last one, also if compaction has removed all its records.
     size: int  #: Size in bytes, with the header.
     leader_epoch: int  #: The epoch of the leader that appended the batch; -1 if unknown.
     magic: int  #: Message format: 0, 1 or 2.
     crc: int
     attributes: int
-    base_timestamp: int  #: The records' timestamps are relative to it, also if it is a delete horizon (KIP-534).
+    base_timestamp: int  #: The records' timestamps are relative to this one, also if it is a delete horizon.
     max_timestamp: int
     producer_id: int  #: The id of an idempotent or transactional producer; -1 for other producers.
     producer_epoch: int
@@ -77,7 +77,7 @@ class RecordBatch:
     view: memoryview  #: The batch's bytes; keeps the memory of the whole response alive.
 
     def __init__(self, view: memoryview) -> None:
-        """``view`` are the bytes of the batch. The caller has checked its magic, and that it is as long as a header."""
+        """``view`` are the bytes of the batch. The caller has checked the magic, and that a header fits into them."""
         self.view = view
         self.size = len(view)
         if view[MAGIC_AT] == 2:

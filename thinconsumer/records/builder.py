@@ -22,7 +22,7 @@ _UNCOVERED = Struct(">qiibI")
 
 
 class NewRecord(NamedTuple):
-    """A record to write. ``offset`` is relative to the batch's base offset; None means the previous one plus 1."""
+    """A record to write. ``offset`` is relative to the batch's base offset; None: that of the record before plus 1."""
 
     value: bytes | None
     key: bytes | None = None

@@ -32,7 +32,7 @@ class RecordSection(Sequence[NewRecord]):
     __slots__ = ("_base_timestamp", "_count", "_decoded", "_max_timestamp", "codec", "data")
 
     def __init__(self, batch: RecordBatch) -> None:
-        """``batch`` has format 2, no gaps between its offsets, and its checksum was verified."""
+        """``batch`` has format 2, create times, no delete horizon, no gaps in its offsets, and a verified checksum."""
         #: A copy: a slice would keep the memory of a whole response until the batch is acknowledged.
         self.data = bytes(batch.view[HEADER_SIZE:])
         self.codec = batch.codec

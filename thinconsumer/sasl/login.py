@@ -51,7 +51,7 @@ class SaslLogin:
         self._is_over = False
         #: Seconds after the login at which the broker closes the connection; None if it never does.
         self.session_lifetime: float | None = None
-        #: Seconds from the login's last request after which the connection must log in again; None: never.
+        #: Seconds after the login's last request at which the connection has to log in again; None: never.
         self.reauthenticate_after: float | None = None
 
     def __repr__(self) -> str:

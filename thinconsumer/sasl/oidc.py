@@ -68,7 +68,7 @@ class TokenEndpoint:
 
     @property
     def authority(self) -> str:
-        """The value of the Host header: without the port if it is the scheme's own."""
+        """The value of the Host header: without the port if it is the default of the scheme."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return host if self.port == _PORTS[self.scheme] else f"{host}:{self.port}"
 

@@ -27,7 +27,8 @@ class TokenStream:
     """One connection to an address of the token endpoint; implements :class:`thinconsumer.driver.Stream`.
 
     Args:
-        deadline: of the stage. The stream sets it anew once connected, and makes it due when the exchange is over.
+        deadline: the end of the current stage (connect or exchange). The stream sets it anew once connected, and makes
+            it due when the exchange is over.
         read_timeout: seconds from the request to the end of the response.
     """
 

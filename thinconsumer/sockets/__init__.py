@@ -1,4 +1,4 @@
-"""The driver for real connections: it gives the engine, which uses neither sockets nor clocks itself, both."""
+"""The driver for real connections. It provides sockets and clocks for the engine, which itself uses neither."""
 
 from .resolver import system_resolver
 from .selector_driver import SelectorDriver

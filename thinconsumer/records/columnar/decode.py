@@ -258,7 +258,7 @@ class Decoder:
         if not used.any():
             return None
         data, begins, ends = _locate_bodies(runs, may_share)
-        # As opaque bytes: to concatenate arrays with fields takes ten times as long.
+        # Headers are concatenated as opaque bytes: to concatenate arrays with fields takes ten times as long.
         heads = np.concatenate([_heads(run) for run in runs]).view(_HEADER)
         if not used.all():
             counts, begins, ends, heads = counts[used], begins[used], ends[used], heads[used]

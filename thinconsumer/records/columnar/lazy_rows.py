@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from .record_columns import RecordColumns
 
 Row: TypeAlias = ConsumerRecord["bytes | None", "bytes | None"]
-#: A reading of a few records builds about this many, for the next readings.
+#: If a program reads a few records, about this many are built and kept for its next readings.
 BLOCK = 256
 #: Header names of more bytes are read anew for each record: comparing them byte by byte, to find out whether all
 #: records have the same names, would take longer.
@@ -37,7 +37,7 @@ class RowBuilder:
 
     def __init__(self, flat: RecordColumns, data: bytes | memoryview, ends: Int64s | None = None) -> None:
         """``data``: the same bytes as ``flat.data``. ``ends``: where records end; given if headers stay encoded."""
-        self.average_size = len(data) / max(len(flat.offsets), 1)  #: In bytes.
+        self.average_size = len(data) / max(len(flat.offsets), 1)  #: Bytes per record.
         self.offsets = flat.offsets
         self._timestamps = flat.timestamps
         self._leader_epochs = _Values(flat.leader_epochs)
@@ -66,7 +66,7 @@ class RowBuilder:
     def columns(self, tp: TopicPartition, begin: int, end: int) -> list[Any]:
         """Return an iterable for each field of records ``begin`` to ``end``: lists for keys and values.
 
-        For other fields it may repeat a value without end.
+        The iterables for other fields may repeat a value without end.
         """
         each = self._pieces_each
         pieces = self._pieces.read(each * begin, each * end)
@@ -183,7 +183,7 @@ class _Headers:
         names = places.name_starts[used], places.name_lengths[used]
         values = places.value_starts[used], places.value_lengths[used]
         counts = np.diff(first)
-        #: By record: the index of its first header; and the count of all headers.
+        #: By record: the index of its first header; at the end, the count of all headers.
         self._first = first - first[0]
         self._having = np.flatnonzero(counts)
         #: The names of the headers of each record that has headers; None if records differ in them, or if one is long.
