@@ -7,7 +7,8 @@ record or the position is beyond that offset, no record that counts may lie in b
 After an unclean election a reader may have records that no longer count. It must then read again from the end offset
 that the newest leader answers for the epoch of the reader's last record (KIP-320). A leader that never had this epoch
 answers with the end of the epoch before it. If the reader's position is below that end, the reader continues from its
-position, as Java's consumer does: it cannot find out that the logs diverged earlier.
+position, as Java's consumer does: it cannot find out that the logs diverged earlier. If an older leader with the
+reader's records is elected before the reader has gone back, the reader continues from its position, too.
 """
 
 from __future__ import annotations
@@ -29,6 +30,22 @@ class _Covered:
 
     up_to: int | None  #: Every record below this offset was read; None: the next record may have any offset.
     last: tuple[int, int] | None = None  #: Offset and leader epoch of the last record that was read; None: unknown.
+    #: ``up_to`` and ``last`` before the reader was expected to read again from an earlier offset; None: it was not.
+    furthest: tuple[int, tuple[int, int]] | None = None
+
+    def go_back(self, offset: int, last: tuple[int, int]) -> None:
+        """Expect every record from ``offset`` on again, unless those read before count again (:meth:`recover`)."""
+        if self.up_to is not None and self.last is not None:
+            self.furthest = max(self.furthest or (0, last), (self.up_to, self.last))
+        self.up_to, self.last = offset, last
+
+    def recover(self, truth: Truth) -> None:
+        """If the records that were read before :meth:`go_back` count again, expect only those after them."""
+        if self.furthest is None or truth.successor(*self.furthest[1]) is not None:
+            return
+        (up_to, last), self.furthest = self.furthest, None
+        if self.up_to is not None and self.up_to < up_to:
+            self.up_to, self.last = up_to, last
 
 
 @dataclass(eq=False)
@@ -90,7 +107,7 @@ class CoverageChecker(Checker):
                 if last is not None and end <= last[0] and truth is not None and truth.successor(*last) is not None:
                     # The reader's last record does not count. A transaction marker after it has a newer epoch: the
                     # reader requested the end of that epoch, and continues there, not at the end of the record's epoch.
-                    covered.up_to, covered.last = end, (end - 1, epoch)
+                    covered.go_back(end, (end - 1, epoch))
         for tp, epoch in too_old_to_know(request, response):
             truth = self.truth(tp)
             for reader, covered in self._of(client, tp):
@@ -102,6 +119,7 @@ class CoverageChecker(Checker):
         if truth is None or covered is None:
             return
         self._forgive(reader, covered, truth)
+        covered.recover(truth)
         if covered.up_to is None:
             covered.up_to = offset
         elif covered.up_to < offset <= truth.end and covered.last is not None and covered.last[1] >= truth.latest_epoch:
@@ -121,6 +139,7 @@ class CoverageChecker(Checker):
             if covered.up_to is not None:
                 covered.up_to = offset + 1
             return True
+        covered.recover(truth)
         self._send_back(reader, covered, truth)
         up_to = covered.up_to
         missing = None
@@ -145,8 +164,8 @@ class CoverageChecker(Checker):
         back = truth.answer_for(covered.last[1])
         if reader.policy != "earliest":
             covered.up_to = None  # the position may have been out of range, so that the reader has reset it
-        elif back is not None:
-            covered.up_to = min(covered.up_to, back)
+        elif back is not None and back < covered.up_to:
+            covered.go_back(back, covered.last)
 
     @staticmethod
     def _forgive(reader: SimReader, covered: _Covered, truth: Truth) -> None:

@@ -196,3 +196,27 @@ def test_unknown_epoch_at_an_old_leader_restarts_latest_readers(court, validatio
     court.checker.answered("bob", 1, *validation(epoch, leader), 0.0)
     court.deliver(4, reader=bob)
     assert ("offset 3" in court.verdict()) is is_owed
+
+
+@pytest.mark.parametrize("has_answer", [True, False], ids=["with an answer", "without"])
+def test_a_reader_whose_records_come_back_with_an_older_leader_need_not_read_them_again(court, validation, has_answer):
+    """An unclean leader's answer may be lost, or come after the older leader was elected again."""
+    old = court.log
+    old.begin_epoch(2)
+    court.write(b"6", epoch=2)
+    court.deliver(0, 1, 2, 3, 4, 5)
+    court.deliver(6, epoch=2)
+    court.elect_short(6, 3)
+    if has_answer:
+        court.checker.answered("ann", 1, *validation(2, leader=3, answer=(0, 6)), 0.0)
+    else:
+        court.write(b"lost", epoch=3)
+        court.deliver(6, epoch=3)
+    court.log = old
+    old.begin_epoch(4)
+    court.write(b"7", epoch=4)
+    court.write(b"8", epoch=4)
+    court.deliver(8, epoch=4)
+    assert court.verdict() == "ann skipped t-0 offset 7: it read offset 8 after it had read every record below 7"
+    court.deliver(7, 8, epoch=4)
+    assert court.verdict() == ""
