@@ -239,9 +239,9 @@ class KafkaStreamReader(_Reader, DataSourceStreamReader, SupportsTriggerAvailabl
         return {}
 
     def latestOffset(self, start: Json | None = None, limit: Any = None) -> Json:
-        """Return the end of the next micro-batch; ``start`` itself if there is nothing to read.
+        """Return the end of the next micro-batch; ``start`` itself if that would be empty and is not the first.
 
-        Spark calls this once the batch that ended at ``start`` is in its checkpoint, so ``start`` is committed for the
+        If Spark passes ``start``, the batch that ended there is in its checkpoint, so ``start`` is committed for the
         group here. Spark calls :meth:`commit` one batch later, so an idle stream's last batch would not be committed.
         """
         is_finished = bool(start)

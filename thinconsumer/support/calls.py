@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 class Call(Generic[T]):
-    """The pending call of a blocking method: done once it has a result or an error, or abandoned at its timeout."""
+    """The call of a blocking method: pending until it has a result or an error, or until the caller abandons it."""
 
     __slots__ = ("_result", "abandoned", "done", "error", "last_error", "what")
 
