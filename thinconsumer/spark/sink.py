@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 
 @dataclass
 class KafkaCommitMessage(WriterCommitMessage):
-    """A task's result for Spark's driver: the number of acknowledged records, and the bytes of their keys and values."""
+    """A task's result for Spark's driver: the number of acknowledged records, and of the bytes of keys and values."""
 
     records: int
     bytes: int
