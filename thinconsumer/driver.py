@@ -79,7 +79,7 @@ class Resolve:
 
 @dataclass(frozen=True, slots=True)
 class Dial:
-    """Connect ``stream`` to ``address``. A TLS certificate must be valid for the name ``host``.
+    """Connect ``stream`` to ``address``. With TLS, the certificate is checked for the name ``host``.
 
     ``purpose`` decides about TLS: ``"broker"`` follows ``security_protocol``; ``"https"`` and ``"http"`` are for the
     token endpoint of an OAUTHBEARER login.

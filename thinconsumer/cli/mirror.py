@@ -48,8 +48,7 @@ BATCH_BYTES_MAX = 32 << 20
 BUFFER_BYTES = 64 << 20
 #: Seconds between commits: after a crash, the batches of this time are written again.
 COMMIT_S = 0.2
-#: Timeout in milliseconds of the last commit before partitions are given up, and before it of the wait for
-#: acknowledgements.
+#: Timeout in milliseconds when partitions are given up: for acknowledgements, and then again for the last commit.
 HANDOVER_MS = 20_000
 #: The same two timeouts when the command ends: after Ctrl-C the user waits for both.
 END_ACKNOWLEDGE_MS, END_COMMIT_MS = 3000, 2000

@@ -8,6 +8,7 @@ code  meaning
 2     wrong usage; nothing was done
 130   Ctrl-C
 141   the reader of standard output (such as ``head``) closed the pipe
+143   SIGTERM
 ====  ==========================================================================
 """
 

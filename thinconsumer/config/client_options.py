@@ -1,7 +1,7 @@
 """The options common to all clients: those of TLS and SASL, and of connections and metadata.
 
-Socket options (resolver, buffer sizes) are not among them: they belong to the driver. Only a consumer has options for
-them, with which it creates its driver. To set them for another client, pass a driver to it.
+Settings of sockets and name lookups are not among them: they belong to the driver. Only a consumer has options for
+them, with which it creates its driver. For another client, create a driver with them and pass it to the client.
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ class Kind(ABC):
         return text.strip()
 
     def show(self, value: object) -> str:
-        """Return the text of a value, which may be invalid, for errors and ``repr``; never a secret."""
+        """Return the text of a value, which may be invalid, for errors and ``repr``. It never contains a secret."""
         return HIDDEN if self.is_secret else safe_repr(value)
 
     @property

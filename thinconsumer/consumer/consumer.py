@@ -147,7 +147,7 @@ class Consumer(GroupCalls, Generic[K, V]):
         """Assign exactly these partitions. Partitions that stay assigned keep their positions.
 
         With a ``group_id``, new partitions start at the group's committed offsets, and :meth:`commit` works; the group
-        is not rebalanced. The positions of removed partitions are committed (``enable_auto_commit``). An empty
+        is not rebalanced. The positions of removed partitions are committed if ``enable_auto_commit`` is set. An empty
         collection does the same as :meth:`unsubscribe`.
 
         Raises:
@@ -287,8 +287,9 @@ class Consumer(GroupCalls, Generic[K, V]):
     def wakeup(self) -> None:
         """Make the call in progress, or else the next call that does I/O, raise ``WakeupError``.
 
-        Safe to call from signal handlers and other threads. If user code, such as a listener, is running at that
-        moment, the calls that it makes continue; then the poll that runs the user code raises.
+        Safe to call from signal handlers and other threads. ``close`` and ``unsubscribe`` do not raise the error. If
+        user code, such as a listener, is running at that moment, the calls that it makes continue; then the poll that
+        runs the user code raises.
         """
         self._shell.driver.wakeup()
 

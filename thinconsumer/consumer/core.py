@@ -234,7 +234,7 @@ class ConsumerCore:
             now = shell.run_due(deadline, later=later)
 
     def _may_skip_step(self, now: float) -> bool:
-        """Return whether a poll may look for buffered records before it steps, see ``STEP_EVERY_S``."""
+        """Return whether a poll may look for buffered records before it steps (``STEP_EVERY_S``); count it if so."""
         if now >= self._stepped_at + STEP_EVERY_S or self._skipped_steps >= SKIPPED_STEPS_MAX:
             return False
         if now >= self.watch.check_at or self.managers.engine.is_due(now):
@@ -245,7 +245,10 @@ class ConsumerCore:
         return True
 
     def _may_wait_at_once(self, now: float) -> bool:
-        """Return whether a poll can begin with waiting for I/O: no record, error, callback or step is due now."""
+        """Step what was touched; return whether the poll can then wait for I/O first.
+
+        It can if no record, error, callback or step is due now.
+        """
         engine = self.managers.engine
         if engine.agenda.touched:
             self.shell.step_touched()

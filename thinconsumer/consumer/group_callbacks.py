@@ -77,7 +77,11 @@ class GroupCallbacks:
             raise error
 
     def give_up_all(self, deadline: float, *, commit: bool, leave_group: bool | None = None) -> None:
-        """Commit if ``commit`` is set, call the listener and unassign all partitions; wait up to ``deadline``."""
+        """Commit if ``commit`` is set, call the listener and unassign all partitions; wait up to ``deadline``.
+
+        Meanwhile the connection for the request to leave is opened, if ``leave_group`` lets one be sent, see
+        :meth:`Consumer.close`.
+        """
         group, now = self._group, self._shell.driver.now()
         self._connect(leave_group)
         group.revocation.auto_commits = commit

@@ -49,7 +49,10 @@ class Iteration:
         return self.poll_result
 
     def await_share(self, timeout_ms: float | None) -> None:
-        """Poll until the group has assigned partitions; raise if a subscribed or assigned topic does not exist."""
+        """Poll until the group has assigned partitions.
+
+        Raises KafkaTimeoutError, or the error for a subscribed topic or an assigned partition that does not exist.
+        """
         reader, shell = self._reader, self._shell
         group, seconds = reader.managers.group, reader.default_timeout(timeout_ms)
         deadline = self.now() + seconds

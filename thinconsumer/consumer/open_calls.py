@@ -24,7 +24,7 @@ COUNT_MAX = 16
 
 
 class OpenCall(NamedTuple):
-    """A call that timed out: its result has not arrived yet, or was not returned to the application yet."""
+    """A call whose result has not arrived yet, or was not returned to the application yet."""
 
     call: Call[Any]
     began: float
