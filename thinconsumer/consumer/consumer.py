@@ -240,7 +240,7 @@ class Consumer(GroupCalls, Generic[K, V]):
     def __next__(self) -> ConsumerRecord[K, V]:
         """Return the next record; stop the iteration after ``consumer_timeout_ms`` without one.
 
-        The timeout counts from the first successful Fetch, so a slow connection does not end the iteration.
+        The timeout does not run before the first successful Fetch, so a slow connection does not end the iteration.
         """
         iteration = self._iteration
         poll_result = iteration.poll_result

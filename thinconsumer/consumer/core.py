@@ -54,7 +54,7 @@ STEP_EVERY_S = 0.001
 #: tests: by such a clock, ``STEP_EVERY_S`` would not pass.
 SKIPPED_STEPS_MAX = 100
 #: The expected time between two polls is the last such time, but at least the previous expectation multiplied by this
-#: factor. A program that works on every tenth record for long is therefore never expected to poll again at once.
+#: factor. So a program that pauses for long at every tenth record is not expected to poll at once after the others.
 GAP_DECAY = 0.9
 #: A check of the partitions that is late by this many seconds is not left to the next poll: the application may no
 #: longer poll.
@@ -94,7 +94,7 @@ class ConsumerCore:
         self.watch = HealthMonitor(self.managers, default_timeout / 2000)
         #: The poll result that was returned last, until :meth:`settle` moves the positions past it.
         self.poll_result: PollResult | None = None
-        #: The result of the last poll and its time, until they are added to the metrics.
+        #: The result of the last poll that returned records, and its time, until they are added to the metrics.
         self.unrecorded: tuple[PollResult, float] | None = None
         self.open_calls = OpenCalls(self.wait, driver.now)
         #: By id(): persistent errors that a poll has raised. See :meth:`_next_error` for when one is raised again.
@@ -110,7 +110,10 @@ class ConsumerCore:
         self._is_prompt = False  #: Whether the application is expected to poll again at once, see ``PROMPT_S``.
 
     def settle(self) -> None:
-        """Advance the positions past the records that the last call returned: calls and restarts begin with this."""
+        """Advance the positions past the records of the last call that the application has got.
+
+        Restarts begin with this, and calls, except those that only report, such as ``health()``.
+        """
         if self.unrecorded is not None:
             record_returned(self)
         poll_result = self.poll_result

@@ -39,7 +39,7 @@ LOOK_LATER_PER_PARTITION = 50e-6
 GRACE = 1.0
 #: Maximum number of partitions that an obstacle's text names; further ones are only counted.
 NAMED_MAX = 5
-#: A consumer is stuck after this many polls in a row have raised an error for the same record.
+#: A consumer is stuck after this many errors of polls for one record, without an error for another record in between.
 RECORD_ERRORS_MAX = 3
 
 
@@ -161,7 +161,8 @@ class HealthMonitor(ObstacleLog):
         #: The last error that a poll raised for one record; None once the position is past the record.
         self._record: RecordError | None = None
         self._record_at = 0.0  #: When a poll first raised an error for the record of ``_record``.
-        self._record_errors = 0  #: How many polls in a row have raised an error for the record of ``_record``.
+        #: How many polls have raised an error for the record of ``_record``, without one for another record in between.
+        self._record_errors = 0
 
     def check(self, now: float) -> bool:
         """Check all partitions and return True; the first call, when nothing is known of them, only returns False."""
@@ -294,8 +295,8 @@ class HealthMonitor(ObstacleLog):
     def _suspects(self, has_ready: bool, now: float) -> list[Partition]:
         """Return the partitions that may make no progress, in the order of assignment.
 
-        All others are in a fetch session that a response has confirmed lately. To exclude them takes one comparison for
-        each session, not for each partition.
+        All others are in a fetch session that a response has confirmed lately, or that requests nothing until buffered
+        records are polled. To exclude them takes one comparison for each session, not for each partition.
         """
         managers, partitions, planner = self._managers, self._managers.partitions, self._managers.planner
         found = {*partitions.unconfirmed(), *partitions.without_position(), *planner.targets.leaderless}

@@ -205,7 +205,7 @@ class Engine:
             self.agenda.touched.update(names)  # read ``touched`` again: ``take`` has replaced the dict
         return bool(requests)
 
-    #: With thousands of partitions, a step makes as many objects.
+    #: With thousands of partitions, a step makes as many objects, which would cause useless garbage collections.
     _step_all = garbage_collection_paused(_step_managers)
 
     def is_due(self, now: float) -> bool:
