@@ -184,8 +184,8 @@ class Cluster:
         """Append one batch like a producer with acks=1; return its base offset.
 
         Args:
-            node: Write to this broker, like a producer with old metadata, instead of to the current leader. The broker
-                must still act as leader, because it has not received the leader change.
+            node: Write to this broker, like a producer with old metadata, instead of to the current leader. This broker
+                must still act as leader, as a former leader does until the leader change reaches it.
             batch: Passed to :func:`~thinconsumer.records.builder.build_batch`: a codec, a producer id, ...
 
         Raises:

@@ -1,7 +1,7 @@
 """SaslHandshake versions 0 and 1 and SaslAuthenticate versions 0 to 2: the login of a connection.
 
-Follows ``SaslServerAuthenticator`` during a login, and otherwise ``KafkaApis``, which rejects both APIs with
-ILLEGAL_SASL_STATE: on a listener without SASL, and after a login with an unlimited session.
+Follows ``SaslServerAuthenticator`` during a login. On a listener without SASL, and after a login with an unlimited
+session, follows ``KafkaApis``, which rejects both APIs with ILLEGAL_SASL_STATE.
 """
 
 from __future__ import annotations
