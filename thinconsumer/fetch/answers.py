@@ -123,7 +123,7 @@ class Answers:
                     self._partition_error(fetch, partition, data, response.node_endpoints, now)
                 elif listed.wanted[tp].fetch_offset != cursor.fetch_offset:
                     # The response of another node has advanced the fetch offset meanwhile. Either node may be a deposed
-                    # leader with a diverged log, so records of one must never be appended to those of the other.
+                    # leader with a diverged log, so records of one node must never be appended to records of the other.
                     log.debug("dropping data of node %s for %s-%s: data of another node came first", node_id, *tp)
                 else:
                     self._take(fetch, partition, data, frame, now)
@@ -230,7 +230,7 @@ class Answers:
         if partition.state is not PositionState.FETCHING:
             return  # a late response: the partition is being reset or validated, with a backoff of its own
         if isinstance(error, TopicAuthorizationFailedError):
-            # all partitions of the topic share one error object, so that polls raise it once
+            # all partitions of the topic share one error object, so that polls raise the error once
             error = self._refused.setdefault(tp.topic, error)
         elif data.error_code == Code.CORRUPT_MESSAGE:
             error = _corrupt(tp, partition.cursor.fetch_offset, f"{error}")
@@ -317,8 +317,8 @@ class Answers:
             failures = partition.failures
             partition.worked()
             if not has_records and (fetch.written_at is None or now - fetch.written_at < self._backoff.initial):
-                # Otherwise the backoff would not grow if a broker rejects every second Fetch, and answers the others at
-                # once.
+                # Keep the number: otherwise the backoff would not grow if a broker rejects every second Fetch, and
+                # answers all others at once.
                 partition.failures = failures
 
     def _prefer(self, fetch: AnyFetch, partition: Partition, node_id: int, now: float) -> None:

@@ -103,7 +103,7 @@ class Buffer:
         return fetched.size if len(queue) == 1 else self.size_of(fetched.partition)
 
     def head(self, partition: Partition) -> Fetched | None:
-        """Drop stale and fully returned entries from the front of the partition's queue; return the first one left."""
+        """Drop stale and fully returned ``Fetched`` from the partition's queue; return the first one left."""
         queue = self.queues.get(partition)
         while queue:
             first = queue[0]
@@ -123,7 +123,7 @@ class Buffer:
         return self.queues.get(partition) or deque()
 
     def next_turns(self, partition: Partition) -> list[Partition]:
-        """Return the other partitions with entries, the one whose turn is after that of ``partition`` first."""
+        """Return the other partitions with batches, in the order of their turns after ``partition``."""
         turns = list(self.queues)
         place = turns.index(partition)
         return turns[place + 1 :] + turns[:place]

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 Records = Sequence[ConsumerRecord[Any, Any]]
-#: Batches of one response that were added to a decoder: the range of their numbers there, and the error of the batch
-#: right after them, if it has one.
+#: Batches of one response that were added to a decoder: the range of numbers that the decoder gave them, and the error
+#: of the batch right after them, if that batch has one.
 Added = tuple[Fetched, int, int, "RecordError | None"]
 #: Deserializes records of one partition. Returns those before the first failure, and that failure or ``None``.
 Deserialize = Callable[[TopicPartition, Records], tuple[Records, RecordError | None]]
@@ -168,9 +168,9 @@ class ChunkDecoder:
         return verdicts[index]
 
     def _is_worth_numpy(self) -> bool:
-        """Whether to decode batches together: numpy is there, enough records wait, and few decoded ones are withheld.
+        """Whether to decode batches together; sets ``has_few`` to the opposite.
 
-        Sets ``has_few`` to the opposite.
+        Numpy has to be there, enough records have to wait, and few partitions may withhold decoded records.
         """
         records, self.has_few = 0, True
         for partition in self._buffer.queues:

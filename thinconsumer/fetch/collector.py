@@ -100,7 +100,7 @@ class Collector:
 
         Of a partition that ``ends`` lacks, no record is returned.
 
-        Raises ``RecordError`` if a record cannot be returned, and there is nothing to return before it.
+        Raises ``RecordError`` for a record that cannot be returned, once all records before it were returned.
         """
         if self._overdue is not None:
             self._raise_overdue()

@@ -34,16 +34,16 @@ class Gatekeeper(Manager, Protocol):
     """A manager that follows metadata, assignment and positions, and decides which records are held."""
 
     def moved(self) -> None:
-        """Note that positions have moved: a step must follow if it may release a partition.
+        """Note that positions have moved: a step must follow if this may release a partition.
 
         Called when a public call has moved positions past the records that the call before returned.
         """
 
     def next_callback(self, now: float) -> Callable[[], bool] | None:
-        """Return the call of the rebalance listener that is due, or None. Polls ask in each round.
+        """Return a function that makes the due call of the rebalance listener, or None. Polls ask in each round.
 
-        The function calls the listener and returns True. It runs between two steps. If the listener raises, the poll
-        raises the exception, and this method returns the same call again.
+        The function runs between two steps, and returns True. If the listener raises, the poll raises the exception,
+        and the call is due again.
         """
 
     def held(self) -> Iterator[HeldPartition]:

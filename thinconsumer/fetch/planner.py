@@ -76,7 +76,8 @@ class Planner:
         self._alarm = agenda.alarm(ASKER)  #: Touched when the buffer has room again.
         self._backoff = Backoff.from_settings(settings)
         #: Seconds between Fetches to a broker that answers at once, without records: see ``FetchSession.pace``. Twice
-        #: the first backoff, 0.2 s by default: with the five that may follow at once, at most ten are sent in a second.
+        #: the first backoff, 0.2 s by default: with five at once before the first pause, at most ten are sent in a
+        #: second.
         self._pause_s = max(LEAST_PAUSE, min(2 * self._backoff.initial, settings.fetch_max_wait_ms / 1000))
         self.targets = FetchTargets(settings, partitions, metadata, buffer, self._alarm)
         self._sessions: dict[int, FetchSession] = {}

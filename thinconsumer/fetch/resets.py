@@ -130,8 +130,8 @@ class Resets:
             self._place(partition, answer.offset, answer.leader_epoch, reset.reason)
 
     def _place(self, partition: Partition, offset: int, epoch: int, reason: str) -> None:
-        # Of successive resets after OFFSET_OUT_OF_RANGE, only the first is logged as INFO: a broker that rejects every
-        # offset would fill the log. ``OutageLog`` logs the broker's error.
+        # Of successive resets after OFFSET_OUT_OF_RANGE, only the first is logged as INFO: otherwise a broker that
+        # rejects every offset would fill the log. ``OutageLog`` logs the broker's error.
         level = logging.INFO if partition.fruitless_ranges <= 1 else logging.DEBUG
         if log.isEnabledFor(level):
             log.log(level, "%s-%s: position set to %s (%s)", *partition.tp, offset, reason)

@@ -21,7 +21,8 @@ INITIAL_EPOCH = 0
 FIRST_INCREMENTAL_EPOCH = 1
 FINAL_EPOCH = -1
 NO_SESSION = 0
-#: How many Fetches may follow at once from responses without records: a new session or a leader change causes a few.
+#: How many responses without records may come quickly before Fetches are spaced out: a new session or a leader change
+#: causes a few.
 FRUITLESS = 5
 
 
@@ -122,7 +123,7 @@ class FetchSession:
     session_id: int = NO_SESSION
     epoch: int = INITIAL_EPOCH
     uses_ids: bool = False  #: Whether the last request names topics by their ids (Kafka 3.1 or newer).
-    #: From this time on, :data:`FRUITLESS` Fetches may follow each other at once again.
+    #: From this time on, :data:`FRUITLESS` responses without records may come quickly again, see :meth:`pace`.
     recovers_at: float = 0.0
     turn: int = 0  #: Number of requests built so far; selects the first partition of the next one.
     written_at: float | None = None  #: When the request in flight was written; None if it was not yet.

@@ -1,4 +1,4 @@
-"""Build ConsumerGroupHeartbeat requests: all fields to join and after a failed heartbeat, else only changed fields.
+"""Build ConsumerGroupHeartbeat requests: all fields to join, or if a heartbeat may be lost; else only changed fields.
 
 Follows Java's ``ConsumerHeartbeatRequestManager``.
 """

@@ -50,7 +50,7 @@ class CommitIdentity(NamedTuple):
 
     @property
     def awaits_sync(self) -> bool:
-        """Whether commits wait: from the join of all members until SyncGroup succeeds the coordinator rejects them."""
+        """Whether commits wait: once all members have joined, the coordinator rejects them until SyncGroup succeeds."""
         who = self.who
         return self.is_rebalancing and who is not None and (who != self.settled or who == self.refused)
 

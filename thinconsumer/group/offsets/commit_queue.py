@@ -53,7 +53,7 @@ class Pending:
     offsets: Mapping[TopicPartition, OffsetAndMetadata]
     identity: Identity  #: The member id and generation when the call was added.
     deadline: float
-    callback: Callback | None  #: None also once it was called.
+    callback: Callback | None  #: None if there is none, or once it was called.
     call: Call[None]
     outstanding: set[TopicPartition]  #: Partitions with an offset neither written nor failed.
     topic_ids: Mapping[str, bytes]  #: Ids of the topics when the call was added, as far as they were known.
@@ -249,7 +249,7 @@ class CommitQueue:
         return True
 
     def _merge(self, where: Entries, tp: TopicPartition, newer: Entry) -> None:
-        """Merge an entry into the partition's: add its calls, and take its offset unless that is of an earlier call."""
+        """Merge ``newer`` into the partition's entry: add its calls, and take its offset unless its call is earlier."""
         older = where.setdefault(tp, newer)
         if older is not newer:
             older.calls.extend(newer.calls)
@@ -269,7 +269,7 @@ class CommitQueue:
         """Settle a call; then settle the calls without offsets that have no unsettled call before them any more."""
         following: Pending | None = pending
         while following is not None:
-            # In this order: if the callback were queued first, and Ctrl-C came in between, it would get no error.
+            # In this order: if the callback were queued first, and Ctrl-C came then, the callback would get no error.
             if error is None:
                 following.call.succeed(None)
             else:

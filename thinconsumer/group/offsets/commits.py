@@ -462,7 +462,7 @@ class Commits:
             self.on_membership_error(error, stamp, self._now)
 
     def _again(self, entries: Entries, error: KafkaError, *, delayed: bool = False) -> None:
-        """Queue the entries again, to be sent after a backoff of all commits, or with ``delayed``, of these alone."""
+        """Queue the entries again, to be sent after a backoff: of all commits, or with ``delayed`` of these entries."""
         if delayed:
             self._stragglers.failed(self._now)
         else:
