@@ -53,7 +53,8 @@ class PartitionImage(NamedTuple):
     is_closed: bool = False
     leader_epochs_after_creation: tuple[int, ...] = ()
     leader_epochs_before_deletion: tuple[int, ...] = ()
-    first_offset: int = 0  #: The offset at which the log begins: the end offset of a removed partition of this number.
+    #: The offset at which the log begins: the end offset of a removed partition with the same number, or 0.
+    first_offset: int = 0
 
     @property
     def tp(self) -> TopicPartition:

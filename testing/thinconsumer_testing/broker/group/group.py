@@ -1,7 +1,8 @@
 """One classic group: its members, generation and elected protocol.
 
 Owns the membership data; ``joining``, ``membership`` and ``rebalance`` decide when the data change. A JoinGroup or
-SyncGroup is *parked* while its response waits. The group's shard provides the time, random ids and the log.
+SyncGroup is *parked* while its response waits for other members or for the log. The group's shard provides the time,
+random ids and the log.
 Follows Kafka's ``ClassicGroup``.
 """
 
@@ -155,8 +156,8 @@ class ClassicGroup:
         return bool(joined)
 
     def supports(self, protocol_type: str, names: Collection[str]) -> bool:
-        """Return whether a member may join with these protocols: all members must have its protocol type, and support
-        one of its protocols. An empty group admits any member that has a protocol type and a protocol.
+        """Return whether a member may join with these protocols: its protocol type must be the group's, and one of
+        ``names`` must be supported by all members. An empty group admits any member with a protocol type and a name.
         """
         if self.state is GroupState.EMPTY:
             return bool(protocol_type) and bool(names)

@@ -1,6 +1,7 @@
 """One member of a classic group: its subscription, its assignment, and its parked requests.
 
-A JoinGroup or SyncGroup is parked while its response waits for other members. Follows Kafka's ``ClassicGroupMember``.
+A JoinGroup or SyncGroup is parked while its response waits for other members or for the log. Follows Kafka's
+``ClassicGroupMember``.
 """
 
 from __future__ import annotations

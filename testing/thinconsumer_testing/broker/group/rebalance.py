@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 JOIN = "join"  #: Name of the timer that ends the join phase.
 SYNC = "sync"  #: Name of the timer that removes members that have not sent SyncGroup.
 #: Session timeout of a new member while its first JoinGroup is parked. The timeout is long, as the client cannot send
-#: heartbeats yet. It is needed, as the coordinator does not notice if the client disconnects.
+#: heartbeats yet. Without a timeout, a client that disconnects unnoticed would stay a member for ever.
 NEW_MEMBER_JOIN_TIMEOUT_MS = 300_000
 
 

@@ -1,10 +1,10 @@
 """Expired offsets, and offsets of deleted topics.
 
-In an empty classic group, the retention time of an offset begins when the group has become empty (KIP-211). It begins
-with the commit in three cases: in a classic group without a protocol type, in a stable one with the protocol type
-"consumer" whose subscriptions are known, and in a consumer group of KIP-848. In all other classic groups with members
-no offset expires. The offset of a topic to which its group subscribes never expires. An old client may have committed
-an offset with a retention time of its own.
+In an empty classic group with a protocol type, the retention time of an offset begins when the group has become empty
+(KIP-211). The retention time begins with the commit in a classic group without a protocol type, in a stable classic
+group with the protocol type "consumer" whose subscriptions are known, and in a consumer group of KIP-848. In all other
+classic groups no offset expires. While a group subscribes to a topic, its offsets of this topic do not expire. An old
+client may have committed an offset with a retention time of its own.
 
 Follows ``OffsetMetadataManager.cleanupExpiredOffsets`` and ``onTopicsDeleted``,
 ``ClassicGroup.offsetExpirationCondition`` and ``GroupCoordinatorShard.cleanupGroupMetadata``.

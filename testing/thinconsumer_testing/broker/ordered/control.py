@@ -40,7 +40,7 @@ class Controls(NamedTuple):
 
     put_topic: Callable[[TopicImage], None]
     elect: Callable[[PartitionImage, TopicImage], PartitionImage]
-    leader_of: Callable[[PartitionImage], PartitionReplica | None]  #: None if the leader does not respond.
+    leader_of: Callable[[PartitionImage], PartitionReplica | None]  #: None if no leader can be reached.
     call_later: Callable[[float, Callable[[], None]], Timer]
 
 

@@ -1,7 +1,7 @@
 """The transactions of one partition of ``__transaction_state``: loaded from its log, and written to it.
 
 A broker that becomes the leader of a partition creates a new shard for it. When the leader epoch is over, the shard is
-stale (:attr:`~TransactionCoordinatorShard.is_stale`), and pending appends no longer change its transactions. Follows
+stale (:attr:`~TransactionCoordinatorShard.is_stale`), and its pending appends complete no transition any more. Follows
 Kafka's ``TransactionStateManager``.
 """
 
