@@ -1,4 +1,4 @@
-"""A Kafka consumer in pure Python. It starts no threads: calls such as ``poll`` do all the work.
+"""A Kafka consumer in pure Python. Calls such as ``poll`` do all its I/O, in the caller's thread.
 
 ::
 

@@ -7,7 +7,7 @@
     with BrokerProcess(security=security) as broker:
         Consumer(bootstrap_servers=broker.bootstrap_servers, security_protocol="SSL", **authority.client_options())
 
-Every authority has a key of its own, and its clients trust no other authority, so they reject another one's brokers.
+Every authority has a key of its own, and its clients trust no other authority, so they reject the others' brokers.
 """
 
 from __future__ import annotations

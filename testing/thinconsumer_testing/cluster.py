@@ -210,7 +210,7 @@ class _NodeListener:
 
 
 class _NodeConversation:
-    """One connection to a node: passes the client's bytes to the broker's connection, which answers through it."""
+    """One connection to a node: gives the client's bytes to the broker's connection, and sends its responses."""
 
     client_host = "/127.0.0.1"
 

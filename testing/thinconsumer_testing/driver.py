@@ -14,7 +14,7 @@ from thinconsumer.support.timers import NEVER
 
 from .network import MemoryConnection, Network
 
-#: Limit of commands in one step. An endpoint with more probably adds commands without end, so the step fails.
+#: Limit of commands in one step: beyond it the step fails, since the endpoint probably adds commands without end.
 COMMANDS_PER_STEP = 100_000
 
 

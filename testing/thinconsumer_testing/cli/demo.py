@@ -145,7 +145,7 @@ class Demo:
         self._log_event(f"broker {victim} is killed; it led partitions {_listed(self.orphans)}")
 
     def _check_new_leaders(self) -> None:
-        """Restart the broker once an order with a higher leader epoch was read from each partition that it led."""
+        """Restart the broker once orders with a higher leader epoch were read from all partitions that it had led."""
         self._waiting -= {number for number in self._waiting if self._epoch(number) > self._epochs[number]}
         if not self._waiting and self.victim is not None:
             self.paused = max(self.audit.partitions[number].longest_pause for number in self.orphans)

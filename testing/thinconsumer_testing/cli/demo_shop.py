@@ -53,7 +53,7 @@ class OrderProducer:
         return not self.is_open and self.acknowledged == self.sent
 
     def write(self, seconds: float, audit: ExpectsOrders) -> None:
-        """Write the orders that are due ``seconds`` after the start, and count acknowledgements."""
+        """Write orders that are due ``seconds`` after the start, at most ``CHUNK``, and count acknowledgements."""
         self.is_open = seconds < self.open_s
         due = min(int(seconds * self._rate), self.sent + CHUNK) if self.is_open else self.sent
         for order in islice(self._source, due - self.sent):

@@ -91,7 +91,7 @@ class OrderAudit:
         self.revenue[country] += cents
 
     def errors(self) -> list[str]:
-        """Return each kind of error with its count."""
+        """Return each kind of error with its count; if there is none, but the amounts differ, both amounts."""
         found = [
             (self.missing, "missing"),
             (self.doubled, "read twice"),

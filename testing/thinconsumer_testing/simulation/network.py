@@ -41,7 +41,7 @@ class NetworkFaults:
     """Latencies of the network, and probabilities of faults per message, connection attempt or name lookup."""
 
     latency_min_s: float = 0.0005
-    latency_max_s: float = 0.0005  #: The latency from one host to another is drawn once, between these two.
+    latency_max_s: float = 0.0005  #: The latency from one host to another is drawn once, between the two bounds.
     jitter_s: float = 0.0  #: The most seconds that a message takes beyond the latency; drawn per message.
     split_rate: float = 0.0  #: Probability that a message arrives in two parts.
     #: Probability that a message is lost and its connection breaks; half of the time only one side notices.

@@ -1,4 +1,4 @@
-"""A Consumer's wrapper that reports public calls to the checkers: arguments and results, and errors of waiting calls.
+"""A Consumer's wrapper that reports public calls to the checkers: with arguments and results, or errors of requests.
 
 The number of bytes in the consumer's buffer is reported after each poll, too, although no public method returns it.
 """

@@ -31,8 +31,8 @@ class Truth:
     def __init__(self, tp: TopicPartition, lost: Callable[[Truth, int, int], None]) -> None:
         """Set the partition, and the function to call when a leader begins an epoch and lacks committed records.
 
-        In ``lost(truth, offset, epoch)`` the leader's log lacks those from ``offset`` on. They count until the call
-        returns, and afterwards, too, if a newer epoch than ``epoch`` has begun before.
+        ``lost(truth, offset, epoch)``: the log of the leader of ``epoch`` lacks the committed records from ``offset``
+        on. They count until the call returns, and afterwards, too, if a newer epoch has begun before.
         """
         self.tp = tp
         self.rows: dict[Key, Row] = {}  #: Every record that was ever committed.

@@ -135,7 +135,7 @@ class Transaction:
         metadata = self.metadata
         epoch, last = metadata.producer_epoch, metadata.last_producer_epoch
         if client_version >= EPOCH_PER_TRANSACTION:
-            # A transaction with the highest epoch can still be ended; the next one has ``next_producer_id``.
+            # A transaction with the highest epoch can still be ended; the next transaction gets another producer id.
             epoch, last = min(epoch + 1, EPOCH_MAX), epoch
         return self._prepare(
             TransactionEvent.COMMITTED if commit else TransactionEvent.ABORTED,

@@ -43,7 +43,7 @@ def on_init_producer_id(
 ) -> Decision:
     """Decide on InitProducerId: assign a producer epoch or, during a transaction, abort the transaction first.
 
-    The abort begins with a transition to PrepareAbort; the producer must repeat InitProducerId once it is complete.
+    The abort begins with a transition to PrepareAbort. The producer must repeat InitProducerId when the abort is over.
     """
     if txn.pending is not None:
         return Code.CONCURRENT_TRANSACTIONS

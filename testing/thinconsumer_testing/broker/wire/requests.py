@@ -1,4 +1,4 @@
-"""All requests that brokers take, and a broker's side of headers: it decodes requests and encodes responses."""
+"""All requests that brokers take; functions that decode a request's header, and encode a response and its header."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ from ..world import Actor, World
 
 #: Limit of ``poll(0)`` calls in a row without records, each due at once by ``wake_at()``. More are a busy loop.
 SPINS_MAX = 100
-#: Seconds that an application waits after an error: polling at once would be its own busy loop, not the client's.
+#: Seconds that an application waits after an error: otherwise it could poll in a busy loop that is not the client's.
 PAUSE_AFTER_ERROR = 0.1
 HAS_NUMPY = importlib.util.find_spec("numpy") is not None
 
@@ -226,7 +226,7 @@ class Application(Actor):
             self.wake()
 
     def _may_block(self, depth: int) -> bool:
-        """Return whether a call may wait: at most ``depth`` calls wait already, which it would delay."""
+        """Return whether a call may wait: if ``behaviour`` allows it, and at most ``depth`` calls wait already."""
         return self.behaviour.blocks and self.world.depth <= depth
 
     @property

@@ -105,8 +105,8 @@ class CoverageChecker(Checker):
                 covered.up_to = max(covered.up_to, end)
                 last = covered.last
                 if last is not None and end <= last[0] and truth is not None and truth.successor(*last) is not None:
-                    # The reader's last record does not count. A transaction marker after it has a newer epoch: the
-                    # reader requested the end of that epoch, and continues there, not at the end of the record's epoch.
+                    # The last record does not count, but the reader has passed a transaction marker with a newer epoch.
+                    # It requested the end of the marker's epoch, and continues there, not at the record's epoch's end.
                     covered.go_back(end, (end - 1, epoch))
         for tp, epoch in too_old_to_know(request, response):
             truth = self.truth(tp)

@@ -1,4 +1,4 @@
-"""Decides, by a client's requests and responses alone, when it may fetch with a lower leader epoch than before."""
+"""Decides when a client may fetch with a lower leader epoch than before, by its requests and responses alone."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class LowerEpochs:
             del self._cases[key]
 
     def rejected(self, key: PartitionKey, node: int, now: float) -> int | None:
-        """Note a rejection; return the lower epoch that the client may take from now on, or None without a proof."""
+        """Note a rejection; return the lower epoch that the client may use from now on, or None without a proof."""
         case = self._cases.setdefault(key, _Case())
         if case.named is None or case.named[0] != node:
             return None
@@ -71,5 +71,5 @@ class LowerEpochs:
 
 
 def _has(requests: Sequence[SentRequest], sent: SentRequest) -> bool:
-    """Return whether a request is in the list; equal ones are different requests."""
+    """Return whether this very request, and not only an equal one, is in the list."""
     return any(one is sent for one in requests)
