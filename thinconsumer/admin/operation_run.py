@@ -231,7 +231,7 @@ class OperationRun(Generic[K, V]):
                 self._settle(group, error)
 
     def _look_up_cluster(self, why: str) -> None:
-        """Request brokers and controller, unless a request is under way or the backoff after the last one lasts.
+        """Request brokers and controller, unless a request is under way or the backoff since then is not over.
 
         Without the backoff, a cluster that has no controller for long would receive metadata requests in a busy loop.
         """
@@ -285,7 +285,7 @@ class OperationRun(Generic[K, V]):
     def _invalidate_route(self, sent: SentKeys, error: KafkaError, key: Any = None) -> None:
         """Look up the broker of a failed request again, unless any broker may take the request.
 
-        With coordinators, look up that of the group ``key``; None: those of all groups with this broker as coordinator.
+        If the broker was a coordinator, look up that of the group ``key`` (None: of all groups that it coordinated).
         """
         routing, coordinators = self._operation.routing, self._coordinators
         if routing is Routing.COORDINATOR:

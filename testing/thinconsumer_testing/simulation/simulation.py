@@ -195,7 +195,7 @@ class Simulation:
     def move_leader(self, tp: TopicPartition, to: int | None = None) -> int:
         """Move a partition's leader to node ``to`` (None: any other); return the leader after the call.
 
-        That is the old leader as long as the replica on the new one has not joined the ISR.
+        The old leader stays until the replica on node ``to`` has joined the ISR.
         """
         leader = self.cluster.move_leader(tp, to)
         self.trace.add("controller", "", "leader", "of %s-%d: node %d", *tp, leader)

@@ -30,17 +30,17 @@ class _Covered:
 
     up_to: int | None  #: Every record below this offset was read; None: the next record may have any offset.
     last: tuple[int, int] | None = None  #: Offset and leader epoch of the last record that was read; None: unknown.
-    #: ``up_to`` and ``last`` before the reader was expected to read again from an earlier offset; None: it was not.
+    #: ``up_to`` and ``last`` from before the last :meth:`go_back`; None: no such call, or :meth:`recover` has used them.
     furthest: tuple[int, tuple[int, int]] | None = None
 
     def go_back(self, offset: int, last: tuple[int, int]) -> None:
-        """Expect every record from ``offset`` on again, unless those read before count again (:meth:`recover`)."""
+        """Expect every record from ``offset`` on again. :meth:`recover` undoes this if the old records count again."""
         if self.up_to is not None and self.last is not None:
             self.furthest = max(self.furthest or (0, last), (self.up_to, self.last))
         self.up_to, self.last = offset, last
 
     def recover(self, truth: Truth) -> None:
-        """If the records that were read before :meth:`go_back` count again, expect only those after them."""
+        """If the records that were read before :meth:`go_back` count again, expect only the records after them."""
         if self.furthest is None or truth.successor(*self.furthest[1]) is not None:
             return
         (up_to, last), self.furthest = self.furthest, None
@@ -105,8 +105,8 @@ class CoverageChecker(Checker):
                 covered.up_to = max(covered.up_to, end)
                 last = covered.last
                 if last is not None and end <= last[0] and truth is not None and truth.successor(*last) is not None:
-                    # The last record does not count, but the reader has passed a transaction marker with a newer epoch.
-                    # It requested the end of the marker's epoch, and continues there, not at the record's epoch's end.
+                    # The last record does not count, and after it the reader has passed a transaction marker with a
+                    # newer epoch. So the reader requested the end of the marker's epoch, and continues at this end.
                     covered.go_back(end, (end - 1, epoch))
         for tp, epoch in too_old_to_know(request, response):
             truth = self.truth(tp)
