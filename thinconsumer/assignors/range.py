@@ -106,7 +106,7 @@ def _within_racks(topics: Sequence[_Topic]) -> None:
 
 
 def _give_in_step(topics: Sequence[_Topic]) -> None:
-    """Assign partitions with the same number in all topics to one member, if its rack has replicas of them all."""
+    """Assign the partitions of each number to the first member with room that has no rack or is near to them all."""
     waiting = list(bits(topics[0].members))
     for partition in range(len(topics[0].replicas)):
         for member in waiting:

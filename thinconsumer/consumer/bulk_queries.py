@@ -98,7 +98,7 @@ def ask(
 def poll_up_to(
     consumer: Consumer[Any, Any], ends: Offsets, limit: int, timeout_ms: float, columns: bool = False
 ) -> PollResult:
-    """Poll for records before these ends; return as soon as there are any, or once all partitions are at their end.
+    """Poll for records before these ends; return once there are any, all partitions are at their end, or time is up.
 
     A plain poll would wait until its timeout if the log ends with offsets that are never returned, such as a
     transaction marker. With ``columns``, the limit is in bytes and batches are returned whole, so that records and

@@ -388,7 +388,7 @@ class Consumer(GroupCalls, Generic[K, V]):
         return {name for name, topic in found.items() if not (topic.internal and hidden)}
 
     def partitions_for_topic(self, topic: str, timeout_ms: float | None = None) -> set[int] | None:
-        """Return the topic's partition numbers, or None if it does not exist. Always sends a request."""
+        """Return the topic's partition numbers, or None if it does not exist; known metadata are not used."""
         topic = topic_name(topic, "partitions_for_topic()")
         with self._shell.enter():
             what, metadata = f"partitions_for_topic({topic!r})", self._reader.managers.metadata

@@ -184,8 +184,8 @@ class GroupCalls:
     ) -> Any:
         """Return the offset that the group has committed for a partition, or None; for several partitions, a dict.
 
-        With ``metadata``, return an :class:`OffsetAndMetadata` instead of an int. Always sends a request to the
-        coordinator.
+        With ``metadata``, return an :class:`OffsetAndMetadata` instead of an int. The offset is requested from the
+        coordinator: there is no cache.
         """
         one = isinstance(partition, tuple) and len(partition) == 2 and isinstance(partition[0], str)
         tps = topic_partitions([partition] if one else partition, "committed()")

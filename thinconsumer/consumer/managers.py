@@ -82,7 +82,7 @@ class ConsumerManagers:
         #: The metadata version and assignment generation of the last check; and by assigned partition that does not
         #: exist, the partition count of its topic.
         self._missing: tuple[tuple[int, int], dict[TopicPartition, int]] = ((-1, -1), {})
-        #: By id(): the errors that polls raise; None if the managers have stepped since the errors were collected.
+        #: By id(): the errors that polls raise; None if all managers have stepped since the errors were collected.
         self._errors: dict[int, KafkaError] | None = None
         self._outage_end = self.agenda.alarm()  #: When an outage has lasted long enough for an error.
         self.engine = Engine(config, random, self.metadata, self._in_order(), wall_time, self.agenda)

@@ -43,8 +43,8 @@ Calls = dict[str, tuple[RunningCall, ...]]
 class Guard:
     """Entered by public methods, except ``wakeup``. Rejects a call during another one, unless user code may make it.
 
-    ``begin`` and ``end`` are called inside the guard: if a call began before it entered the guard, a second thread
-    would advance positions in the middle of the first thread's call, before the guard rejects it.
+    ``begin`` and ``end`` are called inside the guard. If ``begin`` were called before, a second thread's call would
+    advance positions in the middle of the first thread's call, and only then be rejected.
     """
 
     def __init__(

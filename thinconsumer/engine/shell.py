@@ -80,8 +80,8 @@ class Shell:
         self.in_callback = False
         #: Whether an exception interrupted a step, so queues and connections may be inconsistent. See :meth:`recover`.
         self.step_interrupted = False
-        #: Entered in place of :meth:`enter` by calls that do not move the positions past the last poll result, such as
-        #: ``health()``, or a step within an iteration.
+        #: The guard of calls that do not move the positions past the last poll result, such as ``health()``, or a step
+        #: within an iteration.
         self.guard = guard if guard is not None else Guard()
         self._name = name
         self._settle = settle
@@ -89,7 +89,7 @@ class Shell:
         self._stepped = stepped
         self.next_callback = next_callback
         self._entry = self.guard.entry(self.begin, engine.touch)
-        #: Begins a public call, as :meth:`enter` does, but not all managers step after it.
+        #: The guard of a public call, as from :meth:`enter`, but not all managers step after the call.
         self.quiet_entry = self.guard.entry(self.begin, None)
 
     def enter(self) -> Guard:
