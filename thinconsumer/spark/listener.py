@@ -82,7 +82,7 @@ class KafkaListener(StreamingQueryListener):
         self.handle_progress(json.loads(event.progress.json))
 
     def onQueryIdle(self, event: Any) -> None:
-        """Commit the offsets that are not committed yet, as at :meth:`onQueryTerminated`."""
+        """Commit the query's offsets now, if ``COMMIT_EVERY_S`` or a failed commit has delayed them."""
         self._commit(str(event.id), now=True)
 
     def onQueryTerminated(self, event: Any) -> None:

@@ -412,7 +412,7 @@ def _unknown(name: str) -> str:
 
 
 def join_problems(problems: list[str], what: str = "options are wrong") -> str:
-    """Return all problems as one message."""
+    """Return all problems as one message; if there are several, it begins with their number and ``what``."""
     if len(problems) == 1:
         return problems[0]
     return "\n  - ".join([f"{len(problems)} {what}:", *problems])

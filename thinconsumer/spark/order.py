@@ -98,7 +98,7 @@ class OrderOptions(NamedTuple):
 
     @staticmethod
     def of(config: ConsumerConfig) -> OrderOptions:
-        """Return the options of a consumer's configuration."""
+        """Return these two options of a consumer's configuration."""
         return OrderOptions(config.ordered_delivery, config.ordered_delivery_grace_ms)
 
 

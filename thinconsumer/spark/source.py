@@ -153,7 +153,7 @@ class _Reader:
     def _cluster_offsets(
         self, partitions: Iterable[TopicPartition], *bounds: Bound
     ) -> tuple[list[planner.ClusterOffsets], Found]:
-        """Return the offsets that each of ``bounds`` (start, end) needs, and the cluster's answer that has them."""
+        """Return the offsets that each of ``bounds`` (start, end) needs; and the whole result of the look-up."""
         for bound, option in zip(bounds, ("startingOffsets", "endingOffsets")):
             planner.check_every_partition_named(bound, partitions, option)
         asked = [planner.times_to_look_up(bound, partitions) for bound in bounds]
@@ -231,7 +231,7 @@ class KafkaStreamReader(_Reader, DataSourceStreamReader, SupportsTriggerAvailabl
         self._target: LogEnds | None = None
         self._has_target = False
         self._fired_at: float | None = None
-        self._sizes: list[tuple[int, int]] = []  #: (number of offsets, bytes) of each sample of records.
+        self._sizes: list[tuple[int, int]] = []  #: (number of offsets, bytes) sampled in each of some partitions.
         self._sampled_at = float("-inf")
 
     def initialOffset(self) -> Json:

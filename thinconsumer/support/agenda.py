@@ -69,7 +69,7 @@ class Alarm:
         return now < self.at < NEVER
 
     def set_earlier(self, at: float) -> None:
-        """Make the owner due at a time, unless it is due before."""
+        """Move this alarm to a time, unless its own time is earlier."""
         if at < self.at:
             self.set(at)
 

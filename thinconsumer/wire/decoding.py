@@ -192,7 +192,9 @@ class _Decoder(CodecSource):
         self.line("pos = end")
 
     def elements(self, of: Primitive[Any] | type[Struct], target: str, what: str, count: str) -> None:
-        """Emit the code that checks that ``count`` array elements fit into the frame, and then reads them."""
+        """Emit the code that checks that the elements of an array fit into the frame, and then reads them. ``count`` is
+        the variable with the array's count as it is on the wire.
+        """
         if self.flexible:
             self.line(f"{count} -= 1")
         size_min = min_size(of, self.version, self.flexible)

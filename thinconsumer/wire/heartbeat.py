@@ -8,7 +8,7 @@ from .schema import int16, int32, string
 
 
 class HeartbeatResponse(Message, key=12, versions=(0, 4), flexible=4):
-    """Error code 0 if the member may continue, else an error such as REBALANCE_IN_PROGRESS: the member must rejoin."""
+    """Error code 0 if the member may continue, else an error: REBALANCE_IN_PROGRESS, for example, makes it rejoin."""
 
     throttle_time_ms: int = int32("1+", ignorable=True)
     error_code: int = int16("0+")

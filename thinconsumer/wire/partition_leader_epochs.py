@@ -40,7 +40,7 @@ class PartitionLeaderEpochsTopicResult(Struct):
 
 
 class PartitionLeaderEpochsForPartitionsResponse(Message, key=25_300, versions=(0, 0), flexible=0):
-    """The leader epochs by topic and partition. A large response lacks some: send another request for those."""
+    """The leader epochs by topic and partition. To limit its size, a response may lack some: request these again."""
 
     throttle_time_ms: int = int32("0+")
     topics: list[PartitionLeaderEpochsTopicResult] = array(PartitionLeaderEpochsTopicResult, "0+")

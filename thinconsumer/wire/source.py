@@ -27,7 +27,7 @@ def min_size(of: Primitive[Any] | type[Struct], version: int, flexible: bool) ->
         if wire.array:
             total += 1 if flexible else COUNT_SIZE
         elif version in wire.nullable and not isinstance(wire.of, Primitive):
-            total += 1  # the byte of a null struct
+            total += 1  # a struct that is null takes one byte
         else:
             total += min_size(wire.of, version, flexible)
     return total
