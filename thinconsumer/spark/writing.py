@@ -328,7 +328,7 @@ class _Sending:
                 where = topic if partition is None else f"{topic}-{partition}"
                 raise IllegalArgumentError(f"row {count} of this task, for {where}: {error}") from None
             except BufferFullError:
-                # Earlier records cannot be sent. Their error, which flush() or check() raises, says more than BufferFullError.
+                # Earlier records cannot be sent. flush() or check() raises their error, which says more.
                 producer.flush()
                 self.check()
                 raise

@@ -78,7 +78,7 @@ class Backoff:
         return cls(max(LEAST_PAUSE, initial), max(LEAST_PAUSE, maximum))
 
     def delay(self, attempts: int, random: Random) -> float:
-        """Return how long to wait after ``attempts`` failures in a row: ``initial`` to ``maximum``; 0 before the first."""
+        """Return the seconds to wait after ``attempts`` failures in a row: ``initial`` to ``maximum``; 0 after none."""
         if attempts <= 0:
             return 0.0
         # The exponent is limited, since 2.0 ** 1100 overflows a float; sixty doublings exceed any maximum.
