@@ -14,10 +14,10 @@ The driver that is passed in provides I/O, clock and randomness. There is no thr
 
 Guarantees:
 
-* **Settled once.** Each future is settled exactly once, with an offset or a typed error: at most
-  ``delivery_timeout_ms`` after its batch was created if the application polls at ``wake_at()`` (one second more if it
-  polls late), and by ``close`` at the latest. After a timeout, a lost connection or ``close`` a record may have been
-  written although its future has an error.
+* **Settled once.** Each future is settled exactly once, with an offset or a typed error, and by ``close`` at the
+  latest. If the application polls at ``wake_at()``, this takes at most ``delivery_timeout_ms`` from the creation of the
+  record's batch; one second more if the application polls late. After a timeout, a lost connection or ``close`` a
+  record may have been written although its future has an error.
 * **In order.** A partition's log has the records in the order of ``send``, without those that failed. A batch is sent
   once the one before it is settled. After a failed batch a new epoch begins, so that the broker rejects requests of the
   old epoch that arrive late.

@@ -280,10 +280,10 @@ class StickyPartitioner:
 
 
 # Records are moved to other partitions after the partition count of a counted topic has changed, and those of a topic
-# without metadata once its partitions are known. The unwritten records of a key are all in one queue, so they stay in
-# the order of ``send`` when each is appended to the queue of the key's new partition. The move is planned
-# first and then carried out by assignments that may be repeated: Ctrl-C can strike between any two of them, and a
-# record must neither be lost nor be in two batches.
+# without metadata once its partitions are known. The unwritten records of a key are all in one queue (but for pinned
+# ones). They are appended one by one to the queue of the key's new partition, and so stay in the order of ``send``. The
+# move is planned first and then carried out by assignments that may be repeated: Ctrl-C can strike between any two of
+# them, and a record must neither be lost nor be in two batches.
 
 #: A batch, and the index of a record in it.
 Place = tuple[ProducerBatch, int]
@@ -341,7 +341,7 @@ class _Tail:
         self.batches.append(batch)
 
     def finish(self) -> None:
-        """Have no batch expire later than those behind it, since only the first batch's deadline is checked.
+        """Lower deadlines so that no batch expires later than a batch behind it: only the first batch is checked.
 
         Pinned batches keep their deadlines.
         """
@@ -371,8 +371,8 @@ def plan(
 
     ``count`` is the topic's new number of partitions, -1 if it is not counted. ``choose`` takes a record, its size and
     its partition, and returns its new partition. ``queue_of`` returns the queue of a partition, and makes it if it is
-    missing. ``batch_size`` limits the bytes of new batches. A pinned batch stays as it is, if it is in the queue of its
-    partition. A queue that is not in ``queues`` keeps its batches, and moved records come after them.
+    missing. ``batch_size`` limits the bytes of new batches. A pinned batch in the queue of its partition stays there.
+    A queue that is not in ``queues`` keeps its batches, and moved records come after them.
     """
     tails = {queue: _Tail(queue, ()) for queue in queues}
     moved = []

@@ -69,7 +69,7 @@ class ProducerBatch:
     records: list[NewRecord] | RecordSection = field(default_factory=list)
     size: int = 0  #: Upper bound of the uncompressed bytes.
     base_sequence: int = NO_SEQUENCE
-    encoded: bytes | None = None  #: The bytes that each attempt sends; None if the batch is not encoded yet.
+    encoded: bytes | None = None  #: The bytes that each attempt sends; None before the first, or when outdated.
     attempts: int = 0
     maybe_appended: bool = False  #: Whether the broker may have written the batch in an earlier attempt.
     last_error: KafkaError | None = None  #: The last attempt's error, which the error of a timeout names as its cause.
@@ -177,7 +177,7 @@ class SendFuture:
 class BatchFuture:
     """The outcome of a batch that was sent as a whole: once :attr:`done`, it has a result or an error."""
 
-    batch: ProducerBatch  #: It may have been split since. It is pinned, so its partition does not change.
+    batch: ProducerBatch  #: The batch may have been split since. As it is pinned, its partition does not change.
 
     @property
     def done(self) -> bool:

@@ -32,7 +32,7 @@ class BatchCompleter:
         self._metadata = metadata
         self._accumulator = accumulator
         self.id_retry = id_retry  #: The backoff of InitProducerId.
-        self.producer_id = NO_ID  #: The id for partitions that have none; NO_ID: the sender has to request one.
+        self.producer_id = NO_ID  #: The producer id for partitions without one; NO_ID: the sender has to request it.
         self.epoch = -1
         self.id_error: KafkaError | None = None  #: The error of the last InitProducerId; None after a success.
 

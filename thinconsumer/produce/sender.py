@@ -219,7 +219,7 @@ class Sender:
             batch = queue.batches[0]
             if batch.size > room and attempt.batches:
                 # The batch does not fit any more. The queues before it move to the end, so the next request begins with
-                # this batch. If smaller batches behind it were sent first each time, it would never be sent.
+                # this batch. If smaller batches behind it were sent first each time, this batch would never be sent.
                 break
             room -= batch.size
             data = self._encode(queue, batch)

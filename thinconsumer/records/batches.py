@@ -67,7 +67,7 @@ class Batches:
     def end_of_corrupt(self, index: int, low: int) -> int:
         """Return the first offset after a corrupt batch, at least ``low`` + 1.
 
-        This is the base offset of the next batch, if the checksum of the next batch is right; otherwise see
+        It is the base offset of the next batch, if the checksum of the next batch is right; otherwise see
         :meth:`.RecordBatch.probable_end`. If the corrupt batch has an older format, it ends at the offset in its own
         header, since the next header may have the last offset of a compressed batch, not the first. An older format of
         a neighbor has the same effect: the magic of the corrupt batch may be damaged.
@@ -152,9 +152,9 @@ def split(
 
 
 def _legacy_or_incomplete(view: memoryview, pos: int) -> tuple[int, str]:
-    """Return the size of a batch of format 0 or 1 at ``pos``, or 0 and what is wrong with its header.
+    """Return the size of a batch of format 0 or 1 at ``pos``, and an empty text.
 
-    For an incomplete batch of any format, returns 0 and an empty text.
+    Returns 0 and an empty text for an incomplete batch of any format, 0 and the problem for a corrupt header.
     """
     left = len(view) - pos
     offset, length = OFFSET_AND_LENGTH.unpack_from(view, pos)

@@ -62,7 +62,7 @@ class MissingCodecError(CodecError):
 class _CodecFunctions(NamedTuple):
     decompress: Callable[[memoryview], bytes]
     compress: Callable[[bytes, int | None], bytes]
-    errors: tuple[type[Exception], ...]  #: The exceptions that the codec's package raises for corrupt input.
+    errors: tuple[type[Exception], ...]  #: The exceptions that these two functions raise, mostly for corrupt data.
     package: str
 
 
@@ -287,7 +287,7 @@ def decompress(codec: int, data: memoryview, *, magic: int = 2) -> bytes:
 
 
 def compress(codec: int, data: bytes, *, level: int | None = None) -> bytes:
-    """Compress ``data``; snappy in xerial framing. Raises CodecError only."""
+    """Compress ``data``, snappy in xerial framing. ``level``: None for the codec's default. Raises CodecError only."""
     functions = _functions(codec)
     try:
         return functions.compress(data, level)
@@ -298,8 +298,8 @@ def compress(codec: int, data: bytes, *, level: int | None = None) -> bytes:
 def _correct_lz4_checksum(frame: bytes) -> bytes:
     """Set the header checksum of an lz4 frame to the correct one, if it has a header.
 
-    Kafka 0.8 and 0.9 included the magic number in the checksum. Readers of message format 0 must accept that and the
-    correct checksum (KIP-57). The package has no function that computes the checksum, which is one byte: all are tried.
+    Kafka 0.8 and 0.9 included the magic number in the checksum. Readers of message format 0 must accept both checksums,
+    the wrong and the correct one (KIP-57). The package has no function for the checksum, so all 256 values are tried.
     """
     get_frame_info = import_uninterrupted("lz4.frame").get_frame_info
     flags = frame[4] if len(frame) > 4 else 0

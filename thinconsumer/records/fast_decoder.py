@@ -248,7 +248,7 @@ def _values_of(head: int, key: int, between: int, value: int, times: int) -> Str
 def _same_size(data: bytes, pos: int, stride: int, count: int, builder: ColumnsBuilder, widths: Widths) -> int:
     """Read records of ``stride`` bytes with equal sizes of key and value, no headers and consecutive offsets.
 
-    Returns the position after them: ``pos`` if there are too few.
+    Returns the position after them, which is ``pos`` if there are too few such records.
     """
     length_width, width, offset_width = widths
     stamp_at = length_width + 1

@@ -23,7 +23,7 @@ class Reencoded(enum.Enum):
     COMPACTED = "compacted"  #: Compaction has rewritten the batch. Mostly its offsets have gaps: a leader rejects them.
     OLD_FORMAT = "old format"  #: Produce requests accept format 2 only.
     APPEND_TIME = "log append time"  #: The records' own timestamps are not those that consumers of the batch see.
-    PARTIAL = "begun inside"  #: The position was inside the batch, and records before it must not be written again.
+    PARTIAL = "begun inside"  #: The position was inside the batch: records below it must not be written again.
 
 
 class RecordSection(Sequence[NewRecord]):

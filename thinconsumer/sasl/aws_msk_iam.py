@@ -140,7 +140,7 @@ class AwsMskIam(Mechanism):
     options = ("sasl_aws_msk_iam_region", "sasl_aws_msk_iam_profile", "sasl_aws_msk_iam_role_arn")
 
     def __init__(self, host: str, credentials: LoadedCredentials, region: str, wall_time: float) -> None:
-        """``host`` is the broker's name as dialled. If ``region`` is empty, ``host`` or ``credentials`` give it.
+        """``host``: the broker's name as dialled. An empty ``region`` is taken from ``host``, else ``credentials``.
 
         Raises:
             KafkaConfigurationError: botocore is missing, or the region is unknown.

@@ -86,7 +86,7 @@ class SaslLogin:
             if answer.error_code == Code.ILLEGAL_SASL_STATE:
                 detail = "the listener may not use SASL: check security_protocol and the port"
             raise to_error(answer.error_code, api="SaslHandshake", detail=detail)
-        # Without an error code, but with a list that lacks the mechanism: such a broker gets no credentials either.
+        # A broker that returns no error code, but a list without the mechanism, gets no credentials either.
         if answer.mechanisms and name not in answer.mechanisms:
             self._reject_mechanism(answer)
 

@@ -100,7 +100,7 @@ class LoginManager:
 
                 self._oidc = ClientCredentials(options)
         if self._refresh is not None:
-            self._refresh.planned.expire()  # for the first attempt
+            self._refresh.planned.expire()  # the first attempt is due at once
 
     def __repr__(self) -> str:
         return f"<LoginManager {self._options.security_protocol} {self._options.sasl_mechanism}>"

@@ -99,7 +99,7 @@ class ClientCredentials:
         self._h11 = import_extra("h11", URL_OPTION, "oidc")
         client_id = (options.sasl_oauthbearer_client_credentials_client_id or "").strip()
         client_secret = (options.sasl_oauthbearer_client_credentials_client_secret or "").strip()
-        # RFC 6749, section 2.3.1 wants id and secret form-encoded. Few servers want that, nor does Java by default.
+        # By RFC 6749, section 2.3.1, id and secret are form-encoded. Few servers expect that; Java's default is not to.
         url_encode = options.sasl_oauthbearer_header_urlencode
         if not client_id or not client_secret:
             raise KafkaConfigurationError(f"{ID_OPTION if not client_id else SECRET_OPTION} is empty")

@@ -87,7 +87,7 @@ class SelectorDriver:
         self._pid: int | None = None
         self._is_closed = False
         self._connections: dict[int, SocketConnection] = {}
-        self.endpoint: Endpoint  #: Of the step under way, or of the last one.
+        self.endpoint: Endpoint  #: The endpoint of the step under way, or of the last step.
         #: Connections that expect a large response, whose low-water mark (SO_RCVLOWAT) is raised between two steps.
         self.expecting_large: set[SocketConnection] = set()
         self._blocking_lookups: deque[Resolve] = deque()

@@ -169,9 +169,9 @@ class Decoder:
                     length = len(body)
                 except compression.CodecError:
                     is_usual = False
-            # Only batches of format 2 with records may be decoded together: a batch without records would take the last
-            # record of the batch before it for its own, and a header that claims more records than its bytes can hold
-            # would make ``walk`` allocate memory for them.
+            # Only batches of format 2 with records may be decoded together. A batch without records would take the last
+            # record of the batch before it for its own. For a header that claims more records than the bytes can hold,
+            # ``walk`` would allocate too much memory.
             is_usual = is_usual and 0 < count * RECORD_SIZE_MIN <= length
             if not is_usual:
                 try:
@@ -230,7 +230,8 @@ class Decoder:
     def rows(self, records_min: int) -> DecodedRows:
         """Decode the added batches to ``ConsumerRecord`` objects.
 
-        Fewer than ``records_min`` records are decoded one batch at a time.
+        Batches are decoded one at a time if they have fewer than ``records_min`` records, or one of them is not proven
+        to be well-formed.
         """
         if self.records >= records_min and not self._row_decoded:
             # Records that are built later must not keep whole responses in memory, as columns do.
@@ -283,7 +284,7 @@ def _decode(
     heads: npt.NDArray[np.void], counts: Int64s, data: bytes | memoryview, begins: Int64s, ends: Int64s,
     locate_headers: bool,
 ) -> tuple[RecordColumns, Int64s | None] | None:  # fmt: skip
-    """Decode batches of at least one record each, which begin and end at these positions in ``data``.
+    """Decode batches of at least one record each. Their records begin and end at ``begins`` and ``ends`` in ``data``.
 
     Returns None unless every batch is proven to be well-formed. Otherwise returns the columns and, if there are headers
     and ``locate_headers`` is False, where each record ends (else None).

@@ -178,7 +178,7 @@ class _Headers:
 
     def __init__(self, data: bytes | memoryview, places: HeaderPlaces) -> None:
         first = places.first
-        # The columns may be a slice of others, and then also have the places of their headers: use only their own.
+        # If the columns are a slice, ``places`` has the headers of all columns before slicing: use those of the slice.
         used = slice(int(first[0]), int(first[-1]))
         names = places.name_starts[used], places.name_lengths[used]
         values = places.value_starts[used], places.value_lengths[used]
@@ -186,7 +186,7 @@ class _Headers:
         #: By record: the index of its first header; at the end, the count of all headers.
         self._first = first - first[0]
         self._having = np.flatnonzero(counts)
-        #: The names of the headers of each record that has headers; None if records differ in them, or if one is long.
+        #: The header names that all records with headers have; None if names differ between records, or one is long.
         self._names = _common_names(data, *names, counts[self._having])
         self._pieces = _alternating(data, [values] if self._names else [names, values])
 

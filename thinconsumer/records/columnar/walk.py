@@ -66,8 +66,8 @@ def walk(data: Bytes, begins: Int64s, ends: Int64s, counts: Int64s) -> Int64s | 
     positions = _walk_alike(data, begins, ends, counts)
     if positions is not None:
         return positions
-    # Batches are split only if they are fewer than this. For small batches, the search for parts takes as long as it
-    # saves; among many large records, it finds few parts.
+    # Batches are split only if they are fewer than this. Splitting many batches, or small ones, saves no more time than
+    # the search for parts takes.
     enough = WALKERS // 4 if counts.max() < 5 * PART_MIN else WALKERS // 2
     parts = _split(data, begins, ends, counts) if len(counts) < enough else None
     found = None if parts is None else _walk(data, *parts)
