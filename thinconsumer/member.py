@@ -52,7 +52,7 @@ REVOKED = "work that was given up can now be assigned"
 _Unit = TypeVar("_Unit", bound=Hashable)
 #: Default timeout of close() for LeaveGroup, in milliseconds.
 CLOSING_MS = 5000
-#: The group of each of a member's metrics, by the group of the consumer's metric with the same name.
+#: By a consumer's metric group: the group that a member uses in its place for metrics of the same names.
 GROUPS = {COORDINATOR: "member-coordinator-metrics", CONSUMER: "member-metrics"}
 #: The consumer's sensors that a member feeds, too. A member has their metrics and ``connection-count``, no others.
 SENSORS = frozenset(
@@ -220,7 +220,7 @@ class GroupMember(BaseClient):
 
         Raises:
             GroupError: the coordinator rejects this member.
-            AuthorizationError: an ACL is missing, or there is no token to log in with: every poll raises it again.
+            AuthorizationError: an ACL or a token is missing, or a login was rejected: every poll raises it again.
             WakeupError: :meth:`wakeup` was called.
         """
         shell, member = self._shell, self._member

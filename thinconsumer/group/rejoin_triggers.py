@@ -1,4 +1,4 @@
-"""Reasons to rejoin, as pure functions: the cluster data that an assignment depends on, and whether it has changed.
+"""Reasons to rejoin, as pure functions: the cluster data that an assignment depends on, and whether they have changed.
 
 Every member rejoins when its own set of topics changes. The leader, which computed the assignment, also rejoins when
 one of these changes: a topic's partition count, the number of its partitions marked for deletion, or the racks of its
@@ -6,8 +6,8 @@ replicas if the assignment used racks (KIP-881). The leader compares these value
 after every refresh: each refresh would cause a rebalance.
 
 A static leader that restarts must keep the assignment from before the restart (KIP-814). It cannot tell from metadata
-which partitions were added since the assignment, and these would stay unassigned, as in Java. So it reads the
-assignments of all members (:mod:`.assignment_check`), and rejoins unless they are complete.
+which partitions were added since the assignment, and these would stay unassigned (in Java's client they do). So it
+reads the assignments of all members (:mod:`.assignment_check`), and rejoins unless they are complete.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def shapes_changed(before: Mapping[str, TopicShape], after: Mapping[str, TopicSh
 
 
 def reassign_reason(assigned: Collection[TopicPartition], existing: Collection[TopicPartition]) -> str | None:
-    """Return why a restarted leader should rejoin to compute an assignment; None if both are the same partitions.
+    """Return why a restarted leader should rejoin to compute an assignment; None if ``assigned`` equals ``existing``.
 
     An assignment may lack partitions that were added while the leader was down, and those that were left out until
     their owners revoked them (KIP-429). Assigned partitions that do not exist are a reason, too.

@@ -29,11 +29,11 @@ COMMIT_TIMEOUT = 5.0
 
 
 class RevocationStep(enum.Enum):
-    """The steps of a revocation."""
+    """What a revocation waits for."""
 
     IDLE = "idle"
     COMMITTING = "committing"  #: Waits for commits queued so far; polls return no more of these partitions' records.
-    DRAINING = "draining"  #: ``on_partitions_revoked`` was called; waits for commits that it has started.
+    DRAINING = "draining"  #: ``on_partitions_revoked`` was called; waits for commits made in that callback.
 
 
 class PartitionRevocation:
@@ -77,7 +77,7 @@ class PartitionRevocation:
         assigns. ``by`` is the latest time until which the revocation waits for commits.
         """
         if self._timeout.is_set:
-            # A poll may have begun this revocation, and the timeout of the close() that ends it may be shorter.
+            # A poll may have begun this revocation, and a close() with an earlier limit may go on with it.
             self._timeout.set_earlier(by)
         if self.state is RevocationStep.IDLE:
             self._revoking = [p for p in self._partitions if p.tp in tps]

@@ -44,7 +44,7 @@ class Role(Protocol):
         """
 
     def prepare(self, identity: Identity, now: float) -> bool:
-        """Revoke partitions at the beginning of a rebalance, before JoinGroup."""
+        """Revoke partitions at the beginning of a rebalance, before JoinGroup; return whether this is complete."""
 
     def ready_to_assign(self, protocol: str, members: Sequence[JoinedMember], now: float) -> bool:
         """Return whether everything is known that the leader's assignment depends on.
@@ -77,7 +77,10 @@ class Role(Protocol):
         """
 
     def lose(self, why: str, now: float) -> bool:
-        """Drop all partitions as lost: the membership has ended, and other members may already own them."""
+        """Drop all partitions as lost, since the membership has ended; return whether this is complete.
+
+        Other members may already own the partitions.
+        """
 
     @property
     def summary(self) -> str:

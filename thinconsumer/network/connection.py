@@ -59,7 +59,7 @@ LOGIN_INTERVAL = 1.1
 ARRIVING_GAP = 5.0
 #: While a response is arriving, its request's deadline is extended up to this many times the original timeout.
 ARRIVING_FACTOR = 10.0
-#: Size in bytes from which a response may become thousands of objects, such as Metadata of as many partitions.
+#: Size in bytes from which a response may become thousands of objects, such as Metadata of thousands of partitions.
 MANY_OBJECTS_BYTES = 16 * 1024
 
 

@@ -40,7 +40,8 @@ class Request:
     #: Returns the message for the negotiated version; called when the request is written, so that positions,
     #: generations and session epochs are current.
     build: Callable[[int], Message]
-    #: The monotonic time by which the answer must arrive; the time for queueing and connecting counts, too.
+    #: The monotonic time by which the answer must arrive; the time for queueing and connecting counts, too. The
+    #: connection may extend the deadline, for example while the broker throttles.
     deadline: float
     #: Data that the manager needs to handle the answer, such as the cursors that a Fetch was built from.
     context: Any = None

@@ -184,7 +184,7 @@ class BrokerRoute:
         return True
 
     def send(self, request: Request, now: float) -> None:
-        """Queue a request, which the next :meth:`step` writes, or for which it begins to connect."""
+        """Queue a request. The next :meth:`step` writes it, or begins to connect."""
         deadline = request.deadline
         throttle = None if self.connection is None else self.connection.throttle
         if throttle is not None and throttle.is_ahead(now):

@@ -111,7 +111,7 @@ class OrderedDelivery(KeyGatekeeper[GatedTopic]):
         return call
 
     def _call_keys_maybe_revoked(self, reports: Mapping[Place, Report]) -> bool:
-        """Call the listener, then queue the positions: these may let another member read on in the same keys."""
+        """Call the listener, then queue the positions for sending: they may open gates of other members."""
         names = {topic.shape.topic_id: topic.name for topic in self._topics.values()}
         tps = [TopicPartition(names[topic_id], number) for topic_id, number in reports if topic_id in names]
         call_key_listener(self._listener, "maybe_revoked", tps)

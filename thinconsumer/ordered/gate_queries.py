@@ -24,7 +24,7 @@ ASKER = "gate queries"
 
 
 class OffsetGate(NamedTuple):
-    """A gate as offsets: records from ``offset`` on may be read once others were read as ``requires`` says."""
+    """A gate as offsets: records from ``offset`` on may be read once other partitions have reached ``requires``."""
 
     offset: int  #: :data:`.gates.START` if the gate is before the first record.
     requires: Mapping[int, int]  #: For each awaited partition the offset that must have been reached.

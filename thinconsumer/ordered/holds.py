@@ -63,7 +63,7 @@ TRANSITIONS: Mapping[HoldState, Mapping[HoldEvent, HoldState]] = {
         _E.PASSED: _S.AWAITING_CALLBACK,
         # A new leader of an awaited partition may have a shorter log: its epochs may end at lower offsets.
         _E.THRESHOLDS_OUTDATED: _S.AWAITING_THRESHOLDS,
-        # A seek beyond the log start chooses a later start: the gate before the first record is decided anew.
+        # After a seek or a reset, the gate before the first record is decided anew: a seek may choose a later start.
         _E.POSITION_CHANGED: _S.AWAITING_START,
         **_ALWAYS,
     },

@@ -169,8 +169,8 @@ class KnownPositions:
         """Return the position of an own partition; None if there is none yet.
 
         The record in hand counts as read, as an application that goes on with ``poll`` never requests the next record
-        of the iteration. A partition of which no record may be returned has no position: if it is empty, the position
-        would pass every threshold, although the partition that it waits for has records of its keys.
+        of the iteration. A partition of which no record may be returned has no position: in an empty partition, the
+        position would pass every threshold, although awaited partitions still have earlier records of its keys.
         """
         if not partition.has_position or partition.callback_pending or partition.delivery_end == NOTHING:
             return None

@@ -159,7 +159,7 @@ class Thresholds(EpochEndQueries):
         return known is not None and known.leader_epoch == self._newest_epoch(topic, one)
 
     def ask(self, topic: EpochEnds, one: Requirement) -> None:
-        """Look up a threshold, unless a query for it is under way.
+        """Look up a threshold, unless a query for it is under way, or metadata has no leader epoch of the partition.
 
         The query waits for a leader with a higher epoch: until then producers with the old count may still write
         records in the requested epoch, so that its end is not final. For END, the end of the current epoch is looked

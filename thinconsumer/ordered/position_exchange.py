@@ -50,9 +50,9 @@ def is_worth_sending(report: Report, last: Report | None) -> bool:
     """Return whether the position may release another member's partition that ``last`` has not released.
 
     ``last`` is the position that was sent last, or None if the coordinator has none of this member (KIP-253: "has not
-    been included since this consumer starts"). A lower position is always sent. Within one leader epoch, a higher one
-    is sent only at the end, since thresholds are ends of epochs. Unlike KIP-253, which only compares with the high
-    watermark, a gate and a pause count as ends, too: either may be exactly at the threshold of another partition.
+    been included since this consumer starts"). A lower position is always sent. Within one leader epoch, a higher
+    position is sent only at the end, since thresholds are ends of epochs. Unlike KIP-253, which only compares with the
+    high watermark, a gate and a pause count as ends, too: either may be exactly at the threshold of another partition.
     """
     if last is None or report.offset < last.offset:
         return True
@@ -99,7 +99,7 @@ class PositionExchange:
         return identity
 
     def due_reports(self, reports: Mapping[Place, Report]) -> dict[Place, Report]:
-        """Return those ``reports`` of own partitions in ``requested`` that the next request needs beside ``ready``."""
+        """Return the ``reports``, of partitions in ``requested``, that ``ready`` lacks for the next request."""
         return {
             place: report
             for place, report in reports.items()
@@ -112,7 +112,7 @@ class PositionExchange:
         return self.is_active and self._requests.in_flight is None and not self._turn.is_ahead(now)
 
     def keep_pace(self, pace: int, now: float) -> None:
-        """Plan the next request ``pace`` heartbeat intervals after the last one, and after the pause of a failure."""
+        """Plan the next request ``pace`` heartbeat intervals after the last one, but not before a backoff ends."""
         self._pace, pause = pace, self._requests.retry.pause
         turn = self._requests.sent_at + self._read_interval() * pace
         if pause.is_ahead(now):

@@ -135,7 +135,7 @@ class Partition(ReportingKey):
     #: The error of the latest response about this partition, if the application must act on it; else None. A poll
     #: raises each error object once.
     error: KafkaError | None = _watched("_error")
-    #: The end of this partition's backoff; None if it has none. An assignment of None ends the backoff.
+    #: The end of this partition's backoff; None if it has none. Setting None ends the backoff.
     backoff: Alarm | None = _watched("_backoff")
     #: The offset from which on a gatekeeper holds the records: they are neither fetched nor returned. NOTHING: all are
     #: held; None: none.
@@ -198,7 +198,7 @@ class Partition(ReportingKey):
             owner.changed[self] = None
 
     def _report_state(self) -> None:
-        """Report a change of the state, and make all managers step: each state is the concern of another manager."""
+        """Report a change of the state, and make all managers step: in each state another manager acts."""
         self.report_change()
         if self._owner is not None:
             self._owner.agenda.touch()
@@ -365,8 +365,8 @@ class Partitions:
         self._with_error: dict[Partition, None] = {}
         self._unconfirmed: dict[Partition, None] = {}
         self._changes = 0
-        #: The topics of which newly assigned partitions begin with all records held: a queued Fetch may be written
-        #: before the gatekeeper's next step.
+        #: The topics of which newly assigned partitions begin with all records held: otherwise a queued Fetch, written
+        #: before the gatekeeper's next step, would fetch their records.
         self.held_topics: set[str] = set()
         #: Whether partitions of a topic may be read; False if the group's subscription no longer has it.
         self.has_topic: Callable[[str], bool] = lambda topic: True
@@ -441,7 +441,7 @@ class Partitions:
                 partition.unsubscribed = not partition.unsubscribed
 
     def set_count(self, topic: str, count: int | None) -> None:
-        """Let the topic's Fetch requests carry this partition count from now on; none if it is None."""
+        """Let the topic's Fetch requests carry this partition count from now on; with None, no count."""
         if self.counts.get(topic) != count:
             if count is None:
                 del self.counts[topic]
@@ -515,7 +515,7 @@ class Partitions:
         self._changes += 1
         # A partition leaves ``changed`` last: if Ctrl-C strikes before, it is listed again.
         for partition in list(self.changed):
-            # The planner needs no partition that is fetched neither before nor after the change.
+            # The planner needs only partitions that are fetched before or after the change.
             if partition._state is PositionState.FETCHING or partition.indexed_state is PositionState.FETCHING:
                 self.unplanned[partition] = None
             self._list(partition)

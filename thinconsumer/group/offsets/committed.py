@@ -1,8 +1,9 @@
 """OffsetFetch: read committed offsets, for partitions that start at them and for the user's ``committed()``.
 
-A partition with a committed offset validates that position; one without applies the reset policy. If an open
-transaction or an unreplicated commit is about to change an offset, the broker reports it as unstable and the request is
-repeated (KIP-447), at every isolation level as in Java: with the older offset, records would be read twice.
+A committed offset becomes the partition's position, and is then validated; without one, the reset policy applies. If an
+open transaction or an unreplicated commit is about to change an offset, the broker reports the offset as unstable
+(KIP-447), and the request is repeated, at every isolation level as in Java: with the older offset, records would be
+read twice.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ class CommittedQuery:
 
 @dataclass(slots=True, eq=False)
 class OffsetFetchInFlight:
-    """One OffsetFetch request: the partitions that it names, and the partitions and calls that wait for them."""
+    """One OffsetFetch request: the partitions that it names, and which partitions and calls wait for the response."""
 
     tps: dict[TopicPartition, None] = field(default_factory=dict)
     #: Partitions that wait for a committed offset, each with its cursor (position object) when the request was made. A
@@ -260,7 +261,7 @@ class Committed:
             self._answer(question, flight, rows, node_id, now)
 
     def _unknown_topics(self, flight: OffsetFetchInFlight) -> set[str]:
-        """Return topics, without ``_compared``, of which the request lacks partitions: these may have offsets."""
+        """Return the topics, except ``_compared``, of which the request lacks partitions that may have offsets."""
         topics, asked = self._metadata.topics, Counter([tp.topic for tp in flight.tps])
         incomplete = {name for name, count in asked.items() if name in topics and count < len(topics[name].partitions)}
         return incomplete - self._compared
