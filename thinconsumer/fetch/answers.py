@@ -306,7 +306,7 @@ class Answers:
                 self._recovered(fetch, partition, now, has_records=True)
 
     def _recovered(self, fetch: AnyFetch, partition: Partition, now: float, *, has_records: bool = False) -> None:
-        """Note the first response without an error after failures."""
+        """Note the first response without an error after failures; ``has_records``: batches of it were buffered."""
         if partition.last_error is not None or partition.fruitless_ranges:
             text = f"{partition.tp.topic}-{partition.tp.partition} can be read again"
             self.outages.recovered(partition.tp, now, text)

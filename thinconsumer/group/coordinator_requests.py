@@ -21,8 +21,8 @@ from .coordinator import GENERAL, Coordinator, GroupSettings, RequestSettings
 
 log = logging.getLogger(__name__)
 
-#: The most seconds that a member which leaves takes to find the coordinator and receive its response;
-#: ``request_timeout_ms`` applies if it is shorter.
+#: How many seconds a leaving member has to find the coordinator and receive the response; ``request_timeout_ms``
+#: applies if it is shorter.
 LEAVE_TIMEOUT = 5.0
 
 
@@ -71,7 +71,8 @@ class CoordinatorRequests:
         """Return a request, which is in flight from now on.
 
         When the request is written, ``message`` is called with the API version, and returns the content. Without a
-        ``deadline``, the response has to arrive within ``request_timeout_ms``.
+        ``deadline``, the response has to arrive within ``request_timeout_ms``. For the other parameters, see
+        :class:`.Request`.
         """
         target = self._coordinator.target(self.channel)
         if target is None or self.in_flight is not None:

@@ -27,12 +27,12 @@ from .join_failures import JoinFailurePolicy
 
 log = logging.getLogger(__name__)
 
-#: Seconds before a task is called again that is not done yet (a revocation may wait for a commit). Meanwhile, steps of
-#: the engine send requests and receive responses.
+#: Seconds until an unfinished task is called again (a revocation may wait for a commit). Meanwhile, steps of the engine
+#: send requests and receive responses.
 PAUSE = 0.01
 
-#: A part of a rebalance that runs outside of steps, since it may call a listener or an assignor. It returns whether it
-#: is done; else it is called again after :data:`PAUSE`.
+#: A part of a rebalance that runs outside of steps, since it may call a listener or an assignor. It gets the current
+#: time, and returns whether it is done; if not, it is called again after :data:`PAUSE`.
 Task = Callable[[float], bool]
 
 
@@ -86,7 +86,7 @@ class Membership(ABC):
         self._is_working = False  #: Whether a task is running.
         self._listener_may_have_run = False  #: Whether a rebalance listener may have run since the last step.
         self._moves = 0  #: Number of transitions: :meth:`work` detects one made while a task ran.
-        self._pause = coordinator.agenda.alarm()  #: When to call a task again that was not done.
+        self._pause = coordinator.agenda.alarm()  #: When to call an unfinished task again.
 
     # -- state
 

@@ -162,10 +162,10 @@ class MemberAssignment:
         return self.revokes or self._owes_callback or bool(self.difference().add)
 
     def advance(self, epoch: int, now: float) -> bool:
-        """Revoke or assign partitions; return False while the revocation is not complete (it may wait for a commit).
+        """Revoke or assign partitions; return False while a revocation is not complete (it may wait for a commit).
 
         After a revocation it assigns nothing: first a heartbeat has to report the owned partitions without the revoked
-        ones. Exceptions of ``on_partitions_assigned`` propagate.
+        ones. ``epoch`` is the member epoch now. Exceptions of ``on_partitions_assigned`` propagate.
 
         A revocation that has begun is completed even if a newer assignment has the partitions again: the listener may
         already have been told that they are gone. They are then assigned anew. Further partitions that a newer

@@ -71,7 +71,7 @@ class AutoCommit:
         everything: bool = False,
         callback: Callback | None = log_failure,
     ) -> Call[None] | None:
-        """Commit positions: all of them with ``everything``, else those that differ from the last commit.
+        """Commit positions of these partitions: with ``everything`` all, else those that differ from the last commit.
 
         Return None if there is nothing to commit. While the application iterates, the position excludes the record
         that was returned last, which may still be processed.

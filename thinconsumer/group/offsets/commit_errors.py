@@ -76,7 +76,11 @@ def final_error(
     *,
     has_epochs: bool = False,
 ) -> KafkaError:
-    """Return the error of a commit call: for the gravest reason of its failed partitions; without any, a timeout."""
+    """Return the error of a commit call: for the gravest reason of its failed partitions; without any, a timeout.
+
+    ``what`` names the call in the message. With ``has_epochs`` (KIP-848) the message does not name
+    ``session_timeout_ms``, since the session timeout is then the broker's.
+    """
     if not failures:
         return CommitFailedError(
             f"{what} in group {group_id!r} timed out: earlier commits are unfinished", reason="timeout", retriable=True
