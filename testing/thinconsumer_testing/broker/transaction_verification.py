@@ -43,7 +43,7 @@ _RETRIED_AS_NOT_ENOUGH_REPLICAS = (
 
 
 class TransactionalProducer(NamedTuple):
-    """The producer of a transactional write."""
+    """The producer of a transactional write, as the request identifies it."""
 
     transactional_id: str
     producer_id: int

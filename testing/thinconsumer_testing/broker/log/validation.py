@@ -98,7 +98,9 @@ def validate_batch(
 
 
 def with_offsets(validated: ValidatedBatch, base_offset: int, leader_epoch: int, log_append_time: int | None) -> bytes:
-    """Return the batch with its base offset and leader epoch set, and with its timestamps corrected if necessary."""
+    """Return the batch with this base offset and leader epoch. With ``log_append_time``, all records get this time.
+    Without it, the header's maximum timestamp and timestamp type are corrected if necessary.
+    """
     data = restamp(validated.data, base_offset, leader_epoch, log_append_time)
     if not validated.changes_timestamps:
         return data

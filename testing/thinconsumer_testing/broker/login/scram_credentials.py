@@ -115,7 +115,7 @@ class ScramControlManager:
         return results
 
     def replace(self, user: str, credentials: ScramCredentials) -> None:
-        """Replace all credentials of a user."""
+        """Replace all credentials of a user by ``credentials``, which may be empty."""
 
         def change(target: ScramCredentials) -> None:
             for mechanism in BY_NAME:
