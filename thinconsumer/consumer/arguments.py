@@ -52,7 +52,7 @@ def offsets_to_commit(given: object) -> dict[TopicPartition, OffsetAndMetadata]:
     The values of a mapping may also be of the classes that other clients use for offsets.
 
     Raises:
-        IllegalArgumentError: a value is not an offset, or an OffsetCommit request cannot encode it.
+        IllegalArgumentError: ``given`` is no :data:`ToCommit`, or an OffsetCommit request cannot encode a value.
     """
     if isinstance(given, ConsumerRecord):
         tp = TopicPartition(given.topic, given.partition)

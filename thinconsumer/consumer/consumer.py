@@ -410,7 +410,7 @@ class Consumer(GroupCalls, Generic[K, V]):
     def offsets_for_times(
         self, timestamps: Mapping[TopicPartition, int], timeout_ms: float | None = None
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
-        """Return the first offset at or after each timestamp (ms since the epoch); None if there is no such record."""
+        """Return offset and time of the first record at or after each timestamp (ms since the epoch), or None."""
         for tp, timestamp in timestamps.items():
             if not is_whole(timestamp, 0):
                 raise IllegalArgumentError(f"{tp}: a time is milliseconds since 1970, 0 or more, not {timestamp!r}")

@@ -144,8 +144,8 @@ class GroupCalls:
     def commit_async(self, offsets: ToCommit | None = None, callback: CommitCallback | None = None) -> None:
         """Queue a commit, which later calls send; do not wait for it.
 
-        Commits are sent one at a time in the order of the calls. Commits that wait in the queue are merged to one
-        request, in which the offset of the latest call counts. ``callback(offsets, error_or_None)`` runs inside a later
+        Commits are sent one at a time in the order of the calls. Commits that wait in the queue are merged into one
+        request, with each partition's latest offset. ``callback(offsets, error_or_None)`` runs inside a later
         ``poll``, ``commit``, ``unsubscribe`` or ``close``; the last two send the commits that are still queued. If a
         callback calls ``commit_async`` again and that commit fails, its callback runs ``retry_backoff_ms`` after that
         call at the earliest.

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def record_returned(core: ConsumerCore) -> None:
-    """Record, once a poll has returned, its records and bytes, and the lag and lead of their partitions."""
+    """Add the records and bytes of the last poll, and the lag and lead of their partitions, to the metrics."""
     if core.unrecorded is None:
         return
     (poll_result, now), core.unrecorded = core.unrecorded, None
