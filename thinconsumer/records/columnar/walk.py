@@ -26,7 +26,7 @@ from .pieces import Int64s
 #: Estimated costs, in units of the time to read one record's length in plain Python: of one numpy step for all walkers,
 #: of one length of three bytes or more between two steps, and of beginning to walk one batch alone.
 NUMPY_STEP_COST, LONG_LENGTH_COST, ALONE_COST = 20, 16, 40
-#: How many lengths of three bytes or more may be read beyond those for which the steps have saved the time so far.
+#: So many lengths of three bytes or more may be read between steps; further ones if the steps have saved the time.
 LONG_LENGTHS_MIN = 10
 #: Large batches are split into parts of at least ``PART_MIN`` records, so that there are about ``WALKERS`` walkers.
 PART_MIN, WALKERS = 100, 96
