@@ -43,8 +43,8 @@ class MemoryCluster(Cluster):
         network: The network on which the brokers listen; a new one by default.
         hosts: A host and a port for each broker, instead of ``kafka1:9092``, ...
         racks: The rack of each broker.
-        seed: Seed of the cluster's random choices: topic ids, and the broker that Metadata names as the controller. The
-            seeds of the cluster's drivers are derived from this seed.
+        seed: Seed of the cluster's random choices, such as topic ids and the broker that Metadata names as the
+            controller. The seeds of the cluster's drivers are derived from this seed.
         security: Logins of the listeners, with ``SASL_PLAINTEXT``; None: no login.
         config: Broker settings under Kafka's names with ``_`` for ``.``.
 

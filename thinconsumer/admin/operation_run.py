@@ -231,7 +231,7 @@ class OperationRun(Generic[K, V]):
                 self._settle(group, error)
 
     def _look_up_cluster(self, why: str) -> None:
-        """Request brokers and controller, unless a request is under way or the backoff since then is not over.
+        """Request brokers and controller, unless such a request is under way, or the backoff after the last one lasts.
 
         Without the backoff, a cluster that has no controller for long would receive metadata requests in a busy loop.
         """

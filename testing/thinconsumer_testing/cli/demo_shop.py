@@ -22,7 +22,7 @@ SHORT_BACKOFFS: dict[str, Any] = {
     "reconnect_backoff_ms": 50,
     "reconnect_backoff_max_ms": 100,
 }
-#: A demo fails if it reads no order for this many seconds.
+#: A demo fails if it reads no order for this many seconds, or if its second read takes longer.
 STALL_TIMEOUT_S = 10.0
 
 

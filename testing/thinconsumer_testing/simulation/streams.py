@@ -1,7 +1,8 @@
 """Named random generators (*streams*): every purpose has its own, derived from the seed and the name.
 
-A new stream, or one more draw from one stream, therefore changes no other draw: a seed that found a bug still finds it
-after most changes. ``random`` seeds from strings by SHA-512, not by ``hash()``, which differs between processes.
+A new stream, or one more draw from a stream, therefore changes no draw from the other streams: a seed that found a bug
+still finds it after most changes. ``random`` seeds from strings by SHA-512, not by ``hash()``, which differs between
+processes.
 """
 
 import random

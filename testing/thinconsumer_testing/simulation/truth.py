@@ -176,7 +176,7 @@ class Truth:
                 self._revealed.update(self._open.get(batch.producer_id, ()))
 
     def move_start(self, offset: int) -> None:
-        """Handle that a replica's log start offset has moved: records before it no longer count."""
+        """Handle that a replica's log start offset has moved: records before the highest one no longer count."""
         if offset > self.start:
             self.start = offset
             self.end = max(self.end, offset)

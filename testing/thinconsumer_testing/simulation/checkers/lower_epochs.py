@@ -22,7 +22,7 @@ class _Case:
 
     requested: list[SentRequest] = field(default_factory=list)  #: The Metadata requests since the first rejection.
     named: tuple[int, int] | None = None  #: The leader and its lower epoch, in the last response to ``requested``.
-    rejections: list[float] = field(default_factory=list)  #: When the named leader has rejected the newest epoch.
+    rejections: list[float] = field(default_factory=list)  #: The times of the named leader's rejections.
 
 
 @dataclass(eq=False, slots=True)

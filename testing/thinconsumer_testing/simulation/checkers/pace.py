@@ -48,7 +48,7 @@ class PaceChecker(Checker):
             self.accuse(f"{member} has opened {dials} connections, but sent only {requests} requests")
 
     def answered(self, client: str, node: int, request: Message, response: Message, now: float) -> None:
-        """Take a Fetch that returned records out of the count: it is progress, unless it repeats the same records."""
+        """Do not count a Fetch that returned records, as it is progress; count repetitions of the same records."""
         if client not in self._watched or not isinstance(response, FetchResponse):
             return
         fruitful = False

@@ -70,7 +70,7 @@ class RequestChecker(Checker):
     _hinted: dict[PartitionKey, int] = field(default_factory=dict, init=False)
     _ids: dict[tuple[SimReader, str], bytes] = field(default_factory=dict, init=False)  #: Topic ids by client and name.
     _nodes: dict[tuple[str, int], int] = field(default_factory=dict, init=False)  #: Node ids by host and port.
-    #: By client and connection: its host and port.
+    #: By client and connection: the connection's host and port.
     _addresses: dict[tuple[SimReader, int], tuple[str, int]] = field(default_factory=dict, init=False)
     #: By reader's name and partition: the state of each partition that the reader has sought or polled.
     _reading: dict[str, dict[TopicPartition, _Reading]] = field(default_factory=dict, init=False)
@@ -200,7 +200,7 @@ class RequestChecker(Checker):
                     yield key, offset.error_code
 
     def _read_code(self, key: PartitionKey, line: int, code: int) -> None:
-        """Note whether a node accepts the newest leader epoch; begin again with a lower one once that is proven."""
+        """Note whether a node accepts the newest leader epoch; if it is proven wrong, begin again with a lower one."""
         node = self._nodes.get(self._addresses.get((key[0], line), ("", -1)), -1)
         if code == Code.NONE:
             self._lower.accepted(key, node)
