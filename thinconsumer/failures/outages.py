@@ -115,10 +115,11 @@ class OutageLog:
     ) -> None:
         """Count a failed attempt, and log ``text`` as a WARNING unless the last line about this outage is too recent.
 
-        The first line is logged at the first attempt that fails ``grace`` seconds or more after the outage has begun
-        (a recurring one: has begun first). A positive ``grace`` is for failures that usually end by themselves, such as
-        a leader change. Further lines follow after pauses of one, two, four, and then eight minutes. ``attempts`` is
-        how many attempts this call counts. With ``logs=False`` it only counts: other log lines tell the cause.
+        The first line is logged at the first attempt that fails ``grace`` seconds or more after the outage has begun;
+        if the outage recurs, after it began first. A positive ``grace`` is for failures that usually end by themselves,
+        such as a leader change. Further lines follow after pauses of one, two, four, and then eight minutes.
+        ``attempts`` is how many attempts this call counts. With ``logs=False`` it only counts: other log lines tell the
+        cause.
         """
         outage = self.under_way.get(kind)
         if outage is None:

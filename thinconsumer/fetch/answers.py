@@ -317,8 +317,8 @@ class Answers:
             failures = partition.failures
             partition.worked()
             if not has_records and (fetch.written_at is None or now - fetch.written_at < self._backoff.initial):
-                # Keep the number: otherwise the backoff would not grow if a broker rejects every second Fetch, and
-                # answers all others at once.
+                # Keep the number of failures: otherwise the backoff would not grow if a broker rejects every second
+                # Fetch, and answers all others at once.
                 partition.failures = failures
 
     def _prefer(self, fetch: AnyFetch, partition: Partition, node_id: int, now: float) -> None:

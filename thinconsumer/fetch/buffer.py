@@ -47,8 +47,8 @@ class Fetched:
 
     ``chunks`` holds one entry per batch that was decoded or returned: None if the batch was returned, or is part of an
     earlier batch's chunk. ``batches[len(chunks)]`` is decoded next. No other attribute counts decoded batches, so an
-    exception between two statements can neither skip nor repeat one. ``verdicts`` grows in the same way: whether each
-    batch's transaction was aborted.
+    exception between two statements can neither skip nor repeat a batch. ``verdicts`` grows in the same way: an entry
+    tells whether the batch's transaction was aborted.
     """
 
     partition: Partition

@@ -221,9 +221,9 @@ class Collector:
     def settle(self, poll_result: PollResult) -> None:
         """Advance the positions, and the round-robin order. An interrupted call can be repeated."""
         for fetched, _, chunk, record, offset, epoch, _ in poll_result.moves:
-            # Release the records. The entries stay, as None: the length of ``chunks`` counts batches.
             if fetched.aborted is not None:
                 self.aborted_batches += sum(fetched.verdicts[fetched.chunk : chunk])
+            # Release the records. The entries stay, as None: the length of ``chunks`` counts batches.
             fetched.chunks[fetched.chunk : chunk] = [None] * (chunk - fetched.chunk)
             fetched.chunk = chunk
             fetched.record = record

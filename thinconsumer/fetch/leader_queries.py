@@ -339,7 +339,7 @@ class OffsetLookups(LeaderQueries):
     def ask(self, timestamps: Mapping[TopicPartition, int], what: str) -> Call[dict[TopicPartition, ListedOffset]]:
         """Look up one offset per partition (timestamp in ms; -1: log end, -2: log start).
 
-        The call succeeds when all offsets are known, and fails with the first final error.
+        The call, named ``what`` in errors, succeeds when all offsets are known, and fails with the first final error.
         """
         call: Call[dict[TopicPartition, ListedOffset]] = Call(what)
         results: dict[TopicPartition, ListedOffset] = {}

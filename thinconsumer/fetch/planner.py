@@ -109,7 +109,7 @@ class Planner:
         requests = []
         targets.update(now)
         limit = self._max_buffered_bytes  # how many fetched bytes to hold while polls return records
-        # Columns are decoded so fast that larger responses save more time than the processor's caches.
+        # Columns gain more by larger responses than they lose by leaving the processor's caches.
         if not self.batches:
             limit = min(limit, max(READ_AHEAD_BYTES, max(len(sessions), len(targets.by_node)) * self._node_bytes))
         if limit != targets.limit:

@@ -60,7 +60,7 @@ TRANSITIONS: dict[ConsumerMemberState, dict[ConsumerMemberEvent, ConsumerMemberS
 
 #: The states in which the member sends heartbeats and takes assignments.
 ACTIVE = frozenset({_S.JOINING, _S.RECONCILING, _S.ACKNOWLEDGING, _S.STABLE})
-#: The states in which all partitions are to be dropped as lost.
+#: The states in which all partitions are to be dropped as lost; in FATAL, that may be done already.
 LOSING = frozenset({_S.FENCED, _S.STALE, _S.FATAL})
 #: The rebalance listener's callback that may run in a state, by its name in the metrics.
 CALLBACKS = dict.fromkeys(LOSING, "lost")

@@ -1,7 +1,7 @@
 """The queue of commit calls: merge their offsets per partition, and give each call one result and one callback.
 
 Each call (:class:`Pending`) records which of its offsets are written or have failed. The entries to send, one per
-partition, are derived from the calls, and derived again if Ctrl-C has interrupted a change of both.
+partition, are derived from the calls, and derived again if Ctrl-C has interrupted a change of calls and entries.
 
 For each partition the offset of the last call is sent, even if it is smaller than an earlier one, since a rewind is
 legal. If the last call has timed out while an earlier call still waits, the offset of the last call is sent all the
