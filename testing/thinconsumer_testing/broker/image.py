@@ -33,8 +33,8 @@ class PartitionImage(NamedTuple):
 
     The fields after ``partition_epoch`` are for topics with ordered delivery, with KIP-253's names. Element p of
     ``leader_epochs_after_creation`` is the last leader epoch that partition p had before the creation of this
-    partition; element p of ``leader_epochs_before_deletion`` is its last one before this partition was marked for
-    deletion.
+    partition; element p of ``leader_epochs_before_deletion`` is the last one that partition p had before this partition
+    was marked for deletion.
     """
 
     topic: str

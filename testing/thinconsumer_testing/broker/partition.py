@@ -328,8 +328,8 @@ class PartitionReplica:
         return tuple(n for n in self.image.isr if now - self.behind_since.get(n, now) >= limit_s)
 
     def advance_high_watermark(self) -> None:
-        """Advance the high watermark to the lowest log end offset of all members of the ISR. While the ISR is smaller
-        than min.insync.replicas, the high watermark stays where it is (KIP-966).
+        """Advance the high watermark to the lowest log end offset of all members of the ISR. While the ISR is too small
+        (:meth:`_is_under_min_isr`), the high watermark stays where it is (KIP-966).
         """
         if not self.is_leader or self._is_under_min_isr():
             return

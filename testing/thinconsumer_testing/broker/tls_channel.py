@@ -44,7 +44,7 @@ class TlsChannel(Channel):
         self._needs_write = False  #: Whether OpenSSL has to send something before it can continue to read.
 
     def on_ready(self, mask: int) -> None:
-        """Continue the handshake, or receive and send."""
+        """Continue the handshake, receive and send, or after a failed handshake discard what has arrived."""
         needed_write, self._needs_write = self._needs_write, False
         if self._is_draining:
             self._drain()

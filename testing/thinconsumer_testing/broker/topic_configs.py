@@ -102,7 +102,7 @@ _CONFIG_KEYS = (
     ),
     ConfigKey("compression.zstd.level", ConfigType.INT, "3", "compression.zstd.level", minimum=-131072, maximum=22),
     ConfigKey("delete.retention.ms", ConfigType.LONG, "86400000", "log.cleaner.delete.retention.ms", minimum=0),
-    # Not Kafka's (KIP-253), so DescribeConfigs shows it only for topics that set it.
+    # Real brokers have no such config (KIP-253), so DescribeConfigs shows it only for topics that set it.
     ConfigKey("enable.ordered.delivery", ConfigType.BOOLEAN, "false", is_public=False),
     ConfigKey("file.delete.delay.ms", ConfigType.LONG, "60000", "log.segment.delete.delay.ms", minimum=0),
     ConfigKey("flush.messages", ConfigType.LONG, _LONG_MAX, "log.flush.interval.messages", minimum=1),
