@@ -200,7 +200,7 @@ class Engine:
             self._follow_metadata(now)
         for request in requests:
             self.network.send(request, now)
-        if self.agenda.touched:  # for example, as a request could not be written at once
+        if self.agenda.touched:  # for example, if a request could not be written at once
             names = self._step_network(now, self.agenda.take())
             self.agenda.touched.update(names)  # read ``touched`` again: ``take`` has replaced the dict
         return bool(requests)

@@ -61,7 +61,7 @@ class Guard:
         """Begin a call made by the frame of the caller.
 
         Raises:
-            ConcurrentAccessError: another call is running, on this or another thread.
+            ConcurrentAccessError: another call is running on another thread, or on this one and runs no user code.
             IllegalStateError: the running call runs user code that must not make calls, see :meth:`running`.
         """
         frame = sys._getframe(1)

@@ -142,7 +142,7 @@ class Shell:
         return max(now, engine.agenda.next())
 
     def run_once(self, deadline: float, *, may_wake: bool = True) -> float:
-        """Wait for I/O until ``deadline``, step all managers once, return the time.
+        """Wait for I/O, at most until ``deadline``, then step all managers once; return the time.
 
         A caller that has changed what managers act on touches the engine before, or the wait may be too long. With
         ``may_wake=False``, as in close() and unsubscribe(), a wakeup does not end this call but the next one.
