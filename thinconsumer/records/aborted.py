@@ -15,7 +15,7 @@ class AbortedTransactions:
     __slots__ = ("_open", "_partition", "_pending", "_topic")
 
     def __init__(self, aborted: Iterable[tuple[int, int]], topic: str = "", partition: int = -1) -> None:
-        """``aborted``: pairs of producer id and first offset, in any order. Only errors name topic and partition."""
+        """``aborted``: pairs of producer id and first offset, in any order. Topic and partition are for error texts."""
         # Brokers list aborted transactions in the order of their abort markers, but :meth:`skip` needs them by first
         # offset: otherwise the first records of a transaction that began early and was aborted late would be returned.
         self._pending = sorted(((first, producer) for producer, first in aborted), reverse=True)

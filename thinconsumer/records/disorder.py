@@ -25,7 +25,7 @@ def usable(batches: Batches, start: int, check_crcs: bool) -> tuple[Batches, Fau
     """Return the usable batches of a response to a Fetch from offset ``start``, and the fault of the batch after them.
 
     The first batches are left out if they end at or below ``start``. With ``check_crcs``, each checksum is verified
-    before: otherwise a batch with a corrupt offset delta could seem to end below ``start``, and its records be lost.
+    first: otherwise a batch with a corrupt offset delta could seem to end below ``start``, and its records be lost.
     """
     begin, reached = 0, start
     for index, batch in enumerate(batches):

@@ -20,7 +20,7 @@ _ANSWER = b"\x01\0\0\0"
 
 
 def answer_offer(offer: bytes) -> bytes:
-    """Return the answer to the server's ``offer``: 1 byte with a bit mask of security layers, 3 bytes with a size."""
+    """Return the answer to ``offer``, the server's 4 bytes: a bit mask of security layers, and a size in 3 bytes."""
     if len(offer) != 4:
         raise KafkaProtocolError(f"GSSAPI: the server's offer of security layers has {len(offer)} bytes, not 4")
     if not offer[0] & _NO_LAYER:

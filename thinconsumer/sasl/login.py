@@ -37,7 +37,7 @@ class SaslLogin:
         wall_time: Callable[[], float] | None = None,
         rejected: Callable[[float], None] = lambda now: None,
     ) -> None:
-        """``jitter`` chooses when re-authentication begins: 0 as early, 1 as late as allowed (REAUTHENTICATE_FROM).
+        """``jitter`` chooses when re-authentication begins: 0 as early, 1 as late as allowed.
 
         ``wall_time`` returns seconds since the epoch: if the credentials expire before the session, re-authentication
         begins before they do. None: their expiry is ignored. ``rejected`` is called with the monotonic time if the
