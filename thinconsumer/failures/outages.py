@@ -38,7 +38,7 @@ class _Outage:
 
     began_at: float
     failed_at: float  #: When an attempt last failed.
-    recurs_since: float  #: When the outage began for the first time in ``recurrences``.
+    recurs_since: float  #: When the first beginning was that ``recurrences`` counts.
     #: How often the outage has begun in a row: each time within RECURS_SOON_S after the last failed attempt before.
     recurrences: int = 1
     returns: int = 0  #: How often the outage has begun again within RECURS_S.

@@ -41,8 +41,8 @@ DECODER = f"{__name__.split('.')[0]}.records.columnar.decode"
 TOGETHER_RECORDS = 4000
 #: About this many records are decoded first after a seek: a program that seeks after every few records drops the rest.
 FIRST_RECORDS = 500
-#: If the decoded records of the other partitions take more memory than this, a partition gets no more than its share of
-#: ``TOGETHER_RECORDS``, or what the poll returns.
+#: If the decoded records of the other partitions take more memory than this, no more records of a partition are decoded
+#: than its share of ``TOGETHER_RECORDS``, or than the poll returns if that is more.
 AHEAD_BYTES = 8 << 20
 #: Approximate size of the columns of one record, besides its bytes.
 COLUMNS_BYTES = 128

@@ -90,8 +90,8 @@ class Collector:
         self._partitions = partitions
         self._buffer = buffer
         self.chunk_decoder = ChunkDecoder(settings.check_crcs, buffer, deserialize)
-        #: The batches in which the last poll found a record that cannot be returned, after good records. That poll
-        #: returned the good records, and the next one raises the error first.
+        #: The batches in which the last poll found a record that cannot be returned. That poll returned what comes
+        #: before the record; the next poll raises the error first.
         self._overdue: Fetched | None = None
         self.aborted_batches = 0  #: The number of aborted batches that positions have moved past.
 

@@ -132,7 +132,7 @@ class Coordinator:
         self._backoff = Backoff.from_settings(settings)
         self._retry = Retry(self._backoff, random, agenda)
         self._loading = Retry(self._backoff, random, agenda)
-        self._silence = agenda.alarm()  #: ``ask_another_after`` seconds after the last FindCoordinator.
+        self._silence = agenda.alarm()  #: When another broker may be asked, if a response is missing.
         self._is_loading = False
         self._wanted: set[str] = set()
         self._in_flight: list[Request] = []  #: FindCoordinator requests in flight, except abandoned ones.

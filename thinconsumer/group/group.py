@@ -175,7 +175,7 @@ class Group:
             member.called(self._polled_at, polls=True)
         member.called(now)
         member.subscribe("the consumer subscribed")
-        before.restart(now)  # forget its only request, whose response has come
+        before.restart(now)  # forget the former member's only request, which has its response
         self.member = member
         self._connect_member()
         self._is_undecided = False

@@ -90,7 +90,8 @@ class JoinFailurePolicy:
         if action is Action.GIVE_UP:
             self.log_limited(logging.ERROR, "group %s: left, and will not join again: %s", self._group_id, error)
         elif action is Action.FIND_COORDINATOR:
-            # ``Coordinator`` logs each search for another coordinator, at INFO: most searches are over within seconds.
+            # ``Coordinator`` logs each search for another coordinator. Most searches are over within seconds, so a
+            # warning comes only after the session timeout.
             text = f"group {self._group_id}: no coordinator has accepted this member within session_timeout_ms: {error}"
             is_logged = self._outages.is_logged(action)
             self._outages.failed(action, now, text, grace=self._session_timeout, logs=not is_logged)

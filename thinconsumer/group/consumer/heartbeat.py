@@ -100,7 +100,7 @@ class Gaps(NamedTuple):
 def new_member_id(random: Random) -> str:
     """Return a random id in the form of Kafka's ``Uuid``: 22 letters, digits, hyphens and underscores (KIP-1082)."""
     drawn = random.randrange(1 << 128).to_bytes(16, "big")
-    # Like Java's, it does not begin with a hyphen, which command line tools would take for an option.
+    # Like Java's, the id does not begin with a hyphen, which command line tools would take for an option.
     return base64.urlsafe_b64encode(drawn).decode().rstrip("=").replace("-", "_", 1)
 
 
@@ -122,7 +122,7 @@ def heartbeat(
     if sent is None or sent.topics != fields.topics:
         request.subscribed_topic_names = sorted(fields.topics)
     if (had_regex or fields.regex is not None) if sent is None else sent.regex != fields.regex:
-        request.subscribed_topic_regex = fields.regex or ""  # "" removes the former one
+        request.subscribed_topic_regex = fields.regex or ""  # "" removes the former expression
     if sent is None or sent.assignor != fields.assignor:
         request.server_assignor = fields.assignor
     if sent is None or sent.owned != fields.owned:

@@ -349,7 +349,7 @@ class ConsumerMember(Membership):
             self._failures.back_off(now, at_once=True)
             self._expel(_E.EXPELLED, error)
         else:
-            at_once = action in (Action.FIND_COORDINATOR, Action.WAIT_FOR_COORDINATOR)  # these have their own backoff
+            at_once = action in (Action.FIND_COORDINATOR, Action.WAIT_FOR_COORDINATOR)  # ``Coordinator`` backs off
             self._failures.back_off(now, at_once=at_once, at_maximum=action is Action.RAISE)
 
     def _expel(self, event: ConsumerMemberEvent, error: KafkaError) -> None:

@@ -78,7 +78,7 @@ class AutoCommit:
         """
         found: dict[TopicPartition, OffsetAndMetadata] = {}
         for partition in partitions if self._commits.may_commit else ():
-            # Before on_partitions_assigned is called, no record of the partition is returned.
+            # Before on_partitions_assigned is called, no record of the partition is returned: nothing to commit.
             if not partition.may_commit or partition.callback_pending:
                 continue
             value, committed = self._partitions.processed(partition), partition.committed

@@ -78,7 +78,7 @@ class CommitQueue:
     """Hold all commit calls that are not settled, and the offsets to send for them."""
 
     def __init__(self, explain: Callable[[Mapping[TopicPartition, Failure], str], KafkaError], expiry: Alarm) -> None:
-        self._explain = explain  #: Returns the error of a call by its failed partitions and its name ("auto-commit").
+        self._explain = explain  #: Returns a call's error from its failed partitions and its name ("auto-commit").
         self._expiry = expiry  #: The first deadline of a call, which may be settled already.
         self.calls: OrderedDict[int, Pending] = OrderedDict()  #: Those that are not settled, by number, in call order.
         self.last_number = 0  #: The number of the call added last.
