@@ -140,7 +140,7 @@ class GroupMember(BaseClient):
         self._status = MemberStatus(engine, self._coordinator, self._member, settings.session_timeout_ms / 2000)
 
     def metadata(self, protocol: str) -> bytes:
-        """Return this member's metadata for the leader, under this protocol. Called before each JoinGroup."""
+        """Return this member's metadata for the leader, under this protocol. Called for each attempt to join."""
         return b""
 
     @abstractmethod

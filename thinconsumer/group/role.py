@@ -40,7 +40,7 @@ class Role(Protocol):
     def protocols(self) -> Sequence[tuple[str, bytes]]:
         """Return the name and metadata of every supported protocol, the preferred one first.
 
-        Called before each JoinGroup, since a consumer's metadata contains its owned partitions.
+        Called for each attempt to join, since a consumer's metadata contains its owned partitions.
         """
 
     def prepare(self, identity: Identity, now: float) -> bool:

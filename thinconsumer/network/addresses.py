@@ -65,7 +65,7 @@ class AddressBook:
             lookup.error = error or "the name has no address"
 
     def worked(self, host: str, port: int, address: Address) -> None:
-        """Move ``address``, which has accepted a connection, to the front, now and in later lookups of the host."""
+        """Move ``address``, to which a connection became ready, to the front, now and in later lookups of the host."""
         key = host, port
         self._last_worked[key] = address
         self._known[key] = (address, *(other for other in self._known.get(key, ()) if other != address))

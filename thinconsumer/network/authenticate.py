@@ -28,7 +28,7 @@ class Login(Protocol):
 
     @property
     def reauthenticate_after(self) -> float | None:
-        """Seconds from this login's last request after which the connection must log in again; None: never."""
+        """Seconds from this login's last request after which the connection logs in again; None: never."""
 
 
 #: A function that takes the host name of a connection and returns a new login for it.

@@ -120,7 +120,10 @@ class NetworkClient:
         self._only_bootstrap_answers = False
 
     def send(self, request: Request, now: float) -> None:
-        """Write a request if its connection is ready, else queue it for the next :meth:`step`. It gets one answer."""
+        """Write a request if its connection is ready, else queue it for the next :meth:`step`.
+
+        Each request gets one answer: an error at once if its node is unknown or the client is closed.
+        """
         target = request.target
         route = self._routes.get(target)
         if route is not None and not self._closed and route.write(request, now):

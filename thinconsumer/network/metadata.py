@@ -211,12 +211,13 @@ class Metadata:
             self.version += 1
 
     def hint_leader(self, tp: TopicPartition, node: Node | None, leader: int, epoch: int) -> bool:
-        """Accept a leader named in a Fetch error (KIP-951) if its epoch is newer; return whether it was accepted.
+        """Accept a leader named in a Fetch or Produce error (KIP-951) if its epoch is newer.
 
-        A counted topic's leader is only accepted if the topic's partition count has never changed. Otherwise the
-        epoch may be from after another change of the count, which the response does not mention: if the count goes from
-        2 to 4 and back to 2, a Fetch with the newest epoch and the first count would be answered with records that have
-        to be held. Before the first change there is no such risk: a broker that has seen a change names no leader.
+        Return whether the leader was accepted. A counted topic's leader is only accepted if the topic's partition count
+        has never changed. Otherwise the epoch may be from after another change of the count, which the response does
+        not mention: if the count goes from 2 to 4 and back to 2, a Fetch with the newest epoch and the first count
+        would be answered with records that have to be held. Before the first change there is no such risk: a broker
+        that has seen a change names no leader.
         """
         topic = self.topics.get(tp.topic)
         info = topic.partitions.get(tp.partition) if topic else None

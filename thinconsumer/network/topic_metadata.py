@@ -18,8 +18,8 @@ from ..wire.metadata import MetadataResponsePartition, MetadataResponseTopic
 
 log = logging.getLogger(__name__)
 
-#: How often, and for how many seconds, the leader that Metadata responses name with a lower epoch must reject the
-#: newest leader epoch until the lower one is taken.
+#: If Metadata responses name a leader with a lower epoch, that leader must reject the newest leader epoch this many
+#: times, over at least this many seconds, before the lower epoch is taken.
 REFUSALS_MIN = 3
 REFUSED_S = 1.0
 #: In place of ``REFUSED_S`` if another node was the leader at the newest epoch. By default, a cluster takes 9 s to
@@ -110,7 +110,7 @@ class TopicMetadata:
             new = doubt.named or new
         if known is not None and known.leader in nodes and (doubt is None or doubt.named is None):
             return known
-        # The named leader gets requests with the newest epoch, because only its rejections can prove the lower one.
+        # The named leader gets requests with the newest epoch, because only its rejections can prove the lower epoch.
         # Otherwise the partition might have no leader for ever.
         return new._replace(leader_epoch=seen)
 

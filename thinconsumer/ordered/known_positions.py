@@ -2,7 +2,8 @@
 
 A consumer knows the positions of its own partitions; for other partitions, their owners send the positions
 (:mod:`.position_exchange`). The committed offset, which is never ahead of the position, counts instead with
-``assign()``, for owners that send no positions, and with coordinators that lack ConsumerGroupPositions.
+``assign()``, for owners that send no positions, and while the coordinator rejects ConsumerGroupPositions for good, for
+example because it lacks this API.
 """
 
 from __future__ import annotations
@@ -195,7 +196,7 @@ class KnownPositions:
         return Report(offset, partition.cursor.epoch, is_stopped or is_at_end)
 
     def _read_committed(self, awaited: Mapping[Place, TopicPartition], now: float) -> None:
-        """Ask for the committed offsets of awaited partitions if no member sends their positions."""
+        """Ask for the committed offsets of awaited partitions of which no member sends the position."""
         exchange, group = self._exchange, self._group
         assert exchange is not None and group is not None
         if self._is_member and exchange.error is None:

@@ -3,8 +3,8 @@
 ``fetch`` and ``group`` read and change the partitions and do not import each other.
 
 The **state** (:class:`PositionState`) of a partition tells whether it can be fetched. The **cursor** is its position.
-``assign``, ``seek`` and every reset replace the cursor object. A request keeps the cursor it was built with, and its
-response is dropped if the partition has another cursor object by then.
+Every event that sets another position, such as a ``seek`` or a reset, replaces the cursor object. A request keeps the
+cursor it was built with, and its response is dropped if the partition has another cursor object by then.
 """
 
 from __future__ import annotations
@@ -132,8 +132,8 @@ class Partition(ReportingKey):
     #: Whether ``on_partitions_assigned`` has not succeeded yet. The state may be another than AWAITING_CALLBACK: a call
     #: of ``position()`` inside that callback ends this state, to look up the offset.
     callback_pending: bool = _watched("_callback_pending")
-    #: The error of the latest response about this partition, if the application must act on it; else None. A poll
-    #: raises each error object once.
+    #: The error of the latest response about this partition, if the application must act on it; else None. Polls
+    #: raise each error object once, or again and again if nothing is requested until the application acts.
     error: KafkaError | None = _watched("_error")
     #: The end of this partition's backoff; None if it has none. Setting None ends the backoff.
     backoff: Alarm | None = _watched("_backoff")
