@@ -29,8 +29,8 @@ LEAVE_TIMEOUT = 5.0
 class CoordinatorRequests:
     """Send requests to the coordinator over one connection, at most one at a time, with a backoff after failures.
 
-    While a request is in flight, ``Coordinator`` asks other brokers from time to time whether the group has moved,
-    unless ``is_watched`` is False.
+    While a response is late, ``Coordinator`` asks other brokers from time to time whether the group has moved, unless
+    ``is_watched`` is False.
     """
 
     def __init__(

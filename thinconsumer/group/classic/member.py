@@ -95,7 +95,7 @@ class ClassicMember(Membership):
             self.request_rejoin(reason)
 
     def request_rejoin(self, reason: str) -> None:
-        """Join again (KIP-568), after any rebalance in progress; JoinGroup carries the ``reason`` (KIP-800)."""
+        """Join again (KIP-568), by an unsent JoinGroup or after this rebalance; JoinGroup has ``reason`` (KIP-800)."""
         self._rejoin = reason
         self._coordinator.agenda.touch()
         if self.state is _S.PREPARING_REBALANCE and self._rebalances.in_flight is None:

@@ -161,7 +161,7 @@ class Commits:
         return self._explain(failures, "commit")
 
     def give_up_all(self, now: float) -> None:
-        """Fail every call that is not settled, because the consumer closes or stops waiting."""
+        """Fail every call that is not settled, because the consumer closes, unsubscribes or stops waiting."""
         if not self.queue.calls:
             return
         self._now = now
