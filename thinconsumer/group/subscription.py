@@ -15,7 +15,7 @@ _LEGAL = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 
 class Mode(enum.Enum):
-    """Name how this consumer gets its partitions."""
+    """How the consumer gets its partitions."""
 
     NONE = "nothing chosen"
     TOPICS = "subscribed to topics"
@@ -124,7 +124,7 @@ def _compile(pattern: str | re.Pattern[str]) -> re.Pattern[str]:
         compiled = re.compile(pattern)
     except (re.error, TypeError) as error:
         raise IllegalArgumentError(f"{pattern!r} is no regular expression: {error}") from None
-    if not isinstance(compiled.pattern, str):  # it would raise TypeError in poll, when topics are matched
+    if not isinstance(compiled.pattern, str):  # bytes would raise TypeError in poll, when topics are matched
         raise IllegalArgumentError(f"{pattern!r} matches bytes: topic names are str")
     return compiled
 

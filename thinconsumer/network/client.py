@@ -59,7 +59,7 @@ class Outage:
     #: Start in monotonic seconds, moved forward by the time in which the application did not poll: only time in which
     #: the client could have received a response counts.
     since: float
-    causes: dict[str, str]  #: The text of the last failure by ``host:port``.
+    causes: dict[str, str]  #: By ``host:port``: the text of the last failure, or else the state.
 
     def __str__(self) -> str:
         return "; ".join(f"{name}: {cause}" for name, cause in self.causes.items())

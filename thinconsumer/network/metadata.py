@@ -319,7 +319,10 @@ class Metadata:
             self._settle(inquiry, response, now)
 
     def _consider_rebootstrap(self, response: MetadataResponse | None, now: float) -> None:
-        """Make the engine start from the bootstrap servers again, if the known brokers give no metadata (KIP-1102)."""
+        """Make the engine start from the bootstrap servers again, if the options allow it (KIP-1102).
+
+        A broker must have asked for that, or there was no metadata for ``metadata_recovery_rebootstrap_trigger_ms``.
+        """
         if self._failing_since is None:
             self._failing_since = now
         if self._settings.metadata_recovery_strategy != "rebootstrap":
@@ -437,7 +440,7 @@ class Metadata:
         self.has_listed = True
 
     def _forget(self, name: str) -> None:
-        """Drop a topic: short-lived ones would accumulate."""
+        """Drop a topic; otherwise short-lived topics would accumulate."""
         del self.topics[name]
         self._failing.pop(name, None)
         self.outages.forget(name)

@@ -113,7 +113,7 @@ class BrokerRoute:
         return self.connection is not None and self.connection.has_answered and self.connection.is_ready
 
     def lacks_credentials(self, now: float) -> bool:
-        """Return whether requests wait for valid credentials: to dial, or to log in again on the connection.
+        """Return whether requests have to wait for valid credentials: to dial, or to log in again on the connection.
 
         A connection whose session has ended is still ready, but may send nothing before it has logged in again.
         """
@@ -177,7 +177,7 @@ class BrokerRoute:
         if connection is None or self.queue or not connection.can_send(now):
             return False
         if now >= connection.deadline.at or request.deadline <= now:
-            return False  # a step that is due may close the connection, as idle for too long
+            return False  # a step comes first: it may close an idle connection, or answer a late request
         if connection.relogin is not None and connection.is_login_due(now):
             return False
         connection.send(request, now, request.deadline, now)

@@ -37,7 +37,7 @@ class EpochDoubt:
     restored disk counts from an older epoch.
     """
 
-    least_refresh: int  #: The number of the first Metadata refresh that was requested after the first rejection.
+    least_refresh: int  #: The number of the first Metadata refresh that was requested after the doubt began.
     proof_s: float = REFUSED_S  #: For how many seconds the named leader must have rejected the newest epoch.
     is_rejected: bool = True  #: Whether a node has rejected the epoch, and not just answered that it is not the leader.
     #: The partition as the last refresh with a lower epoch named it; None before the first. Refreshes before
@@ -55,7 +55,7 @@ class EpochDoubt:
             self.named = info
 
     def refused(self, node_id: int, now: float) -> PartitionInfo | None:
-        """Count a rejection by a node; return the partition to take over once the lower epoch is proven."""
+        """Count a rejection if the node is the named leader; return the partition as named once its epoch is proven."""
         if self.named is None or self.named.leader != node_id:
             return None
         self.since = self.since if self.refusals else now
@@ -80,8 +80,8 @@ class TopicMetadata:
     #: Newest leader epoch seen of each partition. Kept when ``partitions`` is cleared: otherwise an outdated leader
     #: would be accepted after one response from a broker that does not have the topic yet.
     epochs: dict[int, int] = field(default_factory=dict)
-    doubts: dict[int, EpochDoubt] = field(default_factory=dict)  #: The partitions with a rejected newest epoch.
-    lowered: dict[int, int] = field(default_factory=dict)  #: The epochs taken although newer ones had been seen.
+    doubts: dict[int, EpochDoubt] = field(default_factory=dict)  #: By partition: the doubt about its newest epoch.
+    lowered: dict[int, int] = field(default_factory=dict)  #: By partition: the lower epoch that was taken last.
     #: The partition counts of a counted topic; None for all other topics.
     counts: PartitionCounts | None = None
     #: The number of changes of these counts, which may return to earlier ones: from 2 to 4 partitions, to 2, and to 4.

@@ -125,7 +125,7 @@ class Hold:
         return self.state in (HoldState.AWAITING_THRESHOLDS, HoldState.AWAITING_POSITIONS)
 
     def topic_changed(self) -> None:
-        """Hold all records that are not fetched yet: brokers had the old count when they sent the fetched ones."""
+        """Hold all records that are not fetched yet. The others need no hold: brokers sent them under the old count."""
         self.move(HoldEvent.TOPIC_CHANGED)
         self.hold_unfetched()
 

@@ -149,7 +149,7 @@ class Partition(ReportingKey):
         self.tp = tp
         self.number = 0  #: The index in the assignment.
         self._owner: Partitions | None = None  #: None if the partition was never assigned.
-        #: The state under which :class:`Partitions` lists the partition; None if it does not.
+        #: The state under which :class:`Partitions` lists the partition; None if it is in no list.
         self.indexed_state: PositionState | None = None
         self._state = state
         self._cursor = Cursor(-1)
@@ -292,7 +292,7 @@ class Partition(ReportingKey):
         self._become(event, Cursor(offset, epoch), None, None, event)
 
     def ask_reset(self, reset: Reset | None, *, out_of_range: int | None = None, forget_epoch: bool = False) -> None:
-        """Start to look up another position: by ``reset``, or by ``auto_offset_reset`` if ``reset`` is None.
+        """Start to look up another position: by ``reset``, or by the options if ``reset`` is None.
 
         ``out_of_range`` is the position if the leader has rejected it as out of range, or cannot validate it; None if
         the reset has another cause. If it is given, the new cursor keeps the position until the lookup has a result,
