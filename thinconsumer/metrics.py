@@ -4,9 +4,9 @@
 :class:`ConsumerMetrics`. Time is an argument, in monotonic seconds; the value of a metric is in milliseconds
 if Kafka's metric is.
 
-Averages, extremes and rates cover the last 30 to 60 seconds: two samples of 30 s each, of which the older one is
-dropped as a whole, as in Kafka's ``SampledStat`` with default settings. Without an event, rates and totals are 0, and
-other metrics of events are NaN. Follows Java's ``FetchMetricsRegistry``, ``AbstractCoordinator`` and
+Averages, minima, maxima and rates cover the last 30 to 60 seconds: two samples of 30 s each, of which the older one
+is dropped as a whole, as in Kafka's ``SampledStat`` with default settings. Without an event, rates and totals are 0,
+and other metrics of events are NaN. Follows Java's ``FetchMetricsRegistry``, ``AbstractCoordinator`` and
 ``KafkaConsumerMetrics``.
 """
 

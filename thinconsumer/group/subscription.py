@@ -184,7 +184,7 @@ class SubscribedTopics:
         return self._names
 
     def may_have(self, topic: str) -> bool:
-        """Return False if the subscription lacks the topic: the group will revoke its partitions if it still has any.
+        """Return False if the subscription lacks the topic: the group revokes the topic's assigned partitions.
 
         Return True also if only the broker can tell, or if nothing is subscribed, as for partitions assigned by hand.
         """

@@ -35,7 +35,7 @@ IDS_SINCE = 12
 
 @dataclass(slots=True)
 class Inquiry:
-    """A Metadata request for a user's call about topics (``None``: all), which does not use the cache."""
+    """A user's call that asks the brokers about topics (``None``: all) and does not use the cache."""
 
     topics: tuple[str, ...] | None
     call: Call[dict[str, TopicMetadata]]

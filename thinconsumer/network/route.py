@@ -328,7 +328,7 @@ class BrokerRoute:
 
         def probe(address: Address, now: float) -> Connection:
             # Sends only ApiVersions, without a client id: nothing that TLS would have to protect.
-            replace = import_uninterrupted("dataclasses").replace  # on demand, since it imports inspect
+            replace = import_uninterrupted("dataclasses").replace  # on demand: it imports inspect, which takes long
             settings = replace(
                 shared.settings,
                 client_id="",

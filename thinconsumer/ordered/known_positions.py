@@ -82,7 +82,10 @@ class KnownPositions:
         self._call = None
 
     def of(self, topic: GatedTopic, number: int) -> float | None:
-        """Return the group's position in a partition; None if it is not known, ``READ`` if there is no group."""
+        """Return the group's position in a partition; None if it is not known.
+
+        Without a group, return ``READ`` for all but the own partitions.
+        """
         tp = TopicPartition(topic.name, number)
         own = self._partitions.get(tp)
         if own is not None:

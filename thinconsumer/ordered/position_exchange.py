@@ -78,7 +78,8 @@ class PositionExchange:
         self.unknown: dict[Place, int] = {}
         #: The positions that the coordinator has of the partitions that members wait for; -1 if none.
         self.requested: dict[Place, int] = {}
-        self.is_active = False  #: Whether positions have to be exchanged.
+        #: Whether positions are exchanged: while this consumer is a member with partitions of changed topics.
+        self.is_active = False
         self._pace = 1  #: The number of heartbeat intervals between two requests.
         self._turn = group.coordinator.agenda.alarm()  #: When the next request may be sent.
         self.quiet_responses = 0  #: How many responses in a row have shown that no member waits for a position.

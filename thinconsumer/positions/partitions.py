@@ -494,7 +494,7 @@ class Partitions:
         return list(self._unconfirmed)
 
     def confirm(self, partitions: Iterable[Partition], confirmation: Confirmation) -> None:
-        """Set when the log ends of ``partitions`` were confirmed, now and by later responses of the session."""
+        """Give ``partitions`` this confirmation of their log ends, which later responses of the session update."""
         for partition in partitions:
             partition._confirmation = confirmation  # a confirmation makes no manager act
             if confirmation.is_current:
