@@ -232,5 +232,4 @@ class ConsumerManagers:
         if self._outage_end.is_ahead(now):
             return None
         network.acknowledge_outage(now)
-        self._outage_end.set(now + self.config.bootstrap_timeout_ms / 1000)
         return NoBrokersAvailable(f"no broker could be reached for {now - outage.since:.1f} s: {outage}", outage.causes)
