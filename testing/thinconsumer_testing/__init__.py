@@ -11,8 +11,9 @@
 
 * **Brokers** are those of :mod:`.broker`: leaders, replication, groups and transactions behave as in Kafka
   4.x. :meth:`MemoryCluster.kill`, ``start``, ``move_leader``, ``remove_leader`` and ``set_versions`` act on them.
-* **Fault rules** change single responses: ``cluster.on("Fetch", Delay(1.0), times=1)``. Their actions (``Reply``,
-  ``Edit``, ``EntryError``, ``Raw``, ``Delay``, ``Disconnect``, ``Silence``) are in :mod:`.broker`.
+* **Fault rules** delay, change or drop single responses: ``cluster.on("Fetch", Delay(1.0), times=1)``. The actions
+  ``Pass``, ``Reply``, ``Edit``, ``EntryError``, ``Raw``, ``Delay``, ``Disconnect`` and ``Silence`` are in
+  :mod:`.broker`.
 * **Network faults** are methods of ``cluster.network`` that take a host and a port: ``refuse``, ``reset``, ``kill``,
   ``pause`` (SIGSTOP), ``black_hole``, ``resume``. ``network.names["kafka1"] = "the name does not resolve"`` makes a
   lookup fail. ``Network(chunk=1)`` delivers byte by byte, ``send_limit=1`` sends byte by byte. ``network.dials`` and

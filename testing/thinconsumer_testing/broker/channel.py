@@ -27,7 +27,7 @@ _NO_LINGER = struct.pack("ii", 1, 0)
 RECEIVE_BYTES = 512 * 1024
 BACKLOG = 1024
 ACCEPTS_PER_STEP = 64
-#: How long a listener pauses when no file descriptor is available.
+#: How long a listener pauses when file descriptors or memory have run out.
 ACCEPT_PAUSE_S = 0.1
 
 _OUT_OF_DESCRIPTORS = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 RETENTION_CHECK_S = 300.0
 COORDINATOR_TOPICS = (OFFSETS_TOPIC, TRANSACTIONS_TOPIC)
 
-#: Producer ids are reserved on disk in blocks of this size, so that a restarted cluster never assigns an id twice.
+#: Producer ids are reserved on disk in blocks of this size, so that a restarted cluster does not assign an id again.
 PRODUCER_ID_BLOCK = 1000
 
 
@@ -96,7 +96,7 @@ class Cluster:
         self.bugs: list[str] = []
         self.nodes: dict[int, BrokerNode] = {}
         self._logs: dict[tuple[int, TopicPartition], tuple[bytes, Log]] = {}
-        #: By node id, for each broker that is down, paused or unreachable: the controller's timer that will fence it.
+        #: By node id: the controller's timer that will fence a broker that is down, paused or unreachable.
         self._broker_session_timers: dict[int, Timer] = {}
         self._cuts: set[frozenset[int]] = set()
         self._producer_ids = self._producer_ids_end = stored.next_producer_id if stored else 0
@@ -155,7 +155,7 @@ class Cluster:
 
     def shrink(self, topic: str, partitions: int) -> None:
         """Decrease the partition count of a topic with ordered delivery. The partitions from number ``partitions`` on
-        are marked for deletion, and removed once retention has emptied them. Raises: ControllerError.
+        are marked for deletion, and removed once they are empty. Raises: ControllerError.
         """
         self.active_controller.create_partitions(topic, partitions)
 
@@ -271,8 +271,8 @@ class Cluster:
         return self.controller
 
     def responding_leader(self, row: PartitionImage) -> PartitionReplica | None:
-        """Return the replica of a partition's leader; None if there is no leader, the controller cannot reach it, or it
-        has no replica with the partition's topic id yet.
+        """Return the replica of a partition's leader; None if there is no leader, it is down, paused or not reachable
+        from the controller, or it has no replica with the partition's topic id yet.
         """
         node = self.nodes.get(row.leader)
         if node is None or not node.is_running or not self.reachable(node.node_id, CONTROLLER):

@@ -1,7 +1,7 @@
 """Broker and topic configuration under Kafka's names, with defaults.
 
-Fields that end in ``_s`` are in seconds and do not exist in Kafka, which has its times in milliseconds. Where a default
-differs from Kafka's, the comment gives the reason.
+Fields that end in ``_s`` are in seconds and do not exist in Kafka. Where a default differs from Kafka's, the comment
+gives the reason.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ class BrokerConfig:
     """Configuration shared by all brokers. Field names are Kafka's with ``_`` for ``.``.
 
     Raises:
-        IllegalArgumentError: A number is below its minimum, the authorizer's class is unknown, a super user has no
-            type, or an assignor or the migration policy is invalid.
+        IllegalArgumentError: A number is below its minimum, the authorizer's class is unknown, a super user lacks
+            its type or name, or an assignor or the migration policy is invalid.
     """
 
     num_partitions: int = 1
@@ -114,7 +114,7 @@ class BrokerConfig:
 
     @classmethod
     def of(cls, settings: Mapping[str, Any]) -> BrokerConfig:
-        """Build a configuration from Kafka's dotted names, or the field names, with numbers or their text as values.
+        """Build a configuration from Kafka's dotted names, or the field names, with values or their text.
 
         Raises:
             IllegalArgumentError: An unknown name, or an invalid value.

@@ -32,7 +32,7 @@ BROKER_METHODS = frozenset(name for name in vars(BrokerOperations) if name[0] !=
 
 
 class BrokerProcessError(KafkaError):
-    """The broker process did not start, has ended, hangs or has a bug; ``stderr`` has its last output."""
+    """The broker process did not start, has ended, hangs or has a bug; ``stderr``: its last output or a traceback."""
 
     returncode: int | None = None
     stderr: str = ""

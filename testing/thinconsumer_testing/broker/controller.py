@@ -71,7 +71,7 @@ class Controller:
         self._cluster = cluster
         self._next_leader = 0
         self._publishing = False
-        #: Leader moves by :meth:`move_leader` that are completed when the new leader's replica joins the ISR.
+        #: Leader moves by :meth:`move_leader` that wait, because the new leader's replica was not in the ISR.
         self._reassignments: dict[TopicPartition, _Reassignment] = {}
         if predecessor is not None:  # In Kafka reassignments are part of the metadata, so a new controller has them.
             self._reassignments = predecessor._reassignments
@@ -260,8 +260,8 @@ class Controller:
         """Make broker ``to`` the leader, by default another member of the ISR or else any other live broker.
 
         A member of the ISR becomes leader immediately. Otherwise the broker first gets a replica, if it has none, and
-        becomes leader once that replica has joined the ISR. Returns the leader after the call, which in the second case
-        is still the old one.
+        does not become leader before that replica has joined the ISR. Returns the leader after the call, which in the
+        second case may still be the old one.
 
         Raises:
             ControllerError: The partition does not exist or is still being created, or neither ``to`` nor, by default,

@@ -221,7 +221,7 @@ class NodeDirectory:
 
 class ClusterDirectory:
     """The directory of a cluster: ``node-1``, ``node-2``, ... with the data of each broker. Raises IllegalStateError if
-    it is in use or cannot be read, or if it holds a cluster of more than ``nodes`` brokers.
+    it is in use or cannot be read, or if a partition has a replica on a broker with an id above ``nodes``.
     """
 
     def __init__(self, path: str | os.PathLike[str], nodes: int) -> None:

@@ -28,7 +28,7 @@ def parse_super_users(text: str) -> frozenset[str]:
     """Return the principals in super.users, which are separated by semicolons.
 
     Raises:
-        IllegalArgumentError: A principal has no type, as in "User:admin".
+        IllegalArgumentError: A principal lacks its type or its name, as in "User:admin".
     """
     principals = frozenset(one.strip() for one in text.split(";") if one.strip())
     for principal in principals:
@@ -61,8 +61,8 @@ class Authorizer:
     ) -> bool:
         """Return whether a principal on a host may perform an operation on a resource.
 
-        One ACL that denies outweighs any number that allow. If ACLs exist for the resource, but none concerns the
-        principal, the operation is denied even with allow.everyone.if.no.acl.found.
+        One ACL that denies outweighs any number that allow. If ACLs exist for the resource, but none allows the
+        operation, it is denied even with allow.everyone.if.no.acl.found. A super user may do everything.
         """
         if principal in self._super_users:
             return True

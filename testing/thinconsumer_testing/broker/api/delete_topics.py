@@ -1,7 +1,7 @@
 """DeleteTopics versions 1 to 6: delete topics by name, from version 6 on also by id.
 
-Follows ``ControllerApis.deleteTopics``: a topic that the request contains twice, by name, by id or by both, is not
-deleted and gets INVALID_REQUEST.
+Follows ``ControllerApis.deleteTopics``: a topic that the request contains twice (by name, by id, or once by each) is
+not deleted.
 """
 
 from collections import Counter

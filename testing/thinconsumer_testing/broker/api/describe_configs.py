@@ -31,7 +31,7 @@ from ..wire.administration import (
 
 TOPIC, BROKER, LOGGER, METRICS, GROUP = 2, 4, 8, 16, 32
 
-#: Broker configs that Kafka can change at run time; all others are described as read-only.
+#: Broker configs that are not described as read-only, because Kafka can change them at run time.
 _DYNAMIC = frozenset(("message.max.bytes", "min.insync.replicas", "unclean.leader.election.enable", "max.connections"))
 #: Configs of the authorizer, which Kafka's broker only passes on: the broker lists them only if they are set, and hides
 #: their values as if they were passwords.

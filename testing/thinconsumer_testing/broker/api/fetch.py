@@ -39,7 +39,9 @@ _LEADER_CHANGED = (int(Code.NOT_LEADER_OR_FOLLOWER), int(Code.FENCED_LEADER_EPOC
 
 
 def _handle(call: ApiCall) -> Message | None:
-    """Respond once there is enough data or an existing partition has an error, at the latest after ``max_wait_ms``."""
+    """Respond once there is enough data, or something to report at once (such as an error of an existing partition); at
+    the latest after ``max_wait_ms``.
+    """
     node, request = call.node, call.request
     context = node.fetch_sessions.context(request, call.version, node.image)
     known: list[CachedPartition] = []

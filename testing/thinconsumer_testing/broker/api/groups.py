@@ -1,8 +1,8 @@
 """The APIs of groups and their members; the APIs of committed offsets have modules of their own.
 
-Each handler passes the request to the group coordinator. In classic groups the response to JoinGroup waits until all
-members have joined or the rebalance timeout is over, the response to SyncGroup until the leader's assignment is in the
-log. Follows ``KafkaApis``.
+Each handler passes the request to the group coordinator. While a classic group rebalances, the response to JoinGroup
+waits until all members have joined or the rebalance timeout is over, the response to SyncGroup until the leader's
+assignment is in the log. Follows ``KafkaApis``.
 """
 
 from thinconsumer.wire import Message

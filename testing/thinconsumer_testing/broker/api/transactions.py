@@ -1,4 +1,4 @@
-"""The APIs of transactional producers: the transaction coordinator answers them once it has logged the change.
+"""The APIs of idempotent and transactional producers: the transaction coordinator responds once a change is logged.
 
 Follows ``KafkaApis``. In old versions of these APIs, INVALID_PRODUCER_EPOCH replaces PRODUCER_FENCED, which their
 clients do not expect.

@@ -1,4 +1,4 @@
-"""The group coordinator of one broker: it has one method per group API.
+"""The group coordinator of one broker: it runs each request on the shard of the request's group.
 
 A group belongs to the shard of its partition of ``__consumer_offsets``. Most responses are passed to ``reply``
 callbacks, immediately or once the changes that they report are committed. The caller has translated topic ids to names.
@@ -113,7 +113,7 @@ class GroupCoordinator:
         self._event_processor.run(remove_offsets)
 
     def join(self, call: JoinGroupCall) -> None:
-        """Handle JoinGroup; in a classic group the response waits until the join phase of the rebalance completes."""
+        """Handle JoinGroup; while a classic group rebalances, the response waits until the join phase completes."""
         request = call.request
         config = self._node.config
         timeouts = range(config.group_min_session_timeout_ms, config.group_max_session_timeout_ms + 1)

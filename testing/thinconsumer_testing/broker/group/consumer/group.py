@@ -172,7 +172,8 @@ class ConsumerGroup:
         """Return the member if it commits in an older epoch than its own; None if it may commit for every partition.
 
         In an older epoch a member may commit only for partitions that it has owned since that epoch (KIP-1251). An
-        administrator may commit while the group has no members; a transactional producer without member id always may.
+        administrator may commit while the group has no members; a transactional producer without member id and epoch
+        always may.
 
         Raises:
             GroupRequestError: UNKNOWN_MEMBER_ID, UNSUPPORTED_VERSION, or the epoch is newer than the member's.
@@ -207,7 +208,7 @@ MEMBER_EPOCH_FROM = 9
 
 
 def stale_code(member: ConsumerGroupMember) -> Code:
-    """Return the error for a request of this member with another epoch than its own."""
+    """Return the error for a commit or fetch of offsets by this member with another epoch than its own."""
     return Code.STALE_MEMBER_EPOCH if member.classic is None else Code.ILLEGAL_GENERATION
 
 

@@ -63,7 +63,9 @@ class HeartbeatCall(NamedTuple):
 
     @property
     def is_full(self) -> bool:
-        """Whether the request has all fields, as after a lost response: the response then has the assignment."""
+        """Whether the request repeats timeout, subscription and partitions, as after a lost response: the response then
+        has the assignment.
+        """
         request = self.request
         has_subscription = request.subscribed_topic_names is not None or request.subscribed_topic_regex is not None
         return request.rebalance_timeout_ms != -1 and has_subscription and request.topic_partitions is not None
@@ -194,7 +196,7 @@ def new_member_id(shard: GroupCoordinatorShard) -> str:
 
 
 def _member(draft: Draft, call: HeartbeatCall, member_id: str) -> ConsumerGroupMember:
-    """Return the member that sends the heartbeat, a new one if it joins.
+    """Return the member that sends the heartbeat, a new one if an unknown member joins.
 
     Raises:
         GroupRequestError: The member or its epoch is not known, or another member has the instance id.

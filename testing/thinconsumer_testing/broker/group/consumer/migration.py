@@ -1,8 +1,9 @@
 """Moving a group from the classic to the consumer group protocol and back, while its members stay in the group.
 
 A classic group becomes a consumer group when its first member with the consumer group protocol joins, and a classic
-group again when the last such member is gone, if ``group.consumer.migration.policy`` allows the direction. Follows
-``convertToConsumerGroup``, ``convertToClassicGroup`` and their checks in Kafka's ``GroupMetadataManager``.
+group again when the last such member leaves or changes to the classic protocol, if
+``group.consumer.migration.policy`` allows the direction. Follows ``convertToConsumerGroup``, ``convertToClassicGroup``
+and their checks in Kafka's ``GroupMetadataManager``.
 """
 
 from __future__ import annotations

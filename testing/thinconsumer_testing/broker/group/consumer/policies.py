@@ -1,4 +1,4 @@
-"""The values of ``group.consumer.migration.policy``."""
+"""The values of ``group.consumer.migration.policy``, which the configuration checks and ``migration`` applies."""
 
 from collections.abc import Mapping
 from types import MappingProxyType

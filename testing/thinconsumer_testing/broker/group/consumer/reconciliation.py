@@ -34,7 +34,7 @@ class Goal(NamedTuple):
 
 
 def reconcile(member: ConsumerGroupMember, goal: Goal) -> ConsumerGroupMember:
-    """Return the member in its next state, or the same object if it cannot move on yet.
+    """Return the member after its next step towards the goal, if it can make one now.
 
     Raises:
         GroupRequestError: FENCED_MEMBER_EPOCH: the state in the log is unknown, and the member may own partitions.

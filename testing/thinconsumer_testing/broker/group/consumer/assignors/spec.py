@@ -1,4 +1,4 @@
-"""The input and the result of an assignor."""
+"""The interface of the built-in assignors; those of users have another one (:mod:`.user_assignor`)."""
 
 from __future__ import annotations
 

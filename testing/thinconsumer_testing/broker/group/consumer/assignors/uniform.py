@@ -20,7 +20,7 @@ ROUNDS_MAX = 16
 
 
 def assign_uniformly(members: Mapping[str, MemberSpec], counts: Mapping[bytes, int]) -> dict[str, Target]:
-    """Assign all partitions of the subscribed topics evenly, and keep as much of the last target as possible."""
+    """Assign all partitions of the subscribed topics about evenly, and move few partitions of the last target."""
     if len({spec.subscribed for spec in members.values()}) < 2:
         return _assign_by_quota(members, counts)
     return _Balancing(members, counts).assign()

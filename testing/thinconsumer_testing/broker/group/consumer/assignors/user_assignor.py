@@ -29,7 +29,7 @@ class MemberSubscription(NamedTuple):
     topics: frozenset[str]  #: Its subscribed topics that exist, also those that match its regular expression.
     rack_id: str | None  #: The member's option ``client_rack``.
     instance_id: str | None
-    partitions: frozenset[TopicPartition]  #: Its last target assignment: those that it should keep if possible.
+    partitions: frozenset[TopicPartition]  #: Those of its last target assignment; it should keep them if possible.
 
 
 @runtime_checkable
@@ -53,8 +53,8 @@ class ConsumerGroupPartitionAssignor(Protocol):
         ordered delivery, partitions that are marked for deletion are assigned by a call of their own (KIP-253).
 
         If this method raises an exception, or assigns a partition that does not exist, a partition twice, or a
-        partition to an unknown or unsubscribed member, the heartbeat that needs the assignment fails with
-        UNKNOWN_SERVER_ERROR, and the group does not change. The next heartbeat calls this method again.
+        partition to an unknown or unsubscribed member, the request that needs the assignment, mostly a heartbeat, fails
+        with UNKNOWN_SERVER_ERROR, and the group does not change. The next such request calls this method again.
         """
 
 
