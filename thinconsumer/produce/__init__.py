@@ -16,15 +16,15 @@ Guarantees:
 
 * **Settled once.** Each future is settled exactly once, with an offset or a typed error, and by ``close`` at the
   latest. If the application polls at ``wake_at()``, this takes at most ``delivery_timeout_ms`` from the creation of the
-  record's batch; one second more if the application polls late. After a timeout, a lost connection or ``close`` a
-  record may have been written although its future has an error.
-* **In order.** A partition's log has the records in the order of ``send``, without those that failed. A batch is sent
-  once the one before it is settled. After a failed batch a new epoch begins, so that the broker rejects requests of the
-  old epoch that arrive late.
+  record's batch; a late ``poll`` leaves one second more, to read responses. After a timeout, a lost connection or
+  ``close`` a record may have been written although its future has an error.
+* **In order.** While a topic's partition count stays the same, a partition's log has the acknowledged records in the
+  order of ``send``. A batch is sent once the batch before it is settled. If a batch that was sent fails, a new epoch
+  begins, so that the broker rejects requests of the old epoch that arrive late.
 * **Once.** An acknowledged record is in the log once, however often it was sent: it keeps its sequence number, and the
   broker accepts each number once (KIP-98). Records are sent with ``acks=all`` and are lost only in an unclean leader
   election. A broker that rejects a batch with OUT_OF_ORDER_SEQUENCE_NUMBER or UNKNOWN_PRODUCER_ID has lost earlier
-  batches and has not written this one, so the batch is sent again under the next epoch. The guarantee does not cover
+  batches or the producer's state, so the batch is sent again under the next epoch. The guarantee does not cover
   a batch in flight if meanwhile the broker forgets the producer (``producer.id.expiration.ms``, a day) or removes the
   partition, or if a new producer id follows the partition's 32,768th epoch.
 * **In order by key** on counted topics, also while their partition count changes: a record is moved to another

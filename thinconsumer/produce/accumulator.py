@@ -52,7 +52,7 @@ class TopicBuffer:
     waiting: PartitionQueue  #: The records that wait for metadata.
     partitions: int = 0  #: Number of partitions; 0 while unknown.
     available: list[int] = field(default_factory=list)  #: Partitions with a leader that are not marked for deletion.
-    #: The counts by which the partitions of all queued records were chosen; None if the topic is not counted.
+    #: The counts by which partitions are chosen; None if the topic is not counted.
     counts: PartitionCounts | None = None
     #: The counts in the latest metadata. While they differ from ``counts``, the sender sends only pinned batches, and
     #: batches that may be in the log already.
@@ -67,7 +67,7 @@ class TopicBuffer:
 
     @property
     def is_moving(self) -> bool:
-        """Whether records are to be moved, since the partition count has changed."""
+        """Whether records are to be moved, since the partition counts have changed."""
         return self.counts != self.next_counts
 
 
@@ -85,7 +85,7 @@ class Accumulator:
         self._batch_size = min(settings.batch_size, settings.max_request_size)
         self._timeout = settings.delivery_timeout_ms / 1000
         self.topics: dict[str, TopicBuffer] = {}
-        self.active: dict[PartitionQueue, None] = {}  #: Queues with batches, the least recently sent one first.
+        self.active: dict[PartitionQueue, None] = {}  #: Queues with batches; a queue moves to the end when it is sent.
         self.buffered_bytes = 0  #: Upper bound of the bytes of all queued records, limited by ``buffer_memory``.
         self.settled_records = 0  #: Records acknowledged or failed since the start.
         #: The move that is being carried out, with its topic and the new counts.
@@ -123,7 +123,7 @@ class Accumulator:
         return SendFuture(batch, len(batch.records) - 1, record.timestamp)
 
     def append_section(self, topic: str, partition: int, section: RecordSection, size: int, now: float) -> BatchFuture:
-        """Add a batch with the records of a section, as :meth:`append`."""
+        """Add a section's records as one batch of ``size`` bytes, which stays in ``partition``."""
         buffer = self._buffer_of(topic, now)
         queue = self._queue_of(buffer, partition) if buffer.is_known else buffer.waiting
         tp = TopicPartition(topic, partition)
@@ -184,16 +184,17 @@ class Accumulator:
                 self._move(buffer, [buffer.waiting], buffer.counts)
 
     def may_send(self, queue: PartitionQueue) -> bool:
-        """Return whether the first batch may be sent: not before its partition is known.
+        """Return whether the queue's first batch may be sent: as a rule, once its partition is known.
 
-        As long as the topic's records are still to be moved, only a pinned or unresolved batch may be sent.
+        While the topic's records wait to be moved, only a batch whose records stay may be sent: a pinned batch, or one
+        that may be in the log already (:func:`is_unresolved`).
         """
         if not self.topics[queue.tp.topic].is_moving:
             return queue.tp.partition != UNKNOWN
         return bool(queue.batches) and (queue.batches[0].is_pinned or is_unresolved(queue))
 
     def move_records(self) -> None:
-        """Move the records of each topic with a changed partition count, unless one of its batches is unresolved."""
+        """Move the records of topics with a changed partition count, but not while a queue :func:`is_unresolved`."""
         # The cheap comparison comes first: topics are never forgotten, and most of them never change.
         changed = [one for one in self.topics.values() if one.counts is not one.next_counts]
         for buffer in [one for one in changed if one.is_moving]:
@@ -251,7 +252,7 @@ class Accumulator:
 
 
 class StickyPartitioner:
-    """Chooses a random partition for records without a key, and another after ``stick_bytes`` bytes.
+    """Chooses a random partition for records without a key, and chooses again after ``stick_bytes`` bytes.
 
     Round robin would produce batches of one record each (KIP-480). If the partition changed with each batch, a slow
     broker would get larger batches, and so more records. After Java's ``BuiltInPartitioner`` (KIP-794), without its
@@ -396,7 +397,7 @@ def plan(
                     tail.keep(batch)
                 continue
             if batch.base_sequence != NO_SEQUENCE:
-                # The broker has rejected the batch, so it expects these sequence numbers from the queue's next batch.
+                # The broker has not written the batch, so it expects these sequence numbers in the queue's next batch.
                 tails[queue].next_sequence = batch.base_sequence
             places = []
             for record in batch.records:

@@ -67,12 +67,12 @@ class ProducerBatch:
     state: BatchState = BatchState.OPEN
     #: A section has the encoded records of another log's batch; a batch with a section is never open.
     records: list[NewRecord] | RecordSection = field(default_factory=list)
-    size: int = 0  #: Upper bound of the uncompressed bytes.
+    size: int = 0  #: Bytes counted against ``buffer_memory``: uncompressed, but of a section as encoded.
     base_sequence: int = NO_SEQUENCE
     encoded: bytes | None = None  #: The bytes that each attempt sends; None before the first, or when outdated.
     attempts: int = 0
     maybe_appended: bool = False  #: Whether the broker may have written the batch in an earlier attempt.
-    last_error: KafkaError | None = None  #: The last attempt's error, which the error of a timeout names as its cause.
+    last_error: KafkaError | None = None  #: The latest error, which the error of a timeout names as its cause.
     base_offset: int = -1
     append_time: int = -1
     count: int = 0  #: Number of records, set once the batch is done, since ``records`` is emptied.
@@ -82,8 +82,8 @@ class ProducerBatch:
     split_tail: ProducerBatch | None = None
     #: The new batch and index of each record, if they were moved: metadata has arrived, or the partition count changed.
     moved: list[tuple[ProducerBatch, int]] | None = None
-    #: Whether the records must stay in this partition, which the caller has chosen. Sections are always pinned. Records
-    #: for an uncounted topic with metadata are not, since they are moved only if the topic becomes counted.
+    #: Whether the records must stay in this partition, which the caller has chosen. Sections are always pinned. Other
+    #: records for an uncounted topic with metadata never are; they are moved only if the topic becomes counted.
     is_pinned: bool = False
     #: The count by which the partition was chosen; -1 if the batch is pinned, or its topic not counted or not known.
     partition_count: int = -1
@@ -186,7 +186,7 @@ class BatchFuture:
 
     @property
     def error(self) -> KafkaError | None:
-        """Why records failed; None if the batch is under way or acknowledged."""
+        """Why records failed; None while no record has failed."""
         return next((part.error for part in self._parts() if part.error is not None), None)
 
     def _parts(self) -> Iterator[ProducerBatch]:

@@ -1,5 +1,5 @@
 """Apply Produce responses to batches: acknowledge, retry, renumber, split or fail them. Also apply the responses to
-InitProducerId (KIP-98): they bring the first producer id, and another one when the epochs of an id are used up.
+InitProducerId (KIP-98): they bring the first producer id, and another one when an id can no longer be used.
 
 :mod:`thinconsumer.failures.policy` maps error codes to actions; the sender decides when to send. After Java's
 ``Sender.completeBatch`` and ``TransactionManager``; KIP-360, KIP-467, KIP-951.

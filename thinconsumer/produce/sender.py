@@ -43,7 +43,7 @@ LATE_CALL = 0.5
 LOWEST_VERSION = 3
 #: The first version of Produce that accepts zstd (KIP-110).
 LOWEST_WITH_ZSTD = 7
-#: The first version of Produce that identifies topics by id; later ones do not accept names.
+#: The first version of Produce that has topic ids in place of topic names.
 BY_ID = 13
 #: The transaction timeout of a producer without transactions, as Java sends it.
 NO_TRANSACTION_TIMEOUT = 2**31 - 1
@@ -239,7 +239,7 @@ class Sender:
         return ProduceRequest(acks=-1, timeout_ms=self._settings.request_timeout_ms, topic_data=list(topics.values()))
 
     def _encode(self, queue: PartitionQueue, batch: ProducerBatch) -> bytes:
-        """Return the encoded batch, the same bytes for every attempt with the same base sequence."""
+        """Return the encoded batch: the same bytes in each attempt, unless records or sequence numbers have changed."""
         if batch.state is BatchState.OPEN:
             batch.move(BatchEvent.SEAL)  # no record may be added after encoding: it would not be sent
         if queue.producer_id == NO_ID:

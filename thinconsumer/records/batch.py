@@ -68,7 +68,7 @@ class RecordBatch:
     magic: int  #: Message format: 0, 1 or 2.
     crc: int
     attributes: int
-    base_timestamp: int  #: The records' timestamps are relative to this one, also if it is a delete horizon.
+    base_timestamp: int  #: In format 2, the base of the records' timestamp deltas, also if it is a delete horizon.
     max_timestamp: int
     producer_id: int  #: The id of an idempotent or transactional producer; -1 for other producers.
     producer_epoch: int

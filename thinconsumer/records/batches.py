@@ -178,7 +178,7 @@ def _legacy_or_incomplete(view: memoryview, pos: int) -> tuple[int, str]:
 
 
 def claimed_end(view: memoryview, low: int) -> int:
-    """Return the offset after the batch at the beginning of ``view``, as its header claims; at least ``low`` + 1.
+    """Return the offset after the batch at the beginning of ``view``, as a header of format 2 claims, or ``low`` + 1.
 
     The batch may end before ``view`` does, or be incomplete.
     """
@@ -190,10 +190,7 @@ def claimed_end(view: memoryview, low: int) -> int:
 def _corrupt_header(
     view: memoryview, pos: int, low: int, high: int, partition: TopicPartition, problem: str
 ) -> CorruptRecordError:
-    """Return the error for the corrupt header at byte ``pos``.
-
-    Its ``next_offset`` is the base offset of the next batch, if one is found, else :func:`claimed_end`.
-    """
+    """Return the error for the corrupt header at byte ``pos``, with the probable offset of the next batch."""
     offset, length = OFFSET_AND_LENGTH.unpack_from(view, pos)
     if not low <= offset < high:
         offset = low

@@ -1,8 +1,8 @@
 """Find the first batch of a response with wrong offsets, so that the valid batches before it can be returned.
 
 No checksum covers a batch's base offset, and a batch whose last offset delta is too high overlaps the next one. The
-decoders do not compare batches with each other. This module does, for the few responses in which :func:`.split` has
-found batches that do not ascend, or that begin below the requested offset.
+decoders do not compare batches with each other. This module does, for the few responses whose batches do not ascend,
+or begin below the requested offset.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Decode the headers of records of format 2 (KIP-82).
 
 Records of one topic often have the same headers, or the same names with values of the same sizes (trace ids, types).
-:class:`HeaderReader` decodes nothing if the bytes equal those of the record before, and decodes a known layout by one
-``struct`` call.
+:class:`HeaderReader` decodes a known layout by one ``struct`` call, and other bytes only if they differ from those
+decoded last.
 """
 
 from __future__ import annotations

@@ -72,7 +72,7 @@ class RawBatch:
     def first_timestamp(self) -> int | None:
         """The first record's timestamp in ms since the epoch; -1 for none; None if compaction replaced it (KIP-534).
 
-        With LogAppendTime, all records have :attr:`max_timestamp`.
+        With LogAppendTime, and for a compressed batch of format 1, this is :attr:`max_timestamp`.
         """
         if self._header.timestamp_type == 1:
             return self._header.max_timestamp

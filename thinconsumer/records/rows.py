@@ -65,7 +65,7 @@ def deserialize(
 ) -> tuple[list[ConsumerRecord[Any, Any]], DeserializationError | None]:
     """Apply the deserializers to keys and values; without a deserializer they stay bytes, and null stays null.
 
-    The records are of one partition and of one class. Their headers are decoded only if a deserializer uses them.
+    The records are of one partition and of one class. Encoded headers are decoded if a deserializer uses them.
     Returns the records before the first one that cannot be deserialized, and the error to raise after they are
     consumed. If a deserializer raises a ``BaseException`` that is no ``Exception``, as Ctrl-C does, calls
     ``interrupted`` with the offset of the record, and lets the exception pass.

@@ -134,8 +134,6 @@ def presigned_parameters(host: str, credentials: LoadedCredentials, region: str,
 
 
 class AwsMskIam(Mechanism):
-    """The client's side of AWS_MSK_IAM."""
-
     name = "AWS_MSK_IAM"
     options = ("sasl_aws_msk_iam_region", "sasl_aws_msk_iam_profile", "sasl_aws_msk_iam_role_arn")
 
@@ -154,7 +152,7 @@ class AwsMskIam(Mechanism):
                 f"sasl_aws_msk_iam_region is needed: the host name {host!r} contains no AWS region"
             )
         self._access_key = credentials.access_key
-        self.credentials_expire_at = credentials.expires_at  #: The broker ends the session at this time.
+        self.credentials_expire_at = credentials.expires_at
         parameters = presigned_parameters(self._host, credentials, self._region, wall_time)
         self._secrets = (credentials.secret_key, credentials.token or "", parameters["X-Amz-Signature"])
         fields = {"version": "2020_10_22", "host": self._host, "user-agent": f"thinconsumer/{__version__}"}

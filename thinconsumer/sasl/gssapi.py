@@ -38,8 +38,6 @@ def memory_cache(principal: str, keytab: str) -> str:
 
 
 class Gssapi(Mechanism):
-    """The client's side of GSSAPI."""
-
     name = "GSSAPI"
     options = (
         "sasl_kerberos_service_name",
@@ -96,7 +94,7 @@ class Gssapi(Mechanism):
             creds=self._new_credentials(),
             mech=gssapi.MechType.kerberos,
             usage="initiate",
-            # Integrity is needed to wrap the answer; RFC 4752, section 3.1, requires the other two flags.
+            # Integrity is needed to wrap the answer, mutual authentication to verify the broker (RFC 4752, 3.1).
             flags=[flag.mutual_authentication, flag.integrity, flag.out_of_sequence_detection],
         )
 

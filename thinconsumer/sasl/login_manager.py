@@ -144,8 +144,8 @@ class LoginManager:
     def error(self) -> KafkaError | None:
         """The error to raise because there are no valid credentials; None if there are, or if it is too early to raise.
 
-        Rejected credentials and exceptions of a token provider are raised at once, an unreachable token endpoint after
-        ``sasl_login_retry_backoff_max_ms``. Attempts go on after the error.
+        A rejection by the token endpoint and exceptions of a token provider are raised at once, an unreachable token
+        endpoint after ``sasl_login_retry_backoff_max_ms``. Attempts go on after the error.
         """
         return None if self.may_dial() else self._error
 
@@ -288,7 +288,7 @@ class LoginManager:
 
 
 def _describe(error: BaseException) -> str:
-    """Return an exception's type and text for a log line."""
+    """Return an exception's type and text on one line."""
     try:
         text = shown(" ".join(str(error).split()))
     except Exception:  # noqa: BLE001 - __str__ of a user's exception

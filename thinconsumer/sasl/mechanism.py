@@ -40,7 +40,7 @@ class Mechanism(NotPickled, ABC):
 
     @abstractmethod
     def respond(self, challenge: bytes) -> bytes | None:
-        """Return the answer to the server's message; None once the exchange is complete and the server is verified.
+        """Return the answer to the server's message; None once the exchange is complete.
 
         Raises:
             SaslAuthenticationFailedError: the server rejects the login, or has not proved what it has to prove.

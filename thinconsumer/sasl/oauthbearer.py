@@ -28,8 +28,6 @@ def describe_error(challenge: bytes) -> str:
 
 
 class OAuthBearer(Mechanism):
-    """The client's side of OAUTHBEARER."""
-
     name = "OAUTHBEARER"
     options = (
         "sasl_oauth_token_provider",

@@ -1,7 +1,7 @@
 """The OAuth client credentials grant (RFC 6749, section 4.4) without sockets: the request's bytes, and its response.
 
 After Java's ``ClientCredentialsJwtRetriever``. HTTP/1.1 comes from h11 (the extra ``oidc``). The token endpoint is not
-trusted: sizes are bounded, and error texts never contain the client secret or a token. Redirects are not followed: a
+trusted: sizes are bounded, and error texts hide the client secret and tokens. Redirects are not followed: a
 redirect could send the client secret to another host.
 """
 

@@ -6,8 +6,6 @@ from .mechanism import Mechanism, encode
 
 
 class Plain(Mechanism):
-    """The client's side of PLAIN."""
-
     name = "PLAIN"
     options = ("sasl_plain_username", "sasl_plain_password")
 

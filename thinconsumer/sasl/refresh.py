@@ -1,7 +1,8 @@
 """When a token or another credential with an expiry is fetched again, and until when it is used.
 
-After Java's ``ExpiringCredentialRefreshingLogin``: a new credential is fetched after 80 % to 85 % of the lifetime; if
-that fails, the old one is used until it expires. Java waits ten seconds after a failure; here, a backoff applies.
+After Java's ``ExpiringCredentialRefreshingLogin``: by default, a new credential is fetched after 80 % to 85 % of the
+lifetime; if that fails, the old one is used until it expires. Java waits ten seconds after a failure, this client for a
+backoff.
 """
 
 from __future__ import annotations

@@ -105,15 +105,13 @@ def _decode_base64(text: str, what: str) -> bytes:
 
 
 class Scram(Mechanism):
-    """The client's side of SCRAM-SHA-256 or SCRAM-SHA-512."""
-
     options = ("sasl_plain_username", "sasl_plain_password")
 
     def __init__(self, name: str, username: str, password: str, nonce: str) -> None:
         """``nonce`` must be unpredictable and new for each login: printable ASCII without a comma.
 
         Raises:
-            IllegalArgumentError: the mechanism is unknown, or a text cannot be transferred.
+            IllegalArgumentError: the mechanism is unknown, or another argument is unusable.
         """
         if name not in HASHES:
             raise IllegalArgumentError(f"unknown SCRAM mechanism {name!r}, known are {', '.join(HASHES)}")

@@ -1,7 +1,7 @@
 """OAuth bearer tokens, and the token providers of users: how they are called, and what they return.
 
 The claims of a JWT are read, but its signature is not verified: the broker does that. The client needs only the expiry,
-to fetch the next token in time, and the principal, to name it in log lines.
+to fetch the next token in time; other claims are for log lines.
 """
 
 import base64

@@ -88,7 +88,7 @@ class CaresLookup:
             self._finish("cancelled")
             self._follow()
 
-    # The following methods are callbacks of c-ares. They only store their arguments, because pycares prints and drops
+    # The next two methods are callbacks of c-ares. They only store their arguments, because pycares prints and drops
     # exceptions of callbacks.
 
     def _note_socket(self, fd: int, readable: bool, writable: bool) -> None:

@@ -1,6 +1,6 @@
 """Look up host names with the system's resolver, or with a function that the user passed. Either may block.
 
-If the extra ``resolver`` is installed, :mod:`.cares_lookup` replaces the system's resolver and never blocks.
+If the extra ``resolver`` is installed, :mod:`.cares_lookup`, which never blocks, is the default instead.
 """
 
 from __future__ import annotations

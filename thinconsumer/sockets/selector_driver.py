@@ -1,7 +1,7 @@
 """The driver for real connections: sockets over ``selectors``, the system's clocks, name lookups.
 
 One step has this order: carry out the endpoint's commands, send, wait, pass received bytes to streams. Commands are
-also carried out after each call of a stream. The constructor opens nothing; the first step opens the selector and the
+also carried out after each call of a stream. The constructor opens nothing; the first use opens the selector and the
 wake-up sockets, so that a consumer made before a fork works after it.
 
 After an exception in a step, such as Ctrl-C, a stream may not have been told of bytes in its buffer. The owner then
@@ -88,7 +88,7 @@ class SelectorDriver:
         self._is_closed = False
         self._connections: dict[int, SocketConnection] = {}
         self.endpoint: Endpoint  #: The endpoint of the step under way, or of the last step.
-        #: Connections that expect a large response, whose low-water mark (SO_RCVLOWAT) is raised between two steps.
+        #: Connections that expect a large response, whose low-water mark (SO_RCVLOWAT) may be raised between two steps.
         self.expecting_large: set[SocketConnection] = set()
         self._blocking_lookups: deque[Resolve] = deque()
         self._lookup: CaresLookup | None = None
@@ -259,7 +259,7 @@ class SelectorDriver:
 
     @property
     def sockets(self) -> Sockets:
-        """The selector for this driver's sockets. Valid only during a step, which opens the selector if necessary."""
+        """The selector for this driver's sockets; it must be open, as it is during a step."""
         assert self._sockets is not None
         return self._sockets
 

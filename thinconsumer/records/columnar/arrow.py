@@ -1,4 +1,4 @@
-"""Convert columns to an Arrow record batch, without a Python object per record."""
+"""Convert columns to an Arrow record batch, without a Python object per record, unless records are large."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ SCHEMA = pa.schema(
     ]
 )
 SCHEMA_WITH_HEADERS = SCHEMA.append(pa.field("headers", pa.list_(pa.field("element", HEADER))))
-#: Values of a larger average size, in bytes, are copied one by one in Python: pyarrow's ``take`` copies them twice.
+#: Keys or values of a larger average size, in bytes, are copied one by one: pyarrow's ``take`` copies them twice.
 LARGE_VALUE = 4096
 #: The greatest timestamp in milliseconds that, converted to microseconds for Arrow, still fits into 64 bits.
 MILLISECONDS_MAX = (2**63 - 1) // 1000

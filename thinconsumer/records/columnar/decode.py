@@ -1,8 +1,8 @@
 """Decode many batches to columns at once.
 
 Batches of format 2 from all partitions go through :mod:`.walk` and :mod:`.fields` together. If records are few, or a
-batch has an older format or is not proven well-formed, all batches go to the row decoder (:mod:`..columns`); only the
-row decoder rejects bytes.
+batch has an older format or is not proven well-formed, all batches go to the row decoder (:mod:`..columns`), which
+alone raises errors about malformed records.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ class Decoder:
         self._counts: list[int] = []
         #: By batch number: the records of batches that :meth:`add` passed to the row decoder.
         self._row_decoded: dict[int, Columns] = {}
-        self.size = 0  #: Decompressed size, in bytes, of all batches that :meth:`add` has taken.
+        self.size = 0  #: Approximate decompressed size, in bytes, of all batches that :meth:`add` has taken.
         self.records = 0  #: Number of records of all batches that :meth:`add` has taken.
 
     def __len__(self) -> int:
@@ -146,7 +146,7 @@ class Decoder:
         """Check and decompress the batches ``begin`` to ``end`` (exclusive). Each gets the next number, from 0 on.
 
         Stops after the batch with which all batches added so far reach ``records`` records or ``size`` decompressed
-        bytes. Also stops before a batch that is corrupt or cannot be decompressed, and returns its CorruptRecordError
+        bytes. Also stops before a batch that it finds corrupt or cannot decompress, and returns its CorruptRecordError
         or UnsupportedCodecError.
         """
         run = self._run(batches, begin, tp, is_used=True)

@@ -142,7 +142,7 @@ class LazyRows(Sequence[Row]):
             if count > 2 * BLOCK:
                 return build(self._tp, base + begin, base + end)  # not kept: the memory would not be bounded
             # To build one record takes as long as to build fifty: ``max_poll_records=1`` must not build each alone. A
-            # block has the records of several whole readings of this size: no reading needs parts of two blocks.
+            # block has the records of one or more whole readings of this size: no reading needs parts of two blocks.
             size = count * max(BLOCK // max(count, 1), 1)
             if first <= begin < known:
                 # If the program calls ``position``, say, after each record, each reading begins one record later than
@@ -230,7 +230,7 @@ def _common_names(data: bytes | memoryview, starts: Int64s, lengths: Int64s, cou
 
 
 def _alternating(data: bytes | memoryview, columns: list[tuple[Int64s, Int64s]]) -> Pieces:
-    """Return the pieces of all columns, record by record, given the starts and lengths of each column."""
+    """Return the pieces of all columns, row by row (a record or a header), given each column's starts and lengths."""
     if len(columns) == 1:
         return Pieces(data, *columns[0])
     return Pieces(data, *(np.column_stack(some).ravel() for some in zip(*columns)))

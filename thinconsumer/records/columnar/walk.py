@@ -11,7 +11,7 @@ most records shows where the records of the others must be. Numpy verifies this 
 Few large batches are split into parts, with a walker for each part. The beginning of a part is guessed: search from a
 position in the middle of the batch for two apparent records with the offset deltas k and k + 1. A walker must end
 exactly at the end of its batch, or at the beginning of the next part, after the expected number of records. If not, its
-batch is walked alone, and if that fails too, the walk fails.
+part is walked alone; if that fails too, the batches are walked without parts.
 """
 
 from typing import Any
@@ -58,7 +58,7 @@ _STEPS_BY_BYTES: list[list[int]] = _STEPS_ARRAY.reshape(256, 256).tolist()
 
 
 def walk(data: Bytes, begins: Int64s, ends: Int64s, counts: Int64s) -> Int64s | None:
-    """Return the positions of all records, batch after batch; None unless all batches are well-formed.
+    """Return the positions of all records, batch after batch; None unless their lengths lead to the batches' ends.
 
     The records of each batch begin and end at ``begins`` and ``ends``. The caller has checked that each batch has at
     least one record, and at least seven bytes per record.
@@ -77,7 +77,7 @@ def walk(data: Bytes, begins: Int64s, ends: Int64s, counts: Int64s) -> Int64s | 
 def _walk_alike(data: Bytes, begins: Int64s, ends: Int64s, counts: Int64s) -> Int64s | None:
     """Return the positions of all records, found by walking only one batch: the one with the most records.
 
-    Returns None unless the records of most batches are as long as those of that batch, and all are well-formed.
+    Returns None unless the records of most batches are as long as those of that batch, and all lead to the ends.
     """
     pairs, sizes = _pairs(data), ends - begins
     longest = int(counts.argmax())
@@ -270,7 +270,7 @@ def _pairs(data: Bytes) -> npt.NDArray[np.uint16]:
 
 
 def _walk_alone_into(data: Bytes, begin: int, end: int, positions: Int64s) -> bool:
-    """Walk one batch in plain Python; store its records' positions; return whether the batch is well-formed."""
+    """Walk one batch in plain Python; store its records' positions; return whether they end exactly at ``end``."""
     count = len(positions)
     shift = 0
     body: Any = data.base
