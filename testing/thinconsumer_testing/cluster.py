@@ -44,7 +44,7 @@ class MemoryCluster(Cluster):
         hosts: A host and a port for each broker, instead of ``kafka1:9092``, ...
         racks: The rack of each broker.
         seed: Seed of the cluster's random choices, such as topic ids and the broker that Metadata names as the
-            controller. The seeds of the cluster's drivers are derived from this seed.
+            controller. By default, the seeds of the cluster's drivers are derived from this seed.
         security: Logins of the listeners, with ``SASL_PLAINTEXT``; None: no login.
         config: Broker settings under Kafka's names with ``_`` for ``.``.
 
@@ -136,7 +136,7 @@ class MemoryCluster(Cluster):
         return base
 
     def remove_leader(self, tp: tuple[str, int]) -> None:
-        """Leave a partition without a leader, although its replicas are alive, until :meth:`move_leader` sets one."""
+        """Leave a partition without a leader, although its replicas are alive; :meth:`move_leader` sets one again."""
         topic = self.controller.image.topics[tp[0]]
         rows = [
             row._replace(leader=-1, leader_epoch=row.leader_epoch + 1) if row.partition == tp[1] else row

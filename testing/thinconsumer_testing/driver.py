@@ -1,8 +1,8 @@
 """A driver on a network in memory and a virtual clock, with the same contract as the driver over sockets.
 
-One step carries out the endpoint's commands, sends bytes, and runs the events that are due; if no event is due, it
-advances the clock to the next one. A test that waits for an hour of virtual time therefore takes no real time. A test
-that waits without a deadline, while no event is pending, fails with an AssertionError.
+One step carries out the endpoint's commands, sends bytes, and runs the events that are due; if there is nothing to do,
+it advances the clock instead of waiting. A test that waits for an hour of virtual time therefore takes no real time. A
+test that waits without a deadline, while no event is pending, fails with an AssertionError.
 """
 
 import io
@@ -37,7 +37,7 @@ class MemoryDriver:
         self._connections: dict[int, MemoryConnection] = {}
         self._endpoint: Endpoint | None = None
         self._obeying = False
-        self._was_called = False  #: Whether the step in progress has called the endpoint or a stream.
+        self._was_called = False  #: Whether the step in progress has called the endpoint or a stream with a result.
         self.woken = False  #: See :class:`thinconsumer.driver.Driver`.
         self._skips_wait = False  #: Whether the next step must not advance the clock, since :meth:`wakeup` was called.
 
@@ -53,8 +53,8 @@ class MemoryDriver:
         """Carry out commands and run due events; if there was nothing to do, advance the clock and run due events.
 
         The clock advances to the next event, the next time in the endpoint's agenda or ``deadline``, whichever comes
-        first. After :meth:`wakeup` it does not advance. Returns whether this step called a method of the endpoint or of
-        a stream, for example with received bytes.
+        first. After :meth:`wakeup` it does not advance. Returns whether this step called the endpoint or a stream with
+        a result, such as received bytes.
         """
         if self.closed:
             raise IllegalStateError("this driver is closed")

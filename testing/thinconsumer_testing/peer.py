@@ -28,7 +28,7 @@ class PeerConnection(Protocol):
         """Close the connection once the bytes sent so far have arrived at the client."""
 
     def reset(self) -> None:
-        """Reset the connection: bytes in flight are lost."""
+        """Reset the connection: the client gets an error, which :meth:`close` does not cause."""
 
     def call_later(self, seconds: float, callback: Callable[[], None]) -> None:
         """Call ``callback`` after a delay, if the connection is still open then."""

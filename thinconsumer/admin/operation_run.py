@@ -42,7 +42,7 @@ class SentKeys(NamedTuple):
 
     run: OperationRun[Any, Any]
     operation: Operation[Any, Any]  #: The operation of the run, or its fallback.
-    keys: dict[Any, None]  #: The request's keys without a result so far.
+    keys: dict[Any, None]  #: The request's keys that are not handled yet.
     node_id: int  #: The broker; -1 for any.
 
     def falls_back(self, error: KafkaError) -> bool:

@@ -249,7 +249,7 @@ def _build_metadata(items: Mapping[str, Any], version: int, left_ms: int) -> Mes
 
 def _read_described(response: MetadataResponse, version: int) -> Iterator[KeyResult]:
     for one in response.topics:
-        # For a topic in which one partition has no leader, brokers return LEADER_NOT_AVAILABLE with the description.
+        # LEADER_NOT_AVAILABLE may come with a description: then only some partitions of the topic have no leader.
         code = Code.NONE if one.error_code == Code.LEADER_NOT_AVAILABLE and one.partitions else one.error_code
         yield KeyResult(one.name or "", _described(one), code)
 
@@ -284,7 +284,7 @@ def list_groups(types: Collection[str] = ()) -> Operation[int, list[GroupListing
 
     def read(response: ListGroupsResponse, version: int) -> Iterator[KeyResult]:
         groups = [GroupListing(g.group_id, g.protocol_type, g.group_state, g.group_type) for g in response.groups]
-        # Before version 5, brokers have classic groups only, and do not filter by type.
+        # Before version 5, brokers return no types and do not filter by them: all groups count as classic.
         if version < 5 and wanted and CLASSIC not in wanted:
             groups = []
         yield KeyResult(None, groups, response.error_code)
@@ -303,7 +303,7 @@ def _classic_member(raw: ClassicMember, protocol_type: str) -> MemberDescription
     subscription: consumer_protocol.ConsumerProtocolSubscription | None = None
     assignment: tuple[TopicPartition, ...] | None = None
     if protocol_type == OF_CONSUMERS:
-        # A member of any client has written these bytes. While a group rebalances, they are empty.
+        # Members write these bytes, and may use other clients. While a group rebalances, the bytes are empty.
         with suppress(KafkaProtocolError):
             subscription = consumer_protocol.decode_subscription(raw.member_metadata)
         with suppress(KafkaProtocolError):

@@ -8,8 +8,8 @@ revoked in the first one have no owner, and to assign them as planned moves no p
 1. Partitions of topics with the same subscribers form a *pool*. :mod:`.levels` finds how evenly pools can be spread and
    divides the problem into *blocks*: each member of a block gets ``least`` or ``most`` partitions, all from the block's
    pools.
-2. Pools are subdivided by the racks of their replicas. A partition costs least at its owner, 1 more at another member,
-   and very much more at a member without a replica in the member's rack. At first each owner gets its partitions back,
+2. Pools are subdivided by the racks of their replicas. A partition costs 1 less at its owner than at another member,
+   and very much more at a member whose rack has no replica of it. At first each owner gets its partitions back,
    except those without a replica in its rack, and the least loaded members get the rest; then :mod:`.flow` moves
    partitions from overloaded to underloaded members at minimum cost.
 3. The number of partitions per pool and member is turned into partitions: first those that the member owns, then others

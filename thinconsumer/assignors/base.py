@@ -17,8 +17,8 @@ __all__ = ["Assignment", "GroupMetadata", "PartitionAssignor", "RebalanceProtoco
 class GroupMetadata(NamedTuple):
     """A member's identity, for transactional producers (KIP-447) and assignors. The fields are those of kafka-python.
 
-    While the consumer is not a member of a generation, ``generation_id`` is -1 and ``member_id`` empty. kafka-python's
-    producer takes ``kafka.ConsumerGroupMetadata(*metadata)``, confluent-kafka's takes ``metadata.for_confluent()``.
+    While the consumer is not a member of a generation, ``generation_id`` is -1. kafka-python's producer takes
+    ``kafka.ConsumerGroupMetadata(*metadata)``, confluent-kafka's takes ``metadata.for_confluent()``.
     """
 
     group_id: str
@@ -41,12 +41,12 @@ class RebalanceProtocol(enum.Enum):
     """When members revoke partitions in a rebalance (KIP-429)."""
 
     EAGER = 0  #: Members revoke all partitions before they join.
-    COOPERATIVE = 1  #: After the assignment, members revoke only partitions that move to another member.
+    COOPERATIVE = 1  #: After the assignment, members revoke only partitions that it does not contain.
 
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """A member's topics, and the partitions that it claims to own since generation ``generation_id`` (-1: unknown)."""
+    """A member's topics, and the partitions that it claims to own as of generation ``generation_id`` (-1: unknown)."""
 
     topics: tuple[str, ...]
     user_data: bytes | None = None
@@ -90,7 +90,7 @@ class PartitionAssignor(ABC):
         """
 
     def on_assignment(self, assignment: Assignment, metadata: GroupMetadata) -> None:  # noqa: B027 - most keep nothing
-        """Receive this member's assignment, before the rebalance listener is called."""
+        """Receive this member's assignment, before the listener's ``on_partitions_assigned`` is called."""
 
 
 def sort_key(name: str) -> bytes:

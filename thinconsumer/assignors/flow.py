@@ -183,7 +183,7 @@ class Flow:
         return self.room[member] > 0 and self.member_height[member] == self.sink_height
 
     def _raise_heights(self) -> bool:
-        """Search the shortest path to a member with room, and update all heights; return False if there is no path."""
+        """Search the shortest path to a member with room, and update the heights; return False if there is no path."""
         search = _Search(self)
         reach = search.run()
         if reach is None:

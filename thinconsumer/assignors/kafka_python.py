@@ -50,7 +50,7 @@ class _Cluster:
         self._view = view
 
     def topics(self, exclude_internal_topics: bool = True) -> set[str]:
-        """Return the group's topics. Internal topics have been excluded before, so the argument has no effect."""
+        """Return the group's topics. The subscriptions decide on internal ones, so the argument has no effect."""
         return set(self._view.partitions)
 
     def partitions_for_topic(self, topic: str) -> set[int] | None:

@@ -92,7 +92,7 @@ def run(options: argparse.Namespace) -> int:
 
 @contextmanager
 def _warnings_on_stderr(is_debugging: bool) -> Iterator[None]:
-    """Print the broker's warnings on standard error: a full disk, a truncated file, or a bug."""
+    """Print the broker's warnings on standard error, such as those of a full disk, a truncated file, or a bug."""
     logger = logging.getLogger("thinconsumer_testing")
     level, handler = logger.level, logging.StreamHandler(sys.stderr)
     handler.setFormatter(logging.Formatter("%(levelname)s: %(message)s"))

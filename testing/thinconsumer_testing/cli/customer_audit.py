@@ -21,7 +21,7 @@ class CustomerAudit:
     """Check what one group has read. A customer's orders must be read in the order of their numbers."""
 
     def __init__(self) -> None:
-        self.partitions: Counter[int] = Counter()  #: Number of orders read, by partition.
+        self.partitions: Counter[int] = Counter()  #: Number of different orders read, by partition.
         self.late: Counter[int] = Counter()  #: Orders read after a later one of their customer, by partition.
         self.late_customers: Counter[bytes] = Counter()
         self.customers: dict[bytes, list[OrderRead]] = {}  #: The orders of each customer, as they were read.
@@ -51,7 +51,7 @@ class CustomerAudit:
         self._newest[customer] = max(number, newest)
 
     def example(self, customer: bytes, length: int) -> list[OrderRead]:
-        """Return up to ``length`` orders of a customer as they were read, with the first late one in the middle."""
+        """Return up to ``length`` successive orders of a customer as they were read, around the first late one."""
         found = self.customers.get(customer, [])
         late = next((at for at in range(1, len(found)) if found[at].number < found[at - 1].number), 0)
         begin = max(0, min(late - length // 2, len(found) - length))

@@ -1,8 +1,8 @@
-"""The demo with ``--expand``: a shop's topic gets twice as many partitions, and then half of them again (KIP-253).
+"""The demo with ``--expand``: the partitions of a shop's topic are doubled, and halved again later (KIP-253).
 
 Two groups of two consumers read at the same time, with ordered delivery and without. While orders are written, each
 group reads only some of them, as if it processed them too slowly: so there are unread orders when partitions are added
-or deleted. What the groups have read is compared customer by customer: the report counts, and estimates nothing.
+or deleted. The report counts, for each group, the orders that it read after a later order of the same customer.
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ class OrderProducer:
 
     @property
     def is_done(self) -> bool:
-        """Whether all orders were written and acknowledged."""
+        """Whether the writing is over, and all orders that were sent are acknowledged."""
         return not self.is_open and self.acknowledged == self.sent
 
     def write(self, seconds: float, audit: ExpectsOrders) -> None:

@@ -49,7 +49,7 @@ class OrderAudit:
 
     @property
     def is_exact(self) -> bool:
-        """Whether every order was read once, in order and unchanged."""
+        """Whether every order was read once and in order, and the amounts read and written are equal in total."""
         wrong = self.missing or self.doubled or self.out_of_order or self.unexpected
         return not wrong and self.read_cents == self.written_cents
 

@@ -112,7 +112,7 @@ class SimNetwork(Network):
         self.cuts.update((source, target) for source in sources for target in targets)
 
     def heal(self, but: Iterable[tuple[Who, Who]] = ()) -> None:
-        """End all cuts except the pairs (source, target) in ``but``; the bytes that they held back arrive."""
+        """End all cuts except the pairs (source, target) in ``but``; bytes that ended cuts held back arrive."""
         self.cuts.intersection_update(but)
         held, self._held_lanes = self._held_lanes, []
         for lane in held:

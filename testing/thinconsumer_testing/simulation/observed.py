@@ -1,6 +1,6 @@
-"""A Consumer's wrapper that reports public calls to the checkers: with arguments and results, or errors of requests.
+"""A Consumer's wrapper that reports public calls to the checkers.
 
-The number of bytes in the consumer's buffer is reported after each poll, too, although no public method returns it.
+After a poll that returned, it also reports the bytes in the consumer's buffer, although no public method returns them.
 """
 
 from __future__ import annotations

@@ -248,7 +248,7 @@ class Simulation:
         self.watched(go)
 
     def check(self) -> None:
-        """Run the checks that need the whole run, such as for partitions left without an owner. Raises: Violation."""
+        """Run the checks that need the whole run. Raises: Violation, also for earlier ones and for bugs of the broker."""
 
         def go() -> None:
             self.jury.tell("finish")
@@ -267,7 +267,7 @@ class Simulation:
             raise Violation(self.report(violation)) from None
 
     def report(self, violation: BaseException) -> str:
-        """Return the text of a failure, and write the whole trace into a file."""
+        """Return the text of a failure; with tracing, write the whole trace into a file."""
         place = "nowhere: tracing was off"
         if self.trace.enabled:
             handle, place = tempfile.mkstemp(prefix=f"simulation-{self.seed}-", suffix=".trace")

@@ -1,7 +1,7 @@
 """The state machine of a transaction, one transition table with Kafka's names.
 
-A transition is first prepared (pending), and takes effect once it is in the log. Until then, other requests that would
-change the transaction get CONCURRENT_TRANSACTIONS. Follows Kafka's ``TransactionState``.
+A transition is first prepared (pending), and takes effect once it is in the log. Until then, a valid request that would
+change the transaction gets CONCURRENT_TRANSACTIONS. Follows Kafka's ``TransactionState``.
 """
 
 from __future__ import annotations

@@ -75,8 +75,8 @@ class Transaction:
         """Prepare a transition that assigns the producer's next epoch, or the current epoch again to a retry.
 
         The producer id must have a next epoch. ``expected_epoch`` (KIP-360) is the epoch in the request, or None.
-        Return None if the producer has an epoch, and ``expected_epoch`` is neither this one nor the one before: the
-        request must be rejected as fenced.
+        Return None if request and producer have an epoch, and that of the request is neither the producer's current nor
+        its previous one: the request must be rejected as fenced.
         """
         metadata = self.metadata
         epoch, last = metadata.producer_epoch + 1, NO_PRODUCER_EPOCH
@@ -165,7 +165,7 @@ class Transaction:
     def prepare_fence(self) -> None:
         """Set the pending state PrepareEpochFence, the first step of an abort that the producer has not requested.
 
-        The caller must then call :meth:`end`, which increments the producer epoch.
+        The caller must then call :meth:`end` with :data:`EPOCH_PER_TRANSACTION`, so that the producer epoch increases.
         """
         if self.pending is not None:
             raise IllegalStateError(f"{self} cannot be fenced while another transition is pending")

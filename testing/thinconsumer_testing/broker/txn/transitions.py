@@ -60,7 +60,7 @@ def on_init_producer_id(
             new_producer_id(), timeout_ms, now_ms, keep_last_epoch=expected is not None
         )
     if txn.is_exhausted:
-        # The request has an older epoch of the exhausted producer id: Kafka throws an IllegalStateException here.
+        # The request has another epoch than the exhausted producer id: Kafka throws an IllegalStateException here.
         return Code.UNKNOWN_SERVER_ERROR
     return txn.prepare_init(timeout_ms, None if expected is None else expected.epoch, now_ms) or Code.PRODUCER_FENCED
 

@@ -57,7 +57,7 @@ class DescribeUserScramCredentialsResult(Struct):
 
 
 class DescribeUserScramCredentialsResponse(Message, key=50, versions=(0, 0), flexible=0):
-    """The credentials of each user in the request, or an error that concerns all of them."""
+    """The credentials of each user asked for, or an error that concerns all of them."""
 
     throttle_time_ms: int = int32("0+")
     error_code: int = int16("0+")

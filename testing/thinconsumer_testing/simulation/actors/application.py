@@ -30,7 +30,7 @@ from ..world import Actor, World
 
 #: Limit of ``poll(0)`` calls in a row without records, each due at once by ``wake_at()``. More are a busy loop.
 SPINS_MAX = 100
-#: Seconds that an application waits after an error: otherwise it could poll in a busy loop that is not the client's.
+#: Seconds that an application waits after an error: otherwise its poll loop could be busy without a client's fault.
 PAUSE_AFTER_ERROR = 0.1
 HAS_NUMPY = importlib.util.find_spec("numpy") is not None
 

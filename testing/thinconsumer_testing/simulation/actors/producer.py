@@ -1,4 +1,4 @@
-"""An application with the package's internal producer on a simulated driver; values are ``<name>:<number>``."""
+"""An application with the internal producer on a simulated driver; values are ``<name>:<number>`` and dots."""
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence

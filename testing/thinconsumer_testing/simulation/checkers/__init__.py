@@ -1,7 +1,7 @@
 """Checkers of the consumer's guarantees. They see no internals of clients or brokers but a buffer's size. Each reports:
 
 ==================  ================================================================================================
-ContentChecker      a record that was never committed; with read_committed, one of an uncommitted transaction
+ContentChecker      a record never committed, or altered; with read_committed, one of an uncommitted transaction
 OrderChecker        a record that comes again or out of order; a position that goes back
 CoverageChecker     a record that is skipped
 OwnershipChecker    a record of a partition that is paused or not assigned

@@ -30,7 +30,7 @@ class _Covered:
 
     up_to: int | None  #: Every record below this offset was read; None: the next record may have any offset.
     last: tuple[int, int] | None = None  #: Offset and leader epoch of the last record that was read; None: unknown.
-    #: The highest ``up_to`` before a :meth:`go_back`, and the ``last`` of then. None: no call, or it was undone.
+    #: The highest ``up_to`` before a :meth:`go_back`, with ``last`` at that time. None: no call, or it was undone.
     furthest: tuple[int, tuple[int, int]] | None = None
 
     def go_back(self, offset: int, last: tuple[int, int]) -> None:

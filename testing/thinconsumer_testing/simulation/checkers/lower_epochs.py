@@ -53,7 +53,7 @@ class LowerEpochs:
             case.named, case.rejections = (leader, epoch), []
 
     def accepted(self, key: PartitionKey, node: int) -> None:
-        """Note that a node has accepted the newest epoch. If the named leader has, its rejections prove nothing."""
+        """Note a node's response without an error. If the node is the named leader, its rejections prove nothing."""
         case = self._cases.get(key)
         if case is not None and case.named is not None and case.named[0] == node:
             del self._cases[key]

@@ -1,8 +1,8 @@
 """Checks that each partition's records and positions only go forwards, unless the reader has a reason to go back.
 
-The reasons are a seek, and a loss of committed records by an unclean election: the reader goes back to the offset where
-the logs diverge (KIP-320), at any time until it has read a record of the new leader. If a deposed leader does not know
-the leader epoch of the reader's last record, the reader resets its position by ``auto_offset_reset``.
+Reasons are a seek, the deletion of the next record, and a loss of committed records by an unclean election: the reader
+goes back to the offset where the logs diverge (KIP-320), at any time until it has read a record of the new leader. If a
+deposed leader does not know the leader epoch of the reader's last record, the reader resets its position.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Checks that no client repeats requests or connection attempts without progress.
 
-Requests are counted per reader, node and API, in windows of two seconds. A Fetch that returned records is progress and
+Requests are counted per client, node and API, in windows of two seconds. A Fetch that returned records is progress and
 does not count. The limits are far above what backoffs allow, and far below what a busy loop reaches.
 """
 
@@ -13,7 +13,7 @@ from thinconsumer.wire.fetch import FetchResponse
 from .base import Checker, SimReader
 
 WINDOW_S = 2.0
-#: The most requests of one API from a reader to a node within WINDOW_S; Fetches that return records do not count.
+#: The most requests of one API from a client to a node within WINDOW_S; Fetches that return records do not count.
 FRUITLESS_MAX = 150
 #: How often in a row a broker may send records from one offset: lost and late responses cause a few repetitions.
 REPEATS_MAX = 40

@@ -29,8 +29,8 @@ POLLS_MAX = 3
 class _Reading:
     """The state of one partition of a reader, with which its requests and errors are compared."""
 
-    #: The offsets at which the first Fetch after a seek may begin. None: any offset, because that Fetch was sent
-    #: already, or the position may have moved.
+    #: The offsets at which the first Fetch after a seek may begin. None: any offset, for example because that Fetch was
+    #: sent already, or the position may have moved.
     starts: set[int] | None = None
     timestamp: int | None = None  #: LATEST or EARLIEST: ListOffsets responses for it add their offset to ``starts``.
     last: int = -2  #: Offset of the last record returned since a seek; -2: none.
@@ -72,7 +72,7 @@ class RequestChecker(Checker):
     _nodes: dict[tuple[str, int], int] = field(default_factory=dict, init=False)  #: Node ids by host and port.
     #: By client and connection: the connection's host and port.
     _addresses: dict[tuple[SimReader, int], tuple[str, int]] = field(default_factory=dict, init=False)
-    #: By reader's name and partition: the state of each partition that the reader has sought or polled.
+    #: By reader's name and partition: the state of each partition that the reader has sought or fetched.
     _reading: dict[str, dict[TopicPartition, _Reading]] = field(default_factory=dict, init=False)
     _paused: set[tuple[str, TopicPartition]] = field(default_factory=set, init=False)
 
@@ -167,7 +167,7 @@ class RequestChecker(Checker):
         self._nodes.update({(broker.host, broker.port): broker.node_id for broker in response.brokers})
         for topic in response.topics:
             if topic.topic_id == ZERO_UUID:
-                continue  # the broker is too old for topic ids (KIP-516): Fetch requests to it are not checked
+                continue  # an unknown topic, or a broker without topic ids (KIP-516), whose Fetches are not checked
             self._names[topic.topic_id] = topic.name or ""
             self._ids[member, topic.name or ""] = topic.topic_id
             for row in topic.partitions:
@@ -234,7 +234,7 @@ class RequestChecker(Checker):
         reading.starts = None
 
     def _moved(self, request: Message, response: Message) -> Iterator[TopicPartition]:
-        """Yield the partitions of a response that may move the client's position in them."""
+        """Yield the partitions in which a response may move the client's position."""
         yield from (tp for tp, _, _ in validated(request, response))
         if isinstance(response, FetchResponse):
             for topic in response.responses:
