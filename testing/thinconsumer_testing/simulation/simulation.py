@@ -248,7 +248,7 @@ class Simulation:
         self.watched(go)
 
     def check(self) -> None:
-        """Run the checks that need the whole run. Raises: Violation, also for earlier ones and for bugs of the broker."""
+        """Run the checks that need the whole run. Raises: Violation, also for earlier ones and bugs of the broker."""
 
         def go() -> None:
             self.jury.tell("finish")
