@@ -1,4 +1,4 @@
-"""Log an outage once when it begins, ever more rarely while it lasts or comes back, and once when it ends.
+"""Log an outage soon after it begins, ever more rarely while it lasts or comes back, and when it ends.
 
 Otherwise a client that retries for ten minutes would log either one line per attempt or nothing. Each
 :class:`OutageLog` belongs to one client, so that two clients in a process do not suppress each other's lines.
@@ -12,7 +12,7 @@ from collections.abc import Callable, Container, Hashable
 from ..support.lazy_dataclass import dataclass, field
 from ..types import TopicPartition
 
-#: Seconds from the first to the second log line about the same outage. Each further pause is twice the one before.
+#: The least number of seconds between two log lines about an outage while it lasts.
 EVERY = 60.0
 #: How often the pause between two lines is doubled, so that it becomes eight minutes at most.
 DOUBLINGS = 3
@@ -38,7 +38,7 @@ class _Outage:
 
     began_at: float
     failed_at: float  #: When an attempt last failed.
-    recurs_since: float  #: When the first beginning was that ``recurrences`` counts.
+    recurs_since: float  #: The time of the first beginning that ``recurrences`` counts.
     #: How often the outage has begun in a row: each time within RECURS_SOON_S after the last failed attempt before.
     recurrences: int = 1
     returns: int = 0  #: How often the outage has begun again within RECURS_S.
@@ -113,11 +113,11 @@ class OutageLog:
         attempts: int = 1,
         logs: bool = True,
     ) -> None:
-        """Count a failed attempt, and log ``text`` as a WARNING unless the last line about this outage is too recent.
+        """Count a failed attempt, and log ``text`` as a WARNING if a line about this outage is due.
 
-        The first line is logged at the first attempt that fails ``grace`` seconds or more after the outage has begun;
-        if the outage recurs, after it began first. A positive ``grace`` is for failures that usually end by themselves,
-        such as a leader change. Further lines follow after pauses of one, two, four, and then eight minutes.
+        The first line is logged at the first attempt that fails ``grace`` seconds or more after the outage has begun
+        (if it recurs: has first begun). A positive ``grace`` is for failures that usually end by themselves, such as a
+        leader change. Further lines follow after pauses of at least one, two, four, and then eight minutes.
         ``attempts`` is how many attempts this call counts. With ``logs=False`` it only counts: other log lines tell the
         cause.
         """
@@ -140,7 +140,7 @@ class OutageLog:
         """Record a successful attempt: drop ``subject`` from all outages. An outage without subjects has ended;
         ``text`` is logged as an INFO for each ended outage that was logged since it last began.
         """
-        # Called in every step, usually without an outage: ``if self.under_way`` saves the inner call.
+        # Called often, mostly without an outage: ``if self.under_way`` saves the inner call.
         for outage in self.forget(subject) if self.under_way else ():
             if outage.logged_at is not None and outage.logged_at >= outage.began_at:
                 attempts = f" and {outage.attempts} failed attempts" if outage.attempts else ""
@@ -159,7 +159,7 @@ class OutageLog:
         return ended
 
     def recurring(self, now: float) -> list[tuple[str, float]]:
-        """Return the texts of the outages that keep ending and beginning again, and when each first began."""
+        """Return the texts of the outages that keep ending and beginning again, and since when each does so."""
         found = [one for one in (*self.under_way.values(), *self._ended.values()) if one.is_recurring(now)]
         return [(one.words(), one.recurs_since) for one in found]
 

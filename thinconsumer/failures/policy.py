@@ -200,7 +200,7 @@ _COMMIT: dict[Code, Rule] = {
     Code.UNKNOWN_MEMBER_ID: Rule(_A.CHECK_MEMBERSHIP, _STALE, "unknown_member"),
     Code.REBALANCE_IN_PROGRESS: Rule(_A.CHECK_MEMBERSHIP, _KEPT + "afterwards", "rebalance_in_progress"),
     Code.FENCED_INSTANCE_ID: Rule(_A.CHECK_MEMBERSHIP, _STALE, "fenced"),
-    # This code fails a commit only if the member has been removed since; otherwise the commit is repeated.
+    # This code fails a commit only if the membership has ended since; otherwise the commit is repeated.
     Code.STALE_MEMBER_EPOCH: Rule(_A.CHECK_MEMBERSHIP, _KEPT + "under the new epoch", "illegal_generation"),
     Code.GROUP_ID_NOT_FOUND: Rule(
         _A.CHECK_MEMBERSHIP, "from version 9 on: the group has no members at all", "unknown_member"

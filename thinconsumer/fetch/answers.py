@@ -122,8 +122,8 @@ class Answers:
                     rejected[tp] = partition
                     self._partition_error(fetch, partition, data, response.node_endpoints, now)
                 elif listed.wanted[tp].fetch_offset != cursor.fetch_offset:
-                    # The response of another node has advanced the fetch offset meanwhile. Either node may be a deposed
-                    # leader with a diverged log, so records of one node must never be appended to records of the other.
+                    # The response to another Fetch has advanced the fetch offset. If another node has sent it, either
+                    # node may be a deposed leader with a diverged log: never append records of one to the other's.
                     log.debug("dropping data of node %s for %s-%s: data of another node came first", node_id, *tp)
                 else:
                     self._take(fetch, partition, data, frame, now)
@@ -201,7 +201,7 @@ class Answers:
         fetch.pace(now)
 
     def _leave_replica(self, partition: Partition, node_id: int, now: float) -> None:
-        """Fetch from the leader again, and avoid ``node_id`` for a while, if that is the preferred replica."""
+        """Fetch from the leader again, and avoid ``node_id`` for a while, if it is the preferred replica."""
         if partition.preferred_replica == node_id:
             partition.preferred_replica = -1
             self._planner.replicas.failed(node_id, now)
@@ -248,7 +248,7 @@ class Answers:
         self.outages.failed(kind, now, text, subject=tp, grace=grace)
 
     def _failed(self, partition: Partition, code: int, error: KafkaError, now: float, *, is_raised: bool) -> None:
-        self._pause(partition, now)  # first: if Ctrl-C came between the two calls, there would be no backoff
+        self._pause(partition, now)  # first: in the other order, Ctrl-C between the two calls would prevent the backoff
         self._note(partition, code, error, now, is_raised=is_raised)
 
     def _pause(self, partition: Partition, now: float) -> None:
@@ -306,7 +306,7 @@ class Answers:
                 self._recovered(fetch, partition, now, has_records=True)
 
     def _recovered(self, fetch: AnyFetch, partition: Partition, now: float, *, has_records: bool = False) -> None:
-        """Note the first response without an error after failures; ``has_records``: batches of it were buffered."""
+        """Note a response without an error after failures; ``has_records``: its records were put into the buffer."""
         if partition.last_error is not None or partition.fruitless_ranges:
             text = f"{partition.tp.topic}-{partition.tp.partition} can be read again"
             self.outages.recovered(partition.tp, now, text)
@@ -400,8 +400,8 @@ class Answers:
             if not is_late and cursor.fetch_epoch < partition.leader_epoch:
                 is_late = fetch.target.node_id not in (partition.leader, partition.preferred_replica)
             if is_late and partition.state is PositionState.FETCHING:
-                # The response is from the previous leader, or from a former one that has yet to truncate its log. The
-                # new leader may have validated the position before these records came: validate again.
+                # The request was sent before a leader change, or to a former leader that has yet to truncate its log.
+                # The new leader may have validated the position before these records came: validate again.
                 partition.move(PositionEvent.LEADER_CHANGED)
 
 

@@ -176,14 +176,14 @@ class Buffer:
         fetched.partition.report_change()  # the partition is not fetched any longer
 
     def drop_one(self) -> None:
-        """Drop the batches of one partition, preferably of one that may return no records: they are fetched again."""
+        """Drop the batches of one partition, preferably one whose records are withheld: they are fetched again."""
         holders = [p for p in self.queues if p.state is PositionState.FETCHING]
         for partition in sorted(holders, key=lambda p: p.may_hand_out)[:1]:
             partition.rewind()
             self.head(partition)
 
     def has_ready(self) -> bool:
-        """Whether any partition has records or an error to return now."""
+        """Whether any partition has batches or an error to return now."""
         return any(partition.may_hand_out and self.head(partition) for partition in list(self.queues))
 
     def sweep(self, assigned: set[Partition]) -> None:

@@ -170,7 +170,8 @@ class ChunkDecoder:
     def _is_worth_numpy(self) -> bool:
         """Whether to decode batches together; sets ``has_few`` to the opposite.
 
-        Numpy has to be there, enough records have to wait, and few partitions may withhold decoded records.
+        Numpy has to be there, enough records have to wait, and at most WITHHELD_MAX partitions may have decoded records
+        that polls may not return.
         """
         records, self.has_few = 0, True
         for partition in self._buffer.queues:
@@ -274,7 +275,7 @@ class ChunkDecoder:
         return chunks
 
     def _add_batches(self, partition: Partition, decoder: Decoder, records: int) -> list[Added]:
-        """Add the partition's next batches to the decoder: at least one, until they have ``records`` or FULL_BYTES."""
+        """Add the partition's next batches: at least one, until they have ``records`` or the decoder FULL_BYTES."""
         added: list[Added] = []
         records += decoder.records
         for source in self._buffer.queue(partition):

@@ -62,7 +62,7 @@ class Span(NamedTuple):
     begin: int  #: The number that the decoder has given to the span's first batch.
     chunk: int  #: Index in ``fetched`` of the first batch after the span.
     error: RecordError | None  #: Why what follows the span cannot be returned; None if it can.
-    reached: int = -1  #: The caller's end offset, if the batch at ``chunk`` begins at or after it; else -1.
+    reached: int = -1  #: The partition's end offset, if the batch at ``chunk`` begins at or after it; else -1.
 
 
 @dataclass(slots=True)
@@ -90,8 +90,8 @@ class Collector:
         self._partitions = partitions
         self._buffer = buffer
         self.chunk_decoder = ChunkDecoder(settings.check_crcs, buffer, deserialize)
-        #: The batches in which the last poll found a record that cannot be returned. That poll returned what comes
-        #: before the record; the next poll raises the error first.
+        #: The batches in which the last poll found an error behind what it returned. The next poll looks at that error
+        #: first.
         self._overdue: Fetched | None = None
         self.aborted_batches = 0  #: The number of aborted batches that positions have moved past.
 
@@ -243,7 +243,7 @@ class Collector:
         self.chunk_decoder.interrupted = {tp: at for tp, at in interrupted.items() if tp in self._partitions}
 
     def _turns(self) -> Iterator[Partition]:
-        """Yield the partitions that may have records to return, in round-robin order; drop stale batches of all."""
+        """Yield the partitions that may have records to return, in round-robin order; drop stale batches on the way."""
         head, assigned = self._buffer.head, self._partitions.assigned
         for partition in list(self._buffer.queues):
             if head(partition) is not None and partition.may_hand_out and assigned.get(partition.tp) is partition:

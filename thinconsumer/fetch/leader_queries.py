@@ -52,7 +52,7 @@ class PartitionQuery:
 
     wanted: Callable[[], bool]  #: Returns whether the caller still needs the result.
     found: Callable[[Any, float], None]  #: Receives the partition's part of the response, and the time.
-    failed: Callable[[KafkaError, bool], None]  #: Receives an error, and whether it is final.
+    failed: Callable[[KafkaError, bool], None]  #: Receives an error, and whether it is final: will not pass by itself.
 
     __slots__ = (
         "argument", "attempts", "leaderless_in", "least_epoch", "least_refresh", "outdated", "pause", "tp",
@@ -113,7 +113,7 @@ class LeaderQueries(ABC):
         self._shared_jitter = SharedJitter(random)
         self._backoff = Backoff.from_settings(settings)
         self._api = self.api.__name__.removesuffix("Request")
-        # Dicts: to remove a query from a list of thousands would take longer. Each step looks only at waiting queries.
+        # Dicts: to remove a query from a list of thousands would take longer.
         self._waiting: dict[PartitionQuery, None] = {}  #: Queries to send, some of them after a backoff.
         self._in_flight: dict[PartitionQuery, None] = {}  #: Queries whose request has no response yet.
         self.outages = OutageLog(log)

@@ -62,7 +62,6 @@ class Planner:
         agenda: Agenda,
     ) -> None:
         self._settings = settings
-        # Values of the settings that each request needs.
         self._max_wait_ms = settings.fetch_max_wait_ms
         self._timeout = settings.request_timeout_ms / 1000
         self._isolation_level = 1 if settings.isolation_level == "read_committed" else 0
@@ -75,9 +74,8 @@ class Planner:
         self._agenda = agenda
         self._alarm = agenda.alarm(ASKER)  #: Touched when the buffer has room again.
         self._backoff = Backoff.from_settings(settings)
-        #: Seconds between Fetches to a broker that answers at once, without records: see ``FetchSession.pace``. Twice
-        #: the first backoff, 0.2 s by default: with five at once before the first pause, at most ten are sent in a
-        #: second.
+        #: Seconds between Fetches to a broker that answers at once, without records: see ``FetchSession.pace``. By
+        #: default 0.2 s: with five at once before the first pause, at most ten are sent in a second.
         self._pause_s = max(LEAST_PAUSE, min(2 * self._backoff.initial, settings.fetch_max_wait_ms / 1000))
         self.targets = FetchTargets(settings, partitions, metadata, buffer, self._alarm)
         self._sessions: dict[int, FetchSession] = {}
@@ -346,7 +344,7 @@ class Planner:
     def _compose_second(self, second: SecondFetch, version: int) -> Message:
         self.targets.update(self._now)
         partition_bytes, second.listed = self._partition_bytes(), SessionPartitions()
-        # No partition waits if this request is written late, after the next Fetch of the session.
+        # If the session's next Fetch was written before this request, it has the partitions, and this request has none.
         for one in _rotated(self._waiting(second.target.node_id, second.first), second.turn):
             second.listed.set(one.tp, self._want(one, partition_bytes))
             second.listed.cursors[one.tp] = one, one.cursor
@@ -424,8 +422,8 @@ def _rotated(some: list[T], turn: int) -> list[T]:
     return some[start:] + some[:start]
 
 
-#: How long to avoid a failed follower, in seconds. At first, longer than a cluster takes to notice a dead broker; later
-#: ever longer: leaders keep naming a follower that only this client cannot reach, and each attempt may cost
+#: How long to avoid a failed follower, in seconds. At first, longer than a cluster takes to notice a dead broker; then
+#: up to five minutes: leaders keep naming a follower that only this client cannot reach, and each attempt may cost
 #: ``request_timeout_ms``.
 SHUNNED = Backoff(initial=12.0, maximum=300.0)
 

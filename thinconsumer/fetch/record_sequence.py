@@ -1,4 +1,4 @@
-"""The records of one partition that a poll returns."""
+"""The sequence of records in a poll's result: used like a list, but it may build records only while they are read."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ class RecordSequence(Sequence[ConsumerRecord[K, V]], Generic[K, V]):
     needs a list, pandas for example, gets ``list(records)``, and JSON is written by
     ``json.dumps(records, default=list)``.
 
-    With numpy, a sequence of more than 500 records builds them while a program iterates over it: each iteration and
-    each index builds records anew, and ``list(records)`` builds all of them once. Until it is no longer referenced,
-    such a sequence keeps a copy of the decompressed batches that were decoded together, those of other partitions
+    With numpy, a sequence of more than 500 records may build them only while a program reads it: then each iteration
+    builds records anew, and ``list(records)`` builds all of them once. Until it is no longer referenced, such a
+    sequence keeps a copy of the decompressed batches that were decoded together, those of other partitions
     included: up to 4 MB and a batch for each such decoding. A record alone keeps no such copy.
     """
 

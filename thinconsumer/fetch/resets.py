@@ -1,7 +1,7 @@
 """Set the position of partitions that await a reset: by policy, by the user's request or after OFFSET_OUT_OF_RANGE.
 
-An out-of-range position is either below the log start (records expired) or past the log end (log truncated).
-OFFSET_OUT_OF_RANGE does not say which, so both ends of the log are looked up. KIP-320, KIP-1106.
+OFFSET_OUT_OF_RANGE does not say whether the position is below the log start (records expired) or past the log end (log
+truncated), so both ends of the log are looked up. KIP-320, KIP-1106.
 """
 
 import logging
@@ -141,7 +141,7 @@ class Resets:
     def _decide(self, partition: Partition, position: int, start: int, end: int) -> None:
         epoch = partition.cursor.epoch
         if start <= position <= end:
-            # The position is valid: a lagging broker rejected it, or the log has grown since the rejection.
+            # A lagging broker rejected the position, the log has grown since, or the leader lacks its leader epoch.
             self._place(partition, position, epoch, f"{position} is inside the log, which holds {start} to {end}")
         elif position > end and epoch >= 0:
             # OffsetForLeaderEpoch with the position's epoch finds the offset of the truncation.

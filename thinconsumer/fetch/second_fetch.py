@@ -1,8 +1,8 @@
 """Decide when to send a second Fetch to a broker that holds the first one.
 
-A broker holds a Fetch of partitions without new records for ``fetch_max_wait_ms`` (a long poll), and reads no other
-request of that connection meanwhile. A partition that becomes ready to be fetched during this time, by a seek, for
-example, would have to wait, though it may have records. The second Fetch, on a connection of its own, belongs to no
+A broker holds a Fetch of partitions without new records for up to ``fetch_max_wait_ms`` (a long poll), and reads no
+other request of that connection meanwhile. A partition that becomes ready to be fetched during this time, by a seek,
+for example, would have to wait, though it may have records. The second Fetch, on a connection of its own, belongs to no
 session, and is answered at once.
 """
 

@@ -134,7 +134,7 @@ class FetchSession:
 
     @property
     def is_asking(self) -> bool:
-        """Whether a Fetch is in flight, or waits for a backoff."""
+        """Whether a Fetch is in flight, or the last one has failed, so that another follows after a backoff."""
         return self.retry.in_flight or self.retry.attempts > 0
 
     def is_incremental(self, *, sessions: bool, uses_ids: bool) -> bool:
@@ -222,7 +222,7 @@ class FetchSession:
         self.retry.failed(now)
 
     def pace(self, now: float) -> None:
-        """Count a response without records: after :data:`FRUITLESS` quick ones, one Fetch may follow in each ``pause``.
+        """Count a failure or response without records: after :data:`FRUITLESS` quick ones, space Fetches by ``pause``.
 
         The count is not of responses in a row. If a response with records, or a late one, began a new count, a broker
         could cause any number of Fetches.

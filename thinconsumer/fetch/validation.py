@@ -1,8 +1,8 @@
 """Validate positions after a leader change with OffsetForLeaderEpoch (KIP-320).
 
-The response confirms the position or gives the offset where the logs diverge, and the position moves back there. If the
-leader has no such epoch, a position inside the log is kept. Under reset policy none, polls raise ``LogTruncationError``
-in both cases instead.
+The response confirms the position or gives the offset where the logs diverge: a position after it moves back there. If
+the leader has no such epoch, a position inside the log is kept. Under reset policy none, polls raise
+``LogTruncationError`` in both cases instead.
 """
 
 import logging
@@ -159,8 +159,8 @@ class Validation(EpochEndQueries):
             # drop the buffer, and validate again with the position's own epoch.
             partition.place(PositionEvent.SEEK_VALIDATED, position, epoch)
         elif epoch < 0 or (is_known and data.end_offset >= position):
-            # Buffered records are truncated. The position stays: no record before it is truncated, or the user has set
-            # the position and no record was returned since.
+            # Buffered records are truncated. The position stays: no record before it is truncated, or it was set
+            # without a leader epoch and no record was returned since.
             log.info("%s-%s: log truncated at %s, position stays %s", *partition.tp, data.end_offset, position)
             partition.place(PositionEvent.TRUNCATED, position, min(epoch, data.leader_epoch))
         else:

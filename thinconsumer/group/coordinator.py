@@ -35,7 +35,7 @@ log = logging.getLogger(__name__)
 GROUP = 0
 #: The node's general connection, for requests that must not wait behind a JoinGroup without a response.
 GENERAL = ""
-#: The connection for JoinGroup, SyncGroup and Heartbeat only: a JoinGroup without a response blocks later requests.
+#: The connection for requests about the membership: a JoinGroup without a response blocks later requests on it.
 MEMBERSHIP = "group"
 #: The connection for LeaveGroup while a JoinGroup or SyncGroup blocks :data:`MEMBERSHIP`.
 LEAVING_CONNECTION = "leave"
@@ -119,8 +119,7 @@ class Coordinator:
         self.state = CoordinatorState.UNKNOWN
         self.node_id: int | None = None
         #: The error of the latest FindCoordinator response, if it lasts until the application acts (a missing ACL, for
-        #: example): polls raise it once per response. Requests are repeated, so that a permission granted later ends
-        #: the error.
+        #: example): polls raise it. Requests are repeated, so that a permission granted later ends the error.
         self.error: KafkaError | None = None
         #: The error of the last search, of any kind, while no coordinator is known; else None.
         self.last_error: KafkaError | None = None
@@ -166,8 +165,8 @@ class Coordinator:
     def lost(self, node_id: int | None, why: str, now: float) -> None:
         """Note that ``node_id`` is no longer the coordinator, or unreachable, and search again.
 
-        The search starts at once if a coordinator has responded since the last failure, or if this one was known for
-        longer than :data:`LASTING`; else after a backoff.
+        The search starts at once if nothing has failed since a coordinator last responded (or since the start), or if
+        this one was known for longer than :data:`LASTING`; else after a backoff.
         """
         if self.state is not CoordinatorState.KNOWN or node_id != self.node_id:
             return

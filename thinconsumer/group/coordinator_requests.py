@@ -156,6 +156,6 @@ class LeaveAttempt(CoordinatorRequests):
         return None
 
     def answered(self, now: float, *, again: bool) -> None:
-        """Process the response. With ``again``, the request was not processed: it is repeated until the deadline."""
+        """Process the response. With ``again``, the request is repeated after a backoff, until the deadline."""
         self.retry.failed(now)
         self.is_over = not again or self._deadline.is_over(now)

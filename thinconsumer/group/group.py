@@ -111,7 +111,6 @@ class Group:
         return ClassicMember(self._config, self._identity(), self.role, self.coordinator, self._random)
 
     def _new_consumer_member(self) -> ConsumerMember:
-        """Return a member for the consumer group protocol (KIP-848)."""
         # On demand: the classic protocol, which is the default, needs none of it.
         from .consumer.assignment import MemberAssignment
         from .consumer.member import ConsumerMember
@@ -280,7 +279,7 @@ class Group:
         return max(0.0, now - self._polled_at)  # ``now`` may be the time of a step before the poll
 
     def positions(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Return the positions of all partitions that have one, excluding the record that the user is processing.
+        """Return the positions that may be committed now, excluding the record that the user is processing.
 
         Partitions for which ``on_partitions_revoked`` has run are left out.
         """

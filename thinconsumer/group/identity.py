@@ -1,7 +1,7 @@
 """The member id, generation and instance id in every request of a member.
 
-One immutable value, replaced as a whole, so that no request mixes the member id of one membership with the generation
-of another: the client would go on as a zombie member.
+One immutable value, replaced as a whole: if a request mixed the member id of one membership with the generation of
+another, the client would go on as a zombie member.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ class JoinFailurePolicy:
         self._backoff = Backoff.from_settings(settings)
         self._retry = Retry(self._backoff, random, agenda)
         #: The error of the last response, if it lasts until the application or an operator acts (a missing ACL, for
-        #: example); else None. Each response has an error object of its own, and polls raise each object once.
+        #: example); else None. Polls raise the error of each response once, or in every poll if it is final.
         self.error: KafkaError | None = None
         self.is_final = False  #: Whether the member must not join again.
         self._raised_by: type[Message] | None = None

@@ -1,4 +1,4 @@
-"""The rebalance listener: its three callbacks, each with the partitions that are added, revoked or lost."""
+"""The listeners for rebalances, and for keys that move between partitions; and the functions that call them."""
 
 from collections.abc import Collection
 from typing import Any

@@ -47,7 +47,7 @@ class Membership(ABC):
     #: Whether the member uses the consumer group protocol (KIP-848), so that its generation is a member epoch.
     has_epochs = False
     _TRANSITIONS: Mapping[Any, Mapping[Any, Any]]
-    #: The callback that may run in a state, by its name in the metrics; states without one are left out.
+    #: The callback that may run in a state, by its name in the metrics; see also :attr:`callback`.
     _CALLBACKS: Mapping[Any, str]
 
     def __init__(
@@ -97,7 +97,7 @@ class Membership(ABC):
 
     @property
     def error(self) -> KafkaError | None:
-        """The last response's error, which polls raise once, if it lasts until the application acts; else None."""
+        """The last response's error, which polls raise, if it lasts until the application acts; else None."""
         return self._failures.error
 
     @property
@@ -165,7 +165,7 @@ class Membership(ABC):
 
     @abstractmethod
     def leave_target(self, leave_group: bool | None = None) -> Target | None:
-        """Return the connection that the request of :meth:`leave` would use now; None if there would be no request.
+        """Return the connection that the request of :meth:`leave` would use now; None if no request would be sent.
 
         The caller of :meth:`leave` may have it opened while commits still wait for their responses.
         """
@@ -174,7 +174,7 @@ class Membership(ABC):
         """Note a call of the application, and whether it is a ``poll``, for which the member may have waited to join.
 
         There is no heartbeat thread: the client sends heartbeats only while the application calls it. After a gap that
-        the membership may not have survived, polls return no records until a heartbeat succeeds.
+        the membership may not have survived, :attr:`unconfirmed` is set.
         """
         before, self._called_at = self._called_at, now
         if before is not None and now - before > self.heartbeat_interval:
@@ -379,7 +379,7 @@ class MemberStats:
     heartbeat: Timing = field(default_factory=Timing)  #: From each heartbeat to its response.
     joins: Timing = field(default_factory=Timing)
     syncs: Timing = field(default_factory=Timing)
-    rebalances: Timing = field(default_factory=Timing)  #: From the start of a rebalance to the end of its callbacks.
+    rebalances: Timing = field(default_factory=Timing)  #: Rebalances; KIP-848: reconciliations, until acknowledged.
     #: Requests to join or to sync that failed, and reconciliations (KIP-848) that the end of the membership cut off.
     failed: int = 0
     rebalanced_at: float | None = None

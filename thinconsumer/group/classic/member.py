@@ -435,7 +435,7 @@ class ClassicMember(Membership):
         If not, the next :meth:`work` repeats ``install``; after any other method, the member joins after a backoff.
         """
         if self.state is _S.REVOKING_AFTER_SYNC and not self._attempt.is_decoded:
-            # The assignment cannot be decoded. Without another join, no member would read the partitions in it.
+            # ``accept`` has raised. Without another join, no member would read the partitions in the assignment.
             self._failures.back_off(now)
             self._begin_anew(_E.REJOIN, "its assignment could not be decoded", now)
         elif self.state in JOINING:

@@ -32,7 +32,7 @@ class RebalanceAttempt:
     synced_at: float = 0.0  #: When the SyncGroup response arrived.
     is_decoded: bool = False  #: Whether the role has decoded the assignment.
     is_confirmed: bool = False  #: Whether a heartbeat of the new generation has succeeded.
-    install_called: bool = False  #: Whether ``Role.install`` has been called.
+    install_called: bool = False  #: Whether ``Role.install`` was called; from then on, another rebalance may begin.
 
     def restart_join(self) -> None:
         """Restart at JoinGroup, and ask the role for its metadata again: the owned partitions may have changed."""

@@ -32,7 +32,7 @@ class ClassicMemberEvent(enum.Enum):
     BEGIN = "begin"  #: A rebalance begins for this member: the coordinator is known and can be sent requests.
     PREPARED = "prepared"
     JOINED = "joined"
-    RETRY = "retry"  #: SyncGroup or the leader's assignment failed: join again without revoking anything first.
+    RETRY = "retry"  #: SyncGroup or the assignment failed, or the coordinator moved: join, revoking nothing first.
     SYNCED = "synced"
     REVOKED = "revoked"
     ASSIGNED = "assigned"
@@ -55,7 +55,7 @@ TRANSITIONS: dict[ClassicMemberState, dict[ClassicMemberEvent, ClassicMemberStat
     _S.REVOKING_BEFORE_JOIN: {_E.PREPARED: _S.PREPARING_REBALANCE, **_OUT},
     _S.PREPARING_REBALANCE: {_E.JOINED: _S.COMPLETING_REBALANCE, **_OUT},
     _S.COMPLETING_REBALANCE: {_E.SYNCED: _S.REVOKING_AFTER_SYNC, _E.RETRY: _S.PREPARING_REBALANCE, **_OUT},
-    # REJOIN: the assignment cannot be decoded, so the member must not keep it.
+    # REJOIN: the role could not take the assignment (decode it, for example), so the member must not keep it.
     _S.REVOKING_AFTER_SYNC: {_E.REVOKED: _S.ASSIGNING, _E.REJOIN: _S.UNJOINED, **_OUT},
     # REJOIN: a listener that keeps raising must not keep this member out of the next rebalance.
     _S.ASSIGNING: {_E.ASSIGNED: _S.STABLE, _E.REJOIN: _S.UNJOINED, **_OUT},

@@ -51,7 +51,7 @@ class Pending:
 
     number: int  #: The call's number in call order.
     offsets: Mapping[TopicPartition, OffsetAndMetadata]
-    identity: Identity  #: The member id and generation when the call was added.
+    identity: Identity  #: The member id and generation under which the offsets were consumed.
     deadline: float
     callback: Callback | None  #: None if there is none, or once it was called.
     call: Call[None]

@@ -91,19 +91,19 @@ class Commits:
         self._judged: tuple[Identity, int] | None = None
         self._stale_error: KafkaError | None = None
         self._now = 0.0  #: The time of the last step, response or call.
-        #: Called if a commit is rejected because of its member id, generation or instance id, or with
-        #: REBALANCE_IN_PROGRESS: with the error, the identity in the request, and the time.
+        #: Called if the error of a commit may concern the current membership: with the error, the identity in the
+        #: request, and the time.
         self.on_membership_error: Callable[[KafkaError, Identity, float], None] = lambda error, identity, now: None
         #: Returns the member epoch since which this consumer owns a partition. An offset of an earlier epoch
         #: is not committed: another member may have owned the partition since, and committed a later offset.
         self.owned_since: Callable[[TopicPartition], int] = lambda tp: NO_GENERATION
         #: Returns whether the coordinator has assigned the partition, and this member has not taken it over yet.
         self.is_coming: Callable[[TopicPartition], bool] = lambda tp: False
-        #: Called with every offset that was written for a topic that still exists.
+        #: Called with every offset that was written, unless its topic is known to be deleted.
         self.on_written: Callable[[TopicPartition, OffsetAndMetadata], None] = lambda tp, value: None
         #: Called for every response, with its latency in seconds and the current time.
         self.on_answer: Callable[[float, float], None] = lambda seconds, now: None
-        #: The error of the latest failed commit, until one succeeds; errors that concern one call only are not stored.
+        #: The latest error of a commit that other commits may get, too (a missing ACL, say); None after a success.
         self.last_error: KafkaError | None = None
         self.failed_at = -NEVER
 
