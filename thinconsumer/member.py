@@ -46,7 +46,7 @@ __all__ = ["GroupMember"]
 
 #: Protocol type of consumers. In their group, a member with metadata of another format could make rebalances fail.
 RESERVED = "consumer"
-#: Why a member joins again after it has given up work under a cooperative protocol.
+#: Why a member joins again after it has given up work that it kept during the rebalance.
 REVOKED = "work that was given up can now be assigned"
 #: A unit of work, such as the name of a shard.
 _Unit = TypeVar("_Unit", bound=Hashable)
@@ -171,7 +171,7 @@ class GroupMember(BaseClient):
         """Start working on the assignment ``share``. If this method raises, the next poll calls it again."""
 
     def on_lost(self) -> None:
-        """Stop working: this member was removed from the group, or missed a generation.
+        """Stop working: the membership has ended (after too long without a poll, say), or missed a generation.
 
         The assignment may belong to another member already. By default this calls :meth:`on_join_prepare`.
         """
@@ -214,7 +214,7 @@ class GroupMember(BaseClient):
         return found
 
     def poll(self, timeout_ms: float = 0) -> None:
-        """Take part in the group for ``timeout_ms``; 0 is one non-blocking step.
+        """Take part in the group for ``timeout_ms``; with 0, without waiting.
 
         The overridden methods are called in here, and their exceptions propagate.
 
@@ -455,7 +455,6 @@ class MemberStatus(ObstacleLog):
         yield from member_obstacles(self._member, "the membership is not confirmed", "unsettled", now)
 
     def metrics(self, now: float) -> MetricValues:
-        """Return the current values of the metrics about the group's protocol and connections."""
         read_off(self._metrics, self._engine.network, self._member.stats, now)
         every = self._metrics.values(now, {CONNECTION_COUNT: float(self._engine.network.connection_counts()[1])})
         found: MetricValues = {group: {} for group in GROUPS.values()}

@@ -1,8 +1,7 @@
 """The consumer's metrics, under Kafka's own names: sensors, and the table of the metrics computed from them.
 
-``docs/metrics.md`` is generated from the table. Other modules report events through the methods of
-:class:`ConsumerMetrics`. Time is an argument, in monotonic seconds; the value of a metric is in milliseconds
-if Kafka's metric is.
+``docs/metrics.md`` is generated from the table. Other modules report events to :class:`ConsumerMetrics`. Time is an
+argument, in monotonic seconds; the value of a metric is in milliseconds if Kafka's metric is.
 
 Averages, minima, maxima and rates cover the last 30 to 60 seconds: two samples of 30 s each, of which the older one
 is dropped as a whole, as in Kafka's ``SampledStat`` with default settings. Without an event, rates and totals are 0,
@@ -46,7 +45,7 @@ class Window(NamedTuple):
 
 
 class Sensor:
-    """Records the values of one kind of event."""
+    """Records the values of one kind of event: in two samples of :data:`SAMPLE_S`, and totals since the start."""
 
     __slots__ = ("_count", "_max", "_min", "_previous", "_since", "_sum", "count", "last_at", "sum")
 
@@ -167,7 +166,6 @@ class ReturnedRecords(EventSensors):
         super()._add(events)
 
     def add_to_topic(self, topic: str, size: int, records: int, now: float) -> None:
-        """Add records to the sensors of their topic."""
         sensors = self.topics.get(topic)
         if sensors is None:
             sensors = self.topics[topic] = {"bytes": Sensor(), "records": Sensor()}
@@ -277,7 +275,7 @@ _SENSORS = tuple(dict.fromkeys(metric.sensor for metric in METRICS if metric.sen
 
 
 class ConsumerMetrics:
-    """The sensors of one consumer, fed by the ``record_...`` methods and by :meth:`EventSensors.record`."""
+    """The sensors of one consumer, fed by the methods below and by :meth:`EventSensors.record`."""
 
     def __init__(self) -> None:
         self._sensors = {name: Sensor() for name in _SENSORS}
@@ -331,7 +329,6 @@ class ConsumerMetrics:
         self._sensors[name].record(seconds * 1000, now)
 
     def record_poll_start(self, now: float) -> None:
-        """Record that ``poll`` is called."""
         began, ended = self._poll_began, self.poll_ended
         self._poll_began, self.poll_ended = now, None
         if len(self._polls.pending) >= PENDING_MAX:
@@ -349,7 +346,7 @@ class ConsumerMetrics:
         self._sensors[name].record(seconds * 1e9, now)
 
     def bound(self) -> None:
-        """Add events to their sensors if many are kept. Called once or twice a second, and by each 200th poll."""
+        """Add events to their sensors if many are kept. Called once or twice a second, and when 200 polls are kept."""
         for events in self._all_events:
             if len(events.pending) >= PENDING_MAX:
                 events.flush()

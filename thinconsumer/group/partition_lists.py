@@ -62,7 +62,7 @@ def assign_in_lists(
 def _listed(
     view: ClusterView, subscriptions: Subscriptions, numbers: Mapping[str, tuple[int, ...]], *, has_user_data: bool
 ) -> PartitionList:
-    """Return the cluster and the subscriptions with only the partitions in ``numbers``."""
+    """Return the list of the partitions in ``numbers``; without ``has_user_data``, no subscription has user data."""
     indices = {topic: {number: index for index, number in enumerate(found)} for topic, found in numbers.items()}
     partitions = {
         topic: tuple(

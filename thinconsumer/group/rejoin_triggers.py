@@ -58,7 +58,7 @@ def topics_changed(before: Collection[str], after: Collection[str]) -> str | Non
 
 
 def shapes_changed(before: Mapping[str, TopicShape], after: Mapping[str, TopicShape]) -> str | None:
-    """Return how the topics have changed since the assignment was computed, in words, or None."""
+    """Return the first difference from the topics that the assignment was computed for, in words, or None."""
     for topic, now in after.items():
         then = before.get(topic)
         if then is None or then.partitions != now.partitions:

@@ -62,8 +62,8 @@ class PartitionRevocation:
         #: The first exception of ``on_partitions_revoked`` or ``on_partitions_lost``: the rebalance goes on, and the
         #: poll raises the exception afterwards.
         self.error: Exception | None = None
-        #: Whether a revocation commits positions by itself. False without auto-commit, and in close(autocommit=False):
-        #: the application may not have processed all returned records.
+        #: Whether auto-commit, if enabled, also commits in a revocation. False in close(autocommit=False): the
+        #: application may not have processed all returned records.
         self.auto_commits = auto_commit is not None
         #: Whether ``on_partitions_assigned`` was called since the consumer subscribed: it has had an assignment.
         self.has_assigned = False
@@ -107,8 +107,8 @@ class PartitionRevocation:
             return False
         revoked = {p.tp for p in self._revoking}
         self._commits.release(revoked)
-        # assign() comes before cancel(): if Ctrl-C strikes between the two, the next call repeats only these two lines.
-        # In the reverse order, it would repeat the whole revocation.
+        # assign() comes before cancel(): if Ctrl-C strikes between the two, the next call repeats only the end of this
+        # method. In the reverse order, it would repeat the whole revocation.
         self._partitions.assign([p.tp for p in self._partitions if p.tp not in revoked])
         self.cancel()
         return True

@@ -4,9 +4,8 @@ The member handles generations, deadlines and errors. A :class:`Role` encodes an
 and SyncGroup, and acts before and after a rebalance.
 
 The engine's steps call no role method but ``rejoin_reason``. A member that waits for its role reports so by
-``has_work``, and goes on when ``work(now)`` is called: ``poll`` calls it, ``drive`` does not. A method that returns a
-bool is called again, with steps in between, until it returns True; thus the consumer waits for a commit before it drops
-partitions.
+``has_work``, and goes on when ``work(now)`` is called: ``poll`` calls it, ``drive`` does not. A method that returns
+False is called again, with steps in between; thus the consumer waits for a commit before it drops partitions.
 """
 
 from __future__ import annotations
@@ -29,8 +28,8 @@ class Role(Protocol):
     """Define the callbacks of one member. All but ``rejoin_reason`` may call user code, whose errors ``work`` raises.
 
     A ``prepare``, ``revoke_unassigned`` or ``lose`` that raises counts as done and is not repeated, because the
-    rebalance waits for it. After a failed ``perform_assignment``, or an ``accept`` that cannot decode the assignment,
-    the member joins again. A method that Ctrl-C interrupts is called again.
+    rebalance waits for it. If ``perform_assignment`` or ``accept`` raises, the member joins again. A method that Ctrl-C
+    interrupts is called again.
     """
 
     @property
@@ -84,10 +83,10 @@ class Role(Protocol):
 
     @property
     def summary(self) -> str:
-        """What the last rebalance changed, for its log line."""
+        """The result of the last rebalance, for its log line."""
 
     def rejoin_reason(self, now: float) -> str | None:
         """Return why a stable member should join again (its subscription or the cluster changed), or None.
 
-        Called in every step, so it has to be cheap.
+        Called in every step of a stable member, so it has to be cheap.
         """

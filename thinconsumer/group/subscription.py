@@ -25,7 +25,7 @@ class Mode(enum.Enum):
 
 
 class UserSubscription:
-    """Hold the user's subscription or manual assignment. ``version`` counts its changes."""
+    """Hold the user's subscription, or that partitions are assigned manually. ``version`` counts the changes."""
 
     def __init__(self) -> None:
         self.mode = Mode.NONE
@@ -50,7 +50,7 @@ class UserSubscription:
     ) -> None:
         """Subscribe to topics by name, or by pattern without those that match ``exclude``.
 
-        Raises the errors of :meth:`Consumer.subscribe`, and IllegalArgumentError if the listener lacks a method.
+        Raises IllegalArgumentError, or IllegalStateError after a manual assignment.
         """
         names = _names(topics)
         if (pattern is None) == (not names):

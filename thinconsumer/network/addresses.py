@@ -1,4 +1,4 @@
-"""The addresses of host names: looked up when needed, and reused until connecting to all of them fails.
+"""The addresses of host names: looked up when needed, and reused until an attempt to connect to the host fails.
 
 A name is looked up once, however many routes wait for it. A numeric IPv4 address needs no lookup. A numeric IPv6
 address is passed to the driver, which converts it without blocking: an Address needs the number of AF_INET6, which

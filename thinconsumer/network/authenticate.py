@@ -1,4 +1,4 @@
-"""The interfaces of a client's logins: the requests between ApiVersions and the first other request of a connection.
+"""The interfaces of a client's logins: the requests that authenticate a connection, after ApiVersions and later again.
 
 :class:`thinconsumer.sasl.login.SaslLogin` and :class:`thinconsumer.sasl.login_manager.LoginManager` implement them.
 Java's counterpart is ``SaslClientAuthenticator``.

@@ -5,8 +5,8 @@ There is one route per target (a node and one of the channels to it), and one pe
 * A request for a node waits for the route to that node. When an attempt to connect fails, the request gets that error
   at once; a request sent during the backoff waits for the next attempt. A request for a node that metadata does not
   name gets an error at once.
-* A request for ``ANY_NODE`` goes to the least loaded ready node. While none is ready it waits, until its deadline:
-  known nodes are dialled, the longest untried first. Bootstrap servers are dialled, too, if no node is known or, with
+* A request for ``ANY_NODE`` goes to the least loaded ready node. While none is ready, it waits until its deadline at
+  most. Known nodes are dialled, the longest untried first; so are bootstrap servers if no node is known or, with
   ``metadata_recovery_strategy="rebootstrap"``, if the last attempts to all nodes have failed (KIP-899). After a second
   without success another node is dialled in parallel, so that a dead host in the list delays the request by a second
   and not by a timeout.
@@ -178,7 +178,7 @@ class NetworkClient:
         return reasons
 
     def _doubts(self, now: float) -> list[str]:
-        """Return a reason to refresh metadata for each node that may have moved, or may lead no partition any more.
+        """Return a reason to refresh metadata for each route whose node may have moved, or may lead nothing any more.
 
         A slow attempt to connect counts before it has failed: it may take two connection setup timeouts, and until then
         a client with a dead leader would not look for the new leader.
@@ -302,7 +302,7 @@ class NetworkClient:
         return 0 if route is None else route.load
 
     def outage(self, now: float) -> Outage | None:
-        """Return the outage under way; None if a broker answers or no request waits."""
+        """Return the outage under way, if there is one, with its causes until now."""
         if self.outage_since is None:
             return None
         return Outage(self.outage_since, self._causes(now))

@@ -45,8 +45,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _SET_UP = (ConnectionState.READY, ConnectionState.REAUTHENTICATING)
-#: Longest throttle time in seconds that the client obeys. Brokers throttle for about ten seconds, the length of their
-#: quota windows; without a limit, a malformed response could stop a connection for 24 days, the field's maximum.
+#: Longest throttle time in seconds that the client obeys. Brokers throttle for at most about ten seconds, the length of
+#: their quota windows; without a limit, a malformed response could stop a connection for 24 days, the field's maximum.
 THROTTLE_MAX = 300.0
 #: Minimum seconds for the answer to a request that is written shortly before its deadline. With less, the request would
 #: time out and close the connection, which may be the new one for which it had waited.
@@ -150,7 +150,7 @@ class Connection:
         #: when a request in flight times out, or the connection has been idle for too long.
         self.deadline = new_alarm()
         self.deadline.set(min(now + setup_timeout, connect_by))
-        self.throttle: Alarm | None = None  #: The end of the throttling, during which no request is written (KIP-219).
+        self.throttle: Alarm | None = None  #: The end of the throttling; managers' requests wait until then (KIP-219).
         self._answer = shared.answers.append  #: To be called once per request.
         self._commands = shared.commands
         self._frames = Frames(settings.max_frame_bytes)
@@ -464,7 +464,7 @@ class Connection:
         self.deadline.set(now + self._setup_timeout)
 
     def _throttle(self, response: Any, now: float) -> None:
-        """Send nothing for the throttle time in the response (KIP-219), during which the broker reads no requests.
+        """Let managers' requests wait for a response's throttle time, when the broker reads no request (KIP-219).
 
         Brokers before 2.0 have already waited before they sent the response. The client then waits a second time.
         """

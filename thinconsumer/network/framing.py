@@ -2,8 +2,8 @@
 
 Small frames are received together into one shared buffer and copied out of it. A large frame gets a buffer of its own,
 into which the driver receives all but its beginning: those bytes are copied only once, from the kernel. Once no slice
-of the frame (such as a record) exists any more, its buffer is used for another frame: allocating a new buffer takes as
-long as receiving, since both the system and Python fill it with zeros.
+of the frame (such as a record) exists any more, another frame can use its buffer: allocating a new buffer takes as long
+as receiving, since both the system and Python fill it with zeros.
 
 A size comes from the peer and is not trusted: the buffer starts with at most :data:`FIRST_BYTES`, or the size of the
 largest frame that this connection has received, and doubles as bytes arrive.

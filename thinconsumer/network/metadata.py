@@ -173,7 +173,7 @@ class Metadata:
         self._agenda.touch(ASKER)
 
     def request_update(self, why: str) -> None:
-        """Refresh as soon as the backoff ends; ``why`` is logged."""
+        """Refresh as soon as the backoff ends; ``why`` is for the log."""
         if self.refresh_reason is None:
             log.debug("metadata refresh requested: %s", why)
             self.refresh_reason = why

@@ -1,7 +1,7 @@
 """Requests that managers pass to the network client, and answers that they get back.
 
-Every :class:`Request` gets exactly one :class:`Answer`, a decoded response or an error: the manager that sent it needs
-no timer of its own.
+Unless the engine restarts, every :class:`Request` gets exactly one :class:`Answer`, a decoded response or an error: the
+manager that sent it needs no timer of its own.
 """
 
 from __future__ import annotations

@@ -58,7 +58,7 @@ class RouteContext:
     unsent: set[Connection] = field(default_factory=set)  #: Connections with bytes that the driver has not got yet.
     polls: IoPolls = field(default_factory=IoPolls)
     agenda: Agenda = field(default_factory=Agenda)  #: When which route is due; the keys are the routes.
-    opened: int = 0  #: Number of connections that have become ready since the client was created.
+    opened: int = 0  #: Number of connections that have become ready so far.
     #: The routes with queued requests. A route whose queue has become empty leaves with its next step.
     waiting: dict[BrokerRoute, None] = field(default_factory=dict)
     #: Routes that have lost their connection; the network client takes and empties the list.
@@ -184,7 +184,7 @@ class BrokerRoute:
         return True
 
     def send(self, request: Request, now: float) -> None:
-        """Queue a request. The next :meth:`step` writes it, or begins to connect."""
+        """Queue a request, which :meth:`step` writes once there is a connection."""
         deadline = request.deadline
         throttle = None if self.connection is None else self.connection.throttle
         if throttle is not None and throttle.is_ahead(now):

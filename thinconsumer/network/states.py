@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 
 class ConnectionState(enum.Enum):
-    """The state of one connection."""
+    """The progress of one connection, from its dial to its end."""
 
     CONNECTING = "connecting"  #: The driver connects TCP, then TLS if any.
     NEGOTIATING = "negotiating"  #: ApiVersions was sent and is not answered yet.
@@ -36,7 +36,7 @@ class ConnectionEvent(enum.Enum):
 
 
 class RouteState(enum.Enum):
-    """The state of the route to one node."""
+    """The progress of the route to one node, which may connect again and again."""
 
     DISCONNECTED = "disconnected"  #: No connection, and no attempt at one.
     RESOLVING = "resolving"  #: The name is being looked up, or its lookup is queued.

@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 #: times, over at least this many seconds, before the lower epoch is taken.
 REFUSALS_MIN = 3
 REFUSED_S = 1.0
-#: In place of ``REFUSED_S`` if another node was the leader at the newest epoch. By default, a cluster takes 9 s to
+#: In place of ``REFUSED_S`` if another node may be the leader at the newest epoch. By default, a cluster takes 9 s to
 #: notice a broker that is cut off: until then, a deposed leader names itself in Metadata responses, with its old epoch.
 DEPOSED_S = 10.0
 
@@ -66,7 +66,7 @@ class EpochDoubt:
 
 @dataclass(slots=True)
 class TopicMetadata:
-    """The cached metadata of one topic."""
+    """One topic in :attr:`.Metadata.topics`, with the state that decides which leader epochs count."""
 
     name: str
     topic_id: bytes = ZERO_UUID  #: Zero if the brokers send no topic ids (before Metadata version 10).

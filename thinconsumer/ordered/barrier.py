@@ -152,7 +152,8 @@ class Barrier(KeyGatekeeper[BarrierTopic]):
             hold.epochs_found(barrier_gates(hold.partition.tp.partition, topic.existing - topic.new, topic.new))
 
     def _decide_start(self, topic: BarrierTopic, hold: Hold, now: float) -> None:
-        # A new partition has no commit, so a position above 0 was chosen by the application, and opens the gate.
+        # A new partition has no commit, so a position above 0 that is not from a reset was chosen by the application,
+        # and opens the gate.
         hold.decide_start(0)
 
     def _open(self, topic: BarrierTopic, hold: Hold) -> None:
@@ -181,7 +182,7 @@ class Barrier(KeyGatekeeper[BarrierTopic]):
         hold.move(HoldEvent.PASSED)
 
     def _of(self, topic: BarrierTopic, one: Requirement) -> int:
-        """Return how far the group has read a partition: this consumer's position, else the committed offset."""
+        """Return how far the group has read a partition: this consumer's position, the committed offset, or else 0."""
         tp = TopicPartition(topic.name, one.partition)
         own = self._partitions.get(tp)
         if own is not None and own.has_position and own.delivery_end != NOTHING and not own.callback_pending:

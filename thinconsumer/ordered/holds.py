@@ -78,7 +78,7 @@ TRANSITIONS: Mapping[HoldState, Mapping[HoldEvent, HoldState]] = {
 
 
 class Hold:
-    """The gates of one assigned partition of a changed topic, and the state of the next gate."""
+    """The gates of one assigned partition, and the state of the next gate."""
 
     def __init__(self, partition: Partition, agenda: Agenda, state: HoldState = HoldState.AWAITING_EPOCHS) -> None:
         """``state`` is FREE for a partition that was read before its topic changed for the first time."""

@@ -56,7 +56,7 @@ class KeyGatekeeper(Generic[T]):
         self._thresholds = Thresholds(config, metadata, random, self._agenda, self.asker)
         self._topics: dict[str, T] = {}
         self._seen = (-1, -1)
-        #: Each hold that is at a closed gate, or has not got its gates yet, with its topic.
+        #: Each hold that is not FREE, with its topic.
         self._waiting: list[tuple[T, Hold]] = []
         self._steps: Mapping[HoldState, Step[T]] = {
             HoldState.AWAITING_EPOCHS: self._find_gates,

@@ -1,9 +1,8 @@
 """How far the group has read each partition (KIP-253).
 
 A consumer knows the positions of its own partitions; for other partitions, their owners send the positions
-(:mod:`.position_exchange`). The committed offset, which is never ahead of the position, counts instead with
-``assign()``, for owners that send no positions, and while the coordinator rejects ConsumerGroupPositions for good, for
-example because it lacks this API.
+(:mod:`.position_exchange`). The committed offset counts instead with ``assign()``, for owners that send no positions,
+and while the coordinator rejects ConsumerGroupPositions for good, for example because it lacks this API.
 """
 
 from __future__ import annotations
@@ -69,7 +68,7 @@ class KnownPositions:
 
     @property
     def interval(self) -> float:
-        """Seconds between two requests: ``heartbeat_interval_ms``, or the member's heartbeat interval if longer."""
+        """Minimum seconds between requests: ``heartbeat_interval_ms``, or the member's heartbeat interval if longer."""
         return self._option if self._group is None else max(self._option, self._group.member.heartbeat_interval)
 
     def counts_commits(self, tp: TopicPartition) -> bool:

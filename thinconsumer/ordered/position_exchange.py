@@ -68,10 +68,10 @@ class PositionExchange:
         self._settings = settings
         self._group = group
         self._coordinator = group.coordinator
-        self._read_interval = read_interval  #: Returns the seconds between two requests.
+        self._read_interval = read_interval  #: Returns the length of a heartbeat interval in seconds.
         self._requests = CoordinatorRequests(ASKER, settings, group.coordinator, random)
         self._identity: Identity | None = None  #: The generation that all positions belong to.
-        self._sent: dict[Place, Report] = {}  #: The positions that the coordinator has, or will have.
+        self._sent: dict[Place, Report] = {}  #: The positions that were sent last, except in requests that failed.
         self.ready: dict[Place, Report] = {}  #: The positions for the next request.
         self.known: dict[Place, int] = {}  #: The positions of partitions that this member waits for.
         #: By awaited partition: for how many responses in a row the coordinator had no position of it.

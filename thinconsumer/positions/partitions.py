@@ -127,13 +127,13 @@ class Partition(ReportingKey):
     #: Whether the partition is being revoked. Polls return no more of its records: they would come after this member's
     #: last commit, and the next owner would read them again.
     pending_revocation: bool = _watched("_pending_revocation")
-    #: Whether a call of ``subscribe`` has dropped the topic, and the group has yet to revoke the partition.
+    #: Whether the subscription lacks the topic, and the group has yet to revoke the partition.
     unsubscribed: bool = _watched("_unsubscribed")
     #: Whether ``on_partitions_assigned`` has not succeeded yet. The state may be another than AWAITING_CALLBACK: a call
     #: of ``position()`` inside that callback ends this state, to look up the offset.
     callback_pending: bool = _watched("_callback_pending")
-    #: The error of the latest response about this partition, if the application must act on it; else None. Polls
-    #: raise each error object once, or again and again if nothing is requested until the application acts.
+    #: The error of this partition on which the application must act; else None. Polls raise each error object once, or
+    #: again and again if nothing is requested until the application acts.
     error: KafkaError | None = _watched("_error")
     #: The end of this partition's backoff; None if it has none. Setting None ends the backoff.
     backoff: Alarm | None = _watched("_backoff")
@@ -176,7 +176,7 @@ class Partition(ReportingKey):
         #: ``new_partition_offset_reset`` may apply in place of ``auto_offset_reset``.
         self.is_new = False
         self.failures = 0  #: Number of consecutive failed requests.
-        #: Number of OFFSET_OUT_OF_RANGE errors since a Fetch last succeeded.
+        #: Number of resets after OFFSET_OUT_OF_RANGE since a Fetch last succeeded.
         self.fruitless_ranges = 0
         self.leader = -1  #: The id of the leader that metadata named last; -1 before the first.
         self.leader_epoch = -1  #: Latest leader epoch seen in metadata; -1 if unknown.

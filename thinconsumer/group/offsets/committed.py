@@ -96,7 +96,7 @@ class Committed:
         self._questions: list[CommittedQuery] = []
         self.outages = OutageLog(log)
         #: Topics of which the offsets of all partitions are requested: an assigned partition has no committed offset,
-        #: and none of the topic is known. If another partition has one, the assigned one was added to the topic later.
+        #: and none of the topic is known. If another partition has one, the assigned one counts as added later.
         self._compared: set[str] = set()
         #: Returns the current identity, which the coordinator checks for a member of a consumer group (KIP-848).
         self.read_identity: Callable[[], CommitIdentity] = lambda: CommitIdentity(Identity(self._group_id))
