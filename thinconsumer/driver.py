@@ -37,7 +37,7 @@ class Address:
 
 
 class Stream(Protocol):
-    """The driver's interface to one connection. Implemented by :class:`.network.connection.Connection`.
+    """The driver's interface to one connection, to a broker or to a token endpoint.
 
     The driver calls ``connection_made`` when the transport is ready (after a TLS handshake, if any), or
     ``connection_lost`` if that fails; after ``connection_lost`` it makes no call. No method raises: a stream that

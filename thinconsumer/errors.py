@@ -138,7 +138,7 @@ class NoBrokersAvailable(KafkaConnectionError):
 
 
 class KafkaProtocolError(KafkaError):
-    """The peer sent bytes that violate the Kafka protocol; the connection has been closed."""
+    """A broker, or a member of the group, sent bytes that violate the Kafka protocol."""
 
 
 class InvalidAssignmentError(KafkaError):

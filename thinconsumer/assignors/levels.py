@@ -9,8 +9,8 @@ decreasingly minimal vectors).
 Blocks are found by dividing the problem until each part is a block. To test a part, its partitions are distributed with
 the same limit for every member: the average load, rounded up.
 
-* If partitions are left over, the members that could get them, directly or by displacing other partitions, will have
-  loads above the average. These members and their pools become one part, the rest another.
+* If partitions are left over, the members that could get them, directly or by displacing other partitions, will get at
+  least the average, rounded up, and some of them more. These members and their pools become one part, the rest another.
 * Otherwise, if a member cannot get the average, rounded down, this member and all members whose partitions could move
   to it will have loads below the average. These members and their pools become one part, the rest another.
 * Otherwise the tested part is a block.

@@ -86,7 +86,7 @@ def next_bit(mask: int, start: int) -> int:
 
 
 def readers(cluster: ClusterView, members: Sequence[str], subscriptions: Mapping[str, Subscription]) -> dict[str, int]:
-    """Return, for each topic that has partitions, the mask of its subscribers. The topics are in Java's order.
+    """Return, for each subscribed topic with partitions, the mask of its subscribers. The topics are in Java's order.
 
     Bit numbers are indexes in ``members``.
     """

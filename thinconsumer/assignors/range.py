@@ -1,9 +1,9 @@
 """The range assignor: each member gets consecutive partitions of each topic, and the first members may get one more.
 
 Of topics with the same subscribers and number of partitions, a member gets the same partition numbers, as joins of
-co-partitioned topics require. With racks (KIP-881), partitions with a replica in the member's rack are assigned first,
-within the same counts, and these topics stay co-partitioned. The result equals that of Java's ``RangeAssignor``, so it
-does not depend on which client leads the group.
+co-partitioned topics require. With racks (KIP-881), partitions with a replica in the member's rack are assigned first;
+the numbers of partitions still differ by one at most, and these topics stay co-partitioned. The result equals that of
+Java's ``RangeAssignor``, so it does not depend on which client leads the group.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class _Topic:
             self.extras -= 1
 
     def give_runs(self, *, heed_racks: bool) -> None:
-        """Assign each member's share, lowest numbers first; with ``heed_racks`` only partitions that fit its rack."""
+        """Assign what each member lacks, lowest numbers first; with ``heed_racks`` only what fits its rack."""
         for member in bits(self.members):
             if not self.left:
                 break
@@ -91,7 +91,7 @@ class _Topic:
 
 
 def _within_racks(topics: Sequence[_Topic]) -> None:
-    """Assign partitions to members in the rack of a replica.
+    """Assign partitions to members in the rack of a replica or without a rack, up to each member's share.
 
     In topics with the same subscribers and number of partitions, a member gets the same partition numbers.
     """

@@ -18,7 +18,7 @@ def name_of(entry: object) -> str:
     """Return the name of an assignor class or instance.
 
     Raises:
-        ValueError: ``entry`` is no assignor. The message is the end of a sentence that begins with the name of
+        ValueError: ``entry`` is no usable assignor. The message is the end of a sentence that begins with the name of
             ``entry``, for example "which has no name".
     """
     from .kafka_python import class_of, is_kafka_python_assignor
@@ -34,9 +34,8 @@ def name_of(entry: object) -> str:
 
 
 def create(strategy: Iterable[object]) -> tuple[PartitionAssignor, ...]:
-    """Return the assignors of one consumer: new instances for names and classes, given instances as they are.
-
-    Those of kafka-python are wrapped.
+    """Return the assignors of one consumer: new instances for names and classes, given instances as they are, and
+    wrappers for kafka-python's classes and instances.
     """
     return tuple(_create(entry) for entry in strategy)
 

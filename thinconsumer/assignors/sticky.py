@@ -121,7 +121,7 @@ def read_claim(user_data: bytes | None) -> Claim:
 
 
 class CooperativeStickyAssignor(PartitionAssignor):
-    """``"cooperative-sticky"``: move the fewest partitions; members keep reading all partitions that do not move."""
+    """As ``"sticky"``; under cooperative rebalancing members also keep reading all partitions that do not move."""
 
     name = "cooperative-sticky"
     supported_protocols = (RebalanceProtocol.COOPERATIVE, RebalanceProtocol.EAGER)

@@ -9,8 +9,8 @@ offsets, and commits printed records. After a crash records may be read twice, b
 """
 
 # Only printed and flushed records are committed. Auto-commit during the command is safe, since a poll commits only
-# records of earlier polls, which have been printed. The last commit, when the command ends, names its offsets if Ctrl-C
-# has interrupted the printing of a batch: auto-commit would include records of the batch that were not printed.
+# records of earlier polls, which have been printed. The last commit, when the command ends, names its offsets if the
+# printing of a batch was interrupted: the consumer's positions are after records of the batch that were not printed.
 
 from __future__ import annotations
 
@@ -206,7 +206,7 @@ def _read_in_group(
 
 
 def partitions_to_read(consumer: BytesConsumer, wanted: Sequence[PartitionsOf]) -> list[TopicPartition]:
-    """Return the wanted partitions, each once; raise CommandError if one does not exist."""
+    """Return the wanted partitions, each once; raise CommandError if a topic or partition does not exist."""
     found: dict[TopicPartition, None] = {}
     for topic, numbers in wanted:
         there = consumer.partitions_for_topic(topic) or set()

@@ -52,7 +52,7 @@ COMMIT_S = 0.2
 HANDOVER_MS = 20_000
 #: The same two timeouts when the command ends: after Ctrl-C the user waits for both.
 END_ACKNOWLEDGE_MS, END_COMMIT_MS = 3000, 2000
-#: Milliseconds to wait for acknowledgements before the source is polled again.
+#: Maximum milliseconds of one wait for acknowledgements, during which the consumer neither sends nor receives.
 ACKNOWLEDGE_MS = 20
 #: How many partitions an error names.
 NAMED_MAX = 5
@@ -133,7 +133,7 @@ def _how_far(mirror: Mirror) -> str:
 
 
 def _check_targets(options: argparse.Namespace, targets: Mapping[str, str]) -> None:
-    """Raise UsageError if a topic would be copied to itself, or two topics have the same target.
+    """Raise UsageError if a topic is its own target and no other cluster is named, or two topics have the same target.
 
     Raise CommandError if a topic or its target does not exist, or the target has fewer partitions.
     """
@@ -204,7 +204,7 @@ class Mirror(RebalanceListener):
 
         Raises:
             CommandError: a batch could not be written. :meth:`finish` commits what was acknowledged before it.
-            KafkaError: an error of a poll.
+            KafkaError: an error of a poll, or the producer does not accept a batch, which may be too large.
         """
         polled = self._consumer.poll_raw(0 if self._sent else timeout_ms)
         for tp, batches in polled.items():
@@ -317,10 +317,10 @@ class Mirror(RebalanceListener):
             raise CommandError(f"{target}: {what} could not be written: {error}") from error
 
     def _note_positions(self) -> None:
-        """Move the acknowledged positions of partitions without batches in flight on to the consumer's positions.
+        """Move the acknowledged positions of partitions without batches in flight on to the consumer's positions, which
+        may be after control batches and aborted ones.
 
-        These may be after control batches and aborted ones. Only valid if every polled batch was sent: a batch that is
-        before the position and was not sent would never be written.
+        Only valid if every polled batch was sent: a batch before the position that was not sent would never be written.
         """
         for tp, position in known_positions(self._consumer).items():
             if tp not in self._sent and tp not in self._acknowledged:

@@ -1,4 +1,4 @@
-"""Print records and tables to standard output, and progress to standard error."""
+"""Print records and tables to standard output, and progress, by default to standard error."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def _is_number(cell: str) -> bool:
 
 
 class ProgressLine:
-    """A progress line: overwritten on a terminal, else printed again each second.
+    """A progress line: overwritten on a terminal, else printed again, at most once a second.
 
     Args:
         is_wanted: Whether to print; None: only if standard error is a terminal and standard output is not.
@@ -139,7 +139,7 @@ class ProgressLine:
         self._is_shown = False
 
     def update(self, words: Callable[[], str]) -> None:
-        """Print the progress line, unless the last update is less than ``REDRAW_S`` (terminal) or ``REPEAT_S`` old."""
+        """Print the progress line if one is wanted, at most every ``REDRAW_S`` (terminal) or ``REPEAT_S`` seconds."""
         every = REDRAW_S if self._is_terminal else REPEAT_S
         if self.is_wanted and self._now() >= self._updated_at + every:
             self._updated_at = self._now()

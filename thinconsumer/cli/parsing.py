@@ -34,7 +34,7 @@ class UsageError(Exception):
 
 
 class CommandError(Exception):
-    """A command failed. The message names the fault, the place and a remedy."""
+    """A command failed. The message says what failed, and where."""
 
 
 class Parser(argparse.ArgumentParser):

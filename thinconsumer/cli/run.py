@@ -4,7 +4,7 @@
 code  meaning
 ====  ==========================================================================
 0     success
-1     failure: one line on standard error names the fault, the place and a remedy
+1     failure: standard error says what failed, and where
 2     wrong usage; nothing was done
 130   Ctrl-C
 141   the reader of standard output (such as ``head``) closed the pipe
@@ -61,7 +61,7 @@ ADVICE: Sequence[tuple[type[KafkaError], str]] = (
     (RecordError, "Skip the record with --from"),
     (KafkaTimeoutError, "Try again, or look at the brokers' logs"),
 )
-#: Other advice for group members, as --from does not change where they start.
+#: Other advice for group members, which start at committed offsets, whatever --from says.
 GROUP_ADVICE: Sequence[tuple[type[KafkaError], str]] = (
     (UnsupportedCodecError, "Install it, or skip the record: Consumer.commit() an offset behind it for the group"),
     (RecordError, "Skip the record: Consumer.commit() an offset behind it for the group"),

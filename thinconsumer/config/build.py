@@ -1,4 +1,4 @@
-"""Checks the given options and returns every option's value; one error names all problems."""
+"""Checks the given options and returns every option's value; one error names all invalid options."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class _Checked:
         return self.spelt_as.get(name) or (dotted(name) if self.text_allowed else name)
 
     def take(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Return all values, after one warning for each note; or raise one error for all problems."""
+        """Return all values, after one warning for each note; or raise one error for the problems found."""
         for spelt, value in given.items():
             self._take_one(spelt, value)
         values, spell, spelt_as, problems = self.values, self.spell, self.spelt_as, self.problems
@@ -99,7 +99,7 @@ class _Checked:
     def _take_jaas(self) -> None:
         """Set the options that ``sasl_jaas_config`` contains, and the mechanism if its login module has only one.
 
-        Report each option that is also given with another value.
+        Report each option that is also given with another value (except its default).
         """
         from .jaas import login_of, parse_jaas  # on demand, since the import takes milliseconds
 

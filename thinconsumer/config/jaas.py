@@ -2,7 +2,7 @@
 
 The syntax is the one that Java's client reads with ``StreamTokenizer``: ``MODULE FLAG NAME=VALUE ... ;``, with values
 bare or in quotes, Java's escapes and comments. Errors contain neither values nor names that the user wrote, since a
-missing quote turns a part of a password into a name; they give the position instead, in characters from 1.
+missing quote turns a part of a password into a name; most give a position instead, in characters from 1.
 """
 
 from __future__ import annotations

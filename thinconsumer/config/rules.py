@@ -17,8 +17,8 @@ Values = Mapping[str, Any]
 #: response together: in responses of 1 MiB, a record takes a tenth more CPU time. Without numpy, an uncompressed record
 #: takes a tenth less in responses of 1 MiB, which leave the processor's caches less often.
 ROWS_FETCH_BYTES = 2 << 20
-#: Number of responses of one broker that fit into the buffer. With 1, no Fetch could be sent until all records of the
-#: previous response are returned.
+#: Number of responses of one broker that polls read ahead by default. With 1, no Fetch could be sent until all records
+#: of the previous response are returned.
 RESPONSES_IN_BUFFER = 4
 #: The default minimum in bytes that ``poll`` reads ahead of one broker: with less, responses would be small and many.
 NODE_BYTES_MIN = 4 << 20
@@ -61,7 +61,7 @@ BROKER_SESSION_MS = 45_000
 
 
 def largest_fetch_response(values: Values) -> int:
-    """Return the maximum size of a Fetch response in bytes, with room for a batch that exceeds ``fetch_max_bytes``."""
+    """Return the size in bytes of a Fetch response that ``receive_message_max_bytes`` has to allow."""
     return int(min(values["fetch_max_bytes"] + values["max_partition_fetch_bytes"], INT32_MAX))
 
 
@@ -140,7 +140,7 @@ def _wrong_protocol(values: Values, given: Collection[str], spell: Spell) -> lis
 
 
 def warnings_for(values: Values, given: Collection[str], needs_group: Collection[str], spell: Spell) -> list[str]:
-    """Return a sentence for each given option without effect, or without the effect that its name suggests."""
+    """Return sentences about given options without effect, or without the effect that their names suggest."""
     if values.get("group_id") is None:
         idle = [spell(name) for name in given if name in needs_group and values[name] not in (None, False)]
         return [f"without {spell('group_id')}, these options have no effect: {', '.join(idle)}"] if idle else []

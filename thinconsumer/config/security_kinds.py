@@ -55,7 +55,7 @@ class SecretText(Text):
     def parse(self, value: object) -> Secret:
         text = Text.parse(self, value)
         if text[-1] in "\r\n":
-            # A secret read from a file often ends with one, and the login would fail without a visible reason.
+            # A secret read from a file often ends with a line break: the login would fail without a visible reason.
             raise ValueError("ends with a line break: remove it, for example with .strip()")
         if "\0" in text:
             raise ValueError("must not contain NUL characters")

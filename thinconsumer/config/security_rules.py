@@ -70,7 +70,7 @@ def broken_security_rules(values: Values, given: Collection[str], servers: objec
 
 
 def security_warnings(values: Values, given: Collection[str], spell: Spell) -> list[str]:
-    """Return a sentence for each option that is a risk or has no effect. The values must obey the rules."""
+    """Return sentences about options that are a risk or have no effect. The values must obey the rules."""
     return [*_risks(values, spell), *_without_effect(values, _chosen(values, given), spell)]
 
 

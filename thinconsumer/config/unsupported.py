@@ -1,7 +1,7 @@
 """Options of Java's consumer, kafka-python and librdkafka that thinconsumer lacks, each with an error or a warning.
 
-An option is *refused* with an error if ignoring it would change which records are read, security, or whether the user's
-code runs. It is *accepted with a warning* if it affects only tuning or metrics, and silently if its value requests what
+An option is *refused* with an error if ignoring it would change, for example, security or whether the user's code runs.
+Others, such as those of metrics, are *accepted with a warning*. Any is accepted silently if its value requests what
 thinconsumer does anyway. No report contains the value, since many values are secrets.
 """
 

@@ -29,7 +29,7 @@ ASYNC_DEF = (
 
 
 def is_async(function: object) -> bool:
-    """Return whether a call of the function returns a coroutine, which this package would never await."""
+    """Return whether the function, or an object's ``__call__``, is an ``async def``, which would never be awaited."""
     import inspect  # on demand, since the import takes long, and many consumers have no callback or deserializer
 
     called = None if inspect.isclass(function) else getattr(function, "__call__", None)  # noqa: B004 - the object's own method
@@ -129,8 +129,8 @@ _DURATION = (
 def parse_duration_ms(text: str) -> int:
     """Return the milliseconds in an ISO-8601 duration of days, hours, minutes and seconds: ``PT1H``, ``P1DT2H``.
 
-    The syntax is that of ``java.time.Duration.parse`` (KIP-1106), without negative numbers. Fractions of a millisecond
-    are dropped, as in Java.
+    The syntax is that of ``java.time.Duration.parse`` (KIP-1106), without minus signs, and without signs after ``P``.
+    Fractions of a millisecond are dropped, as in Java.
 
     Raises:
         ValueError: the text is no such duration, or more than 2**63 - 1 milliseconds.
@@ -190,7 +190,7 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class TopicDeserializer(Protocol[T_co]):
-    """A user's deserializer with the method of confluent-kafka and older kafka-python."""
+    """A user's deserializer with the method of older kafka-python."""
 
     def deserialize(self, topic: str, data: bytes, /) -> T_co: ...
 
@@ -234,7 +234,7 @@ class Deserializer:
         TypeError would mistake a TypeError inside the deserializer for a wrong call, and call it twice.
 
         Raises:
-            ValueError: ``user`` is none of these.
+            ValueError: ``user`` is none of these, or a class with such a method, or asynchronous.
         """
         if isinstance(user, cls):
             return user

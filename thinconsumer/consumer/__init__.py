@@ -1,4 +1,4 @@
-"""The public Consumer, built on :mod:`thinconsumer.engine`."""
+"""The public names of the consumer: the class, and its health report for liveness probes."""
 
 from .consumer import Consumer
 from .health import Health, HealthState, MemberHealth

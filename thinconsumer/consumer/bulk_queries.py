@@ -1,4 +1,4 @@
-"""Internal calls for reading fixed ranges of offsets: queries of many partitions, and polls that end at given offsets.
+"""Internal calls for Spark's source and the command ``mirror``: queries of many partitions, polls up to given offsets.
 
 Spark's source plans reads of thousands of partitions: it gets all their metadata in one round trip, and all their
 offsets in another.
@@ -81,7 +81,10 @@ def aborted_batches(consumer: Consumer[Any, Any]) -> int:
 
 
 def known_positions(consumer: Consumer[Any, Any]) -> dict[TopicPartition, OffsetAndMetadata]:
-    """Return the positions of the assigned partitions that have one (no I/O), as an automatic commit writes them."""
+    """Return the position of each assigned partition that has one, with its leader epoch (no I/O).
+
+    The last poll's records are included only after a further call, the record in hand of an iteration not at all.
+    """
     with consumer._shell.guard:
         partitions = consumer._reader.partitions
         return {partition.tp: partitions.processed(partition) for partition in partitions if partition.has_position}

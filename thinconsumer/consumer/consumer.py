@@ -1,4 +1,4 @@
-"""The public Consumer class."""
+"""The public Consumer: polling, iteration, positions, pauses and offsets; ``group_calls`` has the calls for groups."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Consumer(GroupCalls, Generic[K, V]):
     A query or commit that times out is kept for 5 s: repeating the same call within that time continues to wait for it.
 
     Raises:
-        KafkaConfigurationError: options are unknown, invalid or contradictory; the error lists all problems.
+        KafkaConfigurationError: options are unknown, invalid or contradictory, or topics are given without a group.
     """
 
     _warned_of_seconds = False
@@ -279,7 +279,7 @@ class Consumer(GroupCalls, Generic[K, V]):
         """Do pending I/O, heartbeats included, without returning records or running callbacks.
 
         Call it from time to time while the application processes records for long: the group's coordinator removes a
-        member that sends no heartbeat for ``session_timeout_ms``.
+        member that sends no heartbeat for the session timeout.
         """
         with self._shell.enter():
             self._reader.open_calls.drop_old(self._shell.run_once(self._shell.driver.now()))
@@ -334,13 +334,13 @@ class Consumer(GroupCalls, Generic[K, V]):
             self._partitions.require(topic_partition(partition)).place(event, target, epoch)
 
     def seek_to_beginning(self, *partitions: TopicPartition) -> None:
-        """Seek to the log start of these partitions (default: all assigned). The next poll looks up the offset."""
+        """Seek to the log start of these partitions (default: all assigned). Later calls look up the offset."""
         self._seek_to(partitions, EARLIEST, "seek_to_beginning")
 
     def seek_to_end(self, *partitions: TopicPartition) -> None:
         """Seek to the end of these partitions (default: all assigned); under read_committed the last stable offset.
 
-        The next poll looks up the offset.
+        Later calls look up the offset.
         """
         self._seek_to(partitions, LATEST, "seek_to_end")
 
@@ -388,7 +388,7 @@ class Consumer(GroupCalls, Generic[K, V]):
         return {name for name, topic in found.items() if not (topic.internal and hidden)}
 
     def partitions_for_topic(self, topic: str, timeout_ms: float | None = None) -> set[int] | None:
-        """Return the topic's partition numbers, or None if it does not exist; known metadata are not used."""
+        """Return the topic's partition numbers, or None if it does not exist; cached metadata are not used."""
         topic = topic_name(topic, "partitions_for_topic()")
         with self._shell.enter():
             what, metadata = f"partitions_for_topic({topic!r})", self._reader.managers.metadata
@@ -422,7 +422,7 @@ class Consumer(GroupCalls, Generic[K, V]):
         }
 
     def highwater(self, partition: TopicPartition) -> int | None:
-        """Return the partition's high watermark from its last Fetch response; None before the first one. No I/O."""
+        """Return the partition's high watermark from its last Fetch response; None if unknown. No I/O."""
         with self._shell.enter():
             return self._partitions.require(topic_partition(partition)).high_watermark
 
@@ -482,8 +482,8 @@ class Consumer(GroupCalls, Generic[K, V]):
         waits at most 60 % for commits, so that the request to leave the group is sent in any case, and at most 0.2 s
         for brokers to close fetch sessions. ``timeout_ms=0`` is best effort: requests are written if their connections
         are ready, and no response is awaited. ``autocommit=False`` disables the automatic commit.
-        ``leave_group`` (KIP-1092) says whether to send LeaveGroup; by default every member sends it except a static
-        one, which may rejoin. A second call does nothing.
+        ``leave_group`` (KIP-1092) says whether to leave the group for good; by default every member does except a
+        static one, which may rejoin. A second call does nothing.
 
         Raises:
             IllegalArgumentError: ``autocommit`` is no bool. As in kafka-python, the first argument is not the timeout.

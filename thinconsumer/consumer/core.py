@@ -110,9 +110,9 @@ class ConsumerCore:
         self._is_prompt = False  #: Whether the application is expected to poll again at once, see ``PROMPT_S``.
 
     def settle(self) -> None:
-        """Advance the positions past the records of the last call that the application has got.
+        """Advance the positions past the last poll result: past the records that were returned to the application.
 
-        Restarts begin with this, and calls, except those that only report, such as ``health()``.
+        Restarts begin with this, and most public calls, but not ``health()``, for example.
         """
         if self.unrecorded is not None:
             record_returned(self)
@@ -138,7 +138,7 @@ class ConsumerCore:
                 gatekeeper.moved()
 
     def _taken(self, poll_result: PollResult) -> PollResult:
-        """Return the part of an iteration's poll result that the application has received, record by record."""
+        """Return the part of an iteration's poll result that the iteration has returned to the application."""
         taken, collector = poll_result.taken or 0, self.managers.collector
         if taken:
             self.partitions.in_hand = collector.in_hand(poll_result, taken)

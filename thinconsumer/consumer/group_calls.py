@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 CommitCallback = Callable[[dict[TopicPartition, OffsetAndMetadata], Exception | None], Any]
 
 
-#: The methods of :class:`RebalanceListener` and :class:`PartitionKeyRebalanceListener`.
+#: The methods of a listener, none of which may be an ``async def``.
 LISTENER_METHODS = (
     "on_partitions_assigned",
     "on_partitions_revoked",
@@ -108,7 +108,7 @@ class GroupCalls:
         """Commit offsets for the group, and wait until the coordinator has accepted them.
 
         ``offsets``: the *next* offset to read, by partition, or the last processed record; default: the positions of
-        all assigned partitions, which are after every returned record. Retriable failures are retried within
+        the assigned partitions, which are after every returned record. Retriable failures are retried within
         ``timeout_ms`` (default ``default_api_timeout_ms``).
 
         Raises:
@@ -211,7 +211,7 @@ class GroupCalls:
             return GroupMetadata(*self._reader.managers.require_group().member.identity[:4])
 
     def _to_commit(self, offsets: ToCommit | None) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Return the offsets to commit: ``offsets``, or by default the positions of all assigned partitions.
+        """Return the offsets to commit: ``offsets``, or by default the positions of the assigned partitions.
 
         If the commit includes the last record that an iteration returned, that record now counts as processed; but not
         if a callback such as a listener makes the commit, since the application may still be processing the record.

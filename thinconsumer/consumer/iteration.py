@@ -15,7 +15,7 @@ from ..types import ConsumerRecord, TopicPartition
 from .core import ConsumerCore
 from .metrics_recorder import record_returned
 
-#: While records of one poll result are returned, the engine steps (for heartbeats) at this interval in seconds.
+#: While records of one poll result are returned, the engine steps (for heartbeats) at most once in so many seconds.
 DRIVE_EVERY = 0.05
 #: Seconds between two checks for the first successful Fetch, from which ``consumer_timeout_ms`` counts.
 LOOK_EVERY = 0.1
@@ -38,8 +38,8 @@ class Iteration:
     def prepare(self) -> PollResult:
         """Return a poll result of which ``taken`` is the index of the next record in :attr:`records`.
 
-        Steps the engine if a step is due, and polls if no record is left. Raises StopIteration after
-        ``consumer_timeout_ms`` without a record. The caller counts the record in ``taken``.
+        Steps the engine if a step is due, and polls if no record is left or none may be returned before a poll. Raises
+        StopIteration after ``consumer_timeout_ms`` without a record. The caller counts the record in ``taken``.
         """
         if self._must_poll():
             with self._shell.quiet_entry:
@@ -141,7 +141,7 @@ class Iteration:
         return all(partition.is_stopped for partition in managers.partitions)
 
     def _drive(self) -> bool:
-        """Step once; return whether the next call must poll first, since a callback is due or records are held back."""
+        """Step once; return whether to poll before the next record: a callback is due, or the member unconfirmed."""
         group = self._reader.managers.group
         with self._shell.guard:
             # Before the step: a response may change the ends of partitions, by which the lag is computed.

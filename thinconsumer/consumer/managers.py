@@ -104,7 +104,7 @@ class ConsumerManagers:
         return [topics, self.resets, self.metadata, *group, *waiting, *ordered, *self.gatekeepers, fetching]
 
     def outage_logs(self) -> Iterator[OutageLog]:
-        """Yield the logs of the outages of requests."""
+        """Yield the logs of failed requests, by which ``health()`` reports failures that recur between successes."""
         yield from (one.outages for one in (self.metadata, self.lookups, self.validation, self.answers))
         if self.group is not None:
             yield self.group.coordinator.outages

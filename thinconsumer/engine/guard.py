@@ -41,7 +41,7 @@ Calls = dict[str, tuple[RunningCall, ...]]
 
 
 class Guard:
-    """Entered by public methods, except ``wakeup``. Rejects a call during another one, unless user code may make it.
+    """Entered by public calls, not by ``wakeup``. Rejects a call during another one, unless user code may make it.
 
     ``begin`` and ``end`` are called inside the guard. If ``begin`` were called before, a second thread's call would
     advance positions in the middle of the first thread's call, and only then be rejected.

@@ -1,6 +1,6 @@
 """Run the engine and driver of one client in public calls: begin, wait, run user code and end.
 
-The shell guarantees for every public call: one call at a time, bounded waits, no user code inside a step, and recovery
+The shell guarantees for every public call: one call at a time, bounded waits, no callback inside a step, and recovery
 from an exception that interrupted a step. A client adds its own behaviour as callables; see :class:`Shell`.
 """
 
@@ -201,10 +201,10 @@ class Shell:
         return now
 
     def _get_credentials(self, logins: LoginManager) -> None:
-        """Call the token provider, if a token is due. As user code, it is called between two steps, never inside one.
+        """Call the provider of tokens or AWS keys, if they are due: between two steps, as it may block or be user code.
 
         An exception of the provider is reported to ``logins``, which retries after a backoff and raises it in a poll
-        only if no token is left.
+        only if no valid token or keys are left.
         """
         while (provider := logins.provider_call(self.driver.now())) is not None:
             try:
