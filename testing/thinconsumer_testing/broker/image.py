@@ -29,7 +29,7 @@ class BrokerImage(NamedTuple):
 
 class PartitionImage(NamedTuple):
     """The replicas, ISR and leader of a partition; ``leader`` is -1 without a leader. ``partition_epoch`` counts the
-    controller's changes, so that a change based on an older image is rejected (KIP-497).
+    changes of these data: the controller rejects an ISR change that is based on older ones (KIP-497).
 
     The fields after ``partition_epoch`` are for topics with ordered delivery, with KIP-253's names. Element p of
     ``leader_epochs_after_creation`` is the last leader epoch that partition p had before the creation of this
@@ -75,7 +75,7 @@ class TopicImage(NamedTuple):
 
 @dataclass(slots=True)
 class ClusterImage:
-    """The cluster metadata of one node or of the controller. Only metadata deltas change a node's image."""
+    """The cluster metadata of one node or of the controller."""
 
     cluster_id: str
     brokers: dict[int, BrokerImage] = field(default_factory=dict)

@@ -5,7 +5,7 @@ import re
 OFFSETS_TOPIC = "__consumer_offsets"
 TRANSACTIONS_TOPIC = "__transaction_state"
 NAME_LENGTH_MAX = 249
-#: The controllers' metadata log on real brokers; clients cannot create a topic of this name.
+#: The controllers' metadata log on real brokers; CreateTopics rejects this name.
 CLUSTER_METADATA_TOPIC = "__cluster_metadata"
 
 _INTERNAL = frozenset((OFFSETS_TOPIC, TRANSACTIONS_TOPIC, "__share_group_state"))

@@ -269,7 +269,7 @@ class BrokerNode:
         new = [row for row, before in zip(topic.partitions, known) if row is not before]
         for row in (*new, *topic.partitions[len(known) :]):
             if self._incarnation != incarnation:
-                return  # A callback in an earlier round of this loop has killed this broker.
+                return  # A callback has killed this broker.
             partition = self.partitions.get(row.tp)
             if self.node_id not in row.replicas:
                 if partition is not None:

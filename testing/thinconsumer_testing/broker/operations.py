@@ -16,7 +16,7 @@ Partition = TopicPartition | tuple[str, int]
 
 
 class BrokerOperations(abc.ABC):
-    """Operations on a cluster of brokers. See :class:`.cluster.Cluster` for details and errors."""
+    """Operations on a cluster of brokers. For their errors see :class:`.cluster.Cluster`, which performs them."""
 
     def __enter__(self: _BrokerT) -> _BrokerT:
         return self
@@ -35,7 +35,7 @@ class BrokerOperations(abc.ABC):
     def create_topic(
         self, name: str, partitions: int = -1, replication_factor: int = -1, configs: Mapping[str, str] | None = None
     ) -> TopicImage | None:
-        """Create a topic; return it, or None if the broker runs in another process."""
+        """Create a topic (-1: the brokers' defaults); return it, or None if the broker runs in another process."""
         created: TopicImage | None = self._perform(
             "create_topic", name, partitions, replication_factor, dict(configs or {})
         )
@@ -51,7 +51,7 @@ class BrokerOperations(abc.ABC):
 
     def shrink(self, topic: str, partitions: int) -> None:
         """Decrease the partition count of a topic with the config ``enable.ordered.delivery`` to ``partitions``.
-        Partitions with this or a higher number are marked for deletion, and removed once retention has emptied them.
+        Partitions with this or a higher number are marked for deletion, and removed once they are empty.
         """
         self._perform("shrink", topic, partitions)
 
@@ -67,7 +67,7 @@ class BrokerOperations(abc.ABC):
         operation on each resource.
 
         Args:
-            principal: For example "User:alice", or "User:*" for everyone.
+            principal: For example "User:alice", or "User:*" for all users.
             operations: Kafka's names: "READ", "WRITE", "ALL", ...
             resources: ``topic``, ``group`` and ``transactional_id`` are names; "*" means all. ``cluster=True`` is the
                 cluster. ``prefixed=True`` makes the names prefixes, ``deny=True`` denies the operations, and ``host``
@@ -87,7 +87,7 @@ class BrokerOperations(abc.ABC):
         return int(self._perform("produce", topic, list(values), partition, **batch))
 
     def delete_records(self, tp: Partition, before: int) -> None:
-        """Delete a partition's records below the offset ``before``."""
+        """Delete a partition's records below the offset ``before``, or below the high watermark if that is lower."""
         self._perform("delete_records", TopicPartition(*tp), before)
 
     def compact(self, tp: Partition) -> None:
@@ -133,7 +133,7 @@ class BrokerOperations(abc.ABC):
         return int(self._perform("move_coordinator", group, to))
 
     def cut(self, one: int, other: int = -1) -> None:
-        """Cut the network between two brokers, or between one and the controller (-1). Clients still reach both."""
+        """Cut the network between two brokers, or a broker and the controller (-1). Clients still reach the brokers."""
         self._perform("cut", one, other)
 
     def heal(self) -> None:

@@ -95,7 +95,7 @@ class PartitionReplica:
         if image.leader_epoch == self.leader_epoch:
             if self.is_leader and old != image:
                 # No follower is added to the ISR here, because the end offset from the follower's last fetch may be
-                # outdated. The next fetch of the follower adds the follower.
+                # outdated: the follower's next fetch decides.
                 self._update_followers()
                 self.advance_high_watermark()
             return
@@ -137,9 +137,9 @@ class PartitionReplica:
     ) -> None:
         """Append one batch from a producer as leader. ``done(code, info)`` is called exactly once.
 
-        ``done`` is called immediately for acks 0 and 1, and if the batch is rejected; for acks -1 when every replica in
-        the ISR has the batch, after ``timeout_s`` (REQUEST_TIMED_OUT), or when this replica stops leading
-        (NOT_LEADER_OR_FOLLOWER). If the log rejects the batch, ``on_refused`` first gets the reason.
+        ``done`` is called immediately for acks 0 and 1, and if the batch is rejected; for acks -1 when the batch is
+        committed, after ``timeout_s`` (REQUEST_TIMED_OUT), or when this replica stops leading (NOT_LEADER_OR_FOLLOWER).
+        If the log rejects the batch, ``on_refused`` first gets the reason.
         """
         self._append(
             lambda: self.log.append(data, leader_epoch=self.leader_epoch, now_ms=self.node.schedule.wall_ms()),
@@ -148,8 +148,8 @@ class PartitionReplica:
 
     def acknowledge_repeated(self, batch: StoredBatch, acks: int, done: Done, timeout_s: float) -> bool:
         """Return whether a batch repeats one of its producer's last batches. If so, call ``done`` with the result of
-        the earlier append: immediately, or for acks -1 once every replica in the ISR has the batch. As after an append,
-        the result may be an error, such as NOT_ENOUGH_REPLICAS.
+        the earlier append: immediately, or for acks -1 once the batch is committed. As after an append, the result may
+        be an error, such as NOT_ENOUGH_REPLICAS.
 
         Nothing is appended. A producer that has lost a response thus learns whether its batch was written, although the
         partition count in the repeated request is no longer accepted (KIP-253).
@@ -269,7 +269,7 @@ class PartitionReplica:
         self._delayed_produces.append(waiting)
 
     def add_listener(self, callback: Callable[[], None]) -> int:
-        """Call ``callback`` after every change of this replica, until :meth:`remove_listener` of the returned id."""
+        """Call ``callback`` on each :meth:`notify_listeners`, until :meth:`remove_listener` of the returned id."""
         self._last_listener_id += 1
         self._listeners[self._last_listener_id] = callback
         return self._last_listener_id

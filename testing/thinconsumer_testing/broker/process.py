@@ -2,8 +2,8 @@
 
 Owns the child process: start, calls, end. The child runs the command ``thinconsumer broker --control``. The parent
 calls it over its standard input and output, with the protocol of ``control``. The child ends when its input is closed,
-so that it cannot outlive its parent. The parent starts no thread: every call writes one line to the child and waits for
-the response line.
+for example because the parent has crashed. The parent starts no thread: every call writes one line to the child and
+waits for the response line.
 """
 
 from __future__ import annotations
@@ -81,6 +81,7 @@ class BrokerProcess(BrokerOperations):
     Raises:
         BrokerProcessError: The process did not start, for example because a port is taken; the message has the last
             line of its standard error.
+        IllegalArgumentError: A security setting is invalid, or an assignor is an object and no class.
     """
 
     def __init__(
@@ -129,7 +130,7 @@ class BrokerProcess(BrokerOperations):
 
     @property
     def pid(self) -> int | None:
-        """The process id; None after :meth:`stop`, and after a call for which the process did not respond."""
+        """The process id; None after :meth:`stop`, and after a call that has failed because of the process."""
         return None if self._child is None else self._child.pid
 
     def close(self) -> None:

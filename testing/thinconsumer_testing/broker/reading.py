@@ -1,8 +1,8 @@
 """Reading the partitions of a fetch request from the replicas of one broker.
 
 Owns the checks of each partition in Kafka's order, the offset limit by isolation level, the preferred read replica
-(KIP-392), the search for a diverging epoch (KIP-595), and the byte limits of a request. Must not know sessions, and
-never waits. Follows ``ReplicaManager.readFromLog`` and ``Partition.fetchRecords``.
+(KIP-392), the search for a diverging epoch (KIP-595), and the byte limits of a request. Never waits for records.
+Follows ``ReplicaManager.readFromLog`` and ``Partition.fetchRecords``.
 """
 
 from __future__ import annotations
@@ -257,7 +257,7 @@ def _aborted(partition: PartitionReplica, offset: int, records: bytes) -> list[A
     """Return the aborted transactions for the returned records, which begin at ``offset``.
 
     As with Kafka's transaction index, the result may include transactions that begin after the returned records, but
-    only if there are at most ABORTED_MAX.
+    only if the index lists at most ABORTED_MAX.
     """
     found = partition.log.aborted(offset, partition.log.end_offset)
     if len(found) > ABORTED_MAX:

@@ -111,8 +111,8 @@ class Replication:
                     self._schedule_fetch(source.tp, follower)
 
     def _truncate_to_leader(self, target: PartitionReplica, source: PartitionReplica) -> None:
-        """Truncate the follower's log, one leader epoch at a time, until it contains nothing that the leader lacks. The
-        log then ends in an epoch that the leader's log has, too, and not after the leader's end of that epoch.
+        """Truncate the follower's log, one leader epoch at a time, until it contains nothing that the leader lacks. If
+        the leader's batches cannot be appended to the rest (:meth:`_needs_full_copy`), empty the follower's log.
         """
         log = target.log
         while (latest := log.epochs.latest) >= 0:

@@ -25,7 +25,7 @@ class Timer:
     def __init__(self, moment: float, callback: Callable[[], object], schedule: Schedule | None = None) -> None:
         self.moment = moment
         self._callback: Callable[[], object] | None = callback
-        self._schedule = schedule  #: The schedule that has this timer in its heap; None after the timer has fired.
+        self._schedule = schedule  #: The schedule that has this timer in its heap, if one has.
 
     @property
     def is_pending(self) -> bool:

@@ -160,7 +160,7 @@ class EmbeddedBroker(BrokerOperations):
             self.step(STOP_CHECK_S)
 
     def stop(self) -> None:
-        """Make :meth:`serve_forever` return after its current step, within STOP_CHECK_S seconds."""
+        """Make :meth:`serve_forever` return after its current step, which waits for at most STOP_CHECK_S seconds."""
         self._is_stopping = True
 
     def fileno(self) -> int:

@@ -96,7 +96,7 @@ def add_or_verify(
     ):
         done(unreachable)
         return
-    # A coordinator that is killed while it handles the request never responds, and a paused one responds too late.
+    # A coordinator that is paused while it handles the request may respond only after it has resumed.
     timer = node.call_later(TIMEOUT_S, lambda: done(unreachable))
 
     def answered(codes: Codes) -> None:

@@ -54,7 +54,7 @@ class ClassicGroup:
         self.state_timestamp_ms = state_timestamp_ms
         self.members: dict[str, ClassicGroupMember] = {}
         self.static_members: dict[str, str] = {}  #: Member ids of static members by instance id.
-        #: Member ids that were sent with MEMBER_ID_REQUIRED, and with which no JoinGroup has arrived yet (KIP-394).
+        #: Member ids that were sent with MEMBER_ID_REQUIRED, and with which no client has joined yet (KIP-394).
         self.pending_joins: set[str] = set()
         self.pending_syncs: set[str] = set()  #: Members of this generation that have not sent SyncGroup yet.
         #: Whether a member joined during the current ``group.initial.rebalance.delay.ms``: another delay then follows,
@@ -86,7 +86,7 @@ class ClassicGroup:
         return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
 
     def add(self, member: ClassicGroupMember, join: JoinReply | None = None) -> None:
-        """Add a member; the first one becomes leader and sets the protocol type. ``join`` answers its parked JoinGroup.
+        """Add a member; it becomes leader if the group has none. ``join`` answers the member's parked JoinGroup.
 
         Raises:
             IllegalStateError: Another member has the instance id.
@@ -104,8 +104,8 @@ class ClassicGroup:
         self.pending_joins.discard(member.member_id)
 
     def remove(self, member_id: str) -> ClassicGroupMember | None:
-        """Remove a member (and return it) or a pending member id. If it was the leader, the first member that is left
-        becomes leader.
+        """Remove a member (and return it) or a pending member id. If the leader is removed, the first member that is
+        left becomes leader.
         """
         member = self.members.pop(member_id, None)
         if member is not None and member.instance_id is not None:
@@ -223,7 +223,7 @@ class ClassicGroup:
         member.join = reply
 
     def park_sync(self, member: ClassicGroupMember, reply: SyncReply) -> None:
-        """Park a SyncGroup until the assignment is committed; an earlier parked one gets REBALANCE_IN_PROGRESS."""
+        """Park a member's SyncGroup; an earlier one of this member gets REBALANCE_IN_PROGRESS."""
         self.answer_sync(member, SyncGroupResponse(error_code=int(Code.REBALANCE_IN_PROGRESS)))
         member.sync = reply
 
@@ -246,8 +246,8 @@ class ClassicGroup:
         self.answer_sync(member, SyncGroupResponse(error_code=int(code)))
 
     def join_response(self, member_id: str, *, with_members: bool, skip_assignment: bool = False) -> JoinGroupResponse:
-        """Return this generation's JoinGroup response. It has the members if ``with_members`` (the leader's has), and
-        tells the leader to keep the assignment if ``skip_assignment`` (KIP-814).
+        """Return this generation's JoinGroup response. It lists the members if ``with_members``, and tells the leader
+        to keep the assignment if ``skip_assignment`` (KIP-814).
         """
         members = []
         if with_members and self.protocol_name is not None:

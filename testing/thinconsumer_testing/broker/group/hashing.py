@@ -25,7 +25,7 @@ def partition_for(key: str, partitions: int) -> int:
     """Return the partition of an internal topic for a group id or a transactional id.
 
     As in Kafka, the partition follows from the absolute value of the key's hash. If only the sign bit was cleared, as
-    producers do with the hash of a record's key, a negative hash would give another partition.
+    producers do with the hash of a record's key, a negative hash could give another partition.
     """
     value = java_hash(key)
     return 0 if value == _INT_MIN else abs(value) % partitions

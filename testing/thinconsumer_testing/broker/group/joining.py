@@ -72,8 +72,8 @@ def _has_room(group: ClassicGroup, member_id: str) -> bool:
         return True
     member = group.members.get(member_id)
     if group.state is GroupState.PREPARING_REBALANCE:
-        # During a rebalance only members that have rejoined count: if the group exceeds group.max.size, the last
-        # members to rejoin are rejected.
+        # During the join phase only members that have joined count: if the group exceeds group.max.size, the last
+        # members to join are rejected.
         return (member is not None and member.join is not None) or len(group.joined) < limit
     return member is not None or len(group.members) < limit
 

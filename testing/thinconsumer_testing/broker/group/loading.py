@@ -1,8 +1,8 @@
 """Loading of a coordinator shard: replay of the records in its log.
 
-Groups are loaded in the state of their last written generation, without pending member ids and parked requests. A
-member that was joining when the previous coordinator failed gets UNKNOWN_MEMBER_ID or ILLEGAL_GENERATION, and joins
-again. Follows Kafka's ``CoordinatorLoaderImpl`` and ``GroupMetadataManager.replay``.
+Classic groups are loaded in the state of their last written generation, without pending member ids and parked requests.
+A member with a later member id or generation gets UNKNOWN_MEMBER_ID or ILLEGAL_GENERATION, and joins again. Follows
+Kafka's ``CoordinatorLoaderImpl`` and ``GroupMetadataManager.replay``.
 """
 
 from __future__ import annotations

@@ -61,8 +61,8 @@ class ClassicGroupMember:
     def has_satisfied_heartbeat(self) -> bool:
         """Whether the member stays in the group without heartbeats, because one of its requests is parked.
 
-        A new member's parked JoinGroup does not count: if its client has disconnected unnoticed, the member would never
-        be removed.
+        A new member's parked JoinGroup does not count: a client that gives up in a long join phase joins again as
+        another member, so abandoned members would accumulate.
         """
         return not self.is_new and (self.join is not None or self.sync is not None)
 

@@ -18,7 +18,7 @@ from .states import GroupState
 
 
 def sync(group: ClassicGroup | None, request: SyncGroupRequest, reply: SyncReply) -> None:
-    """Reply with an error or the member's assignment, or park the request until the assignment is in the log. The
+    """Reply with an error or the member's assignment, or park the request if the assignment is not in the log yet. The
     leader's request contains the assignments of all members.
     """
     code = int(Code.UNKNOWN_MEMBER_ID) if group is None else _check_sync(group, request)

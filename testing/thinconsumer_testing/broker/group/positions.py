@@ -1,4 +1,4 @@
-"""The positions that members of a group exchange through its coordinator (KIP-253), and the partitions that each wants.
+"""The positions that members of a group exchange through its coordinator, and the partitions they want (KIP-253).
 
 The positions are in memory only: a new coordinator begins without them, and each member sends its own again. A position
 counts as long as its sender is a member in the same generation (or member epoch, KIP-848). Afterwards another member

@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 JOIN = "join"  #: Name of the timer that ends the join phase.
 SYNC = "sync"  #: Name of the timer that removes members that have not sent SyncGroup.
 #: Session timeout of a new member while its first JoinGroup is parked. The timeout is long, as the client cannot send
-#: heartbeats yet. Without a timeout, a client that disconnects unnoticed would stay a member for ever.
+#: heartbeats yet. Without a timeout, members whose client has given up would accumulate in a long join phase.
 NEW_MEMBER_JOIN_TIMEOUT_MS = 300_000
 
 
@@ -45,7 +45,7 @@ def prepare(group: ClassicGroup, reason: str) -> None:
     group.timers.cancel(SYNC)
     is_initial = group.state is GroupState.EMPTY
     if is_initial:
-        # More members are likely to join a new group soon: the delay saves a rebalance for each of them.
+        # More members are likely to join an empty group soon: the delay saves a rebalance for each of them.
         delay = group.shard.config.group_initial_rebalance_delay_ms
         remaining = max(group.rebalance_timeout_ms - delay, 0)
         group.timers.schedule(JOIN, delay, lambda: _end_initial_delay(group, delay, remaining))
@@ -81,7 +81,7 @@ def maybe_complete_join(group: ClassicGroup) -> None:
 
 def complete_join(group: ClassicGroup) -> None:
     """End the join phase and begin the next generation. Dynamic members that have not rejoined are removed; static ones
-    stay until their session timeout.
+    stay.
     """
     group.timers.cancel(JOIN)
     missing = [member for member in group.members.values() if member.join is None and member.instance_id is None]

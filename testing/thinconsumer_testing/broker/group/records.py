@@ -1,8 +1,9 @@
 """The coordinator's log records, each with the state change that replays it; and the state itself.
 
 A :class:`CoordinatorRecord` pairs a record with its change of a :class:`ReplayedState`, so that the log and memory
-cannot differ: an append applies the change that loading the record would apply. Records of classic groups are the
-exception (:func:`replay_nothing`). Follows Kafka's ``GroupCoordinatorRecordHelpers`` and the ``replay`` methods.
+cannot differ: an append applies the change that loading the record would apply. The records of the generations of
+classic groups are the exception (:func:`replay_nothing`). Follows Kafka's ``GroupCoordinatorRecordHelpers`` and the
+``replay`` methods.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The coordinator of one partition of ``__consumer_offsets``: its groups and offsets, in memory and in the log.
 
 The shard loads and unloads the partition, appends records, and delays replies until an append is committed. It keeps
-two states, so that clients never see a group or an offset that may be lost. Operations run on the *latest* state, and
-are answered once the appends up to then are committed. Requests that only list, describe or fetch (without
-``require_stable``) are answered at once, from the *committed* state. Follows Kafka's ``CoordinatorRuntime``.
+two states. Operations run on the *latest* state, and their results wait until the appends up to then are committed.
+Requests that only list, describe or fetch (without ``require_stable``) are answered at once, from the *committed*
+state: otherwise a client could see a group or an offset that is lost later. Follows Kafka's ``CoordinatorRuntime``.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ class GroupCoordinatorShard:
             self._load()
 
     def resigned(self) -> None:
-        """Unload everything and fail waiting requests with NOT_COORDINATOR: another broker leads the partition."""
+        """Unload everything and fail waiting requests with NOT_COORDINATOR: the partition's leader epoch is over."""
         self._transition(ShardEvent.RESIGNED)
         self._timers.cancel_all()
         if self._watch is not None and self._partition is not None:
@@ -250,7 +250,7 @@ class GroupCoordinatorShard:
 
     def run(self, operation: Callable[[], None], done: Done) -> None:
         """Run an operation that may change groups. ``done`` gets 0 as soon as all appends so far are committed, or an
-        error code if the shard is not ready or an append fails.
+        error code if the shard is not ready, or an append fails or times out.
 
         A reply before the commit could tell the client about a change that the next coordinator does not have.
         """

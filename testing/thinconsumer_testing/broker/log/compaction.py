@@ -28,9 +28,9 @@ def clean(
 ) -> list[StoredBatch]:
     """Clean the batches below the offset ``end``; return the batches that remain, and the later ones unchanged.
 
-    Aborted transactions without remaining batches are removed from ``producers``. Without ``delete_retention_ms``,
-    tombstones and markers are kept, and get no delete horizon. ``start`` is the log start offset: records before it are
-    already deleted, though their batch may still exist.
+    Aborted transactions that had no batches left before this cleaning are removed from ``producers``. Without
+    ``delete_retention_ms``, tombstones and markers are kept, and get no delete horizon. ``start`` is the log start
+    offset: records before it are already deleted, though their batch may still exist.
     """
     below = [batch for batch in batches if batch.next_offset <= end]
     horizon_ms = None if delete_retention_ms is None else now_ms + delete_retention_ms
@@ -126,7 +126,7 @@ class _Cleaner:
             elif batch.next_offset == end or self._is_last_of_producer(batch):
                 is_empty = not batch.record_count and not batch.codec and batch.delete_horizon_ms is None
                 yield batch if is_empty else _rebuilt(batch, [], None)
-        # Aborted transactions stay listed if they ended after the cleaned range, or still have batches in this range.
+        # Aborted transactions stay listed if they ended after the cleaned range, or had batches in it until now.
         needed = {id(one) for one in transactions_seen.needed}
         transactions.aborted = [one for one in transactions.aborted if one.marker_offset >= end or id(one) in needed]
 

@@ -61,8 +61,8 @@ class LeaderEpochs(list[tuple[int, int]]):
     def end_of(self, epoch: int, log_end: int) -> tuple[int, int]:
         """Return the highest epoch of the log that is not above ``epoch``, and its end offset (exclusive).
 
-        If ``epoch`` is below all epochs of the log, its records have been deleted: return ``epoch`` with the start
-        offset of the log's first epoch. Return (-1, -1) if ``epoch`` is -1 or above all epochs, or there are none.
+        If ``epoch`` is below all epochs of the log, return ``epoch`` with the start offset of the log's first epoch:
+        its records, if any, are deleted. Return (-1, -1) if ``epoch`` is -1 or above all epochs, or there are none.
         """
         if epoch == -1 or not self:
             return -1, -1
@@ -230,8 +230,8 @@ class Log:
         self.end_offset = batch.next_offset
 
     def batches_from(self, offset: int) -> Iterator[StoredBatch]:
-        """Yield the batch that contains an offset and all later ones. During the iteration the log may be appended to,
-        but not be truncated or compacted.
+        """Yield the batch that contains an offset and all later ones. During the iteration batches may be appended to
+        the log, but not be removed from it.
         """
         return self._batches.from_offset(offset)
 

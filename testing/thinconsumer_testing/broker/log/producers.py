@@ -116,7 +116,7 @@ class ProducerStateEntry:
 
 
 class VerificationStateEntry(NamedTuple):
-    """A producer's transaction, verified by the transaction coordinator before the first append here (KIP-890)."""
+    """A producer's transaction that the coordinator verifies before its first append to this log (KIP-890)."""
 
     epoch: int
     lowest_sequence: int  #: Lowest sequence number of the batches being verified.
@@ -134,7 +134,7 @@ class ProducerStateManager:
     transactions: LogTransactions = field(default_factory=LogTransactions)
 
     def duplicate_of(self, batch: StoredBatch) -> BatchMetadata | None:
-        """Return the earlier batch that ``batch`` repeats, one of its producer's last five; None if it is no retry."""
+        """Return which of its producer's last five batches ``batch`` repeats; None if it repeats none of them."""
         known = self.by_id.get(batch.producer_id)
         if known is None or known.epoch != batch.producer_epoch:
             return None
@@ -268,7 +268,7 @@ class ProducerStateManager:
             self.note(batch)
 
     def expire(self, now_ms: int, after_ms: int) -> None:
-        """Remove the producers that have no ongoing transaction, and whose last batch is at least ``after_ms`` old.
+        """Remove the producers without an ongoing transaction whose last batch or marker is at least ``after_ms`` old.
 
         Verifications of this age are removed, too.
         """

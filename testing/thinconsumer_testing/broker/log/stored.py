@@ -16,7 +16,7 @@ SEQUENCE_MAX = 2**31 - 1
 class AppendRefused(Exception):
     """A log rejects a batch, with Kafka's error code and the reason.
 
-    ``record_errors`` has the index in the batch and the error of each invalid record, if single records are the reason.
+    ``record_errors`` has the index in the batch and the error of invalid records, if single records are the reason.
     """
 
     def __init__(self, code: int, message: str = "", record_errors: Sequence[tuple[int, str]] = ()) -> None:

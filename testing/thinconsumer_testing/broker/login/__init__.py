@@ -1,4 +1,4 @@
 """The broker's side of logins: SASL mechanisms that verify credentials, and the state machine of a connection's login.
 
-Shares nothing with the client's mechanisms, so that both sides cannot make the same mistake.
+Shares no code with the client's mechanisms: tests would not find a mistake in code that both sides use.
 """

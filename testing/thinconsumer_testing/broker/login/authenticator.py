@@ -1,8 +1,8 @@
 """The login of one connection: which requests are admitted, and the SASL exchange, also of a re-authentication.
 
 Owns the state machine of Kafka's ``SaslServerAuthenticator`` and the end of a login's session (KIP-368). Has no I/O and
-no clock. Its connection asks :meth:`Authenticator.admit` before each request; the handlers of ApiVersions,
-SaslHandshake and SaslAuthenticate call the other methods.
+no clock. Its connection asks :meth:`Authenticator.admit` before each request with a header. The other methods process
+ApiVersions, SaslHandshake, SaslAuthenticate, and messages without a header.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ class Authenticator:
         return self._rejected(Admission.CLOSE, f"unexpected API {api_key} before the login")
 
     def on_api_versions(self) -> None:
-        """Note that ApiVersions was answered without an error: only SaslHandshake may follow."""
+        """Note that ApiVersions was answered without an error: before a login, only SaslHandshake may follow."""
         if self._state is _State.INITIAL:
             self._state = _State.HANDSHAKE
 

@@ -1,4 +1,4 @@
-"""The interface of a SASL mechanism on the broker's side, and its failures. Kafka's counterpart is ``SaslServer``."""
+"""The interface of a SASL mechanism on the broker's side, and its failures. Java's counterpart is ``SaslServer``."""
 
 from __future__ import annotations
 

@@ -72,8 +72,8 @@ class PartitionCountManager:
             problem = f"Partitions of {topic.name} that are marked for deletion still have records."
             raise CountRefused(Code.REASSIGNMENT_IN_PROGRESS, problem)
         if count < have and any(row.leader < 0 for row in topic.partitions[:have]):
-            # Leaders accept no count until all of them have applied the first step: without the missing leaders, no
-            # producer could write to any partition.
+            # Leaders accept no count until all of them have applied the first step: while one is missing, no producer
+            # that sends a count could write to any partition.
             problem = f"A partition of {topic.name} has no leader."
             raise CountRefused(Code.LEADER_NOT_AVAILABLE, problem)
 
@@ -102,7 +102,7 @@ class PartitionCountManager:
             self._timer = self._controls.call_later(CHECK_S, self._check_again)
 
     def remove_emptied(self) -> None:
-        """Remove the partitions marked for deletion that retention has emptied, those with the highest numbers first.
+        """Remove the partitions that are marked for deletion and empty, those with the highest numbers first.
 
         A partition stays while one with a higher number still has records, since partition numbers have no gaps.
         """

@@ -60,7 +60,7 @@ class TransactionCoordinator:
             self._load(shard)
 
     def resigned(self, index: int) -> None:
-        """Unload a partition that this broker no longer leads. The partition's replica fails uncommitted appends."""
+        """Unload a partition whose leader epoch is over. The partition's replica fails uncommitted appends."""
         shard = self._shards.pop(index, None)
         if shard is not None:
             shard.unload()

@@ -61,7 +61,7 @@ class TransactionCoordinatorShard:
         return self._is_unloaded or not self._partition.is_leader or self._partition.leader_epoch != self.epoch
 
     def unload(self) -> None:
-        """Make the shard stale: this broker no longer leads the partition."""
+        """Make the shard stale: its leader epoch is over."""
         self._is_unloaded = True
 
     def load(self) -> None:
