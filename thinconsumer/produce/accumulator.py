@@ -342,10 +342,7 @@ class _Tail:
         self.batches.append(batch)
 
     def finish(self) -> None:
-        """Lower deadlines so that no batch expires later than a batch behind it: only the first batch is checked.
-
-        Pinned batches keep their deadlines.
-        """
+        """Lower deadlines so that no unpinned batch expires after a batch behind it: only the first one is checked."""
         earliest = list(accumulate((batch.deadline for batch in reversed(self.batches)), min))
         for batch, deadline in zip(reversed(self.batches), earliest):
             if not batch.is_pinned:

@@ -93,7 +93,7 @@ class Producer(BaseClient):
     def send_section(self, topic: str, partition: int, section: RecordSection) -> BatchFuture:
         """Add a batch with the encoded records of another log's batch, which keep their codec and timestamps.
 
-        Waits for room as :meth:`send` does. A batch of several records that a leader rejects as too large is split.
+        Waits for room as :meth:`send` does. A batch that a leader rejects as too large may be decoded and split.
 
         Raises:
             BufferFullError: there was no room within ``max_block_ms``. The batch was not queued.

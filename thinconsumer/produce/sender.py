@@ -34,7 +34,7 @@ from .settings import ProducerSettings
 CHANNEL = "produce"
 #: The metadata of a topic are refreshed until this many seconds after its last record (Java: ``metadata.max.idle.ms``).
 TOPIC_IDLE = 300.0
-#: Seconds by which a batch's expired deadline is extended, once, if the application called late (see LATE_CALL): the
+#: Seconds that a batch with an expired deadline still gets, once, if the application called late (see LATE_CALL): the
 #: response may have arrived between the calls, but is not read yet.
 DEADLINE_EXTENSION = 1.0
 #: An application's call is late if it begins more than this many seconds after the time that ``wake_at()`` returned.

@@ -2,7 +2,7 @@
 
 No checksum covers a batch's base offset, and a batch whose last offset delta is too high overlaps the next one. The
 decoders do not compare batches with each other. This module does, for the few responses whose batches do not ascend,
-or begin below the requested offset.
+or whose first batch ends at or below the fetch offset.
 """
 
 from __future__ import annotations

@@ -13,8 +13,8 @@ from ..config import SecurityOptions
 from ..support.agenda import Alarm
 from ..support.timers import Backoff, Random
 
-#: Seconds after which a credential without a known expiry is fetched again: it may expire within minutes. Many calls
-#: cost little, since providers cache tokens: kafka-python calls its provider for every connection.
+#: Seconds after which a credential without a known expiry is fetched again: it may expire within minutes. This
+#: costs little, since providers cache tokens, as kafka-python calls its provider for every connection.
 UNKNOWN_LIFETIME = 240.0
 #: Minimum seconds between two successful fetches. Without it, a credential that lives for milliseconds would be fetched
 #: in a tight loop.

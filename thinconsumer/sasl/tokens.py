@@ -18,7 +18,7 @@ from ..config.security_kinds import Extensions
 from ..errors import IllegalArgumentError, KafkaConfigurationError
 from .mechanism import NotPickled, json_object
 
-#: Maximum length of a token. Brokers accept messages of at most 512 KiB before a login
+#: Maximum length of a token. By default, brokers accept messages of at most 512 KiB before a login
 #: (``sasl.server.max.receive.size``).
 TOKEN_CHARACTERS_MAX = 256 * 1024
 #: A token as a bearer token is written (RFC 6750, section 2.1). Another character, such as the separator 0x01, would

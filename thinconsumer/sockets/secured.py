@@ -8,7 +8,7 @@ from .transport import PlainTransport, TransportFactory
 
 
 def open_driver(options: ClientOptions) -> SelectorDriver:
-    """Return a driver that connects as ``options`` say.
+    """Return a driver with the transports that ``options`` choose.
 
     Raises:
         KafkaConfigurationError: a certificate, a key or a cipher suite cannot be used.

@@ -247,7 +247,7 @@ class SelectorDriver:
             self._answer(Resolve(lookup.host, lookup.port), lookup.addresses, lookup.error)
 
     def _look_up_one(self) -> None:
-        command = self._blocking_lookups[0]  # removed only afterwards: if Ctrl-C interrupts the lookup, it is repeated
+        command = self._blocking_lookups[0]
         found = look_up(self._resolver, command.host, command.port, self.now, self._slow_resolve_warning_s)
         self._blocking_lookups.popleft()
         self._answer(command, *found)

@@ -75,7 +75,7 @@ def walk(data: Bytes, begins: Int64s, ends: Int64s, counts: Int64s) -> Int64s | 
 
 
 def _walk_alike(data: Bytes, begins: Int64s, ends: Int64s, counts: Int64s) -> Int64s | None:
-    """Return the positions of all records, found by walking only one batch: the one with the most records.
+    """Return the positions of all records by walking only the batch with the most records, and those that differ.
 
     Returns None unless the records of most batches are as long as those of that batch, and all lead to the ends.
     """
