@@ -1,8 +1,8 @@
 """One API request while the broker serves it, and the description of an API: versions, handler, error response.
 
 A handler gets an :class:`ApiCall` and returns the response. A handler that cannot respond yet returns ``None`` and
-keeps (parks) the call, like Kafka's purgatory, to call :meth:`ApiCall.reply` later, exactly once. A connection serves
-one call at a time, so its responses are in the order of its requests.
+keeps (parks) the call, like Kafka's purgatory, to call :meth:`ApiCall.reply` later. A connection serves one call at a
+time, so its responses are in the order of its requests.
 """
 
 from __future__ import annotations

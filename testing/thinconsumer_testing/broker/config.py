@@ -37,7 +37,7 @@ class BrokerConfig:
     unclean_leader_election_enable: bool = False
     message_max_bytes: int = 1_048_588
     socket_request_max_bytes: int = 104_857_600
-    max_connections: int = 10_000  #: Kafka has no limit; here each connection costs memory.
+    max_connections: int = 10_000  #: Of all brokers together. Kafka has no limit; here each connection costs memory.
     replica_lag_time_max_ms: int = 30_000
     broker_session_timeout_ms: int = 1_000  #: Kafka's 9000 would delay every failover test by that time.
     fetch_max_bytes: int = 57_671_680
@@ -76,7 +76,7 @@ class BrokerConfig:
     super_users: str = ""  #: Principals that may do everything, separated by semicolons: "User:admin;User:CN=ops".
     allow_everyone_if_no_acl_found: bool = False
 
-    coordinator_load_s: float = 0.0  #: Seconds for which a new coordinator responds COORDINATOR_LOAD_IN_PROGRESS.
+    coordinator_load_s: float = 0.0  #: Seconds that a new coordinator takes to load its partition.
     replication_s: float = 0.0  #: Mean delay after which followers copy a batch; 0: they copy it immediately.
     #: Maximum delay of a metadata delta from the controller to a broker; the delay of each delta is random.
     metadata_lag_s: float = 0.0

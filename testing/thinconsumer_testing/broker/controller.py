@@ -43,7 +43,7 @@ class MetadataDelta(NamedTuple):
 
 
 class _Reassignment(NamedTuple):
-    """A replica that becomes leader once it is in the ISR, and the replica that it replaces, if any."""
+    """The broker that is to become leader, and the broker whose replica it replaces, if any."""
 
     to: int
     replaced: int | None

@@ -42,8 +42,8 @@ def next_epoch(epoch: int) -> int:
 
 @dataclass(slots=True, eq=False)
 class CachedPartition:
-    """A partition of a session: the client's last request for it, and the high watermark and log start offset in the
-    last response; -1 if the client does not have them.
+    """A partition of a session: the client's last request for it, and the high watermark and log start offset that the
+    client has; -1 if it has none.
     """
 
     key: Key
@@ -58,7 +58,7 @@ class CachedPartition:
         return self.key[1]
 
     def has_sent(self, high_watermark: int, log_start_offset: int) -> bool:
-        """Return whether the last response to the client had this high watermark and log start offset."""
+        """Return whether the client has this high watermark and log start offset from an earlier response."""
         return self.high_watermark == high_watermark and self.log_start_offset == log_start_offset
 
     def remember_sent(self, data: PartitionData) -> None:
@@ -108,7 +108,7 @@ class FetchContextKind(enum.Enum):
     """How a fetch request uses sessions."""
 
     SESSIONLESS = enum.auto()  #: The request names all partitions and opens no session.
-    FULL = enum.auto()  #: The request names all partitions and opens a session, unless the cache is full.
+    FULL = enum.auto()  #: The request names all partitions and opens a session, if the cache has room.
     INCREMENTAL = enum.auto()  #: The request names only changes to its session.
     ERROR = enum.auto()  #: The request's session id, session epoch or version does not fit a session.
 

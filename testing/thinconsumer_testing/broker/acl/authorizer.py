@@ -80,8 +80,8 @@ class Authorizer:
     ) -> bool:
         """Return whether a principal may perform an operation on at least one resource of a type (KIP-679).
 
-        The name "hardcode" is checked first, as in Kafka: it stands for every resource without ACLs of its own. If this
-        is denied, some ACL must allow the operation itself (or ALL) with a pattern that no denying pattern covers.
+        The name "hardcode" is checked first, as in Kafka: it stands for every resource without ACLs of its own. If the
+        operation is denied on it, some ACL must allow the operation (or ALL) with a pattern that no denying one covers.
         """
         if self.is_allowed(principal, host, operation, resource_type, "hardcode"):
             return True

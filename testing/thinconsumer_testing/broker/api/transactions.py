@@ -75,7 +75,7 @@ def _may_write(call: ApiCall, transactional_id: str) -> bool:
 
 def _init_denied(call: ApiCall) -> int:
     """Return the code that rejects InitProducerId, or 0. A producer without transactional id needs IDEMPOTENT_WRITE on
-    the cluster, or WRITE on any topic (KIP-679).
+    the cluster, or WRITE on at least one topic (KIP-679).
     """
     transactional_id = call.request.transactional_id
     if transactional_id is not None:

@@ -16,12 +16,12 @@ from ...image import ClusterImage
 from .group import ConsumerGroup
 from .member import ConsumerGroupMember, Partitions, Target
 
-#: ``member_type`` of members that use the classic and the consumer group protocol.
+#: The ``member_type`` of a member with the classic protocol, and of one with the consumer group protocol.
 CLASSIC_MEMBER, CONSUMER_MEMBER = 0, 1
 
 
 def described(group: ConsumerGroup, image: ClusterImage, default_assignor: str) -> DescribedConsumerGroup:
-    """Return the state, the epochs and the members of a group; topics that do not exist any more are left out."""
+    """Return the state, epochs and members of a group; assignments leave out topics that do not exist any more."""
     return DescribedConsumerGroup(
         group_id=group.group_id,
         group_state=group.state.value,

@@ -46,7 +46,7 @@ def _assign_by_quota(members: Mapping[str, MemberSpec], counts: Mapping[bytes, i
     topics = next((spec.subscribed for spec in members.values()), frozenset())
     quota, extra = divmod(sum(counts[topic_id] for topic_id in topics), max(len(members), 1))
     places: dict[str, list[tuple[bytes, int]]] = {}
-    rooms: list[tuple[str, int]] = []  # Members that keep fewer partitions than their quota, and how many they lack.
+    rooms: list[tuple[str, int]] = []  # Members that keep fewer partitions than their share, and how many they lack.
     claimed: set[tuple[bytes, int]] = set()
     last = len(members) - 1
     for number, (member_id, spec) in enumerate(members.items()):
