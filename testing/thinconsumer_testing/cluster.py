@@ -81,7 +81,7 @@ class MemoryCluster(Cluster):
             schedule=_NetworkSchedule(self.network),
             security=security,
         )
-        self.requests: list[ReceivedRequest] = []  #: Every request that a broker has received, in order.
+        self.requests: list[ReceivedRequest] = []  #: The valid requests that brokers have received, in order.
         self.rules.requests = self.requests
         for node_id in self.nodes:
             self.listen(node_id)

@@ -16,7 +16,7 @@ class PeerConnection(Protocol):
 
     @property
     def is_open(self) -> bool:
-        """Whether bytes can still be sent."""
+        """Whether the client's end of the connection is open."""
 
     def now(self) -> float:
         """Return monotonic seconds."""

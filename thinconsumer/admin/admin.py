@@ -67,7 +67,7 @@ class Admin(BaseClient):
         return self._run(operations.CREATE_PARTITIONS, totals)
 
     def list_topics(self, *, timeout_ms: float | None = None) -> dict[str, TopicDescription]:
-        """Describe every topic that the ACLs let this client see. If the request fails, its error is raised."""
+        """Describe the topics that the ACLs let this client see. If the request fails, its error is raised."""
         result = self._run(operations.LIST_TOPICS, {operations.ALL: None}, timeout_ms)[operations.ALL]
         if isinstance(result, KafkaError):
             raise result

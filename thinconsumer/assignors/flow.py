@@ -23,7 +23,7 @@ from itertools import pairwise
 
 from .plans import bits
 
-#: The cost of a partition at a far member: more than the sum of all other costs on a path.
+#: The cost of a partition at a far member: more than the costs of 1 on a path can add up to.
 FAR = 1 << 40
 
 #: Kinds of entries in the heap of :class:`_Search`. At equal distance the smallest comes first: a member with room ends

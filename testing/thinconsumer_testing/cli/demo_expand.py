@@ -131,7 +131,7 @@ class ReadingGroup(PartitionKeyRebalanceListener):
         return all(self.audit.partitions[number] for number in partitions)
 
     def held(self) -> dict[int, list[int]]:
-        """Return the partitions that are held now, each with the partitions that it waits for."""
+        """Return the partitions that are held until another one is read, each with those that it waits for."""
         found: dict[int, list[int]] = {}
         for member in self._members:
             for one, other in _HELD.findall(member.health().reason):

@@ -104,7 +104,7 @@ class SimDriver(MemoryDriver):
         return self._was_called
 
     def close(self) -> None:
-        """Close all connections."""
+        """Close all connections, and drop the mail."""
         self._mail.clear()
         super().close()
 

@@ -45,7 +45,7 @@ class ProducerActor(Actor):
         driver = self.driver = new_driver(name)
         driver.on_mail = self.wake
         with warnings.catch_warnings():
-            # A simulated producer sends its password without TLS, of which the producer warns.
+            # A simulated producer may send a password without TLS, of which the producer warns.
             warnings.simplefilter("ignore", ConfigurationWarning)
             settings = ProducerSettings.from_options(client_id=name, max_block_ms=0, **options)
         self.producer = Producer(settings, driver=driver)

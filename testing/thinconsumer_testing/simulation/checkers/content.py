@@ -10,7 +10,7 @@ from .base import Checker, Records, SimReader
 class ContentChecker(Checker):
     """Checks that each polled record was committed (replicated to all in-sync replicas), and equals the log's record.
 
-    Under read_committed, the record's transaction must be committed too.
+    Under read_committed, the transaction of a transactional record must be committed, too.
     """
 
     def delivered(self, reader: SimReader, records: Records, limit: int) -> None:

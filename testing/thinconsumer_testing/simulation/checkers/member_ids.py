@@ -18,7 +18,7 @@ from .base import Checker, SimReader
 
 @dataclass(eq=False)
 class MemberIdChecker(Checker):
-    """Checks that all requests with the same group and member id come from the same client, started once.
+    """Checks that all joins, syncs and heartbeats with the same group and member id come from one client, started once.
 
     A client that starts again, also a static member, has a new id. Clients without an actor of their own
     (``Simulation.driver``) are checked, too.

@@ -15,7 +15,7 @@ from .base import Checker, SimReader
 WINDOW_S = 2.0
 #: The most requests of one API from a client to a node within WINDOW_S; Fetches that return records do not count.
 FRUITLESS_MAX = 150
-#: How often in a row a broker may send records from one offset: lost and late responses cause a few repetitions.
+#: How often in a row a broker may send a client the same records: lost and late responses cause a few repetitions.
 REPEATS_MAX = 40
 #: Limit of a client's connection attempts in a run: DIALS_MAX, plus DIALS_PER_REQUEST per request that it has sent.
 #: Reconnect backoffs allow far fewer.
