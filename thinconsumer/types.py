@@ -38,8 +38,8 @@ class TopicPartition(NamedTuple):
 class SubscriptionPattern:
     """A regular expression in the syntax of RE2, for ``subscribe(pattern=SubscriptionPattern("orders-.*"))`` (KIP-848).
 
-    The broker matches the pattern against whole topic names, so that the client needs no list of all topics. Requires
-    ``group_protocol="consumer"``. A ``pattern`` of type ``str`` has Python's syntax, and the client matches it.
+    The broker matches the pattern against whole topic names, so that the client needs no list of all topics. Not for
+    the classic group protocol. A ``pattern`` of type ``str`` has Python's syntax, and the client matches it.
     """
 
     __slots__ = ("pattern",)
@@ -175,8 +175,8 @@ class ConsumerRecord(tuple[Any, ...], Generic[K, V], metaclass=RecordType):
 
     Immutable, picklable, and true as a condition. Reading an attribute is faster than unpacking or indexing.
 
-    The underlying tuple may be shorter: the decoder stores the 9 items up to the headers and, if key and value are
-    deserialized, their serialized sizes; the missing items are computed. Storing all 13 would take 30 ns, 3 % of a
+    The underlying tuple may be shorter: the decoder stores the 9 items up to the headers and, if key or value are
+    deserialized, both serialized sizes; the missing items are computed. Storing all 13 would take 30 ns, 3 % of a
     record's time. ``len``, unpacking, items, comparisons and the methods of named tuples show all 13. The ``%``
     operator reads the stored items: pass it ``tuple(record)``.
     """

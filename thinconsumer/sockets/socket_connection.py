@@ -1,9 +1,9 @@
 """The socket of one stream: connect, handshake, receive, send, close.
 
 This module guarantees the order of calls to the stream: ``connection_made`` once, unless connecting fails; then
-received bytes; then ``connection_lost`` once, after all bytes that could still be received. After ``connection_lost``
-or a hang-up there is no call. Between two steps, this module lets the system receive more of a large response
-(:meth:`SocketConnection.raise_low_water`).
+received bytes; then ``connection_lost`` once. If sending fails, bytes that have arrived are received first. After
+``connection_lost`` or a hang-up there is no call. Between two steps, this module lets the system receive more of a
+large response (:meth:`SocketConnection.raise_low_water`).
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from .transport import Transport, TransportFactory
 if TYPE_CHECKING:
     from .selector_driver import SelectorDriver
 
-#: Results of ``connect_ex`` that mean that TCP is still connecting. Outside Windows, EWOULDBLOCK is not one of them:
-#: there it means that no local port is free.
+#: Results of ``connect_ex`` that mean that TCP is still connecting. Only on Windows, EWOULDBLOCK is one of them; on
+#: other systems it is an error.
 _UNDER_WAY = {EINPROGRESS, EWOULDBLOCK} if sys.platform == "win32" else {EINPROGRESS}
 
 #: The arguments of ``setsockopt``: level, option, value.
@@ -94,8 +94,8 @@ class SocketConnection:
         self._transport: Transport | None = None
         self._fd = -1
         self._received_bytes = 0  #: Bytes received since the last send.
-        #: The expected size of the next response: the number of bytes last received between two sends. While both that
-        #: number and the expected size are below :data:`LARGE_BYTES`, the latter has no effect and is not updated.
+        #: The expected size of the next response: the number of bytes last received between two sends. It is not
+        #: updated while the old and the new number are below :data:`LARGE_BYTES`, where it has no effect.
         self._expected_bytes = 0
         self._low_water = 1  #: The value of SO_RCVLOWAT.
         self._watched_events = 0  #: The events that the selector watches for, once TCP is connected.
@@ -210,7 +210,7 @@ class SocketConnection:
         return False, None
 
     def flush(self) -> None:
-        """Send the stream's waiting bytes; let the selector report writability only while some remain."""
+        """Send the stream's waiting bytes; while some remain, let the selector report when more can be sent."""
         transport, stream, driver = self._transport, self.stream, self._driver
         if transport is None or self.state is not SocketState.OPEN:
             return
@@ -323,8 +323,8 @@ class SocketConnection:
 def _is_connected_to_itself(sock: socket.socket) -> bool:
     """Return whether the socket is connected to itself by TCP's simultaneous open.
 
-    This happens if the system chooses the port of a local address without a listener as the local port, too. Such a
-    connection prevents the broker from listening on the port.
+    This happens if a port of this host without a listener is dialled, and the system chooses the same port as the
+    connection's own. Such a connection prevents the broker from listening on the port.
     """
     try:
         return bool(sock.getsockname() == sock.getpeername())

@@ -1,4 +1,4 @@
-"""The sockets that a driver watches: over epoll where the system has it, else over a selector of ``selectors``.
+"""The sockets that a driver watches: over epoll by default, else over the user's or the system's selector.
 
 ``select.epoll`` is used directly, since each wait of ``selectors.EpollSelector`` makes eight more function calls.
 
@@ -163,7 +163,7 @@ def open_sockets(selector: SelectorLike | None) -> Sockets:
 
     Raises:
         OSError: the system refuses another descriptor.
-        IllegalArgumentError: ``selector`` makes something else than a selector.
+        IllegalArgumentError: ``selector`` is or makes something else than a selector.
     """
     if selector is None:
         selector = EpollSockets if hasattr(select, "epoll") else selectors.DefaultSelector

@@ -18,12 +18,12 @@ from .transport import Chunks, Transport, TransportFactory, join, set_low_water
 #: Maximum size of a TLS record. Waiting requests are joined up to this size, since each record costs a header and an
 #: encryption.
 RECORD_BYTES = 16 * 1024
-#: Maximum number of records per receive. OpenSSL returns at most one record per call, since Python cannot switch on
-#: OpenSSL's read-ahead. Without a maximum, a fast peer would keep other connections waiting.
+#: Maximum number of records per receive; OpenSSL returns at most one per call. Without a maximum, a fast peer would
+#: keep other connections waiting.
 RECORDS_PER_RECEIVE = 16
 #: Sessions are kept for this many servers at most; a session takes a few kilobytes.
 SESSIONS_MAX = 1000
-#: Maximum number of times that sessions are read from OpenSSL. Before Python 3.13.1, each read leaks the memory of a
+#: Maximum number of times that sessions are read from OpenSSL. Before Python 3.13.1, a read may leak the memory of a
 #: session, about 6 KB: https://github.com/python/cpython/issues/116810.
 SESSION_READS_MAX = 2000 if sys.version_info < (3, 13, 1) else sys.maxsize
 
@@ -40,7 +40,7 @@ class Sessions:
     def find(self, server: _Server, context: ssl.SSLContext) -> ssl.SSLSession | None:
         """Return the session to offer to ``server``, or None if there is none that was made with ``context``.
 
-        A session made with another context would skip the checks of this one.
+        A resumed session skips the check of the certificate, and another context may check less.
         """
         made_with, session = self._sessions.get(server, (None, None))
         return session if made_with is context else None
@@ -101,7 +101,7 @@ class TlsTransport:
         return True
 
     def _handshake_failure(self, error: OSError) -> OSError:
-        """Forget the session that the failed handshake offered; return the error to raise instead of ``error``."""
+        """Forget the server's session, which may be the cause; return the error to raise instead of ``error``."""
         had_session = self._sessions is not None and self._sessions.drop(self._server, self._tls.context)
         if isinstance(error, (ConnectionError, ssl.SSLEOFError)):
             # After a failed send, OpenSSL reads nothing more: an alert with the reason may wait in the socket's buffer.
@@ -206,7 +206,7 @@ class TlsTransport:
         return self._ending is not None or self._tls.pending() > 0
 
     def set_low_water(self, size: int) -> None:
-        set_low_water(self._tls, size)  # of encrypted bytes: there are hardly more than decrypted ones
+        set_low_water(self._tls, size)  # counts encrypted bytes, of which there are hardly more than decrypted ones
 
     def close(self) -> None:
         try:

@@ -23,14 +23,14 @@ _VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_
 #: each connection would read all files.
 RETRY_S = 1.0
 
-#: For each file: device, inode, size and time of change, which identify its content; None if the file is missing.
+#: For each file: device, inode, size and time of change, which identify its content; None if ``stat`` fails.
 _Stamp = tuple[tuple[int, ...] | None, ...]
 
 
 class TlsContexts:
     """Provides the context for each new connection: to a broker, or, with ``for_https``, to a token endpoint.
 
-    The constructor reads all files and raises ``KafkaConfigurationError`` for options that cannot be used. Afterwards,
+    The constructor reads the files and raises ``KafkaConfigurationError`` for options that cannot be used. Afterwards,
     changed files are read again. If they cannot be used (a certificate was replaced, but its key not yet), the
     previous context stays in use, a warning is logged, and a later connection tries again.
     """
@@ -122,7 +122,7 @@ def _https_context(options: SecurityOptions) -> ssl.SSLContext:
     """Return the context for a token endpoint. The client's own certificate is not sent to the endpoint.
 
     The system's certificates are trusted, too, since the endpoint is often a public service. The endpoint's host name
-    is always checked, because it gets the client secret.
+    is always checked, because the endpoint gets the client secret.
     """
     context = _new_context(options)
     context.load_default_certs(ssl.Purpose.SERVER_AUTH)
@@ -151,7 +151,7 @@ def _trust(context: ssl.SSLContext, options: SecurityOptions) -> bool:
                 context.load_verify_locations(cafile=path)
         except ssl.SSLError as error:
             raise KafkaConfigurationError(f"ssl_crlfile: {options.ssl_crlfile}: {_reason(error)}") from None
-        # Only the broker's certificate is looked up, as in kafka-python: with VERIFY_CRL_CHECK_CHAIN, the file would
+        # Only the server's certificate is looked up, as in kafka-python: with VERIFY_CRL_CHECK_CHAIN, the file would
         # need a list of each authority of the chain.
         context.verify_flags |= ssl.VERIFY_CRL_CHECK_LEAF
     return bool(certificates)
@@ -223,10 +223,11 @@ def set_suites(context: ssl.SSLContext, ciphers: str | None, suites: tuple[str, 
     """Allow only the suites in ``ciphers`` or ``suites``, of which one is set at most; of TLS 1.3, all suites or none.
 
     ``ciphers`` is an OpenSSL cipher list for TLS 1.2; if it names only TLS 1.3 suites, TLS 1.2 is switched off.
-    ``suites`` has names of both versions; if all are of one version, the other version is switched off, as in Java.
+    ``suites`` may name suites of both versions; if all are of one version, the other is switched off, as in Java.
 
     Raises:
-        KafkaConfigurationError: a suite is unknown or not available, or no suite remains.
+        KafkaConfigurationError: no suite remains, or one of ``suites`` is unknown or not available, or one of
+            ``ciphers`` has an IANA name without a counterpart in OpenSSL.
     """
     if ciphers:
         words = [word for word in re.split(r"[:, ]+", ciphers.strip()) if word and not is_tls_1_3(word)]

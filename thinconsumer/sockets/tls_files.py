@@ -195,7 +195,7 @@ def _private_key(data: bytes, where: str) -> bytes:
 
 
 def _open_pkcs12(data: bytes, password: str | None, where: str, password_option: str) -> Any:
-    """Return the ``PKCS12KeyAndCertificates`` in ``data``; errors contain ``where`` and ``password_option``."""
+    """Return the ``PKCS12KeyAndCertificates`` in ``data``; ``where`` and ``password_option`` are for error texts."""
     try:
         import_uninterrupted("cryptography.hazmat.primitives.serialization.pkcs12")
     except ImportError:

@@ -35,7 +35,7 @@ class Transport(Protocol):
         """Receive into a buffer; return the number of bytes, 0 if the peer has closed.
 
         Raises:
-            BlockingIOError: no byte has arrived.
+            BlockingIOError: no byte can be received before the events in :attr:`read_needs`.
         """
 
     def send(self, chunks: Chunks) -> int:
@@ -46,7 +46,7 @@ class Transport(Protocol):
         """
 
     def pending(self) -> bool:
-        """Return whether received bytes, or an error, wait inside the transport, where no selector reports them."""
+        """Return whether received bytes, or their end, wait inside the transport, where no selector reports them."""
 
     def set_low_water(self, size: int) -> None:
         """Let the system report the socket as readable only once ``size`` bytes have arrived (SO_RCVLOWAT)."""

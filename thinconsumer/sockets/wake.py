@@ -2,7 +2,7 @@
 
 :meth:`Waker.ring` may be called from any thread, but takes no lock: a signal handler that interrupted the thread with
 the lock would wait for ever. A wakeup before :meth:`Waker.open` is not lost: the driver's ``wakeup`` sets a flag before
-it calls ``ring``, and the driver's first step reads this flag after it has opened the sockets.
+it calls ``ring``, and the driver reads this flag after it has opened the sockets.
 """
 
 import os

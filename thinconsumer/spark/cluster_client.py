@@ -1,8 +1,8 @@
 """The requests of Spark's driver to the cluster: partitions, log offsets, committed offsets, commits, samples.
 
-Offsets of all partitions are looked up in one round trip. A failed look-up is repeated with a new consumer every
-``fetchOffset.retryIntervalMs``, for up to ``fetchOffset.numRetries`` attempts in all. Commits and samples are not
-repeated.
+Log offsets of all partitions are looked up in one round trip. After most errors, a look-up is repeated with a new
+consumer every ``fetchOffset.retryIntervalMs``, for up to ``fetchOffset.numRetries`` attempts in all. Commits and
+samples are not repeated.
 """
 
 from __future__ import annotations
@@ -72,8 +72,8 @@ class ClusterClient:
         """Return the partitions that the options select, in order, each with its topic's id.
 
         ``known`` are the offsets of a running stream; None before its start. In a running stream, a topic or partition
-        that is missing in all attempts counts as deleted and is left out. One attempt is not enough, since a broker's
-        metadata may be outdated: a topic left out by mistake would later be new to the stream, and be read again.
+        that the options name counts as deleted, and is left out, if it is missing in all attempts. One is not enough,
+        since a broker's metadata may be outdated: a topic left out by mistake would later be read again, as a new one.
 
         Raises:
             UnknownTopicOrPartitionError: without ``known``, if a topic or a partition that the options name is missing.
@@ -109,7 +109,7 @@ class ClusterClient:
         """Return the log end offsets of these partitions.
 
         If a log end is below the offset in ``known``, which the stream has reached, the broker that answered may be
-        outdated: all log ends are requested again, up to ``fetchOffset.numRetries`` times, and the last are returned.
+        outdated: all log ends are requested again, at most ``fetchOffset.numRetries`` times in all.
         """
         question = dict.fromkeys(partitions, LATEST)
         for attempt in range(1, self._options.fetch_offset_num_retries + 1):
@@ -153,10 +153,10 @@ class ClusterClient:
         return True
 
     def sizes(self, start: Offsets, end: Offsets) -> list[tuple[int, int]]:
-        """Read a few records at the start of the partitions with the most offsets to read, to estimate record sizes.
+        """Read a few records of the partitions with the most offsets to read, to estimate record sizes.
 
         Returns (number of offsets, bytes) of what was read from each partition. After an error the list is empty, and
-        the error is only logged: the tasks that read the same records will raise it.
+        the error is only logged: if it lasts, the tasks that read the same records raise it.
         """
         largest = sorted(end, key=lambda tp: start.get(tp, 0) - end[tp])[:SAMPLED_PARTITIONS]
         begins = {tp: start[tp] for tp in largest if tp in start and start[tp] < end[tp]}
@@ -239,7 +239,7 @@ def _unknown(what: str, option: str, it: str) -> UnknownTopicOrPartitionError:
 
 
 def sample(consumer: Consumer[Any, Any], start: Offsets, end: Offsets) -> list[tuple[int, int]]:
-    """Read a few records of each partition between ``start`` and ``end``; return (number of offsets, bytes) of each."""
+    """Read a few records of each partition from ``start`` on; return (number of offsets, bytes) of what each had."""
     consumer.assign(start)
     for tp, offset in start.items():
         consumer.seek(tp, offset)

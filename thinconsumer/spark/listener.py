@@ -1,4 +1,4 @@
-"""A query listener: reports the lag of streaming queries, and commits their offsets for a group after each batch.
+"""A query listener: reports the lag of streaming queries after each batch, and commits their offsets for a group.
 
 Spark tells a source only at the next trigger that a batch is finished, so the source cannot commit the last batch of a
 query. A listener gets a progress report as soon as a batch is in the checkpoint. The listener runs in the session's
@@ -72,7 +72,7 @@ class KafkaListener(StreamingQueryListener):
         self._cluster = ClusterClient(self._options) if cluster is None and self._options is not None else cluster
         self._clock = clock
         self._uncommitted: dict[str, Offsets] = {}  #: Offsets that are not committed yet, by query id.
-        self._committed_at: dict[str, float] = {}  #: When the last commit for a query was sent.
+        self._committed_at: dict[str, float] = {}  #: When a commit for a query was last tried.
 
     def onQueryStarted(self, event: Any) -> None:
         """Do nothing: PySpark requires the method."""
@@ -82,7 +82,7 @@ class KafkaListener(StreamingQueryListener):
         self.handle_progress(json.loads(event.progress.json))
 
     def onQueryIdle(self, event: Any) -> None:
-        """Commit the query's offsets now, if ``COMMIT_EVERY_S`` or a failed commit has delayed them."""
+        """Try to commit the query's offsets, if ``COMMIT_EVERY_S`` or a failed commit has delayed them."""
         self._commit(str(event.id), now=True)
 
     def onQueryTerminated(self, event: Any) -> None:
@@ -131,7 +131,11 @@ def offsets_in(progress: Mapping[str, Any], selection: Selection | None = None) 
 
 
 def _offsets(value: Any) -> Offsets:
-    """Return a report's offsets, from an object or JSON text; raise ValueError for another kind of source."""
+    """Return a report's offsets, from an object or JSON text.
+
+    Raises:
+        ValueError, KafkaConfigurationError: these are no offsets by topic, so the source is of another kind.
+    """
     if isinstance(value, str):
         value = json.loads(value)
     if value is not None and not isinstance(value, dict):

@@ -7,7 +7,7 @@ Spark calls ``initialOffset()`` again when it repeats the first batch after a cr
 offsets, records would be skipped. So ``initialOffset()`` returns the constant ``{}``, and the end offset of the first
 batch also contains the start of that batch, under ``@start``, which is no legal topic name.
 
-The module ``order`` adds its state under ``BARRIER_KEY``, which is no legal topic name either.
+The module ``order`` adds state of a stream under ``BARRIER_KEY``, which is no legal topic name either.
 """
 
 from __future__ import annotations

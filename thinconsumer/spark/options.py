@@ -129,7 +129,7 @@ class SourceOptions:
     ending: Bound | None
     #: The ``kafka.*`` options by name, without that prefix. ``repr`` does not show them, since some are secrets.
     kafka: dict[str, str] = field(repr=False)
-    given: frozenset[str]  #: Documented names of the options that the user set.
+    given: frozenset[str]  #: Documented names of the options that the user set, other than ``kafka.*``.
     #: "error", or "latest" to begin at the end of a log without a record at or after the starting timestamp.
     no_match: str = _option("startingOffsetsByTimestampStrategy", _reader(Choice(("error", "latest"))), "error")
     fail_on_data_loss: bool = _option("failOnDataLoss", _boolean, True)
@@ -160,7 +160,7 @@ class SourceOptions:
         return starting
 
     def batch_end(self) -> Bound:
-        """Return where a batch read ends, or raise as :meth:`batch_start`."""
+        """Return where a batch read ends, or raise ``KafkaConfigurationError`` if it cannot end there."""
         ending = self.ending or AtOffsets(LATEST)
         _refuse(ending, EARLIEST, "endingOffsets can't be earliest", "use 'latest', offsets, or endingTimestamp")
         return ending
@@ -256,7 +256,7 @@ def errors_name_host(kafka: Mapping[str, str]) -> Iterator[None]:
 
 
 def consumer_config(kafka: Mapping[str, str], **own: str) -> dict[str, str]:
-    """Return a consumer's configuration: the user's ``kafka.*`` options, without those of ``order``, and ``own``."""
+    """Return a consumer's configuration: the user's options for consumers, without those of ``order``, and ``own``."""
     return {**without_order(_effective(kafka)), **own}
 
 
@@ -267,8 +267,8 @@ def _effective(kafka: Mapping[str, str]) -> dict[str, str]:
 def _has_effect(name: str) -> bool:
     """Return whether to pass a ``kafka.*`` option to the consumer, which refuses unknown options.
 
-    Options of producers are left out, as in Spark's own connector: jobs pass the same options for reading and writing.
-    ``group.id`` is left out, too, since the source joins no group.
+    Options that only producers have are left out, as in Spark's own connector: jobs pass the same options for reading
+    and writing. ``group.id`` is left out, too, since the source joins no group.
     """
     if name in SECURITY_NAMES:
         return True

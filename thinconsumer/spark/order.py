@@ -4,8 +4,8 @@ A micro-batch reads its partitions in parallel tasks. If a key has records in tw
 therefore be read by an earlier micro-batch. The gates of topics with ordered delivery are computed from brokers'
 answers and the offsets that earlier micro-batches have reached, so a stream stores nothing for them.
 
-With ``kafka.ordered.delivery=barrier``, other topics have barriers, as :mod:`thinconsumer.ordered.barrier` describes
-them. A barrier's state cannot be computed again later, so it is part of the offsets until the barrier ends:
+With ``kafka.ordered.delivery=barrier``, an expanded topic has a barrier, as :mod:`thinconsumer.ordered.barrier`
+describes. A barrier's state cannot be computed again later, so it is part of the offsets until the barrier ends:
 ``"@barrier":{"topic":{"seen":1700000000000,"new":[2],"before":{"0":17,"1":9},"after":null}}``.
 """
 
@@ -47,7 +47,7 @@ class TopicOrder(NamedTuple):
 
     @staticmethod
     def look_up(consumer: Consumer[Any, Any], topics: Collection[str], options: OrderOptions) -> TopicOrder:
-        """Return the gates of topics, none if ordered delivery is off; in two round trips if a partition count changed.
+        """Return the gates of topics; none if ordered delivery is off.
 
         The consumer must have the topics' metadata.
         """
@@ -60,8 +60,8 @@ class TopicOrder(NamedTuple):
         """Return the offset of each partition in ``latest`` up to which the next micro-batch may read.
 
         A gate opens once earlier micro-batches have read what it requires, up to ``begin``. ``earliest`` has the log
-        start offsets of partitions with gates, and of new partitions, which have no offset in ``begin``. Partitions
-        that are not in ``latest`` are not read, and not awaited.
+        start offsets of all partitions of topics with gates. Partitions that are not in ``latest`` are not read, and
+        not awaited.
         """
         open_ends = {tp: _open_end(tp, gates, begin, latest, earliest) for tp, gates in self._gates_in(latest)}
         return {**latest, **{tp: min(latest[tp], end) for tp, end in open_ends.items()}}

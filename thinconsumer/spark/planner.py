@@ -1,7 +1,7 @@
 """Pure functions that plan reads: resolve bounds to offsets, find lost data, limit micro-batches, split tasks.
 
-The formulas are those of Spark's own connector (``KafkaOffsetReaderAdmin``, ``KafkaMicroBatchStream`` and
-``KafkaOffsetRangeCalculator``), so that a job keeps its batches and tasks when it moves to this source.
+For the options of Spark's own connector, the formulas are that connector's (``KafkaOffsetReaderAdmin``,
+``KafkaMicroBatchStream``, ``KafkaOffsetRangeCalculator``): a job keeps its batches and tasks when it moves here.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def times_to_look_up(bound: Bound, partitions: Iterable[TopicPartition]) -> Offs
 
 
 def check_every_partition_named(bound: Bound, partitions: Iterable[TopicPartition], option: str) -> None:
-    """Raise ``KafkaConfigurationError`` unless a bound with a value for each partition names exactly these."""
+    """Raise ``KafkaConfigurationError`` unless a bound with a value by partition names exactly ``partitions``."""
     if isinstance(bound, AtCommitted) or isinstance(bound[0], int):
         return
     assigned, named = set(partitions), bound[0].keys()

@@ -76,7 +76,7 @@ class KafkaDataSource(DataSource):
         return "thinconsumer"
 
     def schema(self) -> StructType:
-        """Return the columns. ``load()`` calls this, and so raises for wrong options."""
+        """Return the columns. Without a user's schema, ``load()`` calls this, and so raises for wrong options."""
         prepare()
         return spark_schema(include_headers=self._options().include_headers)
 

@@ -87,7 +87,7 @@ class ClientCache(Generic[T]):
 
     def _take(self, config: dict[str, str], connect: Callable[[], T], *, fresh: bool) -> T:
         if self._pid != os.getpid():
-            # After a fork, the parent still uses the sockets: closing a client would end the parent's connections.
+            # The free clients were made before a fork: they share the parent's sockets, so they cannot be used here.
             self._pid, self._free = os.getpid(), []
         for index, (options, client) in enumerate(self._free):
             if options == config:

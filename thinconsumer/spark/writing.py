@@ -72,7 +72,7 @@ _FIXED = {
 }
 #: Options without effect: batches are sent at once, and repeated until ``delivery.timeout.ms`` has passed.
 _IGNORED = ("linger.ms", "retries")
-#: Producer options that are checked here and not passed to the producer.
+#: Producer options that are refused, fixed or without effect, and not passed to the producer.
 _NOT_PASSED_ON = frozenset({*REFUSED, *_FIXED, *_IGNORED})
 
 
@@ -153,7 +153,7 @@ def _unknown(name: str) -> str:
 
 
 def _producer_config(kafka: Mapping[str, str]) -> dict[str, str]:
-    """Return the producer's configuration, without options of consumers: jobs pass one set for reading and writing."""
+    """Return the producer's configuration, without consumers' options: jobs pass one set for reading and writing."""
     left_out = _NOT_PASSED_ON | exclusive_names()[1]
     config = {name: value for name, value in kafka.items() if name not in left_out}
     # As with Java's producer, a Metadata request for a missing topic asks for its creation, and the broker's option
@@ -199,7 +199,7 @@ def rows(batch: pa.RecordBatch, columns: Mapping[str, int], topic: str | None = 
 
 
 def byte_strings(column: pa.Array) -> list[bytes | None]:
-    """Return the bytes of a string or binary column."""
+    """Return the bytes of each row of a string or binary column; None for null."""
     wide = str(column.type) in ("large_string", "large_binary")
     if not wide and str(column.type) not in ("string", "binary"):
         return [None if one is None else _encoded(one) for one in column.to_pylist()]

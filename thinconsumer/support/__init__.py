@@ -1,1 +1,1 @@
-"""Helpers that every other room may use: backoff, the agenda, pending results, state machines, lazy dataclasses."""
+"""Helpers of several packages: backoff, the agenda, pending results, state machines, lazy dataclasses, imports."""

@@ -1,12 +1,12 @@
-"""The schedule of one client: which of its owners (managers, routes, partitions that back off) are due, and when.
+"""The schedule of one client: which owners of alarms (managers, routes, partitions that back off) are due, and when.
 
-Each time at which an owner is due without a response is an :class:`Alarm` of the agenda; no other attribute holds it.
-An owner can also be due at once (:meth:`Agenda.touch`), or with the next step that something else causes, such as a
-call of the application (:meth:`Agenda.join`). :meth:`Agenda.take` returns an owner that is due only once: if the owner
-cannot act before a response or a call of the application, that event makes it due again.
+Each time at which an owner is due without a response is an :class:`Alarm` of the agenda. An owner can also be due at
+once (:meth:`Agenda.touch`), or with the next step that something else causes, such as a call of the application
+(:meth:`Agenda.join`). :meth:`Agenda.take` returns a due owner once. If the owner must wait for a response or a call of
+the application, that event makes it due again.
 
-Moving an alarm to a later time costs nothing: its entry stays in the heap until its old time has come, and is moved
-then. The deadline of a response, for example, moves with each received chunk.
+Moving an alarm to a later time costs nothing: its entry stays in the heap until it is the first, and is moved then.
+The deadline of a response, for example, moves with each received chunk.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class Alarm:
         self.at = NEVER
 
     def touch(self) -> None:
-        """Make the owner due at once, and also at its time."""
+        """Make the owner due at once, and also at the alarm's time."""
         self._agenda.touched[self.key] = None
 
 
@@ -130,7 +130,7 @@ class Agenda:
     def take(self, now: float = -NEVER) -> dict[Hashable, None]:
         """Remove and return the keys of the owners that are due at ``now``, at once or with the next step.
 
-        By default, no owner that is due at a time is returned.
+        By default, an alarm counts only if it was expired (:meth:`Alarm.expire`).
         """
         taken, self.touched = self.touched, {}
         entries = self.entries
@@ -158,7 +158,7 @@ class Agenda:
         heappop(self.entries)
 
     def forget(self, keys: Callable[[Hashable], bool]) -> None:
-        """Drop the entries of alarms for whose key ``keys`` returns True, and all that is due without an alarm.
+        """Drop the entries of alarms with a key that ``keys`` accepts, and all that is due without an alarm.
 
         After an exception between any two lines, no other alarm lacks its entry.
         """

@@ -35,7 +35,7 @@ class ConsumerGroupHeartbeatRequest(Message, response=ConsumerGroupHeartbeatResp
     """Tell the coordinator that the member is alive, and what has changed since the last heartbeat.
 
     ``member_epoch`` is 0 to join, -1 to leave, -2 if a static member leaves and will return. Fields that have not
-    changed are null, and ``rebalance_timeout_ms`` is -1.
+    changed may be null, and ``rebalance_timeout_ms`` -1.
     """
 
     group_id: str = string("0+")

@@ -13,7 +13,7 @@ from .schema import Struct, array, int16, int32, int64, string, uuid
 
 class PartitionPosition(Struct):
     """The offset of the next record that the group consumes in a partition: all records before it are consumed. -1 if
-    the coordinator has no position from the partition's current owner.
+    the coordinator has no position.
     """
 
     partition_index: int = int32("0+")
@@ -30,7 +30,7 @@ class ConsumerGroupPositionsResponse(Message, key=25_301, versions=(0, 0), flexi
 
     ``requested`` has the position that the coordinator keeps for each of these partitions. The partition's owner sends
     its position with the next request if the coordinator has none, and later when it may be of use to other members. A
-    new coordinator and a new generation begin without positions.
+    position is dropped when the coordinator moves, or when its sender gets another generation or member epoch.
     """
 
     throttle_time_ms: int = int32("0+")

@@ -1,9 +1,9 @@
 """The consumer embedded protocol: subscriptions and assignments inside JoinGroup and SyncGroup.
 
-The coordinator forwards these bytes without reading them, so they come from other members, which may run any client. A
-two-byte version comes first. Version 1 adds owned partitions (KIP-429), version 2 the generation in which they were
-assigned (KIP-792), version 3 the member's rack (KIP-881); assignments are the same in all versions. A higher version
-is read as the highest known one, as in Java's client: later versions only append fields.
+The coordinator forwards these bytes from other members, which may run any client. A two-byte version comes first.
+Version 1 adds owned partitions (KIP-429), version 2 the generation in which they were assigned (KIP-792), version 3 the
+member's rack (KIP-881); assignments are the same in all versions. A higher version is read as the highest known one, as
+in Java's client: later versions only append fields.
 
 Follows Kafka's ``ConsumerProtocolSubscription`` and ``ConsumerProtocolAssignment``.
 """

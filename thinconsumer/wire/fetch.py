@@ -28,7 +28,7 @@ class NodeEndpoint(Struct):
 
 
 class FetchEpochEndOffset(Struct):
-    """The point after which the leader's log differs from what the client has read; both -1 if there is no difference.
+    """How the client finds where its records and the leader's log diverge; both fields are -1 if they do not.
 
     ``epoch`` is the highest epoch in the leader's log that is not above the request's ``last_fetched_epoch``, and
     ``end_offset`` the offset at which ``epoch`` ends in the leader's log.

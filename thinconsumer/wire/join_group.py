@@ -1,5 +1,5 @@
-"""JoinGroup (key 11): join a group or its next generation. The coordinator answers when all members have joined, or the
-rebalance timeout has passed.
+"""JoinGroup (key 11): join a group or its next generation, which begins when all members have joined, or the rebalance
+timeout has passed.
 
 The rebalance timeout is a field of its own from version 1 on. From version 4 on the coordinator rejects the first
 request of a new member, unless it is static, with MEMBER_ID_REQUIRED and a member id to join with (KIP-394), so that a

@@ -1,8 +1,8 @@
 """OffsetCommit (key 8): commit a group's offsets.
 
-Version 1 adds member id and generation; only version 1 has a timestamp per partition. Version 2 stores offsets in Kafka
-instead of ZooKeeper and takes a retention time, which version 5 removes. Version 6 adds leader epochs (KIP-320),
-version 7 the group instance id (KIP-345), version 8 is flexible, version 9 accepts members of KIP-848 groups
+Version 1 stores offsets in Kafka instead of ZooKeeper, and adds member id and generation; only version 1 has a
+timestamp per partition. Version 2 takes a retention time, which version 5 removes. Version 6 adds leader epochs
+(KIP-320), version 7 the group instance id (KIP-345), version 8 is flexible, version 9 accepts members of KIP-848 groups
 (``generation_id_or_member_epoch``), version 10 names topics by id. Brokers from 4.0 on support version 2 and above.
 """
 

@@ -1,7 +1,7 @@
 """OffsetForLeaderEpoch (key 23): the end offset of a leader epoch, to detect log truncation (KIP-320).
 
-Versions 0 and 1 were for followers only. Version 2 adds fencing by the current leader epoch, version 3 accepts clients,
-version 4 is flexible. Brokers from 4.0 on support version 2 and above.
+Version 2 adds fencing by the current leader epoch. Clients use version 3 and above: earlier ones are for followers.
+Version 4 is flexible. Brokers from 4.0 on support version 2 and above.
 """
 
 from .message import Message

@@ -174,7 +174,7 @@ def struct(of: type[S], versions: str, *, nullable: str, default: None, tag: int
 def struct(of: Any, versions: str, **options: Any) -> Any:
     """Declare a field with one nested struct of class ``of``; its default is an instance with ``of``'s own defaults.
 
-    With ``nullable`` a byte before the struct says whether it is null (KIP-893), and the default is None.
+    With ``nullable`` a byte before the struct says whether it is null (KIP-893), and ``default`` must be None.
     """
     return _declare(of, versions, options.pop("default", of), **options)
 
