@@ -283,9 +283,9 @@ def rule(api: str, code: int, scope: Scope) -> Rule:
 def waits_for_user(error: KafkaError) -> bool:
     """Return whether the consumer stops reading after this error until the application acts, for example by a seek.
 
-    Every poll raises such an error again, as in Java's consumer. The consumer sends no request for the partition or
-    group concerned, so no later response could report the error a second time: an application that ignored the one
-    exception would read nothing more and never learn why.
+    Every poll raises such an error again, as in Java's consumer. Mostly, the consumer sends no more requests for the
+    partition or group concerned, so no later response could report the error a second time: an application that ignored
+    the one exception would read nothing more and never learn why.
     """
     if isinstance(error, BrokerResponseError) and error.api == "ConsumerGroupHeartbeat":
         return rule(error.api, error.code, _S.GROUP).action is _A.GIVE_UP

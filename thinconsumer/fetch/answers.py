@@ -38,8 +38,6 @@ AnyFetch: TypeAlias = "FetchSession | SecondFetch"
 
 
 class Answers:
-    """Handles every Fetch response."""
-
     def __init__(
         self,
         settings: ConsumerConfig,
@@ -64,7 +62,7 @@ class Answers:
         self.outages = OutageLog(log)
         #: The assignment's version (``Partitions.generation``) when outages of unassigned partitions were last dropped.
         self._generation = -1
-        #: Number of successful Fetch responses so far; ``consumer_timeout_ms`` counts from the first response.
+        #: Number of successful Fetch responses so far; ``consumer_timeout_ms`` counts from the first one at the latest.
         self.completed = 0
         self.records = 0  #: Number of records put into the buffer so far, according to the batch headers.
 
@@ -241,9 +239,9 @@ class Answers:
         partition.failed(error, is_raised=is_raised)
         tp, grace = partition.tp, 0.0 if is_raised else GRACE
         text = f"{tp.topic}-{tp.partition} cannot be read at offset {partition.cursor.offset}: {error}"
-        # With the partition count in its kind, an outage is of one count only. A partition that is held after a change
-        # of the count is not fetched, so its outage does not end. Without the count, the first Fetch that is rejected
-        # at the next change would count as a failure that has lasted since then.
+        # The count makes each change of the partition count an outage of its own. After a change, Fetches are rejected;
+        # a partition that is then held is not fetched, so its outage does not end, and would seem to last until the
+        # next change.
         kind = code, tp.topic, self._partitions.counts.get(tp.topic)
         self.outages.failed(kind, now, text, subject=tp, grace=grace)
 

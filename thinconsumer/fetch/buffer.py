@@ -176,7 +176,7 @@ class Buffer:
         fetched.partition.report_change()  # the partition is not fetched any longer
 
     def drop_one(self) -> None:
-        """Drop the batches of one partition, preferably one whose records are withheld: they are fetched again."""
+        """Drop the batches of one partition, preferably one whose records polls may not return."""
         holders = [p for p in self.queues if p.state is PositionState.FETCHING]
         for partition in sorted(holders, key=lambda p: p.may_hand_out)[:1]:
             partition.rewind()

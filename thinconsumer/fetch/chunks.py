@@ -82,8 +82,8 @@ class PostponedError(RecordError):
     """Stands for a record at which a deserializer raised a ``BaseException``, such as KeyboardInterrupt, and so ended a
     poll; no poll raises this error.
 
-    The next poll returns the records before that record, and only the poll after it calls the deserializer again.
-    Otherwise, if the deserializer raised that exception each time, no poll would return the records before.
+    The next poll returns the records before that record; if there are any, only the poll after it calls the
+    deserializer again. Otherwise, if the deserializer raised that exception each time, no poll would return them.
     """
 
 

@@ -128,8 +128,8 @@ class Collector:
     def gather_columns(self, max_bytes: int, ends: Mapping[TopicPartition, int] | None = None) -> PollResult:
         """Return whole batches as columns, until their decompressed size without batch headers reaches ``max_bytes``.
 
-        With ``ends``, a batch is returned only if it begins below its partition's offset in ``ends``; it may contain
-        records beyond that offset. A partition that ``ends`` lacks has no such limit.
+        With ``ends``, a partition is read up to its offset in ``ends``; the last batch may contain records beyond that
+        offset. A partition that ``ends`` lacks has no such limit.
 
         Raises ``RecordError`` as :meth:`gather`, but no deserialization error.
         """
@@ -399,7 +399,7 @@ class Collector:
     def _take_raw(
         self, fetched: Fetched, room: int, end: int | None, poll_result: PollResult
     ) -> tuple[list[RawBatch], RecordError | None]:
-        """Return batches that begin below ``end``, until they have ``room`` bytes, and the error after them, if any.
+        """Return the next batches, up to ``end`` or until they have ``room`` bytes, and the error after them, if any.
 
         Adds the move past them to the poll result, also if none of these batches has records to return.
         """

@@ -41,7 +41,7 @@ class FetchTargets:
         self.nodes: dict[Partition, int] = {}  #: By partition: the node to fetch it from.
         self._fetchable: dict[Partition, None] = {}
         self._share = 0  #: Bytes of the buffer that one partition may fill.
-        self._seen = -1  #: The metadata version for which all partitions were looked at.
+        self._seen = -1  #: The metadata version for which all fetchable partitions were looked at.
         self._partitions.reindex()
 
     def set_limit(self, limit: int, now: float) -> None:

@@ -180,9 +180,9 @@ class Membership(ABC):
         if before is not None and now - before > self.heartbeat_interval:
             self._came_back(now - before, now)
         if polls:
-            # This needs no ``touch`` of the agenda. If a public call has made the member wait for a poll, all managers
-            # step after that call. If the end of a membership has made it wait, this poll calls the listener, and then
-            # steps.
+            # The join that is now due needs no ``touch`` of the agenda: if a public call has made the member wait for a
+            # poll, all managers step after that call; if the end of a membership has, this poll calls the listener, and
+            # then steps.
             self._overdue.set(now + self._poll_interval)
             self._awaits_poll = False
 

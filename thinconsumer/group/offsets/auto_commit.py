@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 #: Seconds after which all positions are committed again, even if they have not moved. Brokers delete an offset
-#: offsets.retention.minutes after its commit: brokers since 2.1 only if the group has no members (as under manual
-#: assignment), older brokers in any case.
+#: offsets.retention.minutes after its commit: brokers before 2.1 in any case, later ones if the group has no members
+#: (as under manual assignment).
 REFRESH = 3600.0
 
 

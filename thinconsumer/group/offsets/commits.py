@@ -154,14 +154,14 @@ class Commits:
         self._released, self._released_as = before.union(tps), identity
 
     def timeout_error(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], now: float) -> KafkaError:
-        """Return the timeout error for a ``commit()`` that stops waiting for these offsets; they are still sent."""
+        """Return the timeout error for a ``commit()`` that stops waiting for these offsets, which may still be sent."""
         self._now = now
         waiting = [pending for pending in self.queue.calls.values() if pending.offsets == offsets]
         failures = {tp: self._timeout(waiting[-1]) for tp in waiting[-1].outstanding} if waiting else {}
         return self._explain(failures, "commit")
 
     def give_up_all(self, now: float) -> None:
-        """Fail every call that is not settled, because the consumer closes, unsubscribes or stops waiting."""
+        """Fail every call that is not settled, because the consumer closes or unsubscribes."""
         if not self.queue.calls:
             return
         self._now = now
