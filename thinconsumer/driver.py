@@ -141,9 +141,9 @@ class Driver(Protocol):
     def step(self, endpoint: Endpoint, deadline: float) -> bool:
         """Carry out the endpoint's commands, wait for I/O, and call the streams and the endpoint with the results.
 
-        The wait ends with the first I/O events, :meth:`wakeup`, ``deadline`` or the next time in the endpoint's agenda;
-        bytes of a message that is still incomplete need not end the wait. If ``deadline`` has passed, the driver does
-        not wait.
+        The wait ends at the latest with the first I/O events, :meth:`wakeup`, ``deadline`` or the next time in the
+        endpoint's agenda; bytes of a message that is still incomplete need not end the wait. If ``deadline`` has
+        passed, the driver does not wait.
         Bytes that a stream queues when it is called leave in the same step. Bytes that the call makes other streams
         queue leave with the next :meth:`send` or step.
         Returns whether the endpoint or a stream was called.

@@ -219,7 +219,7 @@ class Deserializer:
         return self.takes == 3
 
     def results(self, topic: str, headers: Iterable[Headers], data: Iterable[bytes]) -> Iterator[Any]:
-        """Call the function for each of ``data``, with the headers of its record; yield what it returns."""
+        """Yield the function's result for each of ``data``; ``headers`` are those of its records, if it takes them."""
         if self.takes == 1:
             return map(self.function, data)
         if self.takes == 2:

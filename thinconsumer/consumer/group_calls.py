@@ -48,9 +48,9 @@ class GroupCalls:
         """Subscribe to topics, or to all topics that match a pattern, as a member of the group.
 
         Replaces the previous subscription. ``pattern`` must match a whole topic name; topics created later are
-        included. The client matches a str or compiled pattern, and the broker a :class:`SubscriptionPattern`
-        (``group_protocol="consumer"``). Topics whose whole name matches ``exclude`` are left out; ``exclude`` needs a
-        ``pattern`` that the client matches.
+        included. The client matches a str or compiled pattern, and the broker a :class:`SubscriptionPattern` (not with
+        the classic protocol). Topics whose whole name matches ``exclude`` are left out; ``exclude`` needs a ``pattern``
+        that the client matches.
         ``listener`` is a :class:`RebalanceListener`, or any object with its methods; it may have those of
         :class:`PartitionKeyRebalanceListener`, too. The member joins the group in the next ``poll``.
 
@@ -72,7 +72,7 @@ class GroupCalls:
     def unsubscribe(self) -> None:
         """Give up all partitions, including those assigned by hand, and leave the group.
 
-        First commits the offsets of processed records (``enable_auto_commit``) and calls ``on_partitions_revoked``.
+        First commits the offsets of processed records (``enable_auto_commit``) and calls the listener.
         Waits at most 60 % of ``default_api_timeout_ms`` for commits, including those of ``commit_async``, and then at
         most 5 s until the request to leave is written.
         """
