@@ -322,7 +322,7 @@ class BrokerNode:
 
     def coordinator_for(self, kind: int, key: str) -> tuple[int, BrokerImage | None]:
         """Return (error code, coordinator or None) of the group (``kind`` 0) or transactional id (1) ``key``. If the
-        internal topic is missing, create it.
+        internal topic is missing, try to create it.
         """
         name = OFFSETS_TOPIC if kind == GROUP else TRANSACTIONS_TOPIC
         topic = self.image.topics.get(name)

@@ -74,7 +74,7 @@ class BrokerOperations(abc.ABC):
                 limits the ACLs to one IP address.
 
         Raises:
-            IllegalArgumentError: An unknown operation, no resource, or a principal without its type.
+            IllegalArgumentError: An invalid or missing operation or resource, or a principal without its type.
         """
         self._perform("create_acls", principal, _listed(operations), **resources)
 

@@ -43,8 +43,8 @@ class Replication:
             self._schedule_lag_check()
 
     def catch_up(self, node_ids: Iterable[int] | None = None) -> None:
-        """Schedule the follower fetches in which one of these brokers (None: all) is leader or follower. Called when a
-        state that prevented replication has ended: a broker was started or resumed, or a network cut has ended.
+        """Schedule the follower fetches of the partitions with a replica on one of these brokers (None: of all). Called
+        when a state that prevented replication may have ended, such as a pause of a broker or a network cut.
         """
         broker_ids = None if node_ids is None else set(node_ids)
         for topic in list(self._cluster.controller.image.topics.values()):
@@ -56,7 +56,7 @@ class Replication:
         self._schedule_lag_check()
 
     def on_leader_change(self, tp: TopicPartition, replicas: Iterable[int]) -> None:
-        """Schedule fetches of a partition by ``replicas``, because a broker has applied a new leader or ISR."""
+        """Schedule fetches of a partition by ``replicas``, because a broker has applied new metadata of it."""
         for follower in replicas:
             self._schedule_fetch(tp, follower)
         self._schedule_lag_check()

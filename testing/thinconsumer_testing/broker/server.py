@@ -1,7 +1,7 @@
 """The embedded broker: the cluster with sockets, on one thread.
 
-Owns the only sockets, selector and clock of the broker side. All brokers share one selector loop, and nothing happens
-outside :meth:`EmbeddedBroker.step`, :meth:`EmbeddedBroker.serve_forever` and the methods that change the cluster.
+All brokers share one selector loop and one clock, and nothing happens outside :meth:`EmbeddedBroker.step`,
+:meth:`EmbeddedBroker.serve_forever` and the methods that change the cluster.
 A step collects responses and sends them together. While a client does not read its responses, the broker does not read
 this client's requests.
 Follows the limits of Kafka's ``SocketServer``.

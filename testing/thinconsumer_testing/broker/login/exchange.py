@@ -21,7 +21,7 @@ class Exchange(abc.ABC):
     """The messages of one login with one mechanism."""
 
     is_complete = False  #: Whether the client has proven its identity.
-    user = ""  #: The name of the user, once the exchange is complete.
+    user = ""  #: The name of the user; not proven before the exchange is complete.
     #: When the client's credentials expire, in wall-clock seconds; None if they do not.
     expires_at: float | None = None
 
