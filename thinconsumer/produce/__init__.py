@@ -22,16 +22,16 @@ Guarantees:
   order of ``send``. A batch is sent once the batch before it is settled. If a batch that was sent fails, a new epoch
   begins, so that the broker rejects requests of the old epoch that arrive late.
 * **Once.** An acknowledged record is in the log once, however often it was sent: it keeps its sequence number, and the
-  broker accepts each number once (KIP-98). Records are sent with ``acks=all`` and are lost only in an unclean leader
-  election. A broker that rejects a batch with OUT_OF_ORDER_SEQUENCE_NUMBER or UNKNOWN_PRODUCER_ID has lost earlier
-  batches or the producer's state, so the batch is sent again under the next epoch. The guarantee does not cover
-  a batch in flight if meanwhile the broker forgets the producer (``producer.id.expiration.ms``, a day) or removes the
-  partition, or if a new producer id follows the partition's 32,768th epoch.
+  broker accepts each number once (KIP-98). Records are sent with ``acks=all``. A broker that rejects a batch with
+  OUT_OF_ORDER_SEQUENCE_NUMBER or UNKNOWN_PRODUCER_ID has lost earlier batches or the producer's state, so the batch is
+  sent again under the next epoch. The guarantee does not cover a batch in flight if meanwhile the broker forgets the
+  producer (``producer.id.expiration.ms``, a day) or removes the partition, or if a new producer id follows the
+  partition's 32,768th epoch.
 * **In order by key** on counted topics, also while their partition count changes: a record is moved to another
   partition only when each earlier record with its key is acknowledged, has failed, or was moved there before it.
   Records that were sent to an explicit partition stay there.
 * **Bounded.** At most ``buffer_memory`` bytes of records are held, plus one encoded batch per partition; every call
-  returns within its timeout.
+  returns within its timeout, unless a name lookup blocks.
 * **Interruptible.** Ctrl-C inside a call loses no record that ``send`` has taken: the next call reconnects and sends
   every batch without a response again; the broker drops duplicates.
 

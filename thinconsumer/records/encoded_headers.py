@@ -28,7 +28,7 @@ class HeaderUse:
 
     def __init__(self) -> None:
         self.reads = 0  #: How often encoded headers were read since :meth:`is_common` last decided anew.
-        self._records = 0  #: The size of the group of records for which that was decided.
+        self._records = 0  #: The size of the group of records for which :meth:`is_common` last decided anew.
         self.groups_left = 0  #: For how many more groups it is decided that headers are decoded with the records.
 
     def is_common(self, records: int) -> bool:
@@ -57,7 +57,7 @@ class RecordWithEncodedHeaders(ConsumerRecord[K, V], metaclass=EncodedRecordType
     """A record that stores, in place of its headers, their bytes from the header count on, known to be well-formed.
 
     Apart from that it is a ``ConsumerRecord``, and becomes one when it is pickled or copied. The first reading of the
-    headers decodes them, and keeps them in ``__dict__``: every other reading gives the same object.
+    headers decodes them, and keeps them in ``__dict__``: later readings give the same object.
     """
 
     @property

@@ -125,7 +125,7 @@ class ClientCredentials:
         return f"<ClientCredentials of {self._client_id!r} at {self.endpoint}>"
 
     def exchange(self) -> HttpExchange:
-        """Return a new exchange of the request for a response."""
+        """Return a new HTTP exchange that requests a token."""
         headers = [
             ("Host", self.endpoint.authority),
             ("User-Agent", f"thinconsumer/{__version__}"),

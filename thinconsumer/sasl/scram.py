@@ -1,7 +1,7 @@
-"""SCRAM-SHA-256 and SCRAM-SHA-512 (RFC 5802, RFC 7677): client and server prove that they know the password.
+"""SCRAM-SHA-256 and SCRAM-SHA-512 (RFC 5802, RFC 7677): client and server prove that they have keys of the user.
 
-The password is not sent. As in Kafka, user names and passwords are UTF-8 without SASLprep, and there is no channel
-binding.
+The keys are made from the password, which is not sent. As in Kafka, user names and passwords are UTF-8 without
+SASLprep, and there is no channel binding.
 """
 
 from __future__ import annotations

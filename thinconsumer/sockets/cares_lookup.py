@@ -83,7 +83,7 @@ class CaresLookup:
             self._process(-1, 0)
 
     def close(self) -> None:
-        """Cancel the lookup."""
+        """Cancel the lookup unless it is done."""
         if not self.is_done:
             self._finish("cancelled")
             self._follow()

@@ -1,6 +1,6 @@
 """Read the fields of many records of format 2 at known positions, one field of all records at a time.
 
-Records not proven well-formed are marked as bad: the row decoder (:mod:`..columns`) then reads all and raises errors.
+Records not proven well-formed are marked as bad: then the row decoder (:mod:`..columns`) reads all, and may raise.
 """
 
 from __future__ import annotations
