@@ -166,7 +166,7 @@ class ConfluentPartitioner:
         """Return the partition of a key; for the key None, -1, which makes librdkafka choose a partition.
 
         Raises:
-            IllegalArgumentError: the topic does not exist, or has fewer partitions than it began with.
+            IllegalArgumentError: the brokers name no partition of the topic, or fewer than it began with.
             confluent_kafka.KafkaException: no broker has answered in time.
         """
         if key is None:

@@ -7,8 +7,8 @@ after every refresh: each refresh would cause a rebalance.
 
 A static leader that restarts must keep the assignment from before the restart (KIP-814). It cannot tell from metadata
 which partitions were added since the assignment, and these would stay unassigned (in Java's client they do). So it
-reads the assignments of all members (:mod:`.assignment_check`), and rejoins unless these have exactly the
-existing partitions.
+reads the assignments of all members (:mod:`.assignment_check`), and rejoins unless they have exactly the existing
+partitions together.
 """
 
 from __future__ import annotations

@@ -51,13 +51,13 @@ class PartitionRevocation:
         self._subscription = subscription
         self.state = RevocationStep.IDLE
         self._revoking: list[Partition] = []
-        #: Partitions whose ``on_partitions_revoked`` has returned; they stay assigned until the commits made in that
+        #: Partitions for which ``on_partitions_revoked`` has run; they stay assigned until the commits made in that
         #: callback have results, or time out. A commit of all positions leaves them out: if the member epoch changed
         #: before that commit arrived, the commit would fail.
         self.revoked: frozenset[TopicPartition] = frozenset()
         #: When the wait for commits ends at the latest; not set while the callback runs.
         self._timeout = agenda.alarm()
-        #: The number of the last commit that was queued before the wait; commits queued later do not prolong it.
+        #: The number of the last commit that was queued before the wait; later commits do not prolong the wait.
         self._awaited = 0
         #: The first exception of ``on_partitions_revoked`` or ``on_partitions_lost``: the rebalance goes on, and the
         #: poll raises the exception afterwards.

@@ -30,7 +30,7 @@ PARALLEL_MAX = 4
 
 
 class AddressRace:
-    """Connects to the given addresses of a host by one deadline; over once :attr:`winner` is set or :attr:`has_failed`.
+    """Connects to addresses of one host until a deadline. The race is over with a :attr:`winner`, or once all have failed.
 
     ``dial`` begins a connection to one address, ``probe`` one without TLS and login.
     """

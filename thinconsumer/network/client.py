@@ -76,7 +76,7 @@ class NetworkClient:
         agenda: Agenda | None = None,
         commands: deque[Command] | None = None,
     ) -> None:
-        """Keys of ``agenda``: routes, and this client (requests for any node). The driver gets ``commands``."""
+        """Alarms of ``agenda`` have a route as key, or, for ``ANY_NODE``, this client. The driver gets ``commands``."""
         commands = deque() if commands is None else commands
         self._logins = logins or NoLogins()
         settings = ConnectionSettings(
@@ -154,7 +154,7 @@ class NetworkClient:
             self._alarm.touch()
 
     def step(self, now: float, due: Collection[object]) -> list[str]:
-        """Step the routes among ``due``, the agenda's keys that are due, and serve the requests for any node.
+        """Step the routes in ``due`` (the agenda's keys that are due), and serve the requests for any node.
 
         Returns reasons to refresh metadata, as the leaders may have changed.
         """

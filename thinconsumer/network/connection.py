@@ -59,7 +59,8 @@ LOGIN_INTERVAL = 1.1
 ARRIVING_GAP = 5.0
 #: While a response is arriving, its request's deadline is extended up to this many times the original timeout.
 ARRIVING_FACTOR = 10.0
-#: Size in bytes from which a response may become thousands of objects, such as Metadata of thousands of partitions.
+#: Responses from this size on are decoded without garbage collections, which would be useless: the response may become
+#: thousands of objects, such as Metadata of thousands of partitions.
 MANY_OBJECTS_BYTES = 16 * 1024
 
 
@@ -80,7 +81,7 @@ class ConnectionSettings:
 class IoPolls:
     """When a client was last stepped and its driver last polled I/O; shared by the client's connections."""
 
-    after: float = -NEVER  #: When the client was last stepped.
+    after: float = -NEVER  #: When the client was last stepped, or had nothing to do.
     #: When I/O was last polled. Bytes that are received now may have arrived right after that poll, and load balancers
     #: count idle time from the arrival. If the time of reading counted, a program that pauses could send its next
     #: request over a connection that was dropped meanwhile.
@@ -137,7 +138,7 @@ class Connection:
         #: The error that ended the connection; None if it is open, or was closed on purpose.
         self.error: KafkaError | None = None
         self.was_ready = False
-        self.has_answered = False  #: Whether the broker has answered a request other than ApiVersions and the login's.
+        self.has_answered = False  #: Whether a manager's request was answered, and not with ILLEGAL_SASL_STATE.
         self.ranges: Ranges = {}  #: By API key: the lowest and highest version that the broker supports.
         self.host = host
         self.address = address

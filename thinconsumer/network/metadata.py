@@ -114,12 +114,12 @@ class Metadata:
         return topic is not None and topic.first_seen is not None and tp.partition not in topic.first_seen
 
     def has_looked_up(self, name: str) -> bool:
-        """Return whether a response has provided partitions or an error for the topic."""
+        """Return whether partitions or an error of the topic are known."""
         topic = self.topics.get(name)
         return topic is not None and (bool(topic.partitions) or topic.error is not None)
 
     def awaits(self, name: str) -> bool:
-        """Return whether the first response about a wanted topic is still to come: its refresh is due or in flight."""
+        """Return whether a wanted topic is not looked up yet, but a refresh is requested or in flight."""
         is_asked = self._retry.in_flight or self.refresh_reason is not None
         return is_asked and name in self._wanted and not self.has_looked_up(name)
 
@@ -246,7 +246,7 @@ class Metadata:
             self.version += 1
 
     def epoch_accepted(self, tp: TopicPartition) -> None:
-        """Note that a leader has accepted a request with the newest leader epoch."""
+        """Note that a broker has accepted a request with the newest leader epoch."""
         topic = self.topics.get(tp.topic)
         if topic is not None and topic.doubts:
             topic.doubts.pop(tp.partition, None)

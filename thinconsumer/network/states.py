@@ -46,7 +46,7 @@ class RouteState(enum.Enum):
 
 
 class RouteEvent(enum.Enum):
-    """An event of the route to one node."""
+    """An event of a route, caused by its steps, its connections or the network client."""
 
     LOOK_UP = "name looked up"
     DIAL = "address dialled"

@@ -77,8 +77,8 @@ class TopicMetadata:
     #: partition was added later, and may have records that were written before this client saw the partition. Empty if
     #: the topic was created while this client was running.
     first_seen: frozenset[int] | None = None
-    #: Newest leader epoch seen of each partition. Kept when ``partitions`` is cleared: otherwise an outdated leader
-    #: would be accepted after one response from a broker that does not have the topic yet.
+    #: Newest leader epoch seen of each partition. With topic ids, kept when ``partitions`` is cleared: otherwise an
+    #: outdated leader would be accepted after one response from a broker that does not have the topic yet.
     epochs: dict[int, int] = field(default_factory=dict)
     doubts: dict[int, EpochDoubt] = field(default_factory=dict)  #: By partition: the doubt about its newest epoch.
     lowered: dict[int, int] = field(default_factory=dict)  #: By partition: the lower epoch that was taken last.
@@ -134,7 +134,7 @@ class TopicMetadata:
     ) -> bool:
         """Count a node's rejection of the newest leader epoch; return whether the lower epoch in Metadata counts now.
 
-        With ``is_epoch_unknown=False``, the node answered that it does not lead the partition. That proves nothing, but
+        With ``is_epoch_unknown=False``, the node answered that it is not the leader. This answer proves nothing, but
         begins a doubt: a node that a wrong Metadata response names as the leader may never give another answer.
         """
         doubt = self.doubts.get(number)

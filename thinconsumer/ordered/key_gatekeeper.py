@@ -94,7 +94,7 @@ class KeyGatekeeper(Generic[T]):
         return True
 
     def held(self) -> Iterator[HeldPartition]:
-        """Yield the partitions that are at a closed gate, each with what the gate waits for."""
+        """Yield the partitions whose next record is held, each with what it waits for."""
         for topic, hold in self._waiting:
             partition, end = hold.partition, hold.partition.delivery_end
             if end is not None and partition.has_position and partition.cursor.offset >= end:

@@ -150,7 +150,7 @@ class KnownPositions:
             self._exchange.quiet_responses = 0
 
     def due_reports(self) -> dict[Place, Report] | None:
-        """Return the positions that a poll must add to the next request; None if no poll has to add any."""
+        """Return the positions that a poll has to add to the next request, or {}; None if no poll is awaited."""
         exchange = self._exchange
         if exchange is None or not (self._awaits_poll or self._owes_positions):
             return None

@@ -100,7 +100,7 @@ class PositionExchange:
         return identity
 
     def due_reports(self, reports: Mapping[Place, Report]) -> dict[Place, Report]:
-        """Return the ``reports``, of partitions in ``requested``, that ``ready`` lacks for the next request."""
+        """Return those ``reports``, of partitions in ``requested``, that are worth sending and not in ``ready`` yet."""
         return {
             place: report
             for place, report in reports.items()

@@ -335,9 +335,7 @@ class Partition(ReportingKey):
 
 
 class RecordInHand(NamedTuple):
-    """The record that iteration returned last. The application may be processing it: until the next record is
-    requested, commits exclude it.
-    """
+    """The record that iteration returned last. Automatic commits exclude it: the application may be processing it."""
 
     partition: Partition
     position: int  #: The partition's position after the record.

@@ -1,4 +1,4 @@
-"""OffsetFetch: read committed offsets, for partitions that start at them and for the user's ``committed()``.
+"""OffsetFetch: read committed offsets, for partitions that start there, the user's ``committed()``, and gatekeepers.
 
 A committed offset becomes the partition's position, and is then validated; without one, the reset policy applies. If an
 open transaction or an unreplicated commit is about to change an offset, the broker reports the offset as unstable
@@ -53,7 +53,7 @@ Rows = dict[TopicPartition, OffsetFetchResponsePartition]
 
 @dataclass(slots=True, eq=False)
 class CommittedQuery:
-    """Track one call of ``committed()``: the partitions left to read, and the offsets found."""
+    """Track one call of :meth:`Committed.ask`: the partitions left to read, and the offsets found."""
 
     left: set[TopicPartition]
     retry: Retry
