@@ -30,7 +30,7 @@ PARALLEL_MAX = 4
 
 
 class AddressRace:
-    """Connects to addresses of one host until a deadline. The race is over with a :attr:`winner`, or once all have failed.
+    """Connects to addresses of one host until a deadline: over with a :attr:`winner`, or once all have failed.
 
     ``dial`` begins a connection to one address, ``probe`` one without TLS and login.
     """
