@@ -45,7 +45,7 @@ class ChannelRegistry:
 
     @property
     def has_unflushed(self) -> bool:
-        """Whether :meth:`flush` has something to do."""
+        """Whether a channel waits for :meth:`flush`."""
         return bool(self._to_flush)
 
     def flush_later(self, channel: Channel) -> None:

@@ -1,7 +1,7 @@
 """Fetch sessions (KIP-227): the partitions that a client registered, so that incremental requests name only changes.
 
 Owns the session cache of one broker, its size limit and evictions, and which partitions an incremental response omits.
-Must not know logs: ``api.fetch`` reads them. Follows ``FetchSession.scala``, with one cache shard where Kafka has
+Must not know logs: ``reading`` reads them. Follows ``FetchSession.scala``, with one cache shard where Kafka has
 eight. Sessions are not bound to connections: a client may continue its session over a new one.
 """
 
