@@ -67,7 +67,7 @@ class Span(NamedTuple):
 
 @dataclass(slots=True)
 class PollResult:
-    """The records, columns or raw batches that one poll returns, and the position changes that the next call makes."""
+    """The records, columns or raw batches that one poll returns, and the position changes that are still to be made."""
 
     records: dict[TopicPartition, RecordSequence[Any, Any]] = field(default_factory=dict)
     columns: dict[TopicPartition, RecordColumns] = field(default_factory=dict)

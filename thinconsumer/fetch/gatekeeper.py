@@ -27,7 +27,7 @@ class HeldPartition(NamedTuple):
 
     partition: Partition
     reason: str  #: "held until ...".
-    is_wait: bool  #: Whether the partition only waits for the progress of other partitions, and nothing has failed.
+    is_wait: bool  #: Whether the partition only waits for the progress of others, or for the end of a grace time.
 
 
 class Gatekeeper(Manager, Protocol):
@@ -36,7 +36,7 @@ class Gatekeeper(Manager, Protocol):
     def moved(self) -> None:
         """Note that positions have moved: a step must follow if this may release a partition.
 
-        Called when a public call has moved positions past the records that the call before returned.
+        Called when positions have moved past records that were returned, or past offsets without records.
         """
 
     def next_callback(self, now: float) -> Callable[[], bool] | None:

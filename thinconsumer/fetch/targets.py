@@ -80,8 +80,8 @@ class FetchTargets:
     def fetched(self, partition: Partition, size: int) -> None:
         """Note that batches were added to the buffer, which now has ``size`` bytes of the partition.
 
-        Its fetch offset moves. The partition is looked at again only if these bytes fill its share of the buffer, or if
-        a gatekeeper holds its records from some offset on.
+        Its fetch offset moves. The partition need not be looked at again, unless these bytes fill its share of the
+        buffer, or a gatekeeper holds its records from some offset on.
         """
         node_id = self.nodes.get(partition)
         if node_id is None or partition.delivery_end is not None or size >= self._share:

@@ -266,7 +266,7 @@ class Coordinator:
         self.state = next_state(TRANSITIONS, self.state, event, self)
 
     def _pending(self, silent_at: float = NEVER) -> list[CoordinatorRequests]:
-        """Return those in :attr:`watched` that have a request to the coordinator in flight.
+        """Return the items of :attr:`watched` that have a request to the coordinator in flight.
 
         With ``silent_at``, only those whose request has had no response for ``ask_another_after`` seconds at that time.
         """

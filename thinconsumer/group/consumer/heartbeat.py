@@ -41,7 +41,7 @@ class KnownFields:
 
     def __init__(self) -> None:
         self.fields: HeartbeatFields | None = None  #: The stored fields; None if they are uncertain.
-        self.written: HeartbeatFields | None = None  #: Those of the heartbeat in flight, once it is written.
+        self.written: HeartbeatFields | None = None  #: The fields of the heartbeat in flight, once it is written.
         self.may_have_member = False  #: Whether the coordinator may count this consumer as a member.
         self.may_have_regex = False  #: Whether a heartbeat was written that had a regular expression.
 

@@ -32,7 +32,7 @@ REFRESH = 3600.0
 
 
 class AutoCommit:
-    """Commit positions every ``auto_commit_interval_ms``, at most one commit at a time."""
+    """Commit positions in polls, every ``auto_commit_interval_ms``, and on demand by :meth:`commit_now`."""
 
     def __init__(self, config: ConsumerConfig, partitions: Partitions, commits: Commits, agenda: Agenda) -> None:
         self._interval = config.auto_commit_interval_ms / 1000

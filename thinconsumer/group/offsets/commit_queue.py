@@ -80,7 +80,7 @@ class CommitQueue:
     def __init__(self, explain: Callable[[Mapping[TopicPartition, Failure], str], KafkaError], expiry: Alarm) -> None:
         self._explain = explain  #: Returns a call's error from its failed partitions and its name ("auto-commit").
         self._expiry = expiry  #: The first deadline of a call, which may be settled already.
-        self.calls: OrderedDict[int, Pending] = OrderedDict()  #: Those that are not settled, by number, in call order.
+        self.calls: OrderedDict[int, Pending] = OrderedDict()  #: The unsettled calls by number, in call order.
         self.last_number = 0  #: The number of the call added last.
         self.newest: Call[None] | None = None  #: The call added last, settled or not.
         self._deadlines: list[tuple[float, int]] = []
