@@ -1,6 +1,6 @@
 """The public value types: partitions, offsets, records, and the cluster metadata that assignors get.
 
-Attribute names are those of kafka-python where it has the same type.
+The attributes of partitions, offsets and records have kafka-python's names.
 """
 
 from __future__ import annotations

@@ -58,7 +58,7 @@ class Transport(Protocol):
         """Close the descriptor and send nothing: the connection is broken, or another process uses it. Never raises."""
 
 
-#: Takes a connected non-blocking socket and the host name that the peer's certificate must have; returns the transport.
+#: Takes a connected non-blocking socket and the peer's host name, which TLS may check; returns the transport.
 TransportFactory = Callable[[socket.socket, str], Transport]
 
 

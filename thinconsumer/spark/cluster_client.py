@@ -109,7 +109,7 @@ class ClusterClient:
         """Return the log end offsets of these partitions.
 
         If a log end is below the offset in ``known``, which the stream has reached, the broker that answered may be
-        outdated: all log ends are requested again, at most ``fetchOffset.numRetries`` times in all.
+        outdated: all log ends are requested again, with at most ``fetchOffset.numRetries`` attempts in all.
         """
         question = dict.fromkeys(partitions, LATEST)
         for attempt in range(1, self._options.fetch_offset_num_retries + 1):
@@ -239,7 +239,7 @@ def _unknown(what: str, option: str, it: str) -> UnknownTopicOrPartitionError:
 
 
 def sample(consumer: Consumer[Any, Any], start: Offsets, end: Offsets) -> list[tuple[int, int]]:
-    """Read a few records of each partition from ``start`` on; return (number of offsets, bytes) of what each had."""
+    """Read a few records of each partition from ``start`` on; return (offsets, bytes) of each with records."""
     consumer.assign(start)
     for tp, offset in start.items():
         consumer.seek(tp, offset)

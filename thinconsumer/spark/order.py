@@ -60,7 +60,7 @@ class TopicOrder(NamedTuple):
         """Return the offset of each partition in ``latest`` up to which the next micro-batch may read.
 
         A gate opens once earlier micro-batches have read what it requires, up to ``begin``. ``earliest`` has the log
-        start offsets of all partitions of topics with gates. Partitions that are not in ``latest`` are not read, and
+        start offsets of the partitions of topics with gates. Partitions that are not in ``latest`` are not read, and
         not awaited.
         """
         open_ends = {tp: _open_end(tp, gates, begin, latest, earliest) for tp, gates in self._gates_in(latest)}

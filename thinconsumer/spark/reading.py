@@ -42,8 +42,8 @@ POLL_S = 0.5
 #: Decompressed bytes that a poll decodes at once, per byte that a Fetch response may have. With 1, a compressed
 #: response takes several polls, and 6 to 8 % more CPU time per record; more than 2 gains little and takes more memory.
 INFLATION = 2
-#: Seconds for which metadata must lack a topic before it counts as deleted: a broker that has just started may not have
-#: the cluster's current metadata.
+#: Seconds for which metadata must lack a topic before it counts as deleted (``kafkaConsumer.pollTimeoutMs`` if that is
+#: shorter): a broker that has just started may not have the cluster's current metadata.
 DELETED_AFTER_S = 5.0
 #: fetch.max.wait.ms is short, since the consumer also prefetches after the end of the range, where there may be no
 #: records. A broker delays the response to such a Fetch by fetch.max.wait.ms, and with it the response to the next

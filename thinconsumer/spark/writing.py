@@ -328,7 +328,7 @@ class _Sending:
                 where = topic if partition is None else f"{topic}-{partition}"
                 raise IllegalArgumentError(f"row {count} of this task, for {where}: {error}") from None
             except BufferFullError:
-                # Earlier records cannot be sent. flush() or check() raises their error, which says more.
+                # The buffer is full of earlier records: an error of flush() or check() says more about them.
                 producer.flush()
                 self.check()
                 raise

@@ -6,7 +6,7 @@ once (:meth:`Agenda.touch`), or with the next step that something else causes, s
 the application, that event makes it due again.
 
 Moving an alarm to a later time costs nothing: its entry stays in the heap until it is the first, and is moved then.
-The deadline of a response, for example, moves with each received chunk.
+The deadline of a request, for example, moves while its response arrives.
 """
 
 from __future__ import annotations

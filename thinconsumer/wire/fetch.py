@@ -28,7 +28,7 @@ class NodeEndpoint(Struct):
 
 
 class FetchEpochEndOffset(Struct):
-    """How the client finds where its records and the leader's log diverge; both fields are -1 if they do not.
+    """The end of an epoch in the leader's log, if the client's records diverge from this log; else both fields are -1.
 
     ``epoch`` is the highest epoch in the leader's log that is not above the request's ``last_fetched_epoch``, and
     ``end_offset`` the offset at which ``epoch`` ends in the leader's log.

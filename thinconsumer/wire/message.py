@@ -23,7 +23,7 @@ _ENCODERS: dict[tuple[type[Message], int], Encode] = {}
 
 
 class Message(Struct):
-    """A request or response. One class is for all versions in ``VERSIONS``; fields have Kafka's defaults.
+    """A request or response, in all versions in ``VERSIONS``; fields have Kafka's defaults.
 
     Treat decoded messages as read-only: messages share nested structs and arrays that their bytes do not contain, and
     the empty dict of unknown tags, so a change in one message would show in others.
