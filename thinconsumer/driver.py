@@ -152,7 +152,7 @@ class Driver(Protocol):
     def send(self, endpoint: Endpoint) -> None:
         """Carry out the endpoint's commands and send the bytes that its streams have queued, without a wait.
 
-        Called after a :meth:`step` whose results made the endpoint queue requests. This method need not receive: bytes
+        Called when the endpoint has queued requests since the last :meth:`step`. This method need not receive: bytes
         that have arrived meanwhile are for the next step.
         """
 

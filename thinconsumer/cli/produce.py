@@ -75,7 +75,7 @@ class RecordWriter:
         self._started = time.monotonic()
 
     def write_all(self, lines: Iterator[bytes], parse: Callable[[bytes], InputRecord]) -> None:
-        """Write all lines, and wait until every record is acknowledged. An error names the number of its line."""
+        """Write all lines, and wait until every record is acknowledged. An error about a line names its number."""
         try:
             for number, data in enumerate(lines, start=1):
                 self._write(number, data, parse)

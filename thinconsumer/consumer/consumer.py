@@ -198,9 +198,9 @@ class Consumer(GroupCalls, Generic[K, V]):
     def poll_batches(self, timeout_ms: float = 0, max_bytes: int | None = None) -> dict[TopicPartition, RecordColumns]:
         """Return records as columns: numpy arrays, and on request an Arrow batch (:meth:`RecordColumns.to_arrow`).
 
-        Waits, moves positions and raises errors as :meth:`poll` does; both methods can be used in turn. Returns batches
-        whole, as the producers wrote them, until their decompressed size reaches ``max_bytes`` (default: 8 MB).
-        Deserializers are not applied: keys and values are bytes.
+        Waits, moves positions and raises errors as :meth:`poll` does; both methods can be used in turn. Returns whole
+        batches, until their decompressed size reaches ``max_bytes`` (default: 8 MB). Deserializers are not applied:
+        keys and values are bytes.
 
         Raises:
             ImportError: numpy is not installed (``pip install 'thinconsumer[arrow]'``).

@@ -139,7 +139,7 @@ class ObstacleLog:
 
 
 class HealthMonitor(ObstacleLog):
-    """Checks the progress of each partition once or twice a second, and reports what prevents progress.
+    """Checks the progress of each partition, and reports what prevents progress.
 
     Each successful Fetch response counts as progress of its partitions, with or without new records. No progress is
     expected of partitions that are paused, held or have buffered records, since Fetch requests may leave these out.

@@ -179,7 +179,7 @@ class ConsumerManagers:
         return self._errors
 
     def persistent_errors(self) -> Iterable[KafkaError]:
-        """Yield the errors that last until the application or an operator acts.
+        """Yield the errors for polls to raise; most last until the application or an operator acts.
 
         Errors of partitions that are paused or no longer subscribed are left out.
         """
