@@ -83,7 +83,7 @@ class BrokerOperations(abc.ABC):
         self._perform("delete_acls", principal, _listed(operations), **resources)
 
     def produce(self, topic: str, values: Iterable[bytes | NewRecord | None], partition: int = 0, **batch: Any) -> int:
-        """Append one batch like a producer with ``acks=1``; return its base offset."""
+        """Append a batch like a producer with acks=1; return its base offset. ``batch``: as in ``Cluster.produce``."""
         return int(self._perform("produce", topic, list(values), partition, **batch))
 
     def delete_records(self, tp: Partition, before: int) -> None:

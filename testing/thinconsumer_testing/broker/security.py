@@ -39,8 +39,8 @@ class ListenerSecurity:
         ssl_enabled_protocols: TLS versions: TLSv1.2, TLSv1.3, or both.
         sasl_enabled_mechanisms: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER.
         users: Passwords by user name, for PLAIN, and for SCRAM until AlterUserScramCredentials changes them.
-        connections_max_reauth_ms: Lifetime of a login, after which clients must authenticate again (KIP-368); 0: not
-            limited.
+        connections_max_reauth_ms: Limit of a login's lifetime, after which clients must authenticate again (KIP-368);
+            0: no limit. The expiry of a token is another limit.
         connection_failed_authentication_delay_ms: Delay before a failed login is reported and the connection closed.
         sasl_oauthbearer_key: The key that verifies tokens: a PEM public key or certificate (RS256, ES256; needs the
             package ``cryptography``), or the secret for HS256. Empty: tokens are unsecured JWTs, with ``"alg":"none"``.

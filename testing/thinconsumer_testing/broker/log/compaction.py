@@ -168,8 +168,8 @@ class _Cleaner:
         return delete_horizon_ms is not None and delete_horizon_ms <= self._now_ms
 
     def _is_last_of_producer(self, batch: StoredBatch) -> bool:
-        """Return whether the batch is the last data batch of its producer. If the log has no data batch of the
-        producer's epoch, return True for every marker of this epoch.
+        """Return whether the batch is the last data batch of its producer in the producer's current epoch. If the log
+        has no data batch of this epoch, return True for every marker of this epoch.
 
         The header of such a batch must stay: a broker that loads the log takes the producer's epoch and last sequence
         number from it.
