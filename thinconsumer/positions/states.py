@@ -10,7 +10,7 @@ class PositionState(enum.Enum):
 
     AWAITING_CALLBACK = "awaiting callback"  #: ``on_partitions_assigned`` has not succeeded yet.
     AWAITING_COMMITTED = "awaiting committed"  #: The committed offset is fetched from the coordinator.
-    AWAITING_RESET = "awaiting reset"  #: An offset is looked up: by auto_offset_reset, or to seek to an end of the log.
+    AWAITING_RESET = "awaiting reset"  #: An offset is looked up, as for auto_offset_reset or a seek to the log end.
     VALIDATING = "validating"  #: The leader is asked whether its log was truncated below the position (KIP-320).
     FETCHING = "fetching"  #: Has a valid position, from which records can be fetched.
 

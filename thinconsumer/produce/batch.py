@@ -175,7 +175,7 @@ class SendFuture:
 
 @dataclass(slots=True, eq=False)
 class BatchFuture:
-    """The outcome of a batch that was sent as a whole: once :attr:`done`, it has a result or an error."""
+    """The outcome of a batch that was sent as a whole. Once :attr:`done`, it is acknowledged or has an error."""
 
     batch: ProducerBatch  #: The batch may have been split since. As it is pinned, its partition does not change.
 

@@ -32,7 +32,7 @@ class RecordSection(Sequence[NewRecord]):
     __slots__ = ("_base_timestamp", "_count", "_decoded", "_max_timestamp", "codec", "data")
 
     def __init__(self, batch: RecordBatch) -> None:
-        """``batch`` has format 2, create times, no delete horizon, no gaps in its offsets, and a verified checksum."""
+        """``batch`` has format 2, create times, no delete horizon, and no gaps in its offsets."""
         #: A copy: a slice would keep the memory of a whole response until the batch is acknowledged.
         self.data = bytes(batch.view[HEADER_SIZE:])
         self.codec = batch.codec
