@@ -56,10 +56,10 @@ class _Writer:
 
 
 class KafkaBatchWriter(_Writer, DataSourceArrowWriter):
-    """Writes a DataFrame."""
+    """Writes a DataFrame. Nothing is undone after a failure: records are in Kafka before :meth:`commit`."""
 
     def commit(self, messages: Sequence[KafkaCommitMessage | None]) -> None:
-        """Log how much was written. The records are in Kafka already."""
+        """Log how much was written."""
         log.info("wrote %s", _sum(messages))
 
     def abort(self, messages: Sequence[KafkaCommitMessage | None]) -> None:

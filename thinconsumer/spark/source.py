@@ -235,7 +235,7 @@ class KafkaStreamReader(_Reader, DataSourceStreamReader, SupportsTriggerAvailabl
         self._sampled_at = float("-inf")
 
     def initialOffset(self) -> Json:
-        """Return ``{}``, the offset before the first batch: the module ``offsets`` says why."""
+        """Return ``{}``: newer offsets would skip records when Spark repeats the first batch after a crash."""
         return {}
 
     def latestOffset(self, start: Json | None = None, limit: Any = None) -> Json:

@@ -99,7 +99,7 @@ class _Encoder(CodecSource):
 
     @contextmanager
     def unless_null(self, nullable: Versions, name: str, what: str, null: str) -> Iterator[None]:
-        """Emit the line ``null`` for the value None, or an error if the version does not allow None; the lines that are
+        """Emit the line ``null`` for the value None, or an error if only other versions allow None; the lines that are
         emitted inside the ``with`` statement are for other values.
         """
         if nullable.last < 0:

@@ -6,10 +6,10 @@ from ``undeleted_partition_count`` on are marked for deletion, and ``partition_c
 and Produce requests repeat ``undeleted_partition_count``: a broker with another count rejects them with
 INVALID_PARTITION_METADATA (InvalidPartitionMetadataException in the KIP).
 
-These APIs, tagged fields and the error code exist only between this client and the embedded broker. Other clients skip
-the tagged fields, as all unknown tags (KIP-482); the APIs are listed in a tagged field of ApiVersions, and the error
-code answers only requests with one of the tagged fields. Other brokers get none of them: this client sends a tagged
-field only for topics that have the tagged fields in their metadata.
+APIs, tagged fields and error codes with these numbers exist only between this client and the embedded broker. Other
+clients skip the tagged fields, as all unknown tags (KIP-482); the APIs are listed in a tagged field of ApiVersions, and
+the error code answers only requests with one of the tagged fields. Other brokers get none of them: this client sends a
+tagged field only for topics that have the tagged fields in their metadata.
 """
 
 #: API keys from this number on are the project's own. Kafka's keys are below 100.
