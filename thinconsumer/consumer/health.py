@@ -58,8 +58,8 @@ class MemberHealth:
     """A group member's health. Ages are in seconds; an age is None if the event has never happened."""
 
     state: HealthState
-    reason: str  #: Everything that prevents progress, the most serious first; empty if nothing does.
-    since: float | None  #: For how many seconds the first reason has prevented progress; None without a reason.
+    reason: str  #: All obstacles in words, the most serious first; empty if there are none.
+    since: float | None  #: For how many seconds the first obstacle has lasted; None without obstacles.
     group_state: str  #: The member's state (docs/states.md); empty without a group.
     generation_id: int
     member_id: str

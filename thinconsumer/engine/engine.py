@@ -81,7 +81,7 @@ class Engine:
         agenda: Agenda,
     ) -> None:
         self.commands: deque[Command] = deque()  #: For the driver: dial, hang up or resolve a name.
-        #: Obtains the credentials of logins, and renews them; None if ``security_protocol`` has no SASL.
+        #: Makes the logins of connections; None if ``security_protocol`` has no SASL.
         self.logins: LoginManager | None = None
         if options.security_protocol.startswith("SASL"):
             from ..sasl.login_manager import LoginManager  # here, since most of its imports are needed for logins only
