@@ -1,7 +1,8 @@
 """A group member with a protocol type of its own: Kafka's classic group protocol for applications besides consumers.
 
 The coordinator tracks the members' sessions and elects a leader. Each member's metadata, and the assignments that the
-leader computes, are opaque bytes to the coordinator. ``Consumer`` uses the same classes under the classic protocol.
+leader computes, are opaque bytes to the coordinator. A ``Consumer`` under the classic protocol has the same
+:class:`.ClassicMember`, with another role (:mod:`.group.role`).
 """
 
 from __future__ import annotations

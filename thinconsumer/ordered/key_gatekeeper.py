@@ -41,7 +41,7 @@ class KeyGatekeeper(Generic[T]):
     _awaited_progress: Callable[[T, Hold], Iterator[str]]
     #: By state: the event that health names for a held partition.
     REASONS: ClassVar[Mapping[HoldState, str]]
-    #: The states in which a partition only waits for the progress of other partitions, or for a grace time to pass.
+    #: The states that health reports as waiting for the progress of other partitions or for a grace time, not as stuck.
     PROGRESS: frozenset[HoldState]
 
     asker: str

@@ -199,7 +199,7 @@ class Thresholds(EpochEndQueries):
 
     def _take(self, query: PartitionQuery, data: EpochEndOffset, node_id: int, now: float) -> None:
         if not data.error_code and data.end_offset < 0:
-            # A leader that was just elected has not recorded its epoch yet.
+            # A leader that was just elected may not have recorded its epoch yet.
             self._again(query, KafkaError(f"node {node_id} knows no end of epoch {query.argument}"), now, final=False)
             return
         super()._take(query, data, node_id, now)
