@@ -73,7 +73,7 @@ class _Outage:
         return due if doublings < 0 else max(due, self.logged_at + EVERY * (1 << min(doublings, DOUBLINGS)))
 
     def history(self, now: float) -> str:
-        """Return the number of failed attempts in words, to append to a line; empty for the first line of an outage."""
+        """Return attempts and duration in words, to append to a line; "" for the first line since the outage began."""
         if self.logged_at is None or self.logged_at < self.began_at:
             return ""
         attempts = f"{self.attempts} failed attempts in " if self.attempts else "for "

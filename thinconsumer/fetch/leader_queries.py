@@ -1,4 +1,4 @@
-"""Send queries about partitions to their leaders: one request per leader, and a backoff after failures (KIP-580).
+"""Send queries about partitions to their leaders, many in one request, and again after a backoff (KIP-580).
 
 Each kind is a subclass, such as :class:`OffsetLookups` and :class:`~.validation.Validation`. Unlike an admin operation,
 a query has no deadline, and one request combines the queries of several callers. KIP-79, KIP-207, KIP-320.

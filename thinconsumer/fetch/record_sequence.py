@@ -88,7 +88,7 @@ class RecordSequence(Sequence[ConsumerRecord[K, V]], Generic[K, V]):
         )
 
     def _slice(self, begin: int, end: int) -> list[ConsumerRecord[K, V]]:
-        """Return the records ``begin`` to ``end`` (exclusive) without building any others."""
+        """Return the records ``begin`` to ``end`` (exclusive) without reading parts that have none of them."""
         found: list[ConsumerRecord[K, V]] = []
         for number in range(bisect_right(self._ends, begin), len(self._parts)):
             part = self._parts[number]
