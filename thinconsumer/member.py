@@ -172,7 +172,7 @@ class GroupMember(BaseClient):
         """Start working on the assignment ``share``. If this method raises, the next poll calls it again."""
 
     def on_lost(self) -> None:
-        """Stop working: the membership has ended (after too long without a poll, say), or missed a generation.
+        """Stop working: the membership has ended (no poll for too long, say), or this member missed a generation.
 
         The assignment may belong to another member already. By default this calls :meth:`on_join_prepare`.
         """
@@ -292,7 +292,7 @@ class GroupMember(BaseClient):
             self._member.request_rejoin(reason)
 
     def close(self, timeout_ms: float = CLOSING_MS, *, leave_group: bool | None = None) -> None:
-        """Call :meth:`on_join_prepare` if there is an assignment, leave the group and close the connections.
+        """Call :meth:`on_join_prepare` if there is work to stop, leave the group and close the connections.
 
         A second call does nothing.
 

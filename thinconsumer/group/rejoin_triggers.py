@@ -3,7 +3,7 @@
 Every member rejoins when its own set of topics changes. The leader, which computed the assignment, also rejoins when
 one of these changes: a topic's partition count, the number of its partitions marked for deletion, or the racks of its
 replicas if the assignment used racks (KIP-881). The leader compares these values, not metadata objects, which differ
-after every refresh: each refresh would cause a rebalance.
+after every refresh: otherwise each refresh would cause a rebalance.
 
 A static leader that restarts must keep the assignment from before the restart (KIP-814). It cannot tell from metadata
 which partitions were added since the assignment, and these would stay unassigned (in Java's client they do). So it

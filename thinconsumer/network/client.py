@@ -120,7 +120,7 @@ class NetworkClient:
         self._only_bootstrap_answers = False
 
     def send(self, request: Request, now: float) -> None:
-        """Write a request if its connection is ready, else queue it for the next :meth:`step`.
+        """Write a request if its connection is ready, else queue it.
 
         Each request gets one answer: an error at once if its node is unknown or the client is closed.
         """
@@ -394,7 +394,7 @@ class NetworkClient:
     def _candidates(self) -> list[BrokerRoute]:
         """Return the routes for ``ANY_NODE``: those to all nodes, and those to bootstrap servers if these are in use.
 
-        They come into use if no node is known, or if no node is reachable and the option
+        Bootstrap servers come into use if no node is known, or if no node is reachable and the option
         ``metadata_recovery_strategy`` is "rebootstrap".
         """
         routes = [self._route(Target(node_id)) for node_id in self._nodes]

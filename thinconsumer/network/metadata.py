@@ -1,6 +1,6 @@
 """Cache the cluster's brokers, topics, partition leaders and leader epochs, and refresh them.
 
-:mod:`.topic_metadata` decides which leaders of a response count. ``fetch`` and ``group`` react to changes by comparing
+:mod:`.topic_metadata` decides which leaders of a response count. Other components notice changes by
 :attr:`Metadata.version`. After Java's ``Metadata`` and ``MetadataCache``; KIP-320, KIP-516, KIP-951.
 """
 
