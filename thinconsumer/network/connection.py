@@ -465,7 +465,7 @@ class Connection:
         self.deadline.set(now + self._setup_timeout)
 
     def _throttle(self, response: Any, now: float) -> None:
-        """Let managers' requests wait for a response's throttle time, when the broker reads no request (KIP-219).
+        """Let managers' requests wait for a response's throttle time, in which the broker reads none (KIP-219).
 
         Brokers before 2.0 have already waited before they sent the response. The client then waits a second time.
         """
