@@ -261,6 +261,19 @@ def test_what_a_broken_step_leaves_behind_is_given_up(world, offsets, monkeypatc
     assert consumer._shell.step_interrupted is False
 
 
+def test_after_an_interruption_an_event_loop_is_told_to_call_at_once_also_after_a_call_without_io(world, monkeypatch):
+    """The next call recovers, and drops all requests in flight: only a step sends them again."""
+    consumer = world(topics={"t": 1}).consumer()
+    consumer.poll(100)
+    monkeypatch.setattr(Engine, "step", lambda *about: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        consumer.drive()
+    monkeypatch.undo()
+    consumer.assignment()
+    assert not consumer._shell.step_interrupted
+    assert consumer.wake_at() <= consumer._shell.driver.now()
+
+
 def test_close_after_an_interruption_closes(world):
     w = world(network=PatientNetwork())
     w.append(3)

@@ -133,8 +133,7 @@ def test_a_new_partition_count_is_sent_again_in_an_incremental_session(world):
     sent = world.fetch()
     assert sent.asked()[a.tp].undeleted_partition_count == 4
     sent.answer({})
-    world.partitions.counts["t"] = 5
-    a.report_change()
+    world.partitions.set_count("t", 5)
     assert world.fetch().asked()[a.tp].undeleted_partition_count == 5
 
 

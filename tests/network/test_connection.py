@@ -416,6 +416,18 @@ def test_the_idle_limit_may_be_infinite(bench):
     assert bench(max_idle=NEVER).reach(READY).due() == NEVER
 
 
+def test_each_response_lets_the_next_request_be_written_if_only_one_may_be_in_flight(bench):
+    """Not the first one alone: a queued request would wait until its deadline."""
+    made = bench(max_in_flight=1).reach(READY)
+    for _ in range(3):
+        made.send()
+        made.agenda.take(made.now)
+        assert not made.agenda.is_due(made.now)
+        made.reply(MetadataResponse())
+        assert made.connection.can_send(made.now)
+        assert "connection" in made.agenda.take(made.now)
+
+
 def test_kip_219_throttling_holds_requests_back_and_extends_deadlines(ready):
     """The broker does not read from us meanwhile, so nothing behind can be answered either."""
     first, second = ready.send(allowance=10.0), ready.send(allowance=10.0)

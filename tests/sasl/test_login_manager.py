@@ -179,6 +179,16 @@ def test_options_that_no_login_is_possible_with(bench, options, words):
 # -- token providers
 
 
+def test_a_provider_that_is_due_keeps_the_manager_due_until_it_was_called(bench):
+    """An event loop sleeps until ``wake_at()``: a step that finds the provider due must not let it sleep."""
+    one = with_provider(bench, lambda: "abc")
+    one.agenda.take(one.clock.now())
+    one.manager.step(one.clock.now())
+    assert one.agenda.is_due(one.clock.now())
+    one.turn(one.clock.now())
+    assert not one.agenda.is_due(one.clock.now())
+
+
 def test_a_provider_is_asked_before_the_first_dial(bench):
     one = with_provider(bench, lambda: "abc", sasl_oauthbearer_extensions={"a": "b"})
     assert not one.manager.may_dial()

@@ -125,7 +125,6 @@ class Shell:
         self._settle()
         self.driver.hang_up_all()
         self.engine.restart(self.driver.now())
-        self.engine.agenda.touch()
         self.step_interrupted = False
 
     def refuse_in_callback(self, call: str) -> None:

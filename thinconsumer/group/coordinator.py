@@ -184,7 +184,6 @@ class Coordinator:
         self._in_flight.clear()
         self.node_id = None
         self._move(CoordinatorEvent.LOST)
-        self.agenda.touch()
 
     def answered(self, node_id: int) -> None:
         """Note that ``node_id`` acts as the coordinator, and end the backoff.

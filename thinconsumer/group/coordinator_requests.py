@@ -144,7 +144,6 @@ class LeaveAttempt(CoordinatorRequests):
         self._min_version = min_version
         self._deadline = coordinator.agenda.alarm()
         self._deadline.set(now + min(settings.request_timeout_ms / 1000, LEAVE_TIMEOUT))
-        coordinator.agenda.touch()
 
     def step(self, now: float) -> Request | None:
         if self.is_over or self.in_flight is not None:

@@ -297,7 +297,6 @@ class Membership(ABC):
         log.debug("group %s: member state %s -> %s (%s)", self.identity.group_id, *states)
         self._moves += 1
         self.state = after
-        self._coordinator.agenda.touch()
 
     def _missed_polls(self, now: float) -> str:
         """Log that the member leaves, as ``max_poll_interval_ms`` has passed without a poll; return this reason."""

@@ -240,7 +240,6 @@ class NetworkClient:
         self._routes.clear()
         self._bootstrap.clear()
         self._leaving.clear()
-        self._alarm.touch()
 
     def _adopt_bootstrap(self) -> None:
         """Use each ready connection to a bootstrap server for the node that has the same address and no connection yet.
@@ -345,7 +344,6 @@ class NetworkClient:
         return route
 
     def _refuse(self, request: Request, why: str) -> None:
-        self._alarm.touch()
         error = KafkaConnectionError(why, node_id=request.target.node_id)
         self.answers.append(Answer(request, request.target.node_id, error=error))
 

@@ -372,6 +372,17 @@ def test_kip_1102_rebootstrap_forgets_nodes_and_connections(make_bench):
     assert bench.cluster.nodes[1].connections == []
 
 
+def test_the_client_is_due_at_once_after_a_rebootstrap(make_bench):
+    """A request that waits for any broker may go to a bootstrap server, which is not known to be down any more."""
+    bench = make_bench(nodes=1, bootstrap=["10.0.0.77:9092"])
+    bench.send(allowance=100.0)
+    bench.run(5.0)
+    bench.client.step_due(bench.now)
+    assert not bench.client.agenda.is_due(bench.now)
+    bench.client.rebootstrap(bench.now)
+    assert bench.client.agenda.is_due(bench.now)
+
+
 # -- outages
 
 
