@@ -8,7 +8,8 @@ code  meaning
 2     wrong usage; nothing was done
 130   Ctrl-C
 141   the reader of standard output (such as ``head``) closed the pipe
-143   SIGTERM
+143   SIGTERM: ``consume`` in a group and ``mirror`` commit and leave the group first.
+      Other commands end at once, by the signal. ``broker`` closes, and returns 0
 ====  ==========================================================================
 """
 

@@ -10,7 +10,6 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 from ..support.lazy_dataclass import dataclass, field
 
-#: The largest values of Kafka's INT32 and INT64.
 INT32_MAX = 2**31 - 1
 INT64_MAX = 2**63 - 1
 

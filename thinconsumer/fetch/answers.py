@@ -364,7 +364,11 @@ class Answers:
     def _no_batch(
         self, partition: Partition, words: str, now: float, behind: int = -1, *, is_raised: bool = True
     ) -> None:
-        """Note that a response has bytes, but no usable batch; ``behind``: the offset after them, -1 if unknown."""
+        """Back off after a response that has bytes, but no usable batch; with ``is_raised``, polls raise an error.
+
+        ``behind`` is the offset after the first batch, as its header claims; from there the application may go on. -1:
+        unknown.
+        """
         error = _corrupt(partition.tp, partition.cursor.fetch_offset, words, behind)
         self._failed(partition, Code.CORRUPT_MESSAGE, error, now, is_raised=is_raised)
 

@@ -72,7 +72,8 @@ class Planner:
         self._buffer = buffer
         self._random = random
         self._agenda = agenda
-        self._alarm = agenda.alarm(ASKER)  #: Touched when the buffer has room again.
+        #: Makes the planner due at once (:meth:`.Alarm.touch`) when the buffer has room again; never set to a time.
+        self._alarm = agenda.alarm(ASKER)
         self._backoff = Backoff.from_settings(settings)
         #: Seconds between Fetches to a broker that answers at once, without records: see ``FetchSession.pace``. By
         #: default 0.2 s: with five at once before the first pause, at most ten are sent in a second.

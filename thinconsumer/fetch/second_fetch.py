@@ -35,7 +35,7 @@ class SecondFetch:
 
     target: Target
     first: FetchSession
-    retry: Retry  #: Whether it is in flight, and the backoff after failures.
+    retry: Retry  #: Whether a second Fetch is in flight, and the backoff after failures.
     held: Alarm  #: When the first Fetch counts as a long poll.
     reserved: int = 0  #: Maximum response bytes of the request in flight.
     uses_ids: bool = False  #: As :attr:`.FetchSession.uses_ids`.

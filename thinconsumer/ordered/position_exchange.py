@@ -78,7 +78,8 @@ class PositionExchange:
         self.unknown: dict[Place, int] = {}
         #: The positions that the coordinator has of the partitions that members wait for; -1 if none.
         self.requested: dict[Place, int] = {}
-        #: Whether positions are exchanged: while this consumer is a member with partitions of changed topics.
+        #: Whether positions are exchanged: True while this consumer is subscribed, and has partitions of a topic whose
+        #: partition count has changed (:attr:`.Shape.has_changed`).
         self.is_active = False
         self._pace = 1  #: The number of heartbeat intervals between two requests.
         self._turn = group.coordinator.agenda.alarm()  #: When the next request may be sent.

@@ -132,8 +132,9 @@ class Partition(ReportingKey):
     #: Whether ``on_partitions_assigned`` has not succeeded yet. The state may be another than AWAITING_CALLBACK: a call
     #: of ``position()`` inside that callback ends this state, to look up the offset.
     callback_pending: bool = _watched("_callback_pending")
-    #: The error of this partition on which the application must act; else None. Polls raise each error object once, or
-    #: again and again if nothing is requested until the application acts.
+    #: The error of this partition for polls to raise; None if there is none. Each error object is raised once. An error
+    #: after which the partition is not read until the application acts, such as LogTruncationError, is raised by every
+    #: poll that finds no records.
     error: KafkaError | None = _watched("_error")
     #: The end of this partition's backoff; None if it has none. Setting None ends the backoff.
     backoff: Alarm | None = _watched("_backoff")

@@ -67,7 +67,9 @@ class Entry:
     """Hold the calls that wait for an offset of one partition to be written."""
 
     latest: Pending  #: The call whose offset is sent. It may have timed out.
-    identity: Identity  #: The member id and generation to commit the offset under.
+    #: The identity under which the offset was consumed, or for which it was last found valid. If the member has another
+    #: one when the request is written, the offset is checked again.
+    identity: Identity
     calls: list[Pending]
 
 

@@ -37,7 +37,9 @@ class RecordColumns:
     key_lengths: Int64s  #: -1 for a null key.
     value_starts: Int64s
     value_lengths: Int64s  #: -1 for a null value.
-    header_places: HeaderPlaces | None = None  #: None if no record has headers.
+    #: The positions of the headers; None if no record has headers, or if they were not located. Results of
+    #: ``poll_batches`` always have them; columns from which ``poll`` builds records may lack them.
+    header_places: HeaderPlaces | None = None
 
     def __len__(self) -> int:
         return len(self.offsets)

@@ -29,7 +29,9 @@ class _Covered:
     """How far a reader has read one partition without skipping a record."""
 
     up_to: int | None  #: Every record below this offset was read; None: the next record may have any offset.
-    last: tuple[int, int] | None = None  #: Offset and leader epoch of the last record that was read; None: unknown.
+    #: Offset and leader epoch of the last record that was read; after a seek or a truncation, of the record before the
+    #: offset to continue at. None: unknown.
+    last: tuple[int, int] | None = None
     #: The highest ``up_to`` before a :meth:`go_back`, with ``last`` at that time. None: no call, or it was undone.
     furthest: tuple[int, tuple[int, int]] | None = None
 
