@@ -56,8 +56,8 @@ SKIPPED_STEPS_MAX = 100
 #: The expected time between two polls is the last such time, but at least the previous expectation multiplied by this
 #: factor. So a program that pauses for long at every tenth record is not expected to poll at once after the others.
 GAP_DECAY = 0.9
-#: A check of the partitions that is due waits for the next poll, so that records just received are returned first, but
-#: only this many seconds: the application may no longer poll.
+#: A due health check (``self.watch.check``) waits for the next poll if that is expected at once (``PROMPT_S``), so that
+#: buffered records are returned first, but only this many seconds: the application may no longer poll.
 CHECK_LATER_S = 0.5
 #: How long close() waits, in seconds, for brokers to answer the requests that close the fetch sessions. A broker that
 #: holds a Fetch on the same connection may answer only after fetch_max_wait_ms, which would delay the program's end.

@@ -438,8 +438,8 @@ class BrokerRoute:
 
     def _flush(self, connection: Connection, now: float) -> None:
         if connection.is_login_due(now) and connection.can_send(now):
-            # Without valid credentials, or too soon after the last login, the broker would reject the login and close
-            # the connection: the requests wait.
+            # The requests wait: the broker would reject a login without valid credentials, or one too soon after the
+            # last (LOGIN_INTERVAL), and the connection would be closed.
             is_paused = connection.login_pause is not None and connection.login_pause.is_ahead(now)
             if is_paused or not self._shared.logins.may_dial():
                 return

@@ -125,7 +125,9 @@ class Hold:
         return self.state in (HoldState.AWAITING_THRESHOLDS, HoldState.AWAITING_POSITIONS)
 
     def topic_changed(self) -> None:
-        """Hold all records that are not fetched yet. The others need no hold: brokers sent them under the old count."""
+        """Hold all records that are not fetched yet."""
+        # Fetched ones need no hold: with ordered delivery, brokers sent them for a Fetch with the old partition count;
+        # in a barrier, they precede the log ends that are looked up from now on.
         self.move(HoldEvent.TOPIC_CHANGED)
         self.hold_unfetched()
 

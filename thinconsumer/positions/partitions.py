@@ -495,7 +495,8 @@ class Partitions:
     def confirm(self, partitions: Iterable[Partition], confirmation: Confirmation) -> None:
         """Give ``partitions`` this confirmation of their log ends, which later responses of the session update."""
         for partition in partitions:
-            partition._confirmation = confirmation  # a confirmation makes no manager act
+            # Not set through the property, which reports a change: managers need not act on a confirmation.
+            partition._confirmation = confirmation
             if confirmation.is_current:
                 self._unconfirmed.pop(partition, None)
 

@@ -161,7 +161,7 @@ def _expiry(given: object) -> float | None:
 
 
 class ProviderAnswer(NamedTuple):
-    """The result of a provider with a method ``extensions()``."""
+    """The result of a provider with a method ``token()``. Without a method ``extensions()``, ``extensions`` is None."""
 
     token: object
     extensions: object

@@ -28,7 +28,7 @@ from .order import OrderOptions, without_order
 
 KAFKA = "kafka."
 
-#: The kind of each option of TLS and SASL, by Kafka's name with dots and by librdkafka's.
+#: The kind of each TLS and SASL option, by its name with dots, and by librdkafka's name if that differs.
 SECURITY_NAMES: dict[str, Kind] = {
     **{dotted(name): one.kind for name, one in SecurityOptions.options().items()},
     **{alias: SecurityOptions.options()[name].kind for alias, name in ALIASES.items()},
@@ -267,8 +267,8 @@ def _effective(kafka: Mapping[str, str]) -> dict[str, str]:
 def _has_effect(name: str) -> bool:
     """Return whether to pass a ``kafka.*`` option to the consumer, which refuses unknown options.
 
-    Options that only producers have are left out, as in Spark's own connector: jobs pass the same options for reading
-    and writing. ``group.id`` is left out, too, since the source joins no group.
+    Options that only producers have are left out: jobs pass the same options for reading and writing. ``group.id`` is
+    left out, too, since the source joins no group.
     """
     if name in SECURITY_NAMES:
         return True

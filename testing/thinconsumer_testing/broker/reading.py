@@ -69,8 +69,8 @@ class PartitionReadError(Exception):
 
 def error_row(partition: int, code: int, *, is_known: bool = True) -> PartitionData:
     """Return the response entry with an error code for a partition that cannot be read. ``is_known`` is False if the
-    topic or partition is unknown, or access to the topic is denied: as in Kafka ``aborted_transactions`` is then an
-    empty list, otherwise null.
+    request was rejected for the partition before reading it was tried (access denied, for example): as in Kafka
+    ``aborted_transactions`` is then an empty list, otherwise null.
     """
     return PartitionData(
         partition_index=partition,

@@ -6,7 +6,7 @@ import abc
 
 
 class LoginFailedError(Exception):
-    """A login fails. The message is sent to the client; ``details``, by default the same, are for the broker's log."""
+    """A login fails. SaslAuthenticate responses carry the message; ``details``, by default the same, are logged."""
 
     def __init__(self, message: str, details: str = "") -> None:
         super().__init__(message)
@@ -30,6 +30,6 @@ class Exchange(abc.ABC):
         """Return the response to the client's next message.
 
         Raises:
-            LoginFailedError: The client is rejected; the reason is sent to it.
+            LoginFailedError: The client is rejected; the reason may be sent to it.
             InvalidCredentialsError: The client is rejected; the reason is only logged.
         """
