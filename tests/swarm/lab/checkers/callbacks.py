@@ -26,6 +26,8 @@ class _CallbackState:
     #: Owned partitions with an ASSIGNED callback that raised: it will be called again.
     pending: set[TopicPartition] = field(default_factory=set)
     topics: Collection[str] | None = None  #: The subscribed topics; None: a pattern.
+    #: Topics that a subscription has left out since they were last assigned: their revocation may have begun then.
+    left_out: set[str] = field(default_factory=set)
     is_closing: bool = False  #: Whether the application has begun to close the member or to unsubscribe it.
     #: Whether the member must send another JoinGroup, since it has revoked partitions that move to other members.
     must_rejoin: bool = False
@@ -55,7 +57,10 @@ class CallbackChecker(Checker):
         return set() if found is None else found.owned
 
     def subscribed(self, member: Member, topics: Collection[str] | None) -> None:
-        self._states[member].topics = topics
+        found = self._states[member]
+        if found.topics is not None and topics is not None:
+            found.left_out |= set(found.topics) - set(topics)
+        found.topics = topics
 
     def closing(self, member: Member) -> None:
         self._states[member].is_closing = True
@@ -78,6 +83,7 @@ class CallbackChecker(Checker):
         """Update the owned partitions. Those of an ASSIGNED callback that raised are owned, too; it is called again."""
         found = self._states[member]
         if what == ASSIGNED:
+            found.left_out -= {tp.topic for tp in tps}
             found.owned |= set(tps)
             found.pending = set(tps) if error is not None else set()
         else:
@@ -108,7 +114,8 @@ class CallbackChecker(Checker):
             return
         if view.missed:
             self.accuse(f"{member} missed a generation, and must report {names(these)} as lost, not as revoked")
-        kept = {tp for tp in these & view.share if found.topics is not None and tp.topic in found.topics}
+        topics = set() if found.topics is None else set(found.topics) - found.left_out
+        kept = {tp for tp in these & view.share if tp.topic in topics}
         if kept:
             self.accuse(f"{member} reports {names(these)} as revoked, of which {names(kept)} is still assigned to it")
         if not these:

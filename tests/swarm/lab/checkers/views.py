@@ -136,7 +136,10 @@ class Views(Checker):
         if self.now() - view.polled_at >= member.max_poll_interval_s:
             view.may_forget = True
         if isinstance(sent.message, LeaveGroupRequest):
-            self._forget(view, "it has left")
+            # A member that has joined again may still repeat the request for its id of before.
+            named = {sent.message.member_id, *(one.member_id for one in sent.message.members)} - {""}
+            if not named or view.member_id in named:
+                self._forget(view, "it has left")
 
     def response_read(self, member: Member, line: int, sent: SentRequest, response: Message) -> None:
         view = self.of.get(member)

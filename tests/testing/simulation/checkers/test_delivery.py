@@ -5,6 +5,7 @@ from lab.checkers.delivery import DeliveryChecker
 
 from thinconsumer.types import TopicPartition
 from thinconsumer.wire.error_codes import Code
+from thinconsumer.wire.leave_group import LeaveGroupRequest, MemberIdentity
 
 A, B = TopicPartition("t", 0), TopicPartition("t", 1)
 
@@ -31,6 +32,14 @@ def test_records_before_the_assigned_callback_returns_are_a_violation(room, ann)
     assert "for which on_partitions_assigned has not returned" in deliver(room, ann, A)
     room.callback_started(ann, "assigned", A, error=ValueError())
     assert "for which on_partitions_assigned has not returned" in deliver(room, ann, A)
+
+
+@pytest.mark.parametrize("is_own", [True, False], ids=["its id", "its id of before"])
+def test_records_after_a_request_to_leave_that_names_the_member_are_a_violation(room, ann, is_own):
+    room.owns(ann, A)
+    named = room.views.of[ann].member_id if is_own else "before"
+    room.says(ann, LeaveGroupRequest(group_id=ann.group, members=[MemberIdentity(member_id=named)]), line=4)
+    assert ("it has left" in deliver(room, ann, A)) is is_own
 
 
 @pytest.mark.parametrize("what", ["revoked", "lost"])
