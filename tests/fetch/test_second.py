@@ -324,3 +324,16 @@ def test_after_a_restart_all_begins_anew(held):
     world.second()
     world.planner.restart(world.now)
     assert set(world.fetch().asked()) == {a.tp, held[2].tp} and not world.seconds
+
+
+def test_records_from_the_node_of_before_are_followed_by_a_second_fetch_to_the_node_of_now(held, kit):
+    """The Fetch to the new node was written before these records came, and asks for them again."""
+    world, a, _, before = held
+    a.preferred_replica, a.preference = 2, world.agenda.alarm()
+    a.preference.set(world.now + 300)
+    a.report_change()
+    now = world.fetches()[2]
+    assert now.asked()[a.tp].fetch_offset == 100
+    before.answer({a.tp: {"records": kit.batch(100, 10), "high_watermark": 120}})
+    world.fetches()
+    assert world.seconds[2].asked()[a.tp].fetch_offset == 110

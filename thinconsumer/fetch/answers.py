@@ -395,7 +395,7 @@ class Answers:
             partition.report_change()
         if count:
             self.records += records
-            self._planner.targets.fetched(partition, size)
+            self._planner.targets.fetched(partition, size, fetch.target.node_id)
             cursor.fetch_offset = batches.next_offset
             cursor.fetch_epoch = batches.leader_epoch
             is_late = 0 <= fetch.listed.wanted[partition.tp].leader_epoch < partition.leader_epoch

@@ -77,14 +77,15 @@ class FetchTargets:
         for partition in concerned:
             self._place(partition, now)
 
-    def fetched(self, partition: Partition, size: int) -> None:
-        """Note that batches were added to the buffer, which now has ``size`` bytes of the partition.
+    def fetched(self, partition: Partition, size: int, sender: int) -> None:
+        """Note that node ``sender`` has sent batches to the buffer, which now has ``size`` bytes of the partition.
 
         Its fetch offset moves. The partition need not be looked at again, unless these bytes fill its share of the
-        buffer, or a gatekeeper holds its records from some offset on.
+        buffer, or a gatekeeper holds its records from some offset on, or it is fetched from another node by now, whose
+        Fetch in flight has the offset of before.
         """
         node_id = self.nodes.get(partition)
-        if node_id is None or partition.delivery_end is not None or size >= self._share:
+        if node_id != sender or partition.delivery_end is not None or size >= self._share:
             partition.report_change()
         else:
             self.changed.setdefault(node_id, {}).setdefault(partition, True)
