@@ -106,7 +106,7 @@ class Endpoint(Protocol):
 
     @property
     def agenda(self) -> Agenda:
-        """What the endpoint has to do, and when, if no byte is received. The driver sets an alarm for its timeouts."""
+        """The endpoint's schedule: what is due even if no byte is received. The driver adds alarms for its timeouts."""
 
     @property
     def commands(self) -> deque[Command]:

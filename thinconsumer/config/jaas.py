@@ -102,7 +102,7 @@ def _unescaped(match: re.Match[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Module:
-    """What this package makes of the options of one of Java's login modules."""
+    """How the options of one of Java's login modules are read: as options of this package, ignored, or refused."""
 
     mechanisms: tuple[str, ...]
     options: Mapping[str, str]  #: The Python names of options, by the module's names for them.

@@ -38,7 +38,8 @@ class _Covered:
     def go_back(self, offset: int, last: tuple[int, int]) -> None:
         """Expect every record from ``offset`` on again. :meth:`recover` undoes this if the old records count again."""
         if self.up_to is not None and self.last is not None:
-            self.furthest = max(self.furthest or (0, last), (self.up_to, self.last))
+            here = self.up_to, self.last
+            self.furthest = here if self.furthest is None else max(self.furthest, here)
         self.up_to, self.last = offset, last
 
     def recover(self, truth: Truth) -> None:

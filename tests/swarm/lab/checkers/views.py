@@ -136,9 +136,8 @@ class Views(Checker):
         if self.now() - view.polled_at >= member.max_poll_interval_s:
             view.may_forget = True
         if isinstance(sent.message, LeaveGroupRequest):
-            # A member that has joined again may still repeat the request for its id of before.
-            named = {sent.message.member_id, *(one.member_id for one in sent.message.members)} - {""}
-            if not named or view.member_id in named:
+            leaving = sent.message.member_id, *(one.member_id for one in sent.message.members)
+            if view.member_id in leaving:  # a member that has joined again may repeat the request for its id of before
                 self._forget(view, "it has left")
 
     def response_read(self, member: Member, line: int, sent: SentRequest, response: Message) -> None:

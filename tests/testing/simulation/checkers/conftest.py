@@ -9,7 +9,7 @@ from thinconsumer.wire.consumer_protocol import encode_assignment
 from thinconsumer.wire.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
 from thinconsumer.wire.heartbeat import HeartbeatRequest, HeartbeatResponse
 from thinconsumer.wire.join_group import JoinGroupRequest, JoinGroupResponse
-from thinconsumer.wire.leave_group import LeaveGroupRequest
+from thinconsumer.wire.leave_group import LeaveGroupRequest, MemberIdentity
 from thinconsumer.wire.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,
@@ -262,7 +262,8 @@ class Room:
 
     def leave(self, member):
         """Leave the group."""
-        self.says(member, LeaveGroupRequest(group_id=member.group, members=[]), line=4)
+        who = MemberIdentity(member_id=self.views.of[member].member_id)
+        self.says(member, LeaveGroupRequest(group_id=member.group, members=[who]), line=4)
 
     # -- at its interface
 
