@@ -34,7 +34,7 @@ def gather(request, world):
             poll_result = world.collector.gather(BIG)
             return poll_result, offsets(poll_result)
         poll_result = world.collector.gather_columns(BIG)
-        return poll_result, [n for columns in poll_result.columns.values() for n in columns.offsets.tolist()]
+        return poll_result, [n for columns in poll_result.records.values() for n in columns.offsets.tolist()]
 
     return read
 

@@ -102,8 +102,8 @@ def _offsets(poll_result, how):
     if how == "rows":
         return {tp: [record.offset for record in records] for tp, records in poll_result.records.items()}
     if how == "columns":
-        return {tp: columns.offsets.tolist() for tp, columns in poll_result.columns.items()}
-    return {tp: [row.offset for raw in some for row in raw.decode()] for tp, some in poll_result.raw.items()}
+        return {tp: columns.offsets.tolist() for tp, columns in poll_result.records.items()}
+    return {tp: [row.offset for raw in some for row in raw.decode()] for tp, some in poll_result.records.items()}
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ T0 = TopicPartition("t", 0)
 
 
 def fetch(consumer, until, names, bytes_max):
-    for columns in poll_up_to(consumer, {T0: until}, 4_000_000, 1000, columns=True).columns.values():
+    for columns in poll_up_to(consumer, {T0: until}, 4_000_000, 1000, columns=True).records.values():
         yield from arrow_batches(columns, until, names, bytes_max)
 
 

@@ -10,7 +10,7 @@ from thinconsumer.fetch import chunks, validation
 from thinconsumer.fetch.answers import Answers
 from thinconsumer.fetch.buffer import Buffer
 from thinconsumer.fetch.chunks import ChunkDecoder
-from thinconsumer.fetch.collector import Collector, PollResult
+from thinconsumer.fetch.collector import Collector
 from thinconsumer.fetch.planner import Planner
 from thinconsumer.fetch.resets import NO_POSITION, Resets, _ResetQuery
 from thinconsumer.fetch.sessions import FetchSession
@@ -87,15 +87,19 @@ def counted_end(batches):
     return batches[-1].base_offset + max(1, batches[-1].count)
 
 
-def turns_without_paused(turns, self):
-    queues = self._buffer.queues
-    for fetched in (one for partition in queues if partition.paused for one in queues[partition]):
+def gather_without_paused(may_gather, self, partition):
+    for fetched in self._buffer.queue(partition) if partition.paused else ():
         fetched.chunk = fetched.count
-    return turns(self)
+    return may_gather(self, partition)
 
 
-def turns_of_all(turns, self):
-    return [one for one in list(self._buffer.queues) if one.may_hand_out and self._buffer.head(one) is not None]
+def gather_of_all(may_gather, self, partition):
+    return partition.may_hand_out and self._buffer.head(partition) is not None
+
+
+def settle_first(settle, self, result):
+    del result.moves[1:]
+    settle(self, result)
 
 
 def add_in_front(add, self, fetched):
@@ -133,12 +137,12 @@ POSITIONS = (
     reading(
         "rest of a poll forgotten",
         "Only the first of what one poll handed over moves its position; what was handed out must not come again.",
-        Plant(Collector, "settle", lambda settle, self, result: settle(self, PollResult(moves=result.moves[:1]))),
+        Plant(Collector, "settle", settle_first),
     ),
     reading(
         "paused data thrown away",
         "What is buffered of a paused partition is dropped and not fetched again; pausing must lose nothing.",
-        Plant(Collector, "_turns", turns_without_paused),
+        Plant(Collector, "_may_gather", gather_without_paused),
         needs=oddities,
     ),
     reading(
@@ -195,7 +199,7 @@ STALE = (
     reading(
         "unassigned data handed out",
         "Buffered records of a partition are returned after it was unassigned; another consumer may read it by then.",
-        Plant(Collector, "_turns", turns_of_all),
+        Plant(Collector, "_may_gather", gather_of_all),
         returns(Buffer, "sweep"),
         needs=oddities,
     ),

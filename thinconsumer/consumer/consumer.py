@@ -214,7 +214,7 @@ class Consumer(GroupCalls, Generic[K, V]):
             poll_result = self._reader.poll(self._poll_seconds(timeout_ms), limit, form=Form.COLUMNS)
         # This assignment must be the last statement, as in poll: otherwise an exception could lose the records.
         self._reader.poll_result = poll_result
-        return poll_result.columns
+        return poll_result.records
 
     def poll_raw(self, timeout_ms: float = 0, max_bytes: int | None = None) -> dict[TopicPartition, list[RawBatch]]:
         """Return whole record batches as the log stores them, neither decompressed nor decoded.
@@ -231,7 +231,7 @@ class Consumer(GroupCalls, Generic[K, V]):
             poll_result = self._reader.poll(self._poll_seconds(timeout_ms), limit, form=Form.RAW)
         # This assignment must be the last statement, as in poll: otherwise an exception could lose the batches.
         self._reader.poll_result = poll_result
-        return poll_result.raw
+        return poll_result.records
 
     def __iter__(self) -> Iterator[ConsumerRecord[K, V]]:
         """Return the consumer itself. Iteration calls :meth:`poll`, so a program may use both in turn."""

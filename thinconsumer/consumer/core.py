@@ -124,7 +124,7 @@ class ConsumerCore:
             return
         if poll_result.taken is not None:
             poll_result = self._taken(poll_result)
-        elif poll_result.records or poll_result.columns or poll_result.raw:
+        elif poll_result.records:
             # Records of poll(), and not of an iteration: the application processes no record of an iteration any more.
             self.partitions.in_hand = None
         interrupted, self.shell.step_interrupted = self.shell.step_interrupted, True

@@ -10,14 +10,13 @@ from __future__ import annotations
 
 import enum
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, cast
 
 from ..config import ConsumerConfig
 from ..errors import CorruptRecordError, DeserializationError, RecordError
 from ..positions.partitions import Partition, Partitions, RecordInHand
 from ..support.garbage_collection import garbage_collection_paused
-from ..support.lazy_dataclass import dataclass, field
 from ..types import OffsetAndMetadata, TopicPartition
 from .buffer import Buffer, Fetched
 from .chunks import ChunkDecoder, Deserialize, PostponedError, Records, find_offset, part_of
@@ -25,7 +24,6 @@ from .record_sequence import RecordSequence
 
 if TYPE_CHECKING:
     from ..records.columnar.decode import Decoded, Decoder
-    from ..records.columnar.record_columns import RecordColumns
     from ..records.raw_batch import RawBatch
 
 log = logging.getLogger(__name__)
@@ -65,19 +63,19 @@ class Span(NamedTuple):
     reached: int = -1  #: The partition's end offset, if the batch at ``chunk`` begins at or after it; else -1.
 
 
-@dataclass(slots=True)
 class PollResult:
     """The records, columns or raw batches that one poll returns, and the position changes that are still to be made."""
 
-    records: dict[TopicPartition, RecordSequence[Any, Any]] = field(default_factory=dict)
-    columns: dict[TopicPartition, RecordColumns] = field(default_factory=dict)
-    raw: dict[TopicPartition, list[RawBatch]] = field(default_factory=dict)
-    moves: list[Move] = field(default_factory=list)
-    turns: list[Partition] = field(default_factory=list)  #: Partitions to move to the end of the round-robin order.
-    count: int = 0
-    #: If the application iterates over the consumer: how many of these records the iteration has returned so far. None
-    #: if ``poll`` has returned all of them at once.
-    taken: int | None = None
+    __slots__ = ("count", "moves", "records", "taken", "turns")
+
+    def __init__(self) -> None:
+        self.records: dict[TopicPartition, Any] = {}  #: What the poll returns, in the form that it was asked for.
+        self.moves: list[Move] = []
+        self.turns: list[Partition] = []  #: Partitions to move to the end of the round-robin order.
+        self.count = 0
+        #: If the application iterates over the consumer: how many of these records the iteration has returned so far.
+        #: None if ``poll`` has returned all of them at once.
+        self.taken: int | None = None
 
 
 class Collector:
@@ -110,7 +108,9 @@ class Collector:
         decoder.poll_records = max_records
         poll_result = PollResult()
         is_postponed = False
-        for partition in self._turns():
+        for partition in list(self._buffer.queues):  # without ``filter``, which costs such a poll 3 %
+            if not self._may_gather(partition):
+                continue
             end = partition.delivery_end
             if ends is not None:
                 end = _first_end(ends.get(partition.tp, -1), end)
@@ -139,7 +139,7 @@ class Collector:
         poll_result = PollResult()
         decoder = Decoder(self._check_crcs)
         spans: list[Span] = []
-        for partition in self._turns():
+        for partition in filter(self._may_gather, list(self._buffer.queues)):
             end = _first_end(ends.get(partition.tp) if ends is not None else None, partition.delivery_end)
             for fetched in self._buffer.queue(partition):
                 if not fetched.fresh:
@@ -164,7 +164,7 @@ class Collector:
         self._raise_overdue(as_bytes=True)
         poll_result = PollResult()
         size = 0
-        for partition in self._turns():
+        for partition in filter(self._may_gather, list(self._buffer.queues)):
             batches: list[RawBatch] = []
             end = partition.delivery_end
             for fetched in self._buffer.queue(partition):
@@ -184,7 +184,7 @@ class Collector:
                 if error is not None or poll_result.moves[-1].chunk < fetched.count:
                     break
             if batches:
-                poll_result.raw[partition.tp] = batches
+                poll_result.records[partition.tp] = batches
             poll_result.turns.append(partition)
             if size >= max_bytes:
                 break
@@ -242,12 +242,10 @@ class Collector:
         interrupted = self.chunk_decoder.interrupted
         self.chunk_decoder.interrupted = {tp: at for tp, at in interrupted.items() if tp in self._partitions}
 
-    def _turns(self) -> Iterator[Partition]:
-        """Yield the partitions that may have records to return, in round-robin order; drop stale batches on the way."""
-        head, assigned = self._buffer.head, self._partitions.assigned
-        for partition in list(self._buffer.queues):
-            if head(partition) is not None and partition.may_hand_out and assigned.get(partition.tp) is partition:
-                yield partition
+    def _may_gather(self, partition: Partition) -> bool:
+        """Return whether a buffered partition may have records to return; drop its stale batches."""
+        has_batches = self._buffer.head(partition) is not None
+        return has_batches and partition.may_hand_out and self._partitions.assigned.get(partition.tp) is partition
 
     def _raise_overdue(self, *, as_bytes: bool = False) -> None:
         overdue, self._overdue = self._overdue, None
@@ -384,9 +382,9 @@ class Collector:
                 places[partition] = offset, epoch
                 begin = begins.setdefault(partition, span.begin)
                 columns = decoded.columns(partition.tp, begin, end, fetched.cursor.offset)
-                adds = len(columns) - len(poll_result.columns.get(partition.tp, ()))
+                adds = len(columns) - len(poll_result.records.get(partition.tp, ()))
                 if len(columns):
-                    poll_result.columns[partition.tp] = columns
+                    poll_result.records[partition.tp] = columns
                 poll_result.count += adds
                 poll_result.moves.append(
                     Move(fetched, adds, chunk, 0, offset, epoch, (fetched.chunk, fetched.record))

@@ -140,7 +140,7 @@ class _RangeReader:
         # To decode a whole Fetch response at once, and cut it into batches for Spark afterwards, takes a quarter less
         # time per record than to decode parts of ``maxBatchBytes``.
         bytes_max = max(options.max_batch_bytes, INFLATION * consumer.config.batches_fetch_bytes)
-        found = poll_up_to(consumer, {tp: self._until}, bytes_max, POLL_S * 1000, columns=True).columns
+        found = poll_up_to(consumer, {tp: self._until}, bytes_max, POLL_S * 1000, columns=True).records
         if self._is_other_topic():
             self._check_recreated()
             return
