@@ -255,7 +255,7 @@ def is_behind(consumer: BytesConsumer, ends: Mapping[TopicPartition, int]) -> bo
 
 
 class Reader(RebalanceListener):
-    """Polls a consumer and notes which records are printed; in a group also the listener, and makes the last commit."""
+    """Polls a consumer, and notes what is printed. In a group, it is also the listener, and makes the last commit."""
 
     def __init__(self, consumer: BytesConsumer) -> None:
         self._consumer = consumer

@@ -62,7 +62,7 @@ ADVICE: Sequence[tuple[type[KafkaError], str]] = (
     (RecordError, "Skip the record with --from"),
     (KafkaTimeoutError, "Try again, or look at the brokers' logs"),
 )
-#: Other advice for group members, which start at committed offsets, whatever --from says.
+#: Other advice for group members: where the group has committed an offset, --from has no effect.
 GROUP_ADVICE: Sequence[tuple[type[KafkaError], str]] = (
     (UnsupportedCodecError, "Install it, or skip the record: Consumer.commit() an offset behind it for the group"),
     (RecordError, "Skip the record: Consumer.commit() an offset behind it for the group"),

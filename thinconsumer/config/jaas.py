@@ -106,7 +106,7 @@ class _Module:
 
     mechanisms: tuple[str, ...]
     options: Mapping[str, str]  #: The Python names of options, by the module's names for them.
-    without_effect: tuple[str, ...] = ()  #: The module's other options that may be ignored.
+    without_effect: tuple[str, ...] = ()  #: Others without effect: ignored without a warning.
     #: A pattern for the beginning of a ``NAME=VALUE`` that must not be ignored, and why it is refused.
     refused: tuple[str, str] | None = None
 

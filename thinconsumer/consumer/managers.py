@@ -61,7 +61,7 @@ class ConsumerManagers:
         self.collector = Collector(config, self.partitions, self.buffer, deserialize)
         self.group: Group | None = None
         if config.group_id is not None:
-            # On demand: without a group, the client starts in less time and memory without the modules of groups.
+            # On demand: a client without a group starts in less time and memory if it imports no modules of groups.
             from ..assignors.registry import create
             from ..group.group import Group
 

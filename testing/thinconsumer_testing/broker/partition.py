@@ -238,8 +238,8 @@ class PartitionReplica:
             done(refusal.code, None)
             return -1
         if acks == -1:
-            # The append must be registered before the followers are notified: without a replication delay they fetch
-            # during that notification, and the last of these fetches completes the append.
+            # Registered before the notifications below: what they call may stop this replica, and stop() answers only
+            # appends that are registered.
             self._when_committed(appended, done, timeout_s)
         now = self.node.schedule.now
         for follower in self.follower_ends:

@@ -230,8 +230,8 @@ class Decoder:
     def rows(self, records_min: int) -> DecodedRows:
         """Decode the added batches to ``ConsumerRecord`` objects.
 
-        Batches are decoded one at a time if they have fewer than ``records_min`` records, or if one of them has an
-        older format or is not proven to be well-formed.
+        Batches are decoded one at a time if they have fewer than ``records_min`` records together, or if one of them
+        has an older format or is not proven to be well-formed.
         """
         if self.records >= records_min and not self._row_decoded:
             # Records that are built later must not keep whole responses in memory, as columns do.
