@@ -93,10 +93,6 @@ def gather_without_paused(may_gather, self, partition):
     return may_gather(self, partition)
 
 
-def gather_of_all(may_gather, self, partition):
-    return partition.may_hand_out and self._buffer.head(partition) is not None
-
-
 def settle_first(settle, self, result):
     del result.moves[1:]
     settle(self, result)
@@ -199,7 +195,7 @@ STALE = (
     reading(
         "unassigned data handed out",
         "Buffered records of a partition are returned after it was unassigned; another consumer may read it by then.",
-        Plant(Collector, "_may_gather", gather_of_all),
+        Plant(Collector, "_may_gather", lambda may, self, one: one.may_hand_out and self._buffer.head(one) is not None),
         returns(Buffer, "sweep"),
         needs=oddities,
     ),

@@ -200,6 +200,9 @@ class KeyOrderChecker:
     ) -> None:
         """Note that a member opens a gate, which waits until each of these partitions is read up to an offset."""
         self.counts["gates opened"] += 1
+        if not self._epoch_slack_s:
+            # JoinGroup's generation does not count: a new coordinator may give its number to another rebalance.
+            generation = min(generation, self._least_generations.get(member, generation))
         for awaited, threshold in thresholds.items():
             gate = OpenedGate(threshold, tp, member, self._now(), generation)
             self._gates.setdefault(awaited, []).append(gate)

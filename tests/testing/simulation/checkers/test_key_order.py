@@ -108,6 +108,7 @@ def opened(scene, *, since, at, generations=(3, 3)):
     scene.now = since
     scene.checker.assigned("bob", [PARENT], generations[0])
     scene.now = at
+    scene.checker.assigned("ann", [], generations[-1])
     scene.checker.opened("ann", CHILD, {PARENT: 2}, generations[1])
     return records
 
@@ -125,6 +126,7 @@ def test_a_gate_that_has_opened_before_the_owner_has_read_so_far_is_found(scene)
         pytest.param(0.0, 10.0, 10.1, (3, 3), "eve", 1, id="another member than the owner"),
         pytest.param(8.0, 10.0, 10.0, (3, 3), "bob", 1, id="opened before"),
         pytest.param(0.0, 10.0, 10.1, (4, 3), "bob", 1, id="opened in an earlier generation"),
+        pytest.param(0.0, 10.0, 10.1, (3, 3, 2), "bob", 1, id="joined, but opened before its assignment"),
         pytest.param(8.0, 10.0, 17.9, (3, 3), "bob", 1, id="within the slack of epochs"),
     ],
 )
@@ -177,9 +179,7 @@ def test_a_replica_may_commit_what_another_one_has_committed_and_nothing_else(sc
 
 
 def made_anew(scene):
-    """Let a member open a gate by its own position and die, and another one start after that. Return a record of the
-    awaited part.
-    """
+    """Let sue open a gate by her own position and die, and then bob start. Return a record of the awaited part."""
     record = scene.append(PARENT, 1)
     scene.checker.started("sue")
     scene.checker.assigned("sue", [PARENT], 8)
