@@ -8,7 +8,7 @@ from thinconsumer.engine import Engine
 from thinconsumer.engine.engine import ROUNDS_MAX
 from thinconsumer.network.metadata import Metadata
 from thinconsumer.network.request import ANY_NODE, Request, Target
-from thinconsumer.support.agenda import Agenda
+from thinconsumer.support.agenda import Agenda, ReportingKey
 from thinconsumer.support.timers import NEVER
 from thinconsumer.testing import MemoryCluster
 from thinconsumer.wire.api_versions import ApiVersionsRequest
@@ -313,6 +313,16 @@ def test_after_a_long_pause_nothing_is_written_to_the_idle_connection(made):
     engine.step_touched(driver.now())
     run(driver, engine)
     assert one.answers.pop().response and len(cluster.network.dials) > dials
+
+
+def test_requests_that_routes_write_are_composed_before_alarms_of_the_same_step_are_reported(made, monkeypatch):
+    """Else a Fetch, composed by the time of the planner's last step, uses up the report that a backoff has ended."""
+    engine, events, step = made[2], [], made[2].network.step
+    key = type("Key", (ReportingKey,), {"report_change": lambda self: events.append("report")})()
+    engine.agenda.alarm(key).set(0.0)
+    monkeypatch.setattr(engine.network, "step", lambda now, routes: events.append("routes") or step(now, []))
+    engine.step(1.0)
+    assert events[:2] == ["routes", "report"]
 
 
 def test_an_outage_counts_no_pause_that_ends_with_a_step_of_what_was_touched(made):

@@ -182,12 +182,15 @@ class Engine:
         routes = [key for key in due if not isinstance(key, str)]
         for key in routes:
             del due[key]
-            if isinstance(key, ReportingKey):
-                key.report_change()
-                due[ALL] = None
         for why in self.network.step(now, routes):
             self.metadata.request_update(why)
             due[ALL] = None
+        # Only now: a Fetch that is written there is composed by the time of the planner's last step. To it, a backoff
+        # that ends now would still last, and the report would be lost.
+        for key in routes:
+            if isinstance(key, ReportingKey):
+                key.report_change()
+                due[ALL] = None
         return due
 
     def _step_managers(self, now: float, names: Collection[Hashable]) -> bool:
