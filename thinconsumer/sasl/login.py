@@ -9,10 +9,11 @@ from collections.abc import Callable
 from typing import NoReturn
 
 from ..errors import BrokerResponseError, KafkaProtocolError
+from ..support.server_text import shown
 from ..wire import Message
 from ..wire.error_codes import Code, to_error
 from ..wire.sasl import SaslAuthenticateRequest, SaslAuthenticateResponse, SaslHandshakeRequest, SaslHandshakeResponse
-from .mechanism import Mechanism, authentication_failed, shown
+from .mechanism import Mechanism, authentication_failed
 
 #: Maximum number of messages that the client sends. Kerberos needs at most five; a hostile server could go on forever,
 #: because each message begins a new timeout.

@@ -20,11 +20,12 @@ from ..failures import OutageLog
 from ..network.authenticate import Login
 from ..network.request import Answer, Request
 from ..support.agenda import Agenda
+from ..support.server_text import shown
 from ..support.timers import Random
 from ..wire import Message
 from ..wire.error_codes import Code
 from .login import SaslLogin
-from .mechanism import Mechanism, shown
+from .mechanism import Mechanism
 from .refresh import Refresh
 from .tokens import Token, claims_of, provider_call, token_of
 

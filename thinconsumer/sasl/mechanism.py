@@ -1,4 +1,4 @@
-"""The interface of SASL mechanisms, and what they share: errors, UTF-8, and texts that a server has sent."""
+"""The interface of SASL mechanisms, and what they share: errors and UTF-8."""
 
 from __future__ import annotations
 
@@ -8,11 +8,8 @@ from importlib import import_module
 from typing import Any, NoReturn
 
 from ..errors import IllegalArgumentError, KafkaConfigurationError, SaslAuthenticationFailedError
+from ..support.server_text import shown
 from ..wire.error_codes import Code
-
-#: Maximum number of characters of a server's text in an error: a hostile server could send as many as a frame holds.
-SERVER_TEXT_MAX = 300
-HIDDEN = "<hidden>"
 
 
 class NotPickled:
@@ -95,22 +92,6 @@ def encode(text: str, option: str) -> bytes:
         # The codec's error contains the text, so it must not be chained.
         raise IllegalArgumentError(f"{option} contains a character that a login cannot transfer: NUL or a surrogate")
     return encoded
-
-
-def _is_hidden(secret: str) -> bool:
-    """Return whether to hide a secret: not if it may be an ordinary word, or is very short. "Invalid username or
-    <hidden>" would tell readers of a log that the secret is "password".
-    """
-    return len(secret) >= 4 and not (len(secret) < 16 and secret.isalpha())
-
-
-def shown(text: str, *secrets: str) -> str:
-    """Return a server's text for an error: short, printable, and with :data:`HIDDEN` in place of ``secrets``."""
-    # Secrets are replaced before the text is cut and escaped: afterwards a part of one could remain.
-    for secret in sorted(filter(_is_hidden, secrets), key=len, reverse=True):
-        text = text.replace(secret, HIDDEN)
-    escaped = "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text[: SERVER_TEXT_MAX + 1])
-    return escaped if len(escaped) <= SERVER_TEXT_MAX else f"{escaped[:SERVER_TEXT_MAX]}..."
 
 
 def authentication_failed(text: str) -> SaslAuthenticationFailedError:

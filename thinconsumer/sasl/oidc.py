@@ -15,7 +15,8 @@ from urllib.parse import quote_plus, urlsplit
 from .._version import __version__
 from ..config import SecurityOptions
 from ..errors import IllegalArgumentError, KafkaConfigurationError, KafkaError
-from .mechanism import import_extra, json_object, shown
+from ..support.server_text import shown
+from .mechanism import import_extra, json_object
 from .tokens import Token, as_seconds, as_token, claims_of
 
 #: Maximum size of a response's body.

@@ -13,7 +13,8 @@ import hmac
 import re
 
 from ..errors import IllegalArgumentError, KafkaProtocolError
-from .mechanism import Mechanism, authentication_failed, encode, shown
+from ..support.server_text import shown
+from .mechanism import Mechanism, authentication_failed, encode
 
 #: hashlib's name of each mechanism's hash.
 HASHES = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
