@@ -14,6 +14,7 @@ from pathlib import Path
 from thinconsumer.config import OPTIONS, UNSUPPORTED, ClientOptions, Option, dotted, kinds, security_kinds
 from thinconsumer.config.jaas import MODULES
 from thinconsumer.config.options import default_of, meaning_of
+from thinconsumer.config.proxy import ProxyUrl
 from thinconsumer.config.security import SecurityOptions
 from thinconsumer.config.unsupported import ALIASES, UNSUPPORTED_PREFIXES
 from thinconsumer.member import GroupMemberOptions
@@ -39,6 +40,7 @@ ANNOTATIONS: dict[type, str] = {
     security_kinds.PemText: "str",
     security_kinds.ExistingFile: "str | Path",
     security_kinds.HttpUrl: "str",
+    ProxyUrl: "str",
     security_kinds.SslContext: "Any",
     security_kinds.TlsProtocols: "str | list[str] | tuple[str, ...]",
     security_kinds.CipherSuites: "str | list[str] | tuple[str, ...]",
@@ -59,7 +61,7 @@ ORIGINS = {
         "selector", "consumer_timeout_ms", "enable_incremental_fetch_sessions", "default_offset_commit_callback",
         "ssl_context", "ssl_check_hostname", "ssl_cafile", "ssl_certfile", "ssl_keyfile", "ssl_password",
         "ssl_crlfile", "ssl_ciphers", "sasl_plain_username", "sasl_plain_password", "sasl_oauth_token_provider",
-        "sasl_kerberos_domain_name", "sasl_kerberos_name",
+        "sasl_kerberos_domain_name", "sasl_kerberos_name", "proxy_url",
     ),
     "librdkafka": ("sasl_oauthbearer_extensions", "sasl_kerberos_principal", "sasl_kerberos_keytab"),
     "thinconsumer": (

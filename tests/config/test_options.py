@@ -43,6 +43,7 @@ CASES = {
     "metadata_recovery_rebootstrap_trigger_ms": (300000, "0", 0),
     "allow_auto_create_topics": (False, "true", True),
     "exclude_internal_topics": (True, "false", False),
+    "proxy_url": (None, " socks5://h:1080 ", "socks5://h:1080"),
     "request_timeout_ms": (30000, "40000", 40000),
     "retry_backoff_ms": (100, "200", 200),
     "retry_backoff_max_ms": (1000, "2000", 2000),

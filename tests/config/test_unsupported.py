@@ -6,7 +6,7 @@ import warnings
 import pytest
 
 from thinconsumer.config import OPTIONS, UNSUPPORTED, ConfigurationWarning, ConsumerConfig
-from thinconsumer.config.unsupported import LIBRDKAFKA_NAMES, find_unsupported
+from thinconsumer.config.unsupported import LIBRDKAFKA_NAMES, OLDER_NAMES, find_unsupported
 from thinconsumer.errors import KafkaConfigurationError
 
 TABLES = ("Other defaults", "Accepted with one warning", "Refused")
@@ -25,6 +25,7 @@ def rows(docs, heading):
 
 def outcome(name, default):
     """Return the table that the option's effect belongs to, or "same"."""
+    name = OLDER_NAMES.get(name, name)
     if name not in OPTIONS:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
@@ -135,8 +136,8 @@ def test_harmless_values_are_accepted_as_text_but_not_the_word_none():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         ConsumerConfig.from_config({"enable.metrics.push": "False", "metrics.recording.level": "info"})
-    with pytest.raises(KafkaConfigurationError, match="proxy.url is refused"):
-        ConsumerConfig.from_config({"proxy.url": "none"})
+    with pytest.raises(KafkaConfigurationError, match="https.ca.location is refused"):
+        ConsumerConfig.from_config({"https.ca.location": "none"})
 
 
 def test_1_is_not_harmless_where_true_is():

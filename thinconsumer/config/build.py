@@ -11,7 +11,7 @@ from ..errors import KafkaConfigurationError
 from . import rules, security_rules
 from .declare import Option
 from .kinds import did_you_mean
-from .unsupported import ALIASES, LIBRDKAFKA_NAMES, find_unsupported
+from .unsupported import ALIASES, LIBRDKAFKA_NAMES, OLDER_NAMES, find_unsupported
 
 #: librdkafka's names of options, with underscores, mapped to this package's names; for hints in errors.
 _OTHER_NAMES = {**LIBRDKAFKA_NAMES, **{name.replace(".", "_"): ours for name, ours in ALIASES.items()}}
@@ -80,16 +80,17 @@ class _Checked:
         name = spelt.replace(".", "_") if self.text_allowed else spelt
         if self.text_allowed and spelt in ALIASES:
             name = ALIASES[spelt]
-        elif name not in self.options or spelt != (dotted(name) if self.text_allowed else name):
+        elif spelt != (dotted(name) if self.text_allowed else name) or OLDER_NAMES.get(name, name) not in self.options:
             self._not_an_option(spelt, name, value)
+            return
+        name = OLDER_NAMES.get(name, name)
+        option = self.options[name]
+        if value is None and option.default is None:
             return
         if name in self.spelt_as:
             self.problems.append(f"{self.spelt_as[name]} and {spelt} are the same option: give one of them")
             return
         self.spelt_as[name] = spelt
-        option = self.options[name]
-        if value is None and option.default is None:
-            return
         try:
             is_text = self.text_allowed and isinstance(value, str)
             self.values[name] = option.kind.parse(option.kind.from_text(value) if is_text else value)

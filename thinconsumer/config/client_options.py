@@ -14,6 +14,7 @@ from ..support.lazy_dataclass import dataclass
 from . import kinds
 from .build import from_options
 from .declare import section
+from .proxy import ProxyUrl
 from .security import SecurityOptions
 from .values import HostPort
 
@@ -63,6 +64,12 @@ class ClientOptions(SecurityOptions):
         kinds.Boolean(), "Whether a metadata request may create a missing topic, if the broker allows it.", False
     )
 
+    proxy_url: str | None = _link(
+        ProxyUrl(),
+        "Connect to brokers through this proxy: `socks5://user:password@host:port`; without `user:password@` if it "
+        "needs no login. With `socks5h://`, and `http://` for HTTP CONNECT, the proxy looks up the brokers' names. "
+        "kafka-python's older name `socks5_proxy` works, too.",
+    )
     request_timeout_ms: int = _link(
         kinds.POSITIVE_INT32,
         "How long a request may take, including the wait for its connection, before it fails.",

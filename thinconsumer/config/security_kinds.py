@@ -8,11 +8,14 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..support.lazy_dataclass import dataclass
 from .kinds import HIDDEN, Choice, Kind, Text, did_you_mean, safe_repr, type_error
 from .values import ASYNC_DEF, is_async
+
+if TYPE_CHECKING:
+    from urllib.parse import SplitResult
 
 #: Maximum length of a PEM text: a bundle of all public certificate authorities takes a quarter of it.
 PEM_CHARS_MAX = 2**20
@@ -165,7 +168,26 @@ class ExistingFile(Kind):
 
 
 #: A host name, or an IPv6 address without a zone; ``urlsplit`` has checked the brackets.
-_HOST = r"[a-z0-9._-]{1,253}|[0-9a-f.]*:[0-9a-f:.]*"
+HOST = r"[a-z0-9._-]{1,253}|[0-9a-f.]*:[0-9a-f:.]*"
+
+
+def split_url(value: object) -> tuple[SplitResult, str, int | None]:
+    """Return the parts of a URL, its host (perhaps empty), and its port if it has one.
+
+    Raises:
+        ValueError: the value is not a URL. The message does not contain it.
+    """
+    from urllib.parse import urlsplit  # on demand, since only proxies and the OIDC exchange need it
+
+    if not isinstance(value, str):
+        raise type_error("a str", value)
+    if len(value) > URL_CHARS_MAX or not value.isascii() or not value.isprintable() or " " in value:
+        raise ValueError(f"must be at most {URL_CHARS_MAX} printable ASCII characters without spaces")
+    try:
+        parts = urlsplit(value)
+        return parts, parts.hostname or "", parts.port
+    except ValueError:
+        raise ValueError("is not a URL, or has a port that is not a number from 1 to 65535") from None
 
 
 class HttpUrl(Kind):
@@ -174,26 +196,16 @@ class HttpUrl(Kind):
     description = "str, an http or https URL"
 
     def parse(self, value: object) -> str:
-        from urllib.parse import urlsplit  # on demand, since only the OIDC exchange needs it
-
-        if not isinstance(value, str):
-            raise type_error("a str", value)
-        if len(value) > URL_CHARS_MAX or not value.isascii() or not value.isprintable() or " " in value:
-            raise ValueError(f"must be at most {URL_CHARS_MAX} printable ASCII characters without spaces")
-        try:
-            parts = urlsplit(value)
-            host, port = parts.hostname or "", parts.port
-        except ValueError:
-            raise ValueError("is not a URL") from None
+        parts, host, port = split_url(value)
         if parts.scheme == "file":
             raise ValueError("file URLs are not supported: pass sasl_oauth_token_provider, a function that reads it")
-        if parts.scheme not in ("http", "https") or port == 0 or not re.fullmatch(_HOST, host):
+        if parts.scheme not in ("http", "https") or port == 0 or not re.fullmatch(HOST, host):
             raise ValueError("must begin with https:// and a host")
         if parts.username is not None or parts.password is not None:
             raise ValueError("must not contain a user or password: use the options for the client id and secret")
         if parts.fragment:
             raise ValueError("must not have a fragment (#...), which is never sent")
-        return value
+        return str(value)
 
     def show(self, value: object) -> str:
         if not isinstance(value, str):

@@ -24,6 +24,7 @@ class ClientKeywords(TypedDict, total=False):
     metadata_recovery_strategy: str
     metadata_recovery_rebootstrap_trigger_ms: int
     allow_auto_create_topics: bool
+    proxy_url: str | None
     request_timeout_ms: int
     retry_backoff_ms: int
     retry_backoff_max_ms: int

@@ -17,7 +17,6 @@ _PROVIDER = "unsecured tokens are not made here: pass sasl_oauth_token_provider,
 _GRANT = "only client_credentials is supported; pass sasl_oauth_token_provider for other ways to get tokens"
 _ONE_TRUST = "token endpoints are verified with the same certificates as brokers: use ssl.ca.location for both"
 _OAUTH = "org.apache.kafka.common.security.oauthbearer."
-_PROXY = "proxies are not supported"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +53,6 @@ UNSUPPORTED: dict[str, Unsupported] = {
     "interceptor_classes": Unsupported(True, "no interceptor would be called", ([], (), "", None)),
     "config_providers": Unsupported(True, "resolve such values before you pass them", ([], (), "", None)),
     "security_providers": Unsupported(True, _JAVA_CLASS, ("", None)),
-    "proxy_url": Unsupported(True, _PROXY),
-    "socks5_proxy": Unsupported(True, _PROXY),
     "ssl_engine_factory_class": Unsupported(True, f"{_JAVA_CLASS}: pass ssl_context", ("", None)),
     "ssl_provider": Unsupported(False, "OpenSSL is always used", ("", None)),
     "ssl_secure_random_implementation": Unsupported(False, "OpenSSL is always used", ("", None)),
@@ -129,6 +126,9 @@ def find_unsupported(name: str) -> Unsupported | None:
     by_prefix = (row for prefix, row in UNSUPPORTED_PREFIXES.items() if name.startswith(prefix))
     return UNSUPPORTED.get(name) or next(by_prefix, None)
 
+
+#: Older names of options in kafka-python that are accepted, with the present name.
+OLDER_NAMES = {"socks5_proxy": "proxy_url"}
 
 #: librdkafka's dotted names that are accepted, with the Python name of the option that each stands for.
 ALIASES: dict[str, str] = {
