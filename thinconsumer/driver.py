@@ -11,7 +11,7 @@ response of 50 MB is copied only once, from the kernel into the buffer from whic
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Protocol
 
 from .errors import KafkaConnectionError
@@ -27,19 +27,53 @@ def host_and_port(host: str, port: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """One numeric address of a host, as ``socket.getaddrinfo`` returns it, without the socket module."""
+    """One numeric address of a host, as ``socket.getaddrinfo`` returns it, without the socket module.
 
-    family: int  #: ``socket.AF_INET`` or ``AF_INET6``; a driver in memory may use 0.
+    With ``via``, it is the address that a proxy is asked for: then a name in ``sockaddr`` is looked up by the proxy.
+    """
+
+    family: int  #: ``socket.AF_INET`` or ``AF_INET6``; 0 in a driver in memory, and for a name in ``sockaddr``.
     sockaddr: tuple[str, int] | tuple[str, int, int, int]
+    via: Via | None = None
 
     def __str__(self) -> str:
         return host_and_port(self.sockaddr[0], self.sockaddr[1])
+
+    def where(self, host: str) -> str:
+        """Return host and port, this address and the proxy, each once, for log lines and errors."""
+        name = host_and_port(host or self.sockaddr[0], self.sockaddr[1])
+        parts = [str(self)] * (name != str(self)) + ([] if self.via is None else [f"through {self.via}"])
+        return f"{name} ({' '.join(parts)})" if parts else name
+
+
+@dataclass(frozen=True, slots=True)
+class Via:
+    """A proxy that leads to an address."""
+
+    name: str  #: Its URL without user and password, for log lines and errors.
+    address: Address  #: The proxy's own address, to connect to.
+
+    def __str__(self) -> str:
+        return f"proxy {self.name}" + ("" if self.name.endswith(f"//{self.address}") else f" at {self.address}")
+
+
+class Tunnel(Protocol):
+    """The client's side of the handshake with a proxy, after which a connection leads to the broker."""
+
+    out: bytes  #: The bytes to send. The driver removes those that it has sent.
+
+    def receive(self, data: bytes) -> bool:
+        """Take received bytes, or ``b""`` for the end of the connection; return whether the handshake is complete.
+
+        Raises:
+            KafkaConnectionError: the proxy refuses, or violates its protocol.
+        """
 
 
 class Stream(Protocol):
     """The driver's interface to one connection, to a broker or to a token endpoint.
 
-    The driver calls ``connection_made`` when the transport is ready (after a TLS handshake, if any), or
+    The driver calls ``connection_made`` when the transport is ready (after the handshakes with a proxy and of TLS), or
     ``connection_lost`` if that fails; after ``connection_lost`` it makes no call. No method raises: a stream that
     receives malformed bytes closes itself, and the driver gets a :class:`Hangup`.
     """
@@ -81,6 +115,7 @@ class Resolve:
 class Dial:
     """Connect ``stream`` to ``address``. With TLS, the certificate is checked for the name ``host``.
 
+    ``tunnel`` begins the handshake with the proxy of ``address.via``; it may raise as :meth:`Tunnel.receive`.
     ``purpose`` decides about TLS: ``"broker"`` follows ``security_protocol``; ``"https"`` and ``"http"`` are for the
     token endpoint of an OAUTHBEARER login.
     """
@@ -89,6 +124,7 @@ class Dial:
     host: str
     address: Address
     purpose: str = "broker"
+    tunnel: Callable[[], Tunnel] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,6 +41,7 @@ __all__ = [
     "NoOffsetForPartitionError",
     "OffsetOutOfRangeError",
     "PartitionNotOwnedError",
+    "ProxyAuthenticationFailedError",
     "RebalanceInProgressError",
     "RecordError",
     "SaslAuthenticationFailedError",
@@ -103,6 +104,7 @@ class KafkaConnectionError(KafkaError, ConnectionError):
     ``is_certificate_rejected`` marks a TLS handshake that would fail again: an untrusted certificate, a host name that
     does not match, a missing client certificate, no protocol or cipher in common. ``is_handshake_cut`` marks a TLS
     handshake that the peer ended without an answer: the peer restarts, or its port does not use TLS.
+    ``is_proxy_login_rejected`` marks a proxy that rejects the user and password of ``proxy_url``, or requires some.
     """
 
     retriable = True
@@ -116,8 +118,10 @@ class KafkaConnectionError(KafkaError, ConnectionError):
         node_id: int | None = None,
         is_certificate_rejected: bool = False,
         is_handshake_cut: bool = False,
+        is_proxy_login_rejected: bool = False,
     ) -> None:
         super().__init__(message)
+        self.is_proxy_login_rejected = is_proxy_login_rejected
         self.is_handshake_cut = is_handshake_cut
         self.is_certificate_rejected = is_certificate_rejected
         self.host = host
@@ -356,7 +360,7 @@ class InvalidRegularExpressionError(GroupError):
 
 
 class AuthorizationError(BrokerResponseError):
-    """An ACL, the login or the TLS handshake denies the request."""
+    """An ACL, the login, the TLS handshake or a proxy denies the request."""
 
 
 class TopicAuthorizationFailedError(AuthorizationError):
@@ -388,4 +392,11 @@ class SslAuthenticationFailedError(AuthorizationError):
 
     Repeating the handshake cannot succeed until the configuration of the client or the broker changes. ``code`` is that
     of SASL_AUTHENTICATION_FAILED, since Kafka has no error code for TLS.
+    """
+
+
+class ProxyAuthenticationFailedError(AuthorizationError):
+    """The proxy of ``proxy_url`` rejects its user and password, or requires some. No broker was reached.
+
+    ``code`` is that of SASL_AUTHENTICATION_FAILED, since Kafka has no error code for proxies.
     """

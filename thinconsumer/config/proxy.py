@@ -33,7 +33,8 @@ class Proxy(NamedTuple):
         """Return the URL without user and password, for log lines and errors."""
         return f"{self.scheme}://{HostPort(self.host, self.port)}"
 
-    __repr__ = __str__
+    def __repr__(self) -> str:
+        return str(self)
 
     @classmethod
     def parse(cls, url: object) -> Proxy:

@@ -8,18 +8,29 @@ differs between systems, and only the driver may import the socket module.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Protocol
 
-from ..driver import Address, Command, Resolve
+from ..driver import Address, Command, Resolve, Tunnel
 from ..support.imports import import_uninterrupted
 from ..support.lazy_dataclass import dataclass
 
 AF_INET = 2  # The value of ``socket.AF_INET``, which is 2 on every system; this module must not import socket.
 
 
+class Lookup(Protocol):
+    """The addresses of a host; complete once it has addresses or an error."""
+
+    @property
+    def addresses(self) -> tuple[Address, ...]: ...
+
+    @property
+    def error(self) -> str: ...
+
+
 @dataclass(slots=True)
 class NameLookup:
-    """One lookup of one name; it is complete once it has addresses or an error."""
+    """One lookup of one name; implements :class:`Lookup`."""
 
     addresses: tuple[Address, ...] = ()
     error: str = ""
@@ -38,7 +49,11 @@ class AddressBook:
         """Return the host's known addresses, the first to try first; empty if the name has to be looked up."""
         return self._known.get((host, port), ())
 
-    def look_up(self, host: str, port: int) -> NameLookup:
+    def tunnel(self, host: str, address: Address) -> Callable[[], Tunnel] | None:
+        """Return a function that begins the handshake with the proxy for a connection; None without a proxy."""
+        return None
+
+    def look_up(self, host: str, port: int) -> Lookup:
         """Return a lookup of the host: under way, or already complete if the host is a numeric IPv4 address."""
         numeric = _numeric(host, port)
         if numeric is not None:

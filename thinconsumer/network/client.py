@@ -24,6 +24,7 @@ from collections import deque
 from collections.abc import Collection, Iterable, Sequence
 
 from ..config import ClientOptions
+from ..config.proxy import Proxy
 from ..driver import Address, Command, host_and_port
 from ..errors import KafkaConnectionError, KafkaTimeoutError
 from ..failures import GRACE
@@ -95,7 +96,7 @@ class NetworkClient:
             ),
             random,
             commands,
-            AddressBook(commands),
+            _address_book(options, commands),
             self._logins,
             agenda=agenda if agenda is not None else Agenda(),
         )
@@ -492,3 +493,11 @@ class NetworkClient:
         who = f"node {route.node_id}" if route.node_id >= 0 else "bootstrap"
         channel = f" ({route.channel})" if route.channel else ""
         return f"{who}{channel} {route.name}"
+
+
+def _address_book(options: ClientOptions, commands: deque[Command]) -> AddressBook:
+    if options.proxy_url is None:
+        return AddressBook(commands)
+    from .proxied_addresses import ProxiedAddressBook  # on demand, since few clients have a proxy
+
+    return ProxiedAddressBook(commands, Proxy.parse(options.proxy_url))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable, Collection, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..driver import Address, Hangup
 from ..errors import (
@@ -20,6 +20,7 @@ from ..errors import (
     KafkaError,
     KafkaProtocolError,
     KafkaTimeoutError,
+    ProxyAuthenticationFailedError,
     SaslAuthenticationFailedError,
     SslAuthenticationFailedError,
 )
@@ -43,6 +44,8 @@ if TYPE_CHECKING:
     from .route import RouteContext
 
 log = logging.getLogger(__name__)
+
+Denied = TypeVar("Denied", bound=AuthorizationError)
 
 _SET_UP = (ConnectionState.READY, ConnectionState.REAUTHENTICATING)
 #: Longest throttle time in seconds that the client obeys. Brokers throttle for at most about ten seconds, the length of
@@ -180,9 +183,8 @@ class Connection:
 
     @property
     def where(self) -> str:
-        """Host, port and numeric address, for log lines and errors."""
-        numeric, sockaddr = str(self.address), self.address.sockaddr
-        return numeric if self.host == sockaddr[0] else f"{self.host}:{sockaddr[1]} ({numeric})"
+        """Host, port, numeric address and proxy, for log lines and errors."""
+        return self.address.where(self.host)
 
     @property
     def is_ready(self) -> bool:
@@ -326,7 +328,7 @@ class Connection:
                     break
         except TlsAnswerError as error:
             hint = negotiate.needs_tls(self._settings.security_protocol)
-            self.close(self._tls_error(f"{self.where}: {error}: {hint}", error))
+            self.close(self._denied(SslAuthenticationFailedError, f"{self.where}: {error}: {hint}", error))
             return False
         except KafkaError as error:
             self._reject(self._login_error(error) if self._is_login_next else error)
@@ -338,8 +340,10 @@ class Connection:
         before = self.state
         if not self._move(ConnectionEvent.CONNECTION_LOST):
             return
-        if error is not None and error.is_certificate_rejected and not self.was_ready:
-            self._end(self._tls_error(str(error), error))
+        if error is not None and error.is_proxy_login_rejected:
+            self._end(self._denied(ProxyAuthenticationFailedError, str(error), error))
+        elif error is not None and error.is_certificate_rejected and not self.was_ready:
+            self._end(self._denied(SslAuthenticationFailedError, str(error), error))
         else:
             text = f"{self.where}: the peer closed the connection" if error is None else f"{error},"
             unanswered = api_name(self._in_flight[0].api) if self._in_flight and not self.has_answered else None
@@ -416,22 +420,20 @@ class Connection:
             error.args = (text,)
             error.node_id = self.node_id
             return error
-        code = Code.SASL_AUTHENTICATION_FAILED
         text += ", during the login (check sasl_mechanism and security_protocol)"
-        failed = SaslAuthenticationFailedError(text, code=int(code), name=code.name, node_id=self.node_id)
-        failed.__cause__ = error
-        return failed
+        return self._denied(SaslAuthenticationFailedError, text, error)
 
     def plaintext_port_error(self) -> SslAuthenticationFailedError:
         """Return the error of a client with TLS at the port that has answered this connection without TLS."""
-        return self._tls_error(
+        return self._denied(
+            SslAuthenticationFailedError,
             f"{self.where}: the port does not use TLS: set security_protocol='PLAINTEXT' or 'SASL_PLAINTEXT', or use "
-            "the port of a listener with TLS"
+            "the port of a listener with TLS",
         )
 
-    def _tls_error(self, text: str, cause: KafkaError | None = None) -> SslAuthenticationFailedError:
+    def _denied(self, kind: type[Denied], text: str, cause: KafkaError | None = None) -> Denied:
         code = Code.SASL_AUTHENTICATION_FAILED
-        error = SslAuthenticationFailedError(text, code=int(code), name=code.name, node_id=self.node_id)
+        error = kind(text, code=int(code), name=code.name, node_id=self.node_id)
         error.__cause__ = cause
         return error
 

@@ -22,7 +22,7 @@ from ..support.lazy_dataclass import dataclass, field
 from ..support.state_machine import next_state
 from ..support.timers import NEVER, Backoff, Random
 from .address_race import AddressRace
-from .addresses import AddressBook, NameLookup
+from .addresses import AddressBook, Lookup
 from .authenticate import Logins, NoLogins
 from .connection import Connection, ConnectionSettings, IoPolls
 from .negotiate import ApiVersionsCache, api_name
@@ -87,7 +87,7 @@ class BrokerRoute:
         self._shared = shared
         self._alarm = shared.agenda.alarm(self)  #: See :meth:`_set_alarm`.
         self._backoff = shared.agenda.alarm(self)  #: When the next attempt to connect may begin.
-        self._lookup: NameLookup | None = None
+        self._lookup: Lookup | None = None
         self._race: AddressRace | None = None
         self._tried: set[Address] = set()
         self._looked_up = False
@@ -323,7 +323,9 @@ class BrokerRoute:
             connection = Connection(
                 shared, settings, self.host, address, self.node_id, timeout, now, deadline, new_alarm, self.queue
             )
-            shared.commands.append(Dial(connection, self.host, address, purpose))
+            shared.commands.append(
+                Dial(connection, self.host, address, purpose, shared.book.tunnel(self.host, address))
+            )
             return connection
 
         def probe(address: Address, now: float) -> Connection:

@@ -143,6 +143,7 @@ _SYSTEM_TEXTS = {
 
 #: The stages of a connection. An error's text ends with the stage in which the error happened.
 CONNECTING = "while connecting"
+TUNNELLING = "during the handshake with the proxy"
 HANDSHAKING = "during the TLS handshake"
 CONNECTED = "while connected"
 
@@ -172,10 +173,10 @@ def connection_error(host: str, address: Address, stage: str, error: BaseExcepti
         # The likely cause is a PLAINTEXT listener, which reads the ClientHello as a request of 369 MB and closes.
         text += f": perhaps {_NOT_TLS}"
     port = address.sockaddr[1]
-    numeric = str(address)
-    where = numeric if host in ("", address.sockaddr[0]) else f"{host}:{port} ({numeric})"
     rejected = is_tls_error(error) and is_certificate_rejected(error, shaken=stage == CONNECTED)
-    message = f"{where}: {text}, {stage}"
+    if stage == CONNECTING and address.via is not None:
+        stage += " to the proxy"
+    message = f"{address.where(host)}: {text}, {stage}"
     result = KafkaConnectionError(
         message, host=host, port=port, is_certificate_rejected=rejected, is_handshake_cut=is_cut
     )

@@ -14,10 +14,10 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from enum import Enum
 from errno import ECONNREFUSED, EINPROGRESS, EWOULDBLOCK
-from selectors import EVENT_WRITE
+from selectors import EVENT_READ, EVENT_WRITE
 from typing import TYPE_CHECKING
 
-from ..driver import Dial
+from ..driver import Dial, Tunnel
 from ..errors import KafkaConnectionError
 from ..support.state_machine import next_state
 from . import error_text
@@ -42,6 +42,8 @@ _SETUP_ERRORS = (OSError, ValueError, TypeError, OverflowError)
 RECEIVES_PER_STEP = 64
 BYTES_PER_STEP = 1024 * 1024
 SENDS_PER_STEP = 16
+#: Maximum number of bytes to receive at a time during the handshake with a proxy, whose replies are small.
+TUNNEL_BYTES = 4096
 #: SO_RCVLOWAT is raised only if a response of at least this size is expected: a smaller response arrives in full
 #: while the program does not read, even without a raised SO_RCVLOWAT.
 LARGE_BYTES = 128 * 1024
@@ -56,6 +58,7 @@ class SocketState(Enum):
     """The state of a socket. The value is its name in error texts."""
 
     CONNECTING = error_text.CONNECTING  #: The TCP handshake runs.
+    TUNNELLING = error_text.TUNNELLING  #: The handshake with a proxy runs.
     HANDSHAKING = error_text.HANDSHAKING  #: The TLS handshake runs; a plain connection passes through at once.
     OPEN = error_text.CONNECTED
     CLOSED = "closed"  #: The descriptor is closed; at most ``connection_lost`` of the stream is still called.
@@ -64,7 +67,12 @@ class SocketState(Enum):
 _CLOSED = {SocketState.CLOSED: SocketState.CLOSED}
 #: For each state, the events that may occur and the states after them; each event is the state that it leads to.
 TRANSITIONS: Mapping[SocketState, Mapping[SocketState, SocketState]] = {
-    SocketState.CONNECTING: {SocketState.HANDSHAKING: SocketState.HANDSHAKING, **_CLOSED},
+    SocketState.CONNECTING: {
+        SocketState.TUNNELLING: SocketState.TUNNELLING,
+        SocketState.HANDSHAKING: SocketState.HANDSHAKING,
+        **_CLOSED,
+    },
+    SocketState.TUNNELLING: {SocketState.HANDSHAKING: SocketState.HANDSHAKING, **_CLOSED},
     SocketState.HANDSHAKING: {SocketState.OPEN: SocketState.OPEN, **_CLOSED},
     SocketState.OPEN: _CLOSED,
     SocketState.CLOSED: {},
@@ -78,7 +86,7 @@ class SocketConnection:
 
     __slots__ = (
         "_dial", "_driver", "_expected_bytes", "_fd", "_low_water", "_new_transport", "_options", "_received_bytes",
-        "_sock", "_transport", "_watched_events", "state", "stream",
+        "_sock", "_transport", "_tunnel", "_watched_events", "state", "stream",
     )  # fmt: skip
 
     def __init__(
@@ -91,6 +99,7 @@ class SocketConnection:
         self._options = options
         self._new_transport = transport
         self._sock: socket.socket | None = None
+        self._tunnel: Tunnel | None = None
         self._transport: Transport | None = None
         self._fd = -1
         self._received_bytes = 0  #: Bytes received since the last send.
@@ -108,7 +117,7 @@ class SocketConnection:
 
     def start(self) -> None:
         """Begin to connect. A failure, even an immediate one, is reported by ``connection_lost`` of the stream."""
-        address = self._dial.address
+        address = self._dial.address if self._dial.address.via is None else self._dial.address.via.address
         try:
             self._sock = socket.socket(address.family, socket.SOCK_STREAM)
             self._fd = self._sock.fileno()
@@ -132,8 +141,33 @@ class SocketConnection:
         if code:
             self._fail(OSError(code, ""))
             return
+        if self._dial.tunnel is None:
+            self._secure(self._sock)
+            return
         try:
-            self._transport = self._new_transport(self._sock, self._dial.host)
+            self._tunnel = self._dial.tunnel()
+        except _SETUP_ERRORS as error:
+            self._fail(error)
+            return
+        self._move(SocketState.TUNNELLING)
+        self._continue_tunnel(self._sock, self._tunnel)
+
+    def _continue_tunnel(self, sock: socket.socket, tunnel: Tunnel) -> None:
+        """Continue the handshake with a proxy, then with TLS."""
+        try:
+            if not _is_tunnel_complete(sock, tunnel):
+                self._watch(EVENT_WRITE if tunnel.out else EVENT_READ)
+                return
+        except OSError as error:
+            self._fail(error)
+            return
+        self._tunnel = None  # has user and password
+        self._secure(sock)
+
+    def _secure(self, sock: socket.socket) -> None:
+        """Begin the TLS handshake, if any."""
+        try:
+            self._transport = self._new_transport(sock, self._dial.host)
         except _SETUP_ERRORS as error:
             self._fail(error)
             return
@@ -163,6 +197,11 @@ class SocketConnection:
         if self.state is SocketState.CONNECTING:
             assert self._sock is not None
             self._connected(self._sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR))
+            return
+        if self.state is SocketState.TUNNELLING:
+            assert self._sock is not None
+            assert self._tunnel is not None
+            self._continue_tunnel(self._sock, self._tunnel)
             return
         transport = self._transport
         if transport is None or self.state is SocketState.CLOSED:
@@ -284,6 +323,9 @@ class SocketConnection:
             self._fail(alert if alert is not None and error_text.is_tls_error(alert) else error)
 
     def _fail(self, error: BaseException) -> None:
+        if isinstance(error, KafkaConnectionError):  # of the handshake with a proxy
+            self._end(error)
+            return
         self._end(error_text.connection_error(self._dial.host, self._dial.address, self.state.value, error))
 
     def _end(self, error: KafkaConnectionError | None) -> None:
@@ -318,6 +360,18 @@ class SocketConnection:
         if self._sock is not None:
             with suppress(OSError):
                 self._sock.close()
+
+
+def _is_tunnel_complete(sock: socket.socket, tunnel: Tunnel) -> bool:
+    """Send and receive for the handshake with a proxy until it is complete, or would block; return which."""
+    try:
+        while True:
+            while tunnel.out:
+                tunnel.out = tunnel.out[sock.send(tunnel.out) :]
+            if tunnel.receive(sock.recv(TUNNEL_BYTES)):
+                return True
+    except BlockingIOError:
+        return False
 
 
 def _is_connected_to_itself(sock: socket.socket) -> bool:
