@@ -18,8 +18,8 @@ from ..support.server_text import shown
 
 #: Maximum size of the status line and headers of an HTTP response.
 HEADER_BYTES_MAX = 16 * 1024
-#: Maximum number of bytes that an error shows of a reply in another protocol.
-SHOWN_BYTES_MAX = 40
+#: Maximum number of characters that an error shows of a reply in another protocol.
+BEGIN_CHARS_MAX = 40
 
 #: Methods of SOCKS5 to log in; the last is the proxy's answer if it accepts none that the client offers.
 NO_LOGIN, PASSWORD, NO_METHOD = 0x00, 0x02, 0xFF
@@ -97,7 +97,7 @@ class ProxyTunnel:
         return self._error(text, is_login=True)
 
     def _wrong_protocol(self, name: str) -> KafkaConnectionError:
-        begin = self._shown(self._received[:SHOWN_BYTES_MAX])
+        begin = self._shown(self._received)[:BEGIN_CHARS_MAX]
         return self._error(f"the proxy does not answer in {name}, check the scheme of proxy_url: '{begin}'")
 
     def _shown(self, reply: bytes | bytearray) -> str:
