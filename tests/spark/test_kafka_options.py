@@ -78,6 +78,14 @@ def test_all_spellings_mean_the_same(use, spelt):
 
 
 @BOTH
+@pytest.mark.parametrize("name", ["kafka.proxy.url", "kafka.socks5.proxy"])
+def test_the_login_of_a_proxy_is_not_shown(use, name):
+    url = f"http://alice:{SECRET}@proxy:3128"
+    assert SECRET not in repr(use(**LOGIN, **{name: url}).kafka)
+    assert checked(use, **LOGIN, **{name: url}).proxy_url == url
+
+
+@BOTH
 def test_librdkafkas_names_of_files_reach_the_client(use, ca_file):
     assert checked(use, **LOGIN, **{"kafka.ssl.ca.location": str(ca_file)}).ssl_cafile == str(ca_file)
     message = problem(use, **LOGIN, **{"kafka.ssl.ca.location": str(ca_file), "kafka.ssl.cafile": str(ca_file)})

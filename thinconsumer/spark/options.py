@@ -34,8 +34,8 @@ SECURITY_NAMES: dict[str, Kind] = {
     **{alias: SecurityOptions.options()[name].kind for alias, name in ALIASES.items()},
 }
 _FILES = frozenset(name for name, kind in SECURITY_NAMES.items() if isinstance(kind, ExistingFile))
-_SECRETS = frozenset(name for name, kind in SECURITY_NAMES.items() if kind.is_secret)
-_NOT_SECRET = frozenset((*map(dotted, CONSUMER_OPTIONS), *ALIASES)) - _SECRETS
+_KINDS = {dotted(name): option.kind for name, option in CONSUMER_OPTIONS.items()} | SECURITY_NAMES
+_NOT_SECRET = frozenset(name for name, kind in _KINDS.items() if not kind.is_secret)
 
 _NO_OBJECTS = "Spark passes options as text, not as objects"
 _CONTEXT = f"{_NO_OBJECTS}: set ssl.truststore.location, ssl.keystore.location and other ssl.* options"
