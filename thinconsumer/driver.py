@@ -42,8 +42,10 @@ class Address:
     def where(self, host: str) -> str:
         """Return host and port, this address and the proxy, each once, for log lines and errors."""
         name = host_and_port(host or self.sockaddr[0], self.sockaddr[1])
-        parts = [str(self)] * (name != str(self)) + ([] if self.via is None else [f"through {self.via}"])
-        return f"{name} ({' '.join(parts)})" if parts else name
+        numeric = "" if str(self) == name else str(self)
+        proxy = "" if self.via is None else f"through {self.via}"
+        more = f"{numeric} {proxy}".strip()
+        return f"{name} ({more})" if more else name
 
 
 @dataclass(frozen=True, slots=True)

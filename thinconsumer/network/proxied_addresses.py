@@ -35,8 +35,7 @@ class ProxiedAddressBook(AddressBook):
     def worked(self, host: str, port: int, address: Address) -> None:
         assert address.via is not None
         super().worked(self._proxy.host, self._proxy.port, address.via.address)
-        if not self._proxy.resolves_names:
-            super().worked(host, port, Address(address.family, address.sockaddr))
+        super().worked(host, port, Address(address.family, address.sockaddr))
 
     def failed(self, host: str, port: int) -> None:
         super().failed(self._proxy.host, self._proxy.port)

@@ -247,6 +247,7 @@ def tls_transport(current: Callable[[], ssl.SSLContext]) -> TransportFactory:
     def wrap(sock: socket.socket, host: str) -> Transport:
         # Remove the final dot of a host name and the zone of a link-local address: certificates contain neither.
         name = host.rstrip(".").partition("%")[0]
+        # The port is that of a proxy if there is one. A broker of the same host that gets another's session ignores it.
         server, context = (host, sock.getpeername()[1]), current()
         session = sessions.find(server, context)
         tls = context.wrap_socket(sock, do_handshake_on_connect=False, server_hostname=name or None, session=session)
