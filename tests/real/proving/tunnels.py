@@ -32,13 +32,22 @@ class ProxyServer:
 
     def _run(self):
         self._loop.run_forever()
+        self._loop.run_until_complete(self._end())
+        self._loop.close()
+
+    async def _end(self):
         self._server.close()
+        await self._settle()  # accepted connections reach ``_serve``
+        for task in asyncio.all_tasks() - {asyncio.current_task()}:
+            task.cancel()
+        await self._settle()
         for writer in self._writers:
             writer.transport.abort()
-        for task in asyncio.all_tasks(self._loop):
-            task.cancel()
-        self._loop.run_until_complete(asyncio.sleep(0.01))
-        self._loop.close()
+        await self._settle()
+
+    async def _settle(self):
+        for _ in range(20):
+            await asyncio.sleep(0)
 
     async def _serve(self, reader, writer):
         self._writers.add(writer)
