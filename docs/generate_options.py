@@ -41,6 +41,8 @@ ANNOTATIONS: dict[type, str] = {
     security_kinds.ExistingFile: "str | Path",
     security_kinds.HttpUrl: "str",
     ProxyUrl: "str",
+    security_kinds.GrantType: "str",
+    security_kinds.ImdsConfig: "str",
     security_kinds.SslContext: "Any",
     security_kinds.TlsProtocols: "str | list[str] | tuple[str, ...]",
     security_kinds.CipherSuites: "str | list[str] | tuple[str, ...]",
@@ -63,7 +65,11 @@ ORIGINS = {
         "ssl_crlfile", "ssl_ciphers", "sasl_plain_username", "sasl_plain_password", "sasl_oauth_token_provider",
         "sasl_kerberos_domain_name", "sasl_kerberos_name", "proxy_url",
     ),
-    "librdkafka": ("sasl_oauthbearer_extensions", "sasl_kerberos_principal", "sasl_kerberos_keytab"),
+    "librdkafka": (
+        "sasl_oauthbearer_grant_type", "sasl_oauthbearer_assertion_private_key_pem",
+        "sasl_oauthbearer_metadata_authentication_type", "sasl_oauthbearer_config", "sasl_oauthbearer_extensions",
+        "sasl_kerberos_principal", "sasl_kerberos_keytab",
+    ),
     "thinconsumer": (
         "resolver", "batches_fetch_bytes", "max_buffered_bytes", "new_partition_offset_reset", "ordered_delivery",
         "ordered_delivery_grace_ms", "allow_foreign_commits", "sasl_aws_msk_iam_region", "sasl_aws_msk_iam_profile",
@@ -95,6 +101,7 @@ OF_JAVA = {
     "ssl_password": "ssl.key.password",
     "ssl_ciphers": "ssl.cipher.suites",
     "sasl_oauth_token_provider": "sasl.login.callback.handler.class",
+    "sasl_oauthbearer_grant_type": "sasl.oauthbearer.jwt.retriever.class",
 }
 #: The security options that librdkafka has under the dotted name.
 IN_LIBRDKAFKA = frozenset((
@@ -102,6 +109,13 @@ IN_LIBRDKAFKA = frozenset((
     "ssl_keystore_password", "ssl_key_password", "sasl_mechanism", "sasl_oauthbearer_token_endpoint_url",
     "sasl_oauthbearer_client_credentials_client_id", "sasl_oauthbearer_client_credentials_client_secret",
     "sasl_oauthbearer_scope", "sasl_oauthbearer_sub_claim_name", "sasl_oauthbearer_extensions",
+    "sasl_oauthbearer_grant_type", "sasl_oauthbearer_assertion_file", "sasl_oauthbearer_assertion_private_key_file",
+    "sasl_oauthbearer_assertion_private_key_pem", "sasl_oauthbearer_assertion_private_key_passphrase",
+    "sasl_oauthbearer_assertion_algorithm", "sasl_oauthbearer_assertion_claim_aud",
+    "sasl_oauthbearer_assertion_claim_iss", "sasl_oauthbearer_assertion_claim_sub",
+    "sasl_oauthbearer_assertion_claim_exp_seconds", "sasl_oauthbearer_assertion_claim_nbf_seconds",
+    "sasl_oauthbearer_assertion_claim_jti_include", "sasl_oauthbearer_metadata_authentication_type",
+    "sasl_oauthbearer_config",
     "sasl_kerberos_service_name", "sasl_kerberos_principal", "sasl_kerberos_keytab",
 ))  # fmt: skip
 #: librdkafka's name for the same setting, where it is no alias and differs.
@@ -167,7 +181,7 @@ The dotted name of an option has dots for underscores. These options are not in 
 ALIASES_HEAD = """
 ## librdkafka's names
 
-`from_config` also takes these names of librdkafka and confluent-kafka:
+`from_config` also takes these names of librdkafka, confluent-kafka and Java:
 
 | Name | Option |
 |---|---|
@@ -217,7 +231,8 @@ def names_elsewhere() -> dict[str, tuple[list[str], list[str], list[str]]]:
     in_jaas["sasl_oauthbearer_extensions"] = ["JAAS: extension_NAME"]
     aliases: dict[str, list[str]] = {}
     for theirs, ours in ALIASES.items():
-        aliases.setdefault(ours, []).append(theirs)
+        if theirs != OF_JAVA.get(ours):
+            aliases.setdefault(ours, []).append(theirs)
     found = {}
     for name in SecurityOptions.options():
         python = [name] if name in IN_KAFKA_PYTHON else [OF_KAFKA_PYTHON[name]] if name in OF_KAFKA_PYTHON else []

@@ -22,6 +22,7 @@ from thinconsumer.config import (
     dotted,
 )
 from thinconsumer.config.kinds import Boolean, Integer, MillisecondsOrNever
+from thinconsumer.config.security_kinds import JWT_BEARER
 from thinconsumer.config.typed import ConsumerOptions
 from thinconsumer.errors import KafkaConfigurationError
 
@@ -129,6 +130,21 @@ CASES = {
     "sasl_jaas_config": (None, JAAS, JAAS),
     "sasl_oauth_token_provider": (None, len, len),
     "sasl_oauthbearer_token_endpoint_url": (None, "https://a/t", "https://a/t"),
+    "sasl_oauthbearer_grant_type": ("client_credentials", JWT_BEARER, JWT_BEARER),
+    "sasl_oauthbearer_assertion_file": (None, __file__, __file__),
+    "sasl_oauthbearer_assertion_private_key_file": (None, __file__, __file__),
+    "sasl_oauthbearer_assertion_private_key_pem": (None, KEY, KEY),
+    "sasl_oauthbearer_assertion_private_key_passphrase": (None, "p", "p"),
+    "sasl_oauthbearer_assertion_algorithm": ("RS256", "es256", "ES256"),
+    "sasl_oauthbearer_assertion_claim_aud": (None, "a", "a"),
+    "sasl_oauthbearer_assertion_claim_iss": (None, "i", "i"),
+    "sasl_oauthbearer_assertion_claim_sub": (None, "s", "s"),
+    "sasl_oauthbearer_assertion_claim_exp_seconds": (300, "60", 60),
+    "sasl_oauthbearer_assertion_claim_nbf_seconds": (60, "0", 0),
+    "sasl_oauthbearer_assertion_claim_jti_include": (False, "true", True),
+    "sasl_oauthbearer_assertion_template_file": (None, __file__, __file__),
+    "sasl_oauthbearer_metadata_authentication_type": ("none", "AZURE_IMDS", "azure_imds"),
+    "sasl_oauthbearer_config": (None, "query=resource=r", "query=resource=r"),
     "sasl_oauthbearer_client_credentials_client_id": (None, "c", "c"),
     "sasl_oauthbearer_client_credentials_client_secret": (None, "p", "p"),
     "sasl_oauthbearer_scope": (None, "s", "s"),
@@ -217,7 +233,8 @@ BOUNDS = {
     "max_poll_records fetch_max_bytes max_partition_fetch_bytes batches_fetch_bytes session_timeout_ms "
     "heartbeat_interval_ms max_poll_interval_ms sasl_login_connect_timeout_ms sasl_login_read_timeout_ms",
     (0, 900): "sasl_login_refresh_min_period_seconds",
-    (0, 3600): "sasl_login_refresh_buffer_seconds",
+    (0, 3600): "sasl_login_refresh_buffer_seconds sasl_oauthbearer_assertion_claim_nbf_seconds",
+    (1, 86400): "sasl_oauthbearer_assertion_claim_exp_seconds",
 }
 BOUNDS_OF = {name: bounds for bounds, names in BOUNDS.items() for name in names.split()}
 

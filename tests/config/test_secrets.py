@@ -35,6 +35,9 @@ SECRETS = {
     "sasl_plain_password": CANARY,
     "sasl_jaas_config": f'{PLAIN} required username="u" password="{CANARY}";',
     "sasl_oauthbearer_client_credentials_client_secret": CANARY,
+    "sasl_oauthbearer_assertion_private_key_pem": pem("PRIVATE KEY"),
+    "sasl_oauthbearer_assertion_private_key_passphrase": CANARY,
+    "sasl_oauthbearer_config": f"query={CANARY}",
     "sasl_oauthbearer_extensions": {"pool": CANARY},
     "sasl_aws_msk_iam_role_external_id": CANARY,
 }

@@ -16,6 +16,7 @@ from thinconsumer.config.security_kinds import (
     Fraction,
     HostNameCheck,
     HttpUrl,
+    ImdsConfig,
     KerberosName,
     PemText,
     Secret,
@@ -23,6 +24,7 @@ from thinconsumer.config.security_kinds import (
     SslContext,
     TlsProtocols,
     TokenProvider,
+    imds_query,
 )
 
 
@@ -154,6 +156,17 @@ def test_urls():
     ]:
         assert says in error_of(kind, value)
     assert kind.show("https://host/?client_secret=c4nary") == "'https://host/?...'"
+
+
+def test_queries_for_azure():
+    kind = ImdsConfig()
+    for text in ("query=a=b&c=d", "x=y, query=a=b&c=d", "params=a=b&c=d"):
+        assert kind.parse(text) == text and imds_query(text) == "a=b&c=d"
+    assert kind.parse("") == imds_query("") == imds_query("principal=me") == ""
+    for value in ("query", "query=", "principal=c4nary"):
+        assert "unsecured tokens are not made here" in error_of(kind, value)
+    for value in ("query=a b", "query=a\r\nX: y", "query=a#c4nary", "query=ä", "query=" + "c4nary" * 1000):
+        assert "printable ASCII characters" in error_of(kind, value)
 
 
 def test_ssl_contexts():

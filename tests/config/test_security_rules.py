@@ -6,6 +6,7 @@ import warnings
 import pytest
 
 from thinconsumer.config import ClientOptions, ConfigurationWarning, ConsumerConfig
+from thinconsumer.config.security_kinds import JWT_BEARER
 from thinconsumer.config.security_rules import DEFAULTS
 from thinconsumer.config.unsupported import ALIASES
 from thinconsumer.config.values import server_schemes
@@ -24,6 +25,17 @@ ENDPOINT = {
     "sasl_oauthbearer_client_credentials_client_id": "c",
     "sasl_oauthbearer_client_credentials_client_secret": "c4nary",
 }
+URL, GRANT = "sasl_oauthbearer_token_endpoint_url", "sasl_oauthbearer_grant_type"
+CLIENT_ID = "sasl_oauthbearer_client_credentials_client_id"
+METADATA, CONFIG = "sasl_oauthbearer_metadata_authentication_type", "sasl_oauthbearer_config"
+KEY_FILE = "sasl_oauthbearer_assertion_private_key_file"
+ASSERTION_FILE = "sasl_oauthbearer_assertion_file"
+TEMPLATE = "sasl_oauthbearer_assertion_template_file"
+AUD, ISS = "sasl_oauthbearer_assertion_claim_aud", "sasl_oauthbearer_assertion_claim_iss"
+#: A client assertion instead of a secret, a grant by assertion, and Azure's managed identity.
+CLIENT_ASSERTION = {**OAUTH, URL: "https://idp/token", CLIENT_ID: "c", KEY_FILE: FILE, AUD: "a"}
+BEARER = {**OAUTH, URL: "https://idp/token", GRANT: JWT_BEARER, KEY_FILE: FILE, AUD: "a", ISS: "i"}
+AZURE = {**OAUTH, METADATA: "azure_imds", CONFIG: "query=api-version=2018-02-01&resource=c4nary"}
 
 
 def dots(options):
@@ -50,6 +62,14 @@ GOOD = [
     {**ENDPOINT, "sasl_login_retry_backoff_ms": 5},
     {**ENDPOINT, "security_protocol": "SASL_PLAINTEXT", "ssl_cafile": FILE, "bootstrap_servers": "127.0.0.1"},
     {**ENDPOINT, "sasl_oauthbearer_token_endpoint_url": "http://localhost:8080/token"},
+    CLIENT_ASSERTION,
+    {**OAUTH, URL: "https://idp/token", ASSERTION_FILE: FILE},
+    {**OAUTH, URL: "https://idp/token", KEY_FILE: FILE, TEMPLATE: FILE},
+    BEARER,
+    {**OAUTH, URL: "https://idp/token", GRANT: JWT_BEARER, ASSERTION_FILE: FILE},
+    AZURE,
+    {**AZURE, URL: "http://169.254.169.254/metadata/identity/oauth2/token"},
+    {**OAUTH, METADATA: "azure_imds", URL: "http://127.0.0.1:1/token?resource=r"},
     {**SASL, "sasl_mechanism": "GSSAPI", "sasl_kerberos_domain_name": "d"},
     {**SASL, "sasl_mechanism": "AWS_MSK_IAM", "sasl_aws_msk_iam_profile": "p"},
 ]
@@ -107,6 +127,33 @@ BAD = [
     (
         {**OAUTH, "sasl_oauthbearer_client_credentials_client_secret": "c4nary"},
         "sasl_oauthbearer_token_endpoint_url and sasl_oauthbearer_client_credentials_client_id are missing, to request",
+    ),
+    (
+        {**ENDPOINT, KEY_FILE: FILE, AUD: "a"},
+        "the client has both an assertion and a secret: leave out sasl_oauthbearer_client_credentials_client_se",
+    ),
+    (
+        {**CLIENT_ASSERTION, ASSERTION_FILE: FILE},
+        f"more than one option for the assertion: give only one of {ASSERTION_FILE}",
+    ),
+    ({**CLIENT_ASSERTION, KEY_FILE: None, AUD: None, ISS: "i"}, f"{ISS} needs {KEY_FILE}, or another of "),
+    (
+        {**OAUTH, URL: "https://idp/token", GRANT: JWT_BEARER},
+        f"{GRANT}='{JWT_BEARER}' needs {KEY_FILE}, or another of ",
+    ),
+    ({**CLIENT_ASSERTION, AUD: None}, f"{AUD} is missing, which assertions need"),
+    ({**CLIENT_ASSERTION, AUD: None, CLIENT_ID: None}, f"{AUD} and {ISS} are missing, which assertions need"),
+    ({**BEARER, ISS: None}, f"{ISS} is missing, which assertions need"),
+    ({**BEARER, URL: None}, f"{URL} is missing, to request tokens"),
+    ({**AZURE, CONFIG: None}, f"azure_imds needs {CONFIG}='query=api-version=2018-02-01&resource=...'"),
+    ({**AZURE, CONFIG: ""}, f"azure_imds needs {CONFIG}='query=api-version=2018-02-01&resource=...'"),
+    ({**ENDPOINT, CONFIG: "query=a=c4nary"}, f"{CONFIG} needs {METADATA}='azure_imds'"),
+    ({**AZURE, "sasl_oauth_token_provider": len, METADATA: "none"}, f"{CONFIG} needs {METADATA}='azure_imds'"),
+    ({**AZURE, CONFIG: "principal=c4nary"}, "unsecured tokens are not made here, pass "),
+    ({**OAUTH, METADATA: "aws_iam"}, "='AWS_MSK_IAM', or "),
+    (
+        {**OAUTH, GRANT: "org.apache.kafka.common.FileJwtRetriever"},
+        "classes cannot be loaded: pass sasl_oauth_token_pr",
     ),
     (
         {"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "AWS_MSK_IAM"},
@@ -169,6 +216,18 @@ RISKS = [
         {**ENDPOINT, "sasl_oauthbearer_token_endpoint_url": "http://idp/token"},
         ["sasl_oauthbearer_token_endpoint_url sends the client secret in the clear: use https"],
     ),
+    ({**BEARER, URL: "http://idp/token"}, [f"{URL} sends the assertion in the clear: use https"]),
+    ({**CLIENT_ASSERTION, URL: "http://169.254.1.1/"}, [f"{URL} sends the assertion in the clear: use https"]),
+    ({**AZURE, URL: "http://idp/token"}, [f"{URL} gets the token in the clear: use https"]),
+    ({**BEARER, CLIENT_ID: "c"}, [f"with {GRANT}='{JWT_BEARER}', these options have no effect: {CLIENT_ID}"]),
+    (
+        {**OAUTH, URL: "https://idp/token", ASSERTION_FILE: FILE, AUD: "a"},
+        [f"with {ASSERTION_FILE}={FILE!r}, these options have no effect: {AUD}"],
+    ),
+    (
+        {**AZURE, GRANT: JWT_BEARER, CLIENT_ID: "c", ASSERTION_FILE: FILE},
+        [f"with {METADATA}='azure_imds', these options have no effect: {GRANT}, {CLIENT_ID}, {ASSERTION_FILE}"],
+    ),
     (
         {"ssl_cafile": FILE, "sasl_plain_password": "c4nary"},
         [
@@ -220,6 +279,7 @@ SAMPLES = {
     "ssl_keystore_certificate_chain": CERTIFICATE,
     "ssl_keystore_key": KEY,
     "sasl_oauth_token_provider": len,
+    GRANT: "client_credentials",
 }
 
 
@@ -269,6 +329,40 @@ def test_a_configuration_of_confluent_kafka():
         }
     )
     assert config.sasl_oauthbearer_extensions == {"logicalCluster": "lkc", "identityPoolId": "p"}
+
+
+def test_logins_by_assertion_and_by_azure_in_librdkafkas_words():
+    common = {"security.protocol": "SASL_SSL", "sasl.mechanism": "OAUTHBEARER", "sasl.oauthbearer.method": "oidc"}
+    config = ConsumerConfig.from_config(
+        {
+            **common,
+            "sasl.oauthbearer.grant.type": "urn:ietf:params:oauth:grant-type:jwt-bearer",
+            "sasl.oauthbearer.token.endpoint.url": "https://idp/token",
+            "sasl.oauthbearer.assertion.algorithm": "RS256",
+            "sasl.oauthbearer.assertion.private.key.pem": KEY,
+            "sasl.oauthbearer.assertion.private.key.passphrase": "c4nary",
+            "sasl.oauthbearer.assertion.jwt.template.file": FILE,
+            "sasl.oauthbearer.assertion.claim.exp.seconds": "60",
+            "sasl.oauthbearer.assertion.claim.jti.include": "true",
+        }
+    )
+    assert config.sasl_oauthbearer_grant_type == JWT_BEARER
+    assert config.sasl_oauthbearer_assertion_template_file == FILE
+    assert config.sasl_oauthbearer_assertion_claim_jti_include
+    query = "query=api-version=2025-04-07&resource=api://x&client_id=y"
+    given = {**common, "sasl.oauthbearer.metadata.authentication.type": "azure_imds", "sasl.oauthbearer.config": query}
+    assert ConsumerConfig.from_config(given).sasl_oauthbearer_config == query
+
+
+def test_javas_classes_choose_the_grant():
+    package = "org.apache.kafka.common.security.oauthbearer."
+    retriever = "sasl.oauthbearer.jwt.retriever.class"
+    given = {**dots(BEARER), retriever: f"{package}JwtBearerJwtRetriever"}
+    del given[GRANT.replace("_", ".")]
+    assert ConsumerConfig.from_config(given).sasl_oauthbearer_grant_type == JWT_BEARER
+    for name in ("DefaultJwtRetriever", "ClientCredentialsJwtRetriever"):
+        config = ConsumerConfig.from_config({**dots(ENDPOINT), retriever: package + name})
+        assert config.sasl_oauthbearer_grant_type == "client_credentials"
 
 
 @pytest.mark.parametrize("value", [False, "false", "no"])

@@ -2,6 +2,7 @@
 
 import base64
 import json
+import random
 
 import h11
 import jwt
@@ -38,7 +39,7 @@ def credentials(url="https://idp.example/token?key=hidden", client_id="app", sec
 def sent(one):
     """Return the request as a server of h11 reads it: method, target, headers, body."""
     server = h11.Connection(h11.SERVER)
-    server.receive_data(one.exchange().request)
+    server.receive_data(one.exchange(NOW, random.Random(1)).request)
     request = server.next_event()
     body = server.next_event()
     assert isinstance(server.next_event(), h11.EndOfMessage)
@@ -52,7 +53,7 @@ def answer(status=200, **parsed):
 
 def received(data, size=None, *, ends=True):
     """Return the response in these bytes, received in parts of ``size`` bytes."""
-    exchange = credentials().exchange()
+    exchange = credentials().exchange(NOW, random.Random(1))
     size = size or len(data) or 1
     for start in range(0, len(data), size):
         response = exchange.receive(data[start : start + size])

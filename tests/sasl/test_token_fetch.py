@@ -1,6 +1,7 @@
 """One attempt to fetch a token from a scripted server: every fault ends it, within its deadlines."""
 
 import json
+import random
 import threading
 from collections import deque
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -46,7 +47,9 @@ class Driven(TokenFetch):
 
     def __init__(self, url, wall_time, now):
         self.agenda = Agenda()
-        super().__init__(ClientCredentials(options(url)), options(url), wall_time, self.agenda, deque(), now)
+        super().__init__(
+            ClientCredentials(options(url)), options(url), random.Random(1), wall_time, self.agenda, deque(), now
+        )
 
     @property
     def commands(self):

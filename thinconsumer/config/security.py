@@ -2,7 +2,8 @@
 
 Names and defaults are kafka-python's where it has the option, else Java's, with underscores; but the type of a store is
 recognized by default, and the options of AWS_MSK_IAM are this package's. Sources: Kafka's ``SslConfigs``,
-``SaslConfigs``, KIP-651 (PEM), KIP-768 (OIDC), KIP-342 (extensions), librdkafka's CONFIGURATION.md.
+``SaslConfigs``, KIP-651 (PEM), KIP-768 (OIDC), KIP-1139 (assertions), KIP-342 (extensions), librdkafka's
+CONFIGURATION.md.
 """
 
 from __future__ import annotations
@@ -14,14 +15,17 @@ from ..support.lazy_dataclass import dataclass, declared_fields
 from .declare import Option, as_passed, is_changed, section
 from .kinds import INT64, POSITIVE_INT32, WORD, Boolean, Choice, Integer, Text
 from .security_kinds import (
+    CLIENT_CREDENTIALS,
     STORE_TYPE,
     TLS_REFUSED,
     CipherSuites,
     ExistingFile,
     Extensions,
     Fraction,
+    GrantType,
     HostNameCheck,
     HttpUrl,
+    ImdsConfig,
     JaasText,
     KerberosName,
     PemText,
@@ -39,6 +43,8 @@ _login = section("Logins")
 _FILE = ExistingFile()
 _PASSWORD = SecretText()
 _CLAIM = Text(may_be_empty=False, pattern=r"[!-~]{1,100}", pattern_says="at most 100 printable ASCII characters")
+
+_AWS_IAM = "use sasl_mechanism='AWS_MSK_IAM', or sasl_oauth_token_provider"
 
 SASL_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "GSSAPI", "AWS_MSK_IAM")
 
@@ -131,13 +137,70 @@ class SecurityOptions:
     )
     sasl_oauthbearer_token_endpoint_url: str | None = _login(
         HttpUrl(),
-        "OAUTHBEARER: where to request tokens with the client credentials below (OIDC, KIP-768; extra `oidc`).",
+        "OAUTHBEARER: where to request tokens (OIDC, KIP-768; extra `oidc`). None: Azure's address, for `azure_imds`.",
+    )
+    sasl_oauthbearer_grant_type: str = _login(
+        GrantType(),
+        "OAUTHBEARER: what to request tokens with. `client_credentials`: a client id with a secret or an assertion. "
+        "The other: an assertion alone (RFC 7523). The class names of Java's `JwtRetriever`s are accepted, too.",
+        CLIENT_CREDENTIALS,
     )
     sasl_oauthbearer_client_credentials_client_id: str | None = _login(
         WORD, "OAUTHBEARER: the client id at the token endpoint."
     )
     sasl_oauthbearer_client_credentials_client_secret: str | None = _login(
         SecretText(what="client secret"), "OAUTHBEARER: the client secret at the token endpoint."
+    )
+    sasl_oauthbearer_assertion_file: str | None = _login(
+        _FILE, "OAUTHBEARER: file with an assertion, a signed JWT. It is read anew for each token."
+    )
+    sasl_oauthbearer_assertion_private_key_file: str | None = _login(
+        _FILE,
+        "OAUTHBEARER: PEM file with the private key to sign assertions with (extras `oidc` and `pkcs12`). It is read "
+        "anew for each token.",
+    )
+    sasl_oauthbearer_assertion_private_key_pem: str | None = _login(
+        PemText("PRIVATE KEY"), "OAUTHBEARER: the private key to sign assertions with, as PEM text."
+    )
+    sasl_oauthbearer_assertion_private_key_passphrase: str | None = _login(
+        _PASSWORD, "OAUTHBEARER: password of the private key to sign assertions with."
+    )
+    sasl_oauthbearer_assertion_algorithm: str = _login(
+        Choice(("RS256", "ES256")), "OAUTHBEARER: how to sign assertions.", "RS256"
+    )
+    sasl_oauthbearer_assertion_claim_aud: str | None = _login(
+        WORD, "OAUTHBEARER: the claim `aud` of assertions: the token endpoint, as it names itself."
+    )
+    sasl_oauthbearer_assertion_claim_iss: str | None = _login(
+        WORD, "OAUTHBEARER: the claim `iss` of assertions. None: the client id, with `client_credentials`."
+    )
+    sasl_oauthbearer_assertion_claim_sub: str | None = _login(
+        WORD, "OAUTHBEARER: the claim `sub` of assertions. None: the client id, with `client_credentials`."
+    )
+    sasl_oauthbearer_assertion_claim_exp_seconds: int = _login(
+        Integer(at_least=1, at_most=86400), "OAUTHBEARER: how long an assertion is valid, in seconds.", 300
+    )
+    sasl_oauthbearer_assertion_claim_nbf_seconds: int = _login(
+        Integer(at_least=0, at_most=3600),
+        "OAUTHBEARER: for how long an assertion is valid already, in seconds: the clocks may differ.",
+        60,
+    )
+    sasl_oauthbearer_assertion_claim_jti_include: bool = _login(
+        Boolean(), "OAUTHBEARER: whether each assertion has a random `jti`, which some servers demand.", False
+    )
+    sasl_oauthbearer_assertion_template_file: str | None = _login(
+        _FILE,
+        "OAUTHBEARER: JSON file with the objects `header` and `payload`, whose values assertions get. It is read anew "
+        "for each token.",
+    )
+    sasl_oauthbearer_metadata_authentication_type: str = _login(
+        Choice(("none", "azure_imds"), {"aws_iam": _AWS_IAM}),
+        "OAUTHBEARER: `azure_imds` requests tokens with the managed identity of an Azure machine (extra `oidc`).",
+        "none",
+    )
+    sasl_oauthbearer_config: str | None = _login(
+        ImdsConfig(),
+        "OAUTHBEARER: for `azure_imds`: `query=api-version=2018-02-01&resource=...`, and `&client_id=...`.",
     )
     sasl_oauthbearer_scope: str | None = _login(WORD, "OAUTHBEARER: the scope to request.")
     sasl_oauthbearer_scope_claim_name: str = _login(_CLAIM, "OAUTHBEARER: the token's claim with the scope.", "scope")

@@ -214,6 +214,59 @@ class HttpUrl(Kind):
         return safe_repr(shown + ("?..." if question_mark else ""))
 
 
+CLIENT_CREDENTIALS, JWT_BEARER = "client_credentials", "urn:ietf:params:oauth:grant-type:jwt-bearer"
+_JAVA_OAUTH = "org.apache.kafka.common.security.oauthbearer."
+#: The grants that the values of Java's option ``sasl.oauthbearer.jwt.retriever.class`` stand for, in lower case.
+_RETRIEVERS = {
+    f"{_JAVA_OAUTH}{name}".lower(): grant
+    for name, grant in (
+        ("DefaultJwtRetriever", CLIENT_CREDENTIALS),
+        ("ClientCredentialsJwtRetriever", CLIENT_CREDENTIALS),
+        ("JwtBearerJwtRetriever", JWT_BEARER),
+    )
+}
+
+
+class GrantType(Choice):
+    """A grant of OAuth, by its own name or by that of the class of Java's client that requests it."""
+
+    def __init__(self) -> None:
+        super().__init__((CLIENT_CREDENTIALS, JWT_BEARER))
+
+    def parse(self, value: object) -> str:
+        if isinstance(value, str) and "." in value and value.lower() not in _RETRIEVERS:
+            raise ValueError("Java classes cannot be loaded: pass sasl_oauth_token_provider")
+        return Choice.parse(self, _RETRIEVERS.get(value.lower(), value) if isinstance(value, str) else value)
+
+
+def imds_query(config: str) -> str:
+    """Return the query in librdkafka's ``sasl.oauthbearer.config``: ``name=value,name=value``; empty without one."""
+    pairs = dict(entry.strip().partition("=")[::2] for entry in config.split(","))
+    return pairs.get("query") or pairs.get("params", "")  # "params" is in an example of librdkafka's documentation
+
+
+@dataclass(frozen=True, slots=True)
+class ImdsConfig(SecretText):
+    """librdkafka's ``sasl.oauthbearer.config``, of which only the query for Azure's metadata service is used."""
+
+    may_be_empty: bool = True
+    what: str = "`query=...`"
+
+    def parse(self, value: object) -> Secret:
+        text = SecretText.parse(self, value) if value != "" else Secret()
+        query = imds_query(text)
+        if text and not query:
+            raise ValueError(
+                "must be query=NAME=VALUE&..., for azure_imds: unsecured tokens are not made here, pass "
+                "sasl_oauth_token_provider, which returns them"
+            )
+        if len(query) > URL_CHARS_MAX or not re.fullmatch(r"[!-~]*", query) or "#" in query:
+            raise ValueError(
+                f"its query must be at most {URL_CHARS_MAX} printable ASCII characters without space and #"
+            )
+        return text
+
+
 class SslContext(Kind):
     description = "`ssl.SSLContext`"
     instead_of_text = "an ssl.SSLContext"

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 from .declare import is_changed
 from .rules import Spell, Values
 from .security import SASL_MECHANISMS, SecurityOptions
+from .security_kinds import CLIENT_CREDENTIALS, JWT_BEARER, imds_query
 from .values import server_schemes
 
 DEFAULTS: dict[str, Any] = {name: option.default for name, option in SecurityOptions.options().items()}
@@ -18,6 +19,15 @@ _ENDPOINT = "sasl_oauthbearer_token_endpoint_url"
 _CLIENT_ID = "sasl_oauthbearer_client_credentials_client_id"
 _CLIENT_SECRET = "sasl_oauthbearer_client_credentials_client_secret"
 _PROVIDER = "sasl_oauth_token_provider"
+_GRANT = "sasl_oauthbearer_grant_type"
+_METADATA = "sasl_oauthbearer_metadata_authentication_type"
+_CONFIG = "sasl_oauthbearer_config"
+_ASSERTION = "sasl_oauthbearer_assertion_"
+_ASSERTION_FILE, _KEY_FILE, _KEY_PEM = (
+    f"{_ASSERTION}{name}" for name in ("file", "private_key_file", "private_key_pem")
+)
+#: The options that an assertion comes from.
+_ASSERTION_SOURCES = (_ASSERTION_FILE, _KEY_FILE, _KEY_PEM)
 
 #: For each setting of TLS, the ways to give it, of which one at most may be used. A way is a tuple of options.
 _ALTERNATIVES: dict[str, tuple[tuple[str, ...], ...]] = {
@@ -151,7 +161,17 @@ def _login_problems(values: Values, chosen: Collection[str], spell: Spell) -> It
 
 def _token_problems(values: Values, chosen: Collection[str], spell: Spell) -> Iterator[str]:
     yield from _alternatives(chosen, ((_PROVIDER,), (_ENDPOINT,)), "source of tokens", spell)
+    if values[_CONFIG] and values[_METADATA] == "none":
+        yield f"{spell(_CONFIG)} needs {spell(_METADATA)}='azure_imds'"
     if values[_PROVIDER] is not None:
+        return
+    if values[_METADATA] != "none":
+        if values[_ENDPOINT] is None and not imds_query(values[_CONFIG] or ""):
+            yield f"azure_imds needs {spell(_CONFIG)}='query=api-version=2018-02-01&resource=...'"
+        return
+    assertion = [name for name in chosen if name.startswith(_ASSERTION)]
+    if assertion or values[_GRANT] == JWT_BEARER:
+        yield from _assertion_problems(values, assertion, spell)
         return
     missing = [spell(name) for name in (_ENDPOINT, _CLIENT_ID, _CLIENT_SECRET) if values[name] is None]
     if len(missing) == 3:
@@ -161,6 +181,24 @@ def _token_problems(values: Values, chosen: Collection[str], spell: Spell) -> It
         )
     elif missing:
         yield f"{' and '.join(missing)} {'are' if len(missing) > 1 else 'is'} missing, to request tokens"
+
+
+def _assertion_problems(values: Values, chosen: Sequence[str], spell: Spell) -> Iterator[str]:
+    """Yield the problems of token requests with an assertion; ``chosen`` has only options of assertions."""
+    authenticates_client = values[_GRANT] == CLIENT_CREDENTIALS
+    if values[_ENDPOINT] is None:
+        yield f"{spell(_ENDPOINT)} is missing, to request tokens"
+    if authenticates_client and values[_CLIENT_SECRET] is not None:
+        yield f"the client has both an assertion and a secret: leave out {spell(_CLIENT_SECRET)}, or {spell(chosen[0])}"
+    yield from _alternatives(chosen, [(name,) for name in _ASSERTION_SOURCES], "assertion", spell)
+    if not any(values[name] for name in _ASSERTION_SOURCES):
+        user = spell(chosen[0]) if authenticates_client else f"{spell(_GRANT)}={JWT_BEARER!r}"
+        yield f"{user} needs {spell(_KEY_FILE)}, or another of {', '.join(map(spell, _ASSERTION_SOURCES))}"
+    elif values[_ASSERTION_FILE] is None and values[f"{_ASSERTION}template_file"] is None:
+        has_client_id = authenticates_client and values[_CLIENT_ID] is not None
+        missing = [f"{_ASSERTION}claim_{claim}" for claim in ("aud", *(() if has_client_id else ("iss",)))]
+        if absent := [spell(name) for name in missing if values[name] is None]:
+            yield f"{' and '.join(absent)} {'are' if len(absent) > 1 else 'is'} missing, which assertions need"
 
 
 def _risks(values: Values, spell: Spell) -> Iterator[str]:
@@ -180,8 +218,11 @@ def _risks(values: Values, spell: Spell) -> Iterator[str]:
     if url is not None and url.lower().startswith("http:"):
         from urllib.parse import urlsplit  # on demand: no other option needs it
 
-        if not _is_loopback(urlsplit(url).hostname or ""):
-            yield f"{spell(_ENDPOINT)} sends the client secret in the clear: use https"
+        is_azure = values[_METADATA] != "none"  # Azure's own address is a link-local one
+        if not _is_loopback(host := urlsplit(url).hostname or "") and not (is_azure and host.startswith("169.254.")):
+            sends_assertion = any(values[name] for name in _ASSERTION_SOURCES)
+            sent = "sends the assertion" if sends_assertion else "sends the client secret"
+            yield f"{spell(_ENDPOINT)} {'gets the token' if is_azure else sent} in the clear: use https"
 
 
 def _tls_risks(values: Values, spell: Spell) -> Iterator[str]:
@@ -209,10 +250,23 @@ def _without_effect(values: Values, chosen: Collection[str], spell: Spell) -> It
         ("security_protocol", () if _uses_tls(values) else _TLS),
         ("security_protocol", () if used else _SASL),
         ("sasl_mechanism", [name for name in _SASL if used and not name.startswith(used)]),
+        *(_idle_for_tokens(values) if used and mechanism == "OAUTHBEARER" else ()),
     )
     for cause, names in idle:
-        if without := [spell(name) for name in names if name in chosen]:
+        if without := [spell(name) for name in names if name in chosen and name != cause]:
             yield f"with {spell(cause)}={values[cause]!r}, these options have no effect: {', '.join(without)}"
+
+
+def _idle_for_tokens(values: Values) -> Iterator[tuple[str, Iterable[str]]]:
+    """Yield options that decide how tokens are requested, each with the options that it leaves without effect."""
+    client, assertion = (_CLIENT_ID, _CLIENT_SECRET), [name for name in values if name.startswith(_ASSERTION)]
+    if values[_METADATA] != "none":
+        yield _METADATA, (_GRANT, *client, *assertion)
+        return
+    if values[_GRANT] == JWT_BEARER:
+        yield _GRANT, client
+    if values[_ASSERTION_FILE] is not None:
+        yield _ASSERTION_FILE, assertion
 
 
 def _uses_tls(values: Values) -> bool:

@@ -64,8 +64,23 @@ class ClientKeywords(TypedDict, total=False):
     sasl_jaas_config: str | None
     sasl_oauth_token_provider: Any | None
     sasl_oauthbearer_token_endpoint_url: str | None
+    sasl_oauthbearer_grant_type: str
     sasl_oauthbearer_client_credentials_client_id: str | None
     sasl_oauthbearer_client_credentials_client_secret: str | None
+    sasl_oauthbearer_assertion_file: str | Path | None
+    sasl_oauthbearer_assertion_private_key_file: str | Path | None
+    sasl_oauthbearer_assertion_private_key_pem: str | None
+    sasl_oauthbearer_assertion_private_key_passphrase: str | None
+    sasl_oauthbearer_assertion_algorithm: str
+    sasl_oauthbearer_assertion_claim_aud: str | None
+    sasl_oauthbearer_assertion_claim_iss: str | None
+    sasl_oauthbearer_assertion_claim_sub: str | None
+    sasl_oauthbearer_assertion_claim_exp_seconds: int
+    sasl_oauthbearer_assertion_claim_nbf_seconds: int
+    sasl_oauthbearer_assertion_claim_jti_include: bool
+    sasl_oauthbearer_assertion_template_file: str | Path | None
+    sasl_oauthbearer_metadata_authentication_type: str
+    sasl_oauthbearer_config: str | None
     sasl_oauthbearer_scope: str | None
     sasl_oauthbearer_scope_claim_name: str
     sasl_oauthbearer_sub_claim_name: str

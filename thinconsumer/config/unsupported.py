@@ -14,7 +14,6 @@ _JAVA_CLASS = "Java classes cannot be loaded"
 _TOKENS = "tokens are checked by brokers only"
 _TICKETS = "tickets are renewed by the Kerberos library or by k5start, not by clients"
 _PROVIDER = "unsecured tokens are not made here: pass sasl_oauth_token_provider, which returns them"
-_GRANT = "only client_credentials is supported; pass sasl_oauth_token_provider for other ways to get tokens"
 _ONE_TRUST = "token endpoints are verified with the same certificates as brokers: use ssl.ca.location for both"
 _OAUTH = "org.apache.kafka.common.security.oauthbearer."
 
@@ -67,11 +66,6 @@ UNSUPPORTED: dict[str, Unsupported] = {
         (f"{_OAUTH}OAuthBearerLoginCallbackHandler", f"{_OAUTH}secured.OAuthBearerLoginCallbackHandler", "", None),
     ),
     "sasl_login_class": Unsupported(True, _JAVA_CLASS, ("", None)),
-    "sasl_oauthbearer_jwt_retriever_class": Unsupported(
-        True,
-        f"{_JAVA_CLASS}: pass sasl_oauth_token_provider",
-        (f"{_OAUTH}DefaultJwtRetriever", f"{_OAUTH}ClientCredentialsJwtRetriever", "", None),
-    ),
     "sasl_oauthbearer_jwt_validator_class": Unsupported(False, _TOKENS, (f"{_OAUTH}DefaultJwtValidator", "", None)),
     "sasl_oauthbearer_clock_skew_seconds": Unsupported(False, _TOKENS, (30,)),
     "sasl_oauthbearer_expected_audience": Unsupported(False, _TOKENS, ([], (), "", None)),
@@ -89,8 +83,6 @@ UNSUPPORTED: dict[str, Unsupported] = {
     "enable_sasl_oauthbearer_unsecure_jwt": Unsupported(True, _PROVIDER, (False, None)),
     "https_ca_location": Unsupported(True, _ONE_TRUST, (None,)),
     "https_ca_pem": Unsupported(True, _ONE_TRUST, (None,)),
-    "sasl_oauthbearer_config": Unsupported(True, _PROVIDER, ("", None)),
-    "sasl_oauthbearer_grant_type": Unsupported(True, _GRANT, ("client_credentials", None)),
     "sasl_oauthbearer_method": Unsupported(True, "it must be default or oidc", ("default", "oidc", None)),
     "ssl_ca_certificate_stores": Unsupported(True, "pass ssl_context to use other stores", ("Root", None)),
     "ssl_curves_list": Unsupported(True, "pass ssl_context to set it", ("", None)),
@@ -104,7 +96,6 @@ UNSUPPORTED: dict[str, Unsupported] = {
 
 #: Unsupported options by the prefix of their name, for names that are not in UNSUPPORTED.
 UNSUPPORTED_PREFIXES: dict[str, Unsupported] = {
-    "sasl_oauthbearer_assertion_": Unsupported(True, _GRANT),
     "share_": Unsupported(True, "share groups (KIP-932) are not supported"),
     "ssl_engine_": Unsupported(True, "OpenSSL's engines are not supported: pass ssl_context"),
 }
@@ -130,7 +121,7 @@ def find_unsupported(name: str) -> Unsupported | None:
 #: Older names of options in kafka-python that are accepted, with the present name.
 OLDER_NAMES = {"socks5_proxy": "proxy_url"}
 
-#: librdkafka's dotted names that are accepted, with the Python name of the option that each stands for.
+#: Dotted names of librdkafka and Java that are accepted, with the Python name of the option that each stands for.
 ALIASES: dict[str, str] = {
     "ssl.ca.location": "ssl_cafile",
     "ssl.ca.pem": "ssl_truststore_certificates",
@@ -144,5 +135,7 @@ ALIASES: dict[str, str] = {
     "sasl.password": "sasl_plain_password",
     "sasl.oauthbearer.client.id": "sasl_oauthbearer_client_credentials_client_id",
     "sasl.oauthbearer.client.secret": "sasl_oauthbearer_client_credentials_client_secret",
+    "sasl.oauthbearer.assertion.jwt.template.file": "sasl_oauthbearer_assertion_template_file",
+    "sasl.oauthbearer.jwt.retriever.class": "sasl_oauthbearer_grant_type",
     "oauth_cb": "sasl_oauth_token_provider",
 }

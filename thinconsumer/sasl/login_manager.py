@@ -31,7 +31,7 @@ from .tokens import Token, claims_of, provider_call, token_of
 
 if TYPE_CHECKING:
     from .aws_msk_iam import LoadedCredentials
-    from .oidc import ClientCredentials
+    from .oidc import TokenSource
     from .token_fetch import TokenFetch
 
 log = logging.getLogger(__name__)
@@ -78,7 +78,7 @@ class LoginManager:
         self._refresh: Refresh | None = None  #: None if there is nothing to fetch.
         self._call: Callable[[], object] | None = None  #: Returns a token or AWS keys, may block; None: not needed.
         self._credentials: Token | LoadedCredentials | None = None
-        self._oidc: ClientCredentials | None = None
+        self._oidc: TokenSource | None = None
         self._fetch: TokenFetch | None = None
         self._commands = commands
         #: The error of a failed attempt, which :attr:`error` returns while there are no valid credentials.
@@ -97,9 +97,9 @@ class LoginManager:
             if options.sasl_oauth_token_provider is not None:
                 self._call = provider_call(options.sasl_oauth_token_provider)
             else:
-                from .oidc import ClientCredentials
+                from .oidc import token_source
 
-                self._oidc = ClientCredentials(options)
+                self._oidc = token_source(options)
         if self._refresh is not None:
             self._refresh.planned.expire()  # the first attempt is due at once
 
@@ -170,7 +170,9 @@ class LoginManager:
         if self._fetch is None and self._refresh.is_due(now, self._wall_time()):
             from .token_fetch import TokenFetch
 
-            self._fetch = TokenFetch(self._oidc, self._options, self._wall_time, self._agenda, self._commands, now)
+            self._fetch = TokenFetch(
+                self._oidc, self._options, self._random, self._wall_time, self._agenda, self._commands, now
+            )
         if self._fetch is not None:
             self._fetch.step(now)
             if self._fetch.is_over:

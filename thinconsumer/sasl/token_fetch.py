@@ -12,9 +12,10 @@ from collections.abc import Callable, Sequence
 
 from ..config import ClientOptions
 from ..driver import Address, Command, Dial, Hangup, Resolve
-from ..errors import KafkaConnectionError, KafkaError
+from ..errors import KafkaConfigurationError, KafkaConnectionError, KafkaError
 from ..support.agenda import Agenda, Alarm
-from .oidc import ClientCredentials, HttpExchange, HttpResponse, TokenEndpointError
+from ..support.timers import Random
+from .oidc import HttpExchange, HttpResponse, TokenEndpointError, TokenSource
 from .tokens import Token
 
 #: Size of the buffer to receive into.
@@ -99,8 +100,9 @@ class TokenFetch:
 
     def __init__(
         self,
-        credentials: ClientCredentials,
+        source: TokenSource,
         options: ClientOptions,
+        random: Random,
         wall_time: Callable[[], float],
         agenda: Agenda,
         commands: deque[Command],
@@ -108,8 +110,9 @@ class TokenFetch:
     ) -> None:
         self.token: Token | None = None
         self.error: KafkaError | None = None
-        self._credentials = credentials
-        self._endpoint = credentials.endpoint
+        self._source = source
+        self._endpoint = source.endpoint
+        self._random = random
         connect_ms = options.sasl_login_connect_timeout_ms or options.socket_connection_setup_timeout_ms
         self._connect_timeout = connect_ms / 1000  #: Seconds for the lookup, and for TCP and TLS to each address.
         #: Seconds from the request to the end of the response. Java's timeout begins anew with each byte.
@@ -166,8 +169,13 @@ class TokenFetch:
             self._dial(self._untried.popleft(), now)
 
     def _dial(self, address: Address, now: float) -> None:
+        try:
+            exchange = self._source.exchange(self._wall_time(), self._random)
+        except KafkaConfigurationError as error:
+            # The frames of the traceback have the private key as a local variable.
+            self._fail(error.with_traceback(None))
+            return
         self._deadline.set(now + self._connect_timeout)
-        exchange = self._credentials.exchange()
         self._stream = TokenStream(exchange, address, self._deadline, self._read_timeout, now)
         self._commands.append(Dial(self._stream, self._endpoint.host, address, purpose=self._endpoint.scheme))
 
@@ -191,7 +199,7 @@ class TokenFetch:
                 self._fail(next(rejected, self._errors[-1]))
             return
         try:
-            self.token = self._credentials.token(response, self._sent_at, self._wall_time())
+            self.token = self._source.token(response, self._sent_at, self._wall_time())
         except TokenEndpointError as rejection:
             self._fail(rejection.with_traceback(None))
 

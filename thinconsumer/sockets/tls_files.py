@@ -16,6 +16,7 @@ from typing import Any
 from ..config.security import SecurityOptions
 from ..config.security_kinds import JAVA_MAGIC, KEYTOOL
 from ..errors import KafkaConfigurationError
+from ..support.files import read_file
 from ..support.imports import import_uninterrupted
 from ..support.lazy_dataclass import dataclass
 
@@ -61,14 +62,7 @@ def _read(options: SecurityOptions, option: str) -> tuple[bytes, str]:
     """
     path = getattr(options, option)
     where = f"{option}: {path}"
-    try:
-        # O_NONBLOCK: otherwise open() would wait for a writer if the file was replaced by a named pipe.
-        with open(path, "rb", opener=lambda name, flags: os.open(name, flags | getattr(os, "O_NONBLOCK", 0))) as file:
-            data = file.read(FILE_BYTES_MAX + 1)
-    except OSError as error:
-        raise KafkaConfigurationError(f"{where}: {error.strerror or type(error).__name__}") from None
-    if len(data) > FILE_BYTES_MAX:
-        raise KafkaConfigurationError(f"{where} has more than {FILE_BYTES_MAX} bytes")
+    data = read_file(path, where, FILE_BYTES_MAX)
     if data[:4] in JAVA_MAGIC:
         raise KafkaConfigurationError(f"{where}: this format is Java's own (JKS); {KEYTOOL}")
     return data, where
