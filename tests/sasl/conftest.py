@@ -1,6 +1,8 @@
 """Options of logins, and a token endpoint in memory."""
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, Encoding, NoEncryption, PrivateFormat
 
 from thinconsumer.config import ClientOptions
 from thinconsumer.testing import MemoryDriver, Network, ScriptedPeer
@@ -26,6 +28,30 @@ def login_options(**changed) -> ClientOptions:
 @pytest.fixture
 def make_options():
     return login_options
+
+
+class Keys:
+    """Private keys of the two algorithms of assertions, and one of neither."""
+
+    def __init__(self) -> None:
+        self.private = {
+            "RS256": rsa.generate_private_key(public_exponent=65537, key_size=2048),
+            "ES256": ec.generate_private_key(ec.SECP256R1()),
+            "P-384": ec.generate_private_key(ec.SECP384R1()),
+        }
+
+    def pem(self, name: str, passphrase: str = "", form: PrivateFormat = PrivateFormat.PKCS8) -> bytes:
+        """Return a key, encrypted if there is a passphrase."""
+        encryption = BestAvailableEncryption(passphrase.encode()) if passphrase else NoEncryption()
+        return self.private[name].private_bytes(Encoding.PEM, form, encryption)
+
+    def public(self, name: str) -> object:
+        return self.private[name].public_key()
+
+
+@pytest.fixture(scope="session")
+def keys() -> Keys:
+    return Keys()
 
 
 class Stage:

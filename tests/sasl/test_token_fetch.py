@@ -9,9 +9,10 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 import pytest
 
 from thinconsumer.config import ClientOptions
+from thinconsumer.config.security_kinds import JWT_BEARER
 from thinconsumer.driver import Address, Dial, Hangup, Resolve
 from thinconsumer.errors import KafkaConnectionError
-from thinconsumer.sasl.oidc import ClientCredentials
+from thinconsumer.sasl.oidc import ClientCredentials, token_source
 from thinconsumer.sasl.token_fetch import ADDRESSES_MAX, TokenFetch
 from thinconsumer.sockets.selector_driver import SelectorDriver
 from thinconsumer.support.agenda import NEVER, Agenda
@@ -45,11 +46,10 @@ class Driven(TokenFetch):
 
     unsent = ()
 
-    def __init__(self, url, wall_time, now):
+    def __init__(self, url, wall_time, now, source=None):
         self.agenda = Agenda()
-        super().__init__(
-            ClientCredentials(options(url)), options(url), random.Random(1), wall_time, self.agenda, deque(), now
-        )
+        source = source or ClientCredentials(options(url))
+        super().__init__(source, options(url), random.Random(1), wall_time, self.agenda, deque(), now)
 
     @property
     def commands(self):
@@ -68,10 +68,10 @@ class Driven(TokenFetch):
 class Attempt:
     """A fetch and the driver that runs it."""
 
-    def __init__(self, stage):
+    def __init__(self, stage, source=None):
         self.stage = stage
         self.began = stage.clock.now()
-        self.fetch = Driven(URL, stage.clock.wall_time, self.began)
+        self.fetch = Driven(URL, stage.clock.wall_time, self.began, source)
 
     def run(self, seconds=60.0):
         """Run until the attempt is over; return it and the seconds that it took."""
@@ -288,21 +288,57 @@ def test_a_rejected_certificate_is_the_error_that_counts():
     assert fetch.error.__cause__ is errors[0]
 
 
+@pytest.fixture(params=["secret", "client assertion", "grant by assertion", "azure_imds"])
+def source(request, tmp_path):
+    """Each kind of token request, to ``URL``; what must not be shown has the word c4n4ry."""
+    if request.param == "secret":
+        return ClientCredentials(options())
+    given = {"sasl_oauthbearer_token_endpoint_url": URL}
+    if request.param == "azure_imds":
+        given |= {"sasl_oauthbearer_metadata_authentication_type": "azure_imds"}
+        return token_source(ClientOptions(**given, sasl_oauthbearer_config="query=resource=c4n4ry"))
+    (tmp_path / "assertion.jwt").write_text("a.b.c4n4ry")
+    if request.param == "grant by assertion":
+        given["sasl_oauthbearer_grant_type"] = JWT_BEARER
+    return token_source(ClientOptions(**given, sasl_oauthbearer_assertion_file=str(tmp_path / "assertion.jwt")))
+
+
+def test_each_source_gets_a_token(stage, source):
+    peer = stage.serve(TOKEN)
+    assert Attempt(stage, source).run()[0].token.value == "abc"
+    assert b"c4n4ry" in peer.received or b"Basic " in peer.received
+
+
 @pytest.mark.parametrize(
     ("answer", "words"),
     [
         (http(b"a" * 70_000), "more than 65536 bytes"),
         (b"HTTP/1.1 200 OK\r\nX: " + b"a" * 100_000, "not valid HTTP"),
         (b"Kafka\r\n\r\n", "not valid HTTP"),
+        (http(b"<html>c4n4ry</html>", headers="Content-Type: text/html\r\n"), "not a JSON object"),
         (http({"access_token": "abc", "expires_in": -1}), "expired already"),
+        (http({"access_token": "a\u0001b c4n4ry"}), "characters that a bearer token cannot have"),
+        (http({"access_token": ["c4n4ry"], "expires_in": "soon"}), "no access_token"),
         (http(b"", 307, "Location: http://evil/\r\n"), "redirects are not followed"),
         (http({"error": "invalid_client"}, 401), "invalid_client"),
     ],
 )
-def test_answers_that_are_no_token(stage, attempt, answer, words):
+def test_answers_that_are_no_token(stage, source, answer, words):
     stage.serve(answer)
-    assert words in str(attempt.error()[0])
+    error, took = Attempt(stage, source).error()
+    assert words in str(error) and took < 1
+    assert "c4n4ry" not in str(error)
     assert len(stage.network.dials) == 1
+
+
+def test_without_an_assertion_nothing_is_dialled(stage, tmp_path):
+    (tmp_path / "assertion.jwt").write_text("c4n4ry")
+    given = {"sasl_oauthbearer_assertion_file": str(tmp_path / "assertion.jwt")}
+    source = token_source(ClientOptions(sasl_oauthbearer_token_endpoint_url=URL, **given))
+    fetch, took = Attempt(stage, source).run()
+    assert "assertion.jwt: it has no signed JWT" in str(fetch.error) and took < 0.1
+    assert fetch.error.__traceback__ is None and not fetch.error.retriable
+    assert not stage.network.dials
 
 
 def test_a_stream_that_is_over_takes_nothing_more(stage, attempt):
