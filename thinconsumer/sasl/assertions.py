@@ -9,13 +9,14 @@ from __future__ import annotations
 import json
 import re
 from base64 import urlsafe_b64encode
-from importlib import import_module
+from contextlib import suppress
 from typing import Any
 
 from ..config import SecurityOptions
 from ..config.security_kinds import CLIENT_CREDENTIALS, JWT_BEARER
 from ..errors import KafkaConfigurationError
 from ..support.files import read_file
+from ..support.imports import import_uninterrupted
 from ..support.timers import Random
 from .mechanism import NotPickled, import_extra, json_object
 from .oidc import GRANT_REMEDIES, HttpExchange, TokenSource, scope_of
@@ -30,7 +31,11 @@ _FILE, _TEMPLATE_FILE, _PASSPHRASE = (
 #: The options that an assertion comes from.
 SOURCES = (_FILE, f"{_OPTION}private_key_file", f"{_OPTION}private_key_pem")
 _JWT = re.compile(r"[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+")
-_CRYPTOGRAPHY = "cryptography.hazmat.primitives"
+_ASYMMETRIC = "hazmat.primitives.asymmetric"
+_RSA, _EC, _PADDING, _UTILS = (f"{_ASYMMETRIC}.{name}" for name in ("rsa", "ec", "padding", "utils"))
+_HASHES, _SERIALIZATION, _EXCEPTIONS = "hazmat.primitives.hashes", "hazmat.primitives.serialization", "exceptions"
+#: The modules of the package ``cryptography`` that sign.
+_MODULES = (_EXCEPTIONS, _SERIALIZATION, _HASHES, _RSA, _EC, _PADDING, _UTILS)
 
 
 def has_assertions(options: SecurityOptions) -> bool:
@@ -81,8 +86,13 @@ class Assertions(NotPickled):
         self._options = options
         self._client_id = client_id
         self._source = next(name for name in SOURCES if getattr(options, name) is not None)
+        #: Imported here: a signal handler that drives the client must not import.
+        self._modules: dict[str, Any] = {}
         if self._source != _FILE:
-            self._serialization = import_extra(f"{_CRYPTOGRAPHY}.serialization", self._source, "oidc,pkcs12")
+            with suppress(ImportError):  # which import_extra explains
+                import_uninterrupted(f"cryptography.{_SERIALIZATION}")
+            for name in _MODULES:
+                self._modules[name] = import_extra(f"cryptography.{name}", self._source, "oidc,pkcs12")
 
     def __repr__(self) -> str:
         return f"<Assertions of {self._source}>"
@@ -148,44 +158,35 @@ class Assertions(NotPickled):
         """Return the signature by the private key (RFC 7518, sections 3.3 and 3.4)."""
         algorithm = self._options.sasl_oauthbearer_assertion_algorithm
         key = self._private_key()
-        ec, rsa = (import_module(f"{_CRYPTOGRAPHY}.asymmetric.{name}") for name in ("ec", "rsa"))
-        sha256 = import_module(f"{_CRYPTOGRAPHY}.hashes").SHA256()
-        if algorithm == "RS256" and isinstance(key, rsa.RSAPrivateKey):
-            signature: bytes = key.sign(
-                content, import_module(f"{_CRYPTOGRAPHY}.asymmetric.padding").PKCS1v15(), sha256
-            )
+        modules, ec = self._modules, self._modules[_EC]
+        sha256 = modules[_HASHES].SHA256()
+        if algorithm == "RS256" and isinstance(key, modules[_RSA].RSAPrivateKey):
+            signature: bytes = key.sign(content, modules[_PADDING].PKCS1v15(), sha256)
             return signature
         if algorithm == "ES256" and isinstance(key, ec.EllipticCurvePrivateKey) and key.curve.name == "secp256r1":
-            der = key.sign(content, ec.ECDSA(sha256))
-            numbers = import_module(f"{_CRYPTOGRAPHY}.asymmetric.utils").decode_dss_signature(der)
+            numbers = modules[_UTILS].decode_dss_signature(key.sign(content, ec.ECDSA(sha256)))
             return b"".join(number.to_bytes(32, "big") for number in numbers)
         kind = "an RSA key" if algorithm == "RS256" else "a P-256 key"
         raise self._error(self._source, f"it is not {kind}, which {_OPTION}algorithm={algorithm!r} needs")
 
     def _private_key(self) -> Any:
         options = self._options
-        is_text = options.sasl_oauthbearer_assertion_private_key_pem is not None
-        pem = (
-            (options.sasl_oauthbearer_assertion_private_key_pem or "").encode() if is_text else self._read(self._source)
-        )
+        text = options.sasl_oauthbearer_assertion_private_key_pem
+        pem = self._read(self._source) if text is None else text.encode()
         passphrase = options.sasl_oauthbearer_assertion_private_key_passphrase
-        unsupported = import_module("cryptography.exceptions").UnsupportedAlgorithm
         try:
-            return self._serialization.load_pem_private_key(pem, passphrase.encode() if passphrase else None)
+            return self._modules[_SERIALIZATION].load_pem_private_key(pem, passphrase.encode() if passphrase else None)
         except TypeError:
             is_set = passphrase is not None
             reason = f"it is {'not ' if is_set else ''}encrypted: {'leave out' if is_set else 'set'} {_PASSPHRASE}"
-        except (ValueError, unsupported):
-            reason = "it has no private key in PEM form that can be used" + (
-                f", or {_PASSPHRASE} is wrong" * bool(passphrase)
-            )
+        except (ValueError, self._modules[_EXCEPTIONS].UnsupportedAlgorithm):
+            or_wrong = f", or {_PASSPHRASE} is wrong" if passphrase else ""
+            reason = f"it has no private key in PEM form that can be used{or_wrong}"
         raise self._error(self._source, reason)  # here, as errors of cryptography may show a part of the file
 
     def _error(self, option: str, text: str) -> KafkaConfigurationError:
-        is_path = option.endswith("_file")
-        return KafkaConfigurationError(
-            f"{option}: {getattr(self._options, option)}: {text}" if is_path else f"{option}: {text}"
-        )
+        path = f"{getattr(self._options, option)}: " if option.endswith("_file") else ""
+        return KafkaConfigurationError(f"{option}: {path}{text}")
 
 
 def _problem_of(claims: dict[str, Any], *, needs_subject: bool) -> str:
