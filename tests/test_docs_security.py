@@ -13,6 +13,7 @@ import textwrap
 import threading
 import time
 import types
+import urllib.parse
 import warnings
 from pathlib import Path
 
@@ -27,6 +28,7 @@ from thinconsumer.spark.options import consumer_config, parse
 
 trustme = pytest.importorskip("trustme")
 jwt = pytest.importorskip("jwt")
+serialization = pytest.importorskip("cryptography.hazmat.primitives.serialization")
 
 DOCS = Path(__file__).parents[1] / "docs"
 PAGE = DOCS / "security.md"
@@ -78,6 +80,8 @@ def folder(tmp_path_factory):
         own.private_key_pem.write_to_path(str(folder / key))
     (folder / "billing.keytab").write_bytes(b"\x05\x02")
     (folder / "token.jwt").write_text(token() + "\n")
+    key = trustme.CA(key_type=trustme.KeyType.RSA).private_key_pem
+    key.write_to_path(str(folder / "billing-rsa.pem"))
     return folder
 
 
@@ -119,14 +123,28 @@ def _no_secrets(caplog):
 
 
 @pytest.fixture
-def token_endpoint():
-    """The URL of a token endpoint that knows the client billing."""
+def token_endpoint(folder, monkeypatch):
+    """The URL of a token endpoint that knows the client billing; GET is for the machine's managed identity."""
+    # What billing has signed with the key in its file.
+    key = serialization.load_pem_private_key((folder / "billing-rsa.pem").read_bytes(), None).public_key()
+
+    def is_billings(form):
+        audience = f"http://127.0.0.1:{server.server_port}/realms/shop"
+        claims = jwt.decode(form["client_assertion"], key, ["RS256"], audience=audience, options={"require": ["jti"]})
+        return claims["iss"] == claims["sub"] == form["client_id"] == "billing"
 
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_POST(self):
-            self.rfile.read(int(self.headers["Content-Length"]))
+            form = dict(urllib.parse.parse_qsl(self.rfile.read(int(self.headers["Content-Length"])).decode()))
             pair = base64.b64encode(f"billing:{SECRET}".encode()).decode()
-            known = self.headers["Authorization"] == f"Basic {pair}"
+            has_secret = self.headers["Authorization"] == f"Basic {pair}"
+            self.answer(has_secret or is_billings(form))
+
+        def do_GET(self):
+            query = dict(urllib.parse.parse_qsl(urllib.parse.urlsplit(self.path).query))
+            self.answer(self.headers["Metadata"] == "true" and query.keys() >= {"api-version", "resource"})
+
+        def answer(self, known):
             answer = {"access_token": token(), "expires_in": 600} if known else {"error": "invalid_client"}
             body = json.dumps(answer).encode()
             self.send_response(200 if known else 401)
@@ -140,7 +158,9 @@ def token_endpoint():
     with http.server.HTTPServer(("127.0.0.1", 0), Handler) as server:
         thread = threading.Thread(target=functools.partial(server.serve_forever, poll_interval=0.01))
         thread.start()
-        yield f"http://127.0.0.1:{server.server_port}"
+        url = f"http://127.0.0.1:{server.server_port}"
+        monkeypatch.setattr("thinconsumer.sasl.azure_imds.IMDS_URL", f"{url}/metadata/identity/oauth2/token")
+        yield url
         server.shutdown()
         thread.join()
 
