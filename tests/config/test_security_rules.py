@@ -147,6 +147,7 @@ BAD = [
     ({**BEARER, URL: None}, f"{URL} is missing, to request tokens"),
     ({**AZURE, CONFIG: None}, f"azure_imds needs {CONFIG}='query=api-version=2018-02-01&resource=...'"),
     ({**AZURE, CONFIG: ""}, f"azure_imds needs {CONFIG}='query=api-version=2018-02-01&resource=...'"),
+    ({**AZURE, "sasl_oauth_token_provider": len}, f"only one of sasl_oauth_token_provider, {METADATA}"),
     ({**ENDPOINT, CONFIG: "query=a=c4nary"}, f"{CONFIG} needs {METADATA}='azure_imds'"),
     ({**AZURE, "sasl_oauth_token_provider": len, METADATA: "none"}, f"{CONFIG} needs {METADATA}='azure_imds'"),
     ({**AZURE, CONFIG: "principal=c4nary"}, "unsecured tokens are not made here, pass "),

@@ -5,11 +5,12 @@ import json
 import os
 import pickle
 import random
+import time
 import urllib.parse
 
 import jwt
 import pytest
-from cryptography.hazmat.primitives.serialization import PrivateFormat
+from cryptography.hazmat.primitives.serialization import PrivateFormat, load_pem_private_key
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -22,6 +23,8 @@ from thinconsumer.sasl.oidc import ClientCredentials, HttpResponse, TokenEndpoin
 
 NOW = 1_700_000_000.25
 SECRET = "c4n4ry/s3cr3t+"
+#: An RSA key of 12 bits: the primes 61 and 53.
+SHORT_KEY = base64.encodebytes(bytes.fromhex("301d02010002020ca102011102020ac102013d020135020135020131020126"))
 AUDIENCE = "https://idp.example"
 
 
@@ -89,6 +92,19 @@ def test_each_assertion_is_made_anew(make, keys):
     assert make(**times) == make(**times)  # as time and randomness are arguments
     later = claims_of(make(NOW + 9, 2, **times), keys.public("RS256"))
     assert later["iat"] == first["iat"] + 9 and later["jti"] != first["jti"]
+
+
+def test_an_assertion_takes_less_time_than_the_validation_of_its_key(make, keys):
+    """The validation takes 0.1 s, and with 4096 bits a second, in which the client would do nothing else."""
+    pem = keys.pem("RS256")
+
+    def took(call):
+        began = time.process_time()
+        call()
+        return time.process_time() - began
+
+    validation = min(took(lambda: load_pem_private_key(pem, None)) for _ in range(3))
+    assert min(took(lambda: make(private_key_pem=pem.decode())) for _ in range(3)) < validation / 2
 
 
 def test_a_template_gives_header_and_claims(make, keys, tmp_path):
@@ -178,7 +194,7 @@ def test_claims_that_are_missing(make, changed, words):
 @pytest.mark.parametrize(
     ("key", "changed", "words"),
     [
-        ("ES256", {}, "it is not an RSA key, which sasl_oauthbearer_assertion_algorithm='RS256' needs"),
+        ("ES256", {}, "it is not an RSA key, which RS256 needs"),
         ("RS256", {"algorithm": "ES256"}, "it is not a P-256 key"),
         ("P-384", {"algorithm": "ES256"}, "it is not a P-256 key"),
         (
@@ -189,6 +205,7 @@ def test_claims_that_are_missing(make, changed, words):
         ("encrypted", {}, "it is encrypted: set sasl_oauthbearer_assertion_private_key_passphrase"),
         ("encrypted", {"private_key_passphrase": "wrong-c4n4ry"}, "can be used, or .*_passphrase is wrong"),
         ("garbage", {}, "it has no private key in PEM form that can be used$"),
+        ("short", {}, "it cannot sign: it is too short, or damaged"),
         ("large", {}, f"has more than {FILE_BYTES_MAX} bytes"),
     ],
 )
@@ -196,6 +213,7 @@ def test_keys_that_cannot_be_used(make, keys, key_file, key, changed, words):
     content = {
         "encrypted": lambda: keys.pem("RS256", "c4n4ry"),
         "garbage": lambda: b"-----BEGIN PRIVATE KEY-----\nc4n4ry\n-----END PRIVATE KEY-----\n",
+        "short": lambda: b"-----BEGIN RSA PRIVATE KEY-----\n%b-----END RSA PRIVATE KEY-----\n" % SHORT_KEY,
         "large": lambda: keys.pem("RS256") + b"c4n4ry" * FILE_BYTES_MAX,
     }.get(key, lambda: keys.pem(key))()
     key_file.write_bytes(content)

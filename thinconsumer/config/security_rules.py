@@ -160,7 +160,7 @@ def _login_problems(values: Values, chosen: Collection[str], spell: Spell) -> It
 
 
 def _token_problems(values: Values, chosen: Collection[str], spell: Spell) -> Iterator[str]:
-    yield from _alternatives(chosen, ((_PROVIDER,), (_ENDPOINT,)), "source of tokens", spell)
+    yield from _alternatives(chosen, ((_PROVIDER,), (_ENDPOINT, _METADATA)), "source of tokens", spell)
     if values[_CONFIG] and values[_METADATA] == "none":
         yield f"{spell(_CONFIG)} needs {spell(_METADATA)}='azure_imds'"
     if values[_PROVIDER] is not None:
