@@ -141,6 +141,40 @@ def listen_and_seek(lib, broker, topic):
     return end
 
 
+def without_a_group(lib, broker, topic):
+    """A topic that gets a partition, and a pattern with a listener."""
+    heard = []
+    options = {"bootstrap_servers": broker.bootstrap_servers, "auto_offset_reset": "earliest"}
+
+    class Listener(lib.ConsumerRebalanceListener):
+        def on_partitions_assigned(self, assigned):
+            heard.append(assigned)
+
+        def on_partitions_revoked(self, revoked):
+            heard.append(revoked)
+
+    def read(count):
+        found = []
+        while len(found) < count:
+            found += [message.value for messages in consumer.poll(timeout_ms=500).values() for message in messages]
+        return sorted(found)
+
+    consumer = lib.KafkaConsumer(topic, metadata_max_age_ms=500, **options)
+    first = read(PARTITIONS * EACH)
+    broker.expand(topic, PARTITIONS + 1)
+    broker.produce(topic, [b"added"], PARTITIONS)
+    added = read(1)
+    numbers = sorted(tp.partition for tp in consumer.assignment())
+    consumer.close()
+    consumer = lib.KafkaConsumer(**options)
+    consumer.subscribe(pattern=f"{topic}$", listener=Listener())
+    again = read(PARTITIONS * EACH + 1)
+    where = consumer.subscription() == {topic}, consumer.position(lib.TopicPartition(topic, 0))
+    end = first, added, numbers, again, where, list(heard)
+    consumer.close()
+    return end
+
+
 ALL = [(partition, offset, f"{partition}/{offset}") for partition in range(PARTITIONS) for offset in range(EACH)]
 
 
@@ -169,3 +203,11 @@ def test_a_listener_that_seeks(both):
     assert (end, where, nothing) == (EACH, [EACH] * PARTITIONS, None)
     assert heard == [("assigned", [0, 1, 2])]
     assert offsets == [None] * PARTITIONS
+
+
+def test_topics_without_a_group(both):
+    """All partitions are read, also one that is added. No listener is called, but by kafka-python's close()."""
+    theirs, ours = both(without_a_group)
+    assert ours == theirs
+    values = [value.encode() for _, _, value in ALL]
+    assert ours[0] == (values, [b"added"], [0, 1, 2, 3], [*values, b"added"], (True, EACH), [])

@@ -245,6 +245,11 @@ class ConsumerRecord(tuple[Any, ...], Generic[K, V], metaclass=RecordType):
         ) -> ConsumerRecord[K, V]: ...
 
     @property
+    def topic_partition(self) -> TopicPartition:
+        """The topic and partition, as in the keys of poll results; made anew by each access."""
+        return TopicPartition(self.topic, self.partition)
+
+    @property
     def checksum(self) -> int | None:
         """None, unless passed to the constructor: since Kafka 0.11 (format 2), only batches have a checksum."""
         return cast("int | None", stored(self, 9)) if tuple.__len__(self) > 11 else None

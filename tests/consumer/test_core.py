@@ -17,7 +17,8 @@ import sys
 import pytest
 
 import thinconsumer
-from thinconsumer import TopicPartition
+from thinconsumer import Consumer, TopicPartition
+from thinconsumer.broker import Edit
 from thinconsumer.engine import Engine
 from thinconsumer.records.batch import ControlType
 from thinconsumer.records.builder import NewRecord, build_batch, build_marker
@@ -201,6 +202,39 @@ def test_interrupted_again_and_again_everything_still_arrives(world, seed):
     assert found == expected
     assert interrupted
     assert consumer.position(T0) == 13
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_interrupted_while_partitions_of_whole_topics_come_and_go_everything_arrives(world, seed):
+    """Ctrl-C may strike while partitions are assigned, or continue where they were before metadata lacked them."""
+    rng = random.Random(seed)
+    w = world(topics={"t": 1}, network=PatientNetwork())
+    options = {"bootstrap_servers": w.cluster.bootstrap_servers, "auto_offset_reset": "earliest"}
+    consumer = Consumer(driver=w.cluster.driver(), metadata_max_age_ms=100, **options)
+    w.consumers.append(consumer)
+    found, written, interrupted = [], [], 0
+
+    def hide(call, response):
+        response.topics = []
+
+    while len(written) < 40 or len(found) < len(written):
+        if len(written) < 40 and len(found) == len(written):
+            count = len(written) // 8 + 1
+            if count > len(w.cluster.controller.image.topics["t"].partitions):
+                w.cluster.expand("t", count)
+            number = rng.randrange(count)
+            written.append(f"{number}:{w.append(1, number)}")
+            w.cluster.on("Metadata", Edit(hide), times=rng.choice([1, 2]))
+        with Interrupter(rng.randrange(1, 3000 + 100 * interrupted)):
+            try:
+                if not consumer.subscription():
+                    consumer.subscribe(pattern="t.*")
+                for records in consumer.poll(300).values():
+                    found += [bytes(record.value).decode() for record in records]
+            except KeyboardInterrupt:
+                interrupted += 1
+        assert found == written[: len(found)]
+    assert interrupted
 
 
 def test_interrupted_wait_costs_nothing(reading, offsets):

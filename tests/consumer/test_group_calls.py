@@ -12,7 +12,6 @@ from thinconsumer import (
     Consumer,
     IllegalArgumentError,
     IllegalStateError,
-    KafkaConfigurationError,
     KafkaTimeoutError,
     OffsetAndMetadata,
     RebalanceListener,
@@ -99,15 +98,9 @@ def test_the_broker_excludes_no_topics(consumer):
         found.subscribe(pattern=SubscriptionPattern("t.*"), exclude="t-internal")
 
 
-def test_topics_without_a_group_are_refused(sim):
-    with pytest.raises(KafkaConfigurationError, match="group_id"):
-        Consumer("t", driver=sim.driver(), bootstrap_servers=sim.bootstrap_servers)
-
-
 @pytest.mark.parametrize(
     "call",
     [
-        lambda c: c.subscribe(["t"]),
         lambda c: c.commit(),
         lambda c: c.commit_async(),
         lambda c: c.committed(TP),

@@ -56,6 +56,7 @@ def check(record, expected):
     assert tuple(record) == (*record,) == tuple(expected) and [*reversed(record)] == [*reversed(expected)]
     topic, *_, header_size = record
     assert (topic, header_size) == (expected.topic, expected.serialized_header_size)
+    assert record.topic_partition == T0 and type(record.topic_partition) is TopicPartition
     assert [getattr(record, name) for name in expected._fields] == list(expected)
     assert (record[3:9], record[-1], record[10]) == (expected[3:9], expected[-1], expected[10])
     assert json.dumps(record, default=repr) == json.dumps(expected, default=repr)

@@ -86,14 +86,15 @@ def checked(monkeypatch):
     return counts
 
 
-@pytest.mark.parametrize("group", [None, "assigned", "subscribed"])
+@pytest.mark.parametrize("group", [None, "assigned", "subscribed", "whole topics"])
 @pytest.mark.parametrize("seed", range(4))
 def test_managers_that_are_not_stepped_would_have_changed_nothing(seed, group, checked):
     """Polls in between of any other call, with brokers that die and records that do not fit into the buffer."""
     draw = random.Random(seed)
     cluster = MemoryCluster(2, {"t": 2, "u": 1}, network=Network(chunk=draw.choice([None, 13])))
     times = {"auto_commit_interval_ms": 300, "session_timeout_ms": 6000, "heartbeat_interval_ms": 500}
-    options = {} if group is None else {"group_id": "g", **times}
+    in_group = group in ("assigned", "subscribed")
+    options = {"group_id": "g", **times} if in_group else {}
     consumer = Consumer(
         bootstrap_servers=cluster.bootstrap_servers,
         driver=cluster.driver(),
@@ -104,7 +105,7 @@ def test_managers_that_are_not_stepped_would_have_changed_nothing(seed, group, c
         **options,
     )
     tps = [TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("u", 0)]
-    if group == "subscribed":
+    if group in ("subscribed", "whole topics"):
         consumer.subscribe(["t", "u"])
     else:
         consumer.assign(tps)
@@ -137,7 +138,7 @@ def test_managers_that_are_not_stepped_would_have_changed_nothing(seed, group, c
         "pause": lambda: consumer.pause(draw.choice(tps)),
         "resume": lambda: consumer.resume(*consumer.paused()),
         "end_offsets": lambda: consumer.end_offsets(tps, timeout_ms=20),
-        "commit": lambda: consumer.commit_async() if group else None,
+        "commit": lambda: consumer.commit_async() if in_group else None,
         "wake_at": consumer.wake_at,
         "broker": lambda: restart() if down else kill(),
         "absence": lambda: cluster.clock.advance(draw.choice([0.4, 1.0, 8.0])),

@@ -131,10 +131,11 @@ def test_the_heir_is_held_at_its_threshold_until_the_deleted_partition_is_read(w
 
 
 @pytest.mark.once
-@pytest.mark.parametrize("members", [1, 2, 3])
+@pytest.mark.parametrize("members", [1, 2, 3, 0])  # 0: a consumer of the whole topic, without a group
 def test_order_is_kept_through_many_changes(world, members):
     w = world(2)
-    consumers = [w.consumer(max_poll_records=3) for _ in range(members)]
+    alone = {} if members else {"group_id": None, "metadata_max_age_ms": 5000}
+    consumers = [w.consumer(max_poll_records=3, **alone) for _ in range(members or 1)]
     for count in (5, 3, 8, 2, 7):
         w.write(*KEYS, times=4)
         w.poll(*consumers, seconds=1)

@@ -73,7 +73,8 @@ def decoded() -> float:
         for record in consumer:
             order: Order = record.value
             key: str = record.key
-            total += order.amount + len(key)
+            partition: TopicPartition = record.topic_partition
+            total += order.amount + len(key) + partition.partition
     except RecordError as error:
         consumer.skip(error)
     except KafkaError:

@@ -153,7 +153,10 @@ class ConsumerConfig(ClientOptions):
         EARLIEST,
     )
 
-    group_id: str | None = _group(kinds.WORD, "The consumer group. None: no group, no coordinator, no commits.")
+    group_id: str | None = _group(
+        kinds.WORD,
+        "The consumer group. None: no group, no coordinator, no commits; `subscribe` assigns all partitions.",
+    )
     group_instance_id: str | None = _member(
         kinds.Text(
             may_be_empty=False,

@@ -58,14 +58,14 @@ MAX_BYTES_LIMIT = 1 << 30
 class Consumer(GroupCalls, Generic[K, V]):
     """A Kafka consumer without threads: all I/O happens inside its method calls.
 
-    ``topics`` are subscribed to, which needs a ``group_id``. ``driver`` does the I/O; by default with sockets.
+    ``topics`` are subscribed to, see :meth:`subscribe`. ``driver`` does the I/O; by default with sockets.
     Options are those of :class:`thinconsumer.config.ConsumerConfig` (docs/options.md), under kafka-python's names.
     Constructing connects to no broker. Use it in a ``with`` block, or call :meth:`close`.
 
     A query or commit that times out is kept for 5 s: repeating the same call within that time continues to wait for it.
 
     Raises:
-        KafkaConfigurationError: options are unknown, invalid or contradictory, or topics are given without a group.
+        KafkaConfigurationError: options are unknown, invalid or contradictory.
     """
 
     _warned_of_seconds = False
@@ -126,10 +126,6 @@ class Consumer(GroupCalls, Generic[K, V]):
         if topics and not isinstance(topics[0], str):
             instead = "Consumer.from_config({...})" if isinstance(topics[0], Mapping) else "subscribe([...])"
             raise KafkaConfigurationError(f"Consumer() takes topics by name, not {topics[0]!r}: write {instead}")
-        if topics and config.group_id is None:
-            raise KafkaConfigurationError(
-                "subscribing to topics needs a group: pass group_id, or assign() partitions instead"
-            )
         self._reader = ConsumerCore(config, driver)
         self._shell = self._reader.shell
         self._iteration = Iteration(self._reader)
@@ -158,10 +154,10 @@ class Consumer(GroupCalls, Generic[K, V]):
             self.unsubscribe()
             return
         with self._shell.change():
-            if self._reader.managers.group is None:
+            if (subscriber := self._reader.managers.subscriber) is None:
                 self._partitions.assign(tps)
             else:
-                self._reader.managers.group.assign_by_hand(tps, self._shell.driver.now())
+                subscriber.assign_by_hand(tps, self._shell.driver.now())
 
     def assignment(self) -> set[TopicPartition]:
         """Return the assigned partitions."""

@@ -176,7 +176,7 @@ class ConsumerCore:
         shell, managers, group = self.shell, self.managers, self.managers.group
         if shell.in_callback:
             shell.refuse_in_callback("reading")
-        if not self.partitions.assigned and (group is None or not group.subscription.is_subscribed):
+        if not self.partitions.assigned and not managers.is_subscribed:
             raise IllegalStateError("nothing to read: subscribe() to topics or assign() partitions first")
         self.watch.polled_at = began = shell.driver.now()
         self._expected_gap = max(GAP_DECAY * self._expected_gap, began - self._returned_at)

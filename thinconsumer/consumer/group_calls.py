@@ -47,6 +47,9 @@ class GroupCalls:
     ) -> None:
         """Subscribe to topics, or to all topics that match a pattern, as a member of the group.
 
+        Without a ``group_id`` the consumer gets all partitions of the topics, also those that are added later; see
+        docs/groups.md. No ``listener`` is called then.
+
         Replaces the previous subscription. ``pattern`` must match a whole topic name; topics created later are
         included. The client matches a str or compiled pattern, and the broker a :class:`SubscriptionPattern` (not with
         the classic protocol). Topics whose whole name matches ``exclude`` are left out; ``exclude`` needs a ``pattern``
@@ -56,18 +59,19 @@ class GroupCalls:
 
         Raises:
             IllegalArgumentError: neither topics nor pattern, or both; an illegal name or expression; a listener that
-                lacks a method, or has an ``async def``; a ``SubscriptionPattern`` with the classic protocol or with
-                ``exclude``; ``exclude`` without a pattern. To end a subscription, call :meth:`unsubscribe`.
-            IllegalStateError: there is no ``group_id``, or partitions were assigned by hand.
+                lacks a method, or has an ``async def``; a ``SubscriptionPattern`` without a group, with the classic
+                protocol or with ``exclude``; ``exclude`` without a pattern. To end a subscription, call
+                :meth:`unsubscribe`.
+            IllegalStateError: partitions were assigned by hand.
         """
         for name in LISTENER_METHODS:
             refuse_async(getattr(listener, name, None), f"{name} of {listener!r}")
         with self._shell.change():
-            group = self._reader.managers.require_group()
+            subscriber = self._reader.managers.require_subscriber()
             if isinstance(pattern, SubscriptionPattern):
-                group.require_broker_patterns()
-            group.subscription.subscribe(topics, pattern, listener, exclude)
-            group.subscribed()
+                subscriber.require_broker_patterns()
+            subscriber.subscription.subscribe(topics, pattern, listener, exclude)
+            subscriber.subscribed()
 
     def unsubscribe(self) -> None:
         """Give up all partitions, including those assigned by hand, and leave the group.
@@ -79,6 +83,8 @@ class GroupCalls:
         with self._shell.change():
             if self._reader.callbacks is not None:
                 self._reader.callbacks.unsubscribe()
+            elif self._reader.managers.whole_topics is not None:
+                self._reader.managers.whole_topics.unsubscribed()
             self._reader.partitions.assign(())
 
     def subscription(self) -> set[str]:
@@ -87,8 +93,8 @@ class GroupCalls:
         For a ``SubscriptionPattern``, return the topics of which partitions are assigned.
         """
         with self._shell.enter():
-            group = self._reader.managers.group
-            return set(group.own_topics()) if group is not None else set()
+            subscriber = self._reader.managers.subscriber
+            return set(subscriber.own_topics()) if subscriber is not None else set()
 
     def enforce_rebalance(self, reason: str | None = None) -> None:
         """Make this member rejoin in the next ``poll`` (KIP-568), which rebalances the group if this member leads it.

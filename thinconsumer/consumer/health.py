@@ -194,7 +194,7 @@ class HealthMonitor(ObstacleLog):
     def report(self, now: float) -> Health:
         assigned, group, obstacles = len(self._managers.partitions), self._managers.group, self._look(now)
         coordinator, member = (None, None) if group is None else (group.coordinator, group.member)
-        is_busy = assigned or (group is not None and group.subscription.is_subscribed)
+        is_busy = assigned or self._managers.is_subscribed
         without = HealthState.OK if is_busy else HealthState.IDLE
         described = self._describe(obstacles, coordinator, member, now, without)
         return Health(*(*described, assigned, _age(self._fetched_at, now)))
@@ -204,7 +204,7 @@ class HealthMonitor(ObstacleLog):
         if managers.answers.completed != self._completed:
             self._completed, self._fetched_at = managers.answers.completed, now
         obstacles = [Obstacle(str(error), error, final=True) for error in managers.persistent_errors()]
-        obstacles += [*engine_obstacles(managers.engine), *self._group(now), *self._broken()]
+        obstacles += [*engine_obstacles(managers.engine), *self._group(now), *self._topics(), *self._broken()]
         obstacles += [*self._missing(now), *self._silent(now), *self._held()]
         if (error := managers.metadata.rejection) is not None:
             obstacles.append(Obstacle(f"metadata cannot be refreshed: {error}", error, "metadata"))
@@ -219,20 +219,28 @@ class HealthMonitor(ObstacleLog):
         return self._note(obstacles, now)
 
     def _group(self, now: float) -> Iterator[Obstacle]:
-        group, metadata = self._managers.group, self._managers.metadata
+        group = self._managers.group
         if group is None:
             return
         if group.subscription.is_subscribed or group.commits.queue.calls:
             yield from coordinator_obstacles(group.coordinator)
         if group.commits.last_error is not None and now - group.commits.failed_at < self._patience:
             yield Obstacle(f"commits fail: {group.commits.last_error}", group.commits.last_error, "commits")
-        for name in sorted(group.own_topics() & metadata.topics.keys()):
-            error = metadata.topics[name].error
-            if error is not None and error.retriable and not isinstance(error, UnknownTopicOrPartitionError):
-                yield Obstacle(str(error), error)
         if group.subscription.is_subscribed:
             words = f"the member is {group.member.state.value}"
             yield from member_obstacles(group.member, "records are held back", words, now)
+
+    def _topics(self) -> Iterator[Obstacle]:
+        """Yield what is wrong with the subscribed topics, except that they do not exist, and without final errors."""
+        subscriber, topics = self._managers.subscriber, self._managers.metadata.topics
+        if subscriber is None:
+            return
+        for name in sorted(subscriber.own_topics() & topics.keys()):
+            error = topics[name].error
+            if error is not None and error.retriable and not isinstance(error, UnknownTopicOrPartitionError):
+                yield Obstacle(str(error), error)
+        if self._managers.group is None and self._managers.is_subscribed and not subscriber.is_settled:
+            yield Obstacle(subscriber.situation)
 
     def _broken(self) -> Iterator[Obstacle]:
         record = self._record

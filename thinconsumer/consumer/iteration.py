@@ -49,18 +49,18 @@ class Iteration:
         return self.poll_result
 
     def await_share(self, timeout_ms: float | None) -> None:
-        """Poll until the group has assigned partitions.
+        """Poll until the partitions of the subscription are assigned.
 
         Raises KafkaTimeoutError, or the error for a subscribed topic or an assigned partition that does not exist.
         """
         reader, shell = self._reader, self._shell
-        group, seconds = reader.managers.group, reader.default_timeout(timeout_ms)
+        subscriber, seconds = reader.managers.subscriber, reader.default_timeout(timeout_ms)
         deadline = self.now() + seconds
-        while group is not None and group.subscription.is_subscribed and not group.is_settled:
+        while subscriber is not None and subscriber.subscription.is_subscribed and not subscriber.is_settled:
             reader.poll(0, 1, {})
             shell.engine.touch()  # the poll may have changed what is due
-            if shell.run_once(deadline) >= deadline and not group.is_settled:
-                call: Call[None] = Call(f"read_to_end, while the group is {group.member.state.value}")
+            if shell.run_once(deadline) >= deadline and not subscriber.is_settled:
+                call: Call[None] = Call(f"read_to_end, while {subscriber.situation}")
                 raise shell.engine.timeout_error(call, seconds)
         has_looked_up, topics = reader.managers.metadata.has_looked_up, reader.partitions.topics
         left = max(0.0, deadline - self.now())
@@ -131,13 +131,13 @@ class Iteration:
     def _works(self) -> bool:
         """Return whether a Fetch has succeeded, or none can be expected.
 
-        None can be expected if the group has assigned no partition, or if all partitions are paused or held.
+        None can be expected if the subscription has no partition, or if all partitions are paused or held.
         """
         managers = self._reader.managers
         if managers.answers.completed:
             return True
         if not managers.partitions:
-            return managers.group is not None and managers.group.is_settled
+            return managers.subscriber is not None and managers.subscriber.is_settled
         return all(partition.is_stopped for partition in managers.partitions)
 
     def _drive(self) -> bool:

@@ -33,6 +33,8 @@ from ..wire.error_codes import Code, to_error
 
 if TYPE_CHECKING:
     from ..group.group import Group
+    from ..group.subscription import Subscriber
+    from ..group.whole_topics import WholeTopics
     from ..ordered.gate_queries import GateQueries
 
 
@@ -68,6 +70,8 @@ class ConsumerManagers:
             assignors = create(config.partition_assignment_strategy)
             self.group = Group(config, assignors, self.partitions, self.metadata, random, self.agenda)
             self.group.commits.on_answer = self.metrics.record_commit
+        #: The subscription of a consumer without a group; None until :meth:`require_subscriber` is called.
+        self.whole_topics: WholeTopics | None = None
         #: The managers that hold partitions; empty until one of them may have something to hold.
         self.gatekeepers: tuple[Gatekeeper, ...] = ()
         if config.ordered_delivery == "barrier" and self.group is not None:
@@ -120,12 +124,16 @@ class ConsumerManagers:
         return self.gates
 
     def _follow_assignment(self, now: float) -> list[Request]:
-        """Drop buffered batches of unassigned partitions, and tell metadata which topics to refresh."""
+        """Assign the partitions of whole topics, drop buffered batches of unassigned partitions, and tell metadata
+        which topics to refresh.
+        """
         self._errors = None
-        group, queries = self.group, self.gates
+        if self.whole_topics is not None:
+            self.whole_topics.follow_metadata()
+        subscriber, queries = self.subscriber, self.gates
         generation = self.partitions.generation, self.lookups.version + (0 if queries is None else queries.version)
-        topics: frozenset[str] = frozenset() if group is None else group.topics()
-        everything = group is not None and group.wants_all_topics
+        topics: frozenset[str] = frozenset() if subscriber is None else subscriber.topics()
+        everything = subscriber is not None and subscriber.wants_all_topics
         if self._generation != generation:
             self._generation = generation
             self.buffer.sweep({p for p in self.buffer.queues if self.partitions.get(p.tp) is p})
@@ -169,6 +177,26 @@ class ConsumerManagers:
             raise IllegalStateError("this consumer is in no group: pass group_id to Consumer()")
         return self.group
 
+    @property
+    def subscriber(self) -> Subscriber | None:
+        """What follows the user's subscription; None if there is no group, and ``subscribe`` was never called."""
+        return self.whole_topics if self.group is None else self.group
+
+    @property
+    def is_subscribed(self) -> bool:
+        """Whether topics are subscribed to, with or without a group."""
+        return (subscriber := self.subscriber) is not None and subscriber.subscription.is_subscribed
+
+    def require_subscriber(self) -> Subscriber:
+        """Return the group; without one, what assigns all partitions of the subscribed topics."""
+        if self.group is None and self.whole_topics is None:
+            from ..group.whole_topics import WholeTopics  # on demand, as the group
+
+            self.whole_topics = WholeTopics(self.config, self.partitions, self.metadata)
+        subscriber = self.subscriber
+        assert subscriber is not None
+        return subscriber
+
     def errors(self) -> dict[int, KafkaError]:
         """Return the :meth:`persistent_errors` by their id().
 
@@ -210,14 +238,14 @@ class ConsumerManagers:
         for tp, count in sorted(self._missing[1].items()):
             detail = f"the topic has {count} partitions; check the number"
             yield to_error(Code.UNKNOWN_TOPIC_OR_PARTITION, api="Metadata", partition=tp, detail=detail)
-        if self.group is not None and self.group.matches_nothing:
-            wanted = self.group.subscription.pattern_text()
+        if (subscriber := self.subscriber) is not None and subscriber.matches_nothing:
+            wanted = subscriber.subscription.pattern_text()
             detail = f"no topic matches the pattern {wanted}; check it, and ACL Describe"
             yield to_error(Code.UNKNOWN_TOPIC_OR_PARTITION, api="Metadata", detail=detail)
 
     def _own_topics(self) -> frozenset[str]:
         assigned = self.partitions.topics()
-        return assigned if self.group is None else assigned | self.group.own_topics()
+        return assigned if self.subscriber is None else assigned | self.subscriber.own_topics()
 
     def outage(self, now: float) -> NoBrokersAvailable | None:
         """Return an error if no broker was reachable for ``bootstrap_timeout_ms``; None otherwise.

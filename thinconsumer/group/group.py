@@ -31,7 +31,7 @@ from .offsets.commit_identity import CommitIdentity
 from .offsets.commits import Commits
 from .offsets.committed import Committed
 from .revocation import PartitionRevocation
-from .subscription import Mode, UserSubscription
+from .subscription import Mode, Subscriber, UserSubscription
 
 if TYPE_CHECKING:
     from ..config import ConsumerConfig
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-class Group:
+class Group(Subscriber):
     """Connect coordinator, member, commits, and the consumer's role of one group."""
 
     def __init__(
@@ -216,16 +216,6 @@ class Group:
             return self._consumer_member.assignment.topics()
         return self.role.subscribed.names()
 
-    @property
-    def matches_nothing(self) -> bool:
-        """Whether the subscription is a pattern that the client evaluates, and no topic of the cluster matches it."""
-        return self.wants_all_topics and self._metadata.has_listed and not self.own_topics()
-
-    @property
-    def wants_all_topics(self) -> bool:
-        """Whether the subscription is a pattern that the client evaluates, which needs metadata of all topics."""
-        return self.subscription.mode is Mode.PATTERN
-
     def poll_begins(self, now: float) -> None:
         """Call :meth:`polled`; until the poll ends, commit errors give the time between the last two polls."""
         self.away = None if self._polled_at is None else now - self._polled_at
@@ -253,6 +243,10 @@ class Group:
         if member is not None and self.member.has_epochs:
             return member.has_sent_subscription
         return self.role.has_joined_with_subscription
+
+    @property
+    def situation(self) -> str:
+        return f"the group is {self.member.state.value}"
 
     def commit_identity(self) -> CommitIdentity:
         """Return the member id, generation and rebalance state that apply to a commit made now."""

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import enum
 import re
-from collections.abc import Iterable
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Iterable
 from typing import Any
 
 from ..errors import IllegalArgumentError, IllegalStateError
 from ..network.metadata import Metadata
-from ..types import SubscriptionPattern
+from ..types import SubscriptionPattern, TopicPartition
 
 _LEGAL = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
@@ -38,7 +39,7 @@ class UserSubscription:
 
     @property
     def is_subscribed(self) -> bool:
-        """Whether the group assigns the partitions."""
+        """Whether topics are subscribed to, by name or pattern."""
         return self.mode not in (Mode.NONE, Mode.MANUAL)
 
     def subscribe(
@@ -99,7 +100,7 @@ class UserSubscription:
 
 def _mixed(call: str, before: str) -> IllegalStateError:
     return IllegalStateError(
-        f"{call} after {before}: a consumer gets its partitions from its group or chooses them by hand; "
+        f"{call} after {before}: a consumer either subscribes to topics or chooses its partitions by hand; "
         "call unsubscribe() first"
     )
 
@@ -199,3 +200,50 @@ class SubscribedTopics:
             for name, topic in self._metadata.topics.items()
             if topic.partitions and (self._internal or not topic.internal) and self._subscription.matches(name)
         )
+
+
+class Subscriber(ABC):
+    """What follows the user's subscription: the group, or without one :class:`.WholeTopics`."""
+
+    subscription: UserSubscription
+    _metadata: Metadata
+
+    @abstractmethod
+    def topics(self) -> frozenset[str]:
+        """Return the topics that metadata is needed for."""
+
+    @abstractmethod
+    def own_topics(self) -> frozenset[str]:
+        """Return the subscribed topics; with a pattern, the known topics that match it."""
+
+    @property
+    @abstractmethod
+    def is_settled(self) -> bool:
+        """Whether the consumer has the assignment for the current subscription, and no change of it is in progress."""
+
+    @property
+    @abstractmethod
+    def situation(self) -> str:
+        """What happens until :attr:`is_settled` is true, for errors: ``"the group is joining"``."""
+
+    @abstractmethod
+    def require_broker_patterns(self) -> None:
+        """Raise IllegalArgumentError if no broker evaluates the regular expression of a subscription."""
+
+    @abstractmethod
+    def subscribed(self) -> None:
+        """Act on a changed :attr:`subscription`."""
+
+    @abstractmethod
+    def assign_by_hand(self, tps: Collection[TopicPartition], now: float) -> None:
+        """Assign partitions manually; raise IllegalStateError if topics are subscribed to."""
+
+    @property
+    def wants_all_topics(self) -> bool:
+        """Whether the subscription is a pattern that the client evaluates, which needs metadata of all topics."""
+        return self.subscription.mode is Mode.PATTERN
+
+    @property
+    def matches_nothing(self) -> bool:
+        """Whether the subscription is a pattern that the client evaluates, and no topic of the cluster matches it."""
+        return self.wants_all_topics and self._metadata.has_listed and not self.own_topics()

@@ -1,0 +1,123 @@
+"""A subscription without a group: the consumer gets all partitions of the subscribed topics.
+
+The partitions follow the topics' metadata. As in aiokafka, no listener is called: kafka-python calls one only in
+``close()``, without an assignment before. Java's consumer refuses such a subscription.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection
+from typing import TYPE_CHECKING
+
+from ..errors import IllegalArgumentError, UnknownTopicOrPartitionError
+from ..network.metadata import Metadata
+from ..positions.partitions import Partition, Partitions
+from ..positions.states import PositionEvent
+from ..types import TopicPartition
+from .subscription import SubscribedTopics, Subscriber, UserSubscription
+
+if TYPE_CHECKING:
+    from ..config import ConsumerConfig
+
+log = logging.getLogger(__name__)
+
+#: Maximum number of removed partitions whose positions are kept: topics of a pattern may come and go for years.
+GONE_MAX = 10_000
+
+
+class WholeTopics(Subscriber):
+    """Assigns all partitions of the subscribed topics.
+
+    A partition that metadata no longer have is removed at once. Its position is kept, as no group has it: a broker that
+    lags behind, or a lost permission, may have hidden a topic that still exists.
+    """
+
+    def __init__(self, config: ConsumerConfig, partitions: Partitions, metadata: Metadata) -> None:
+        self.subscription = UserSubscription()
+        if partitions:
+            self.subscription.assign()  # before the first subscribe(), all partitions were assigned by hand
+        self._partitions = partitions
+        self._metadata = metadata
+        self._subscribed = SubscribedTopics(self.subscription, metadata, internal=not config.exclude_internal_topics)
+        #: The removed partitions of subscribed topics, until metadata have them again.
+        self._gone: dict[TopicPartition, Partition] = {}
+        #: The versions of metadata and subscription that the assignment was made of.
+        self._seen = (-1, -1)
+
+    def topics(self) -> frozenset[str]:
+        return self._subscribed.names()
+
+    def own_topics(self) -> frozenset[str]:
+        return self._subscribed.names()
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether metadata of all subscribed topics have arrived; topics that do not exist count."""
+        if self.wants_all_topics:
+            return self._metadata.has_listed
+        return all(map(self._is_known, self.subscription.topics))
+
+    def _is_known(self, name: str) -> bool:
+        topic = self._metadata.topics.get(name)
+        return topic is not None and (bool(topic.partitions) or isinstance(topic.error, UnknownTopicOrPartitionError))
+
+    @property
+    def situation(self) -> str:
+        return "the partitions of the subscribed topics are looked up"
+
+    def require_broker_patterns(self) -> None:
+        raise IllegalArgumentError(
+            "a SubscriptionPattern is evaluated by the coordinator of a group: pass group_id and "
+            "group_protocol='consumer' (Kafka 4.0), or pass pattern as a str, which is matched in the client"
+        )
+
+    def subscribed(self) -> None:
+        """Assign the partitions that metadata have already; :meth:`follow_metadata` assigns the others."""
+        if self.subscription.listener is not None:
+            log.warning("without group_id there is no rebalance: the listener of subscribe() is never called")
+        self.follow_metadata()
+
+    def unsubscribed(self) -> None:
+        """Forget the subscription and the kept positions."""
+        self.subscription.clear()
+        self._gone.clear()
+
+    def assign_by_hand(self, tps: Collection[TopicPartition], now: float) -> None:
+        self.subscription.assign()
+        self._partitions.assign(tps)
+
+    def follow_metadata(self) -> None:
+        """Make the partitions of the subscribed topics the assignment, if metadata or subscription have changed."""
+        seen = self._metadata.version, self.subscription.version
+        if self._seen != seen and self.subscription.is_subscribed:
+            names, topics = self._subscribed.names(), self._metadata.topics
+            found = {name: topics[name].partitions for name in names if name in topics}
+            self._assign({TopicPartition(name, number) for name, numbers in found.items() for number in numbers})
+        self._seen = seen  # last: if Ctrl-C strikes before, the next step repeats all this
+
+    def _assign(self, wanted: set[TopicPartition]) -> None:
+        before = self._partitions.assigned
+        gone = {tp: partition for tp, partition in before.items() if tp not in wanted}
+        kept = {tp: partition for tp, partition in (self._gone | gone).items() if self._has(tp.topic)}
+        self._gone = dict(list(kept.items())[-GONE_MAX:])
+        if wanted != before.keys():
+            self._partitions.assign(sorted(wanted))
+            counts = len(wanted), len(wanted - before.keys()), len(gone)
+            log.info("subscribed without a group: %d partitions, %d new, %d gone", *counts)
+            if not gone.keys().isdisjoint(self._gone):
+                # Another broker may still have them. The next refresh may be ``metadata_max_age_ms`` away.
+                self._metadata.request_update("partitions of subscribed topics are gone")
+        for tp in self._gone.keys() & wanted:
+            self._restore(self._gone[tp])
+            del self._gone[tp]
+
+    def _has(self, topic: str) -> bool:
+        return topic in self.subscription.topics or self.subscription.matches(topic)
+
+    def _restore(self, gone: Partition) -> None:
+        """Let a partition that is assigned again continue where it was, unless its topic is another one by now."""
+        partition, topic_id = self._partitions.require(gone.tp), self._metadata.topic_id(gone.tp.topic)
+        if gone.has_position and gone.topic_id == topic_id:
+            partition.paused = gone.paused
+            partition.place(PositionEvent.SEEK_VALIDATED, gone.cursor.offset, gone.cursor.epoch)
