@@ -54,7 +54,8 @@ class Interrupter:
 
     def _call(self, frame, event, arg):
         name = frame.f_code.co_filename
-        if not name.startswith(OURS) or name.startswith(SCENERY) or frame.f_code.co_name == "__del__":
+        # ``__iter__`` is that of records which poll has returned: with them an interrupt is the application's.
+        if not name.startswith(OURS) or name.startswith(SCENERY) or frame.f_code.co_name in ("__del__", "__iter__"):
             return None
         frame.f_trace_opcodes = True
         frame.f_trace_lines = False
