@@ -40,6 +40,8 @@ fixtures. :class:`ServerSideAssignor` runs a client's :class:`~thinconsumer.assi
 
 from typing import TYPE_CHECKING, Any
 
+from thinconsumer.records.builder import NewRecord
+
 from .broker.control import BrokerProcessError
 from .broker.process import BrokerProcess
 from .broker.server import EmbeddedBroker
@@ -63,6 +65,7 @@ __all__ = [
     "MemoryCluster",
     "MemoryDriver",
     "Network",
+    "NewRecord",
     "Peer",
     "PeerConnection",
     "ScriptedPeer",

@@ -4,38 +4,55 @@ In your ``conftest.py``::
 
     pytest_plugins = ["thinconsumer.testing.fixtures"]
 
-``kafka_broker`` runs for the whole session, ``kafka_topic`` creates topics on it for one test, and ``embedded_broker``
-is a new cluster for one test, which may kill brokers. ``simulation`` has a virtual clock and no sockets. Override
-``kafka_broker_options``, ``embedded_broker_options`` and ``simulation_options`` to change the arguments of these
-fixtures. No other module of the package needs pytest.
+``kafka_broker`` runs for the whole session, ``kafka_topic`` creates topics on it for one test, ``produce`` writes to
+them, and ``records`` and ``committed`` return what is in them and how far a group is. ``embedded_broker`` is a new
+cluster for one test, which may kill brokers. ``simulation`` has a virtual clock and no sockets. Override
+``kafka_broker_options``, ``kafka_client_options``, ``embedded_broker_options`` and ``simulation_options`` to change the
+arguments of these fixtures. No other module of the package needs pytest.
 """
 
 from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from thinconsumer.consumer import Consumer
+from thinconsumer.records.builder import NewRecord
+from thinconsumer.types import ConsumerRecord, TopicPartition
+
+from .broker.new_records import as_list
 from .broker.process import BrokerProcess
 
 if TYPE_CHECKING:
     from .simulation import Simulation
 
 __all__ = [
+    "committed",
     "embedded_broker",
     "embedded_broker_options",
     "kafka_broker",
     "kafka_broker_options",
+    "kafka_client_options",
     "kafka_topic",
+    "produce",
+    "records",
     "simulation",
     "simulation_options",
 ]
 
 #: Creates a topic: ``kafka_topic(partitions=3, configs={"cleanup.policy": "compact"})`` returns its name.
 NewTopic = Callable[..., str]
+#: Writes records: ``produce(topic, [b"one", b"two"], key=b"7")`` returns the first offset.
+Produce = Callable[..., int]
+#: Returns all records of a topic, by partition and offset.
+Records = Callable[[str], list[ConsumerRecord[Any, Any]]]
+#: Returns the offsets that a group has committed for a topic, by partition.
+Committed = Callable[[str, str], dict[int, int]]
 
 #: A topic's name begins with its test's name, cut to this many characters, since Kafka limits a topic's name to 249.
 #: Characters other than ASCII letters, digits, ``_`` and ``-`` are replaced: each run of them becomes one ``-``.
@@ -71,6 +88,64 @@ def kafka_topic(kafka_broker: BrokerProcess, request: pytest.FixtureRequest) -> 
     yield new_topic
     for name in made:
         kafka_broker.delete_topic(name)
+
+
+@pytest.fixture(scope="session")
+def kafka_client_options() -> dict[str, Any]:
+    """Return options with which ``records`` and ``committed`` connect to ``kafka_broker``, such as those of a login."""
+    return {}
+
+
+@pytest.fixture
+def produce(kafka_broker: BrokerProcess) -> Produce:
+    """``produce(topic, values, key=None, headers=(), partition=0)`` writes records to ``kafka_broker``, and returns the
+    offset of the first one. Values are bytes, None, or a ``NewRecord``, which has its own key and headers.
+    """
+
+    def write(
+        topic: str,
+        values: Iterable[bytes | NewRecord | None],
+        *,
+        key: bytes | None = None,
+        headers: Sequence[tuple[str, bytes | None]] = (),
+        partition: int = 0,
+    ) -> int:
+        given = as_list(values)
+        new = [value if isinstance(value, NewRecord) else NewRecord(value, key, headers) for value in given]
+        return kafka_broker.produce(topic, new, partition)
+
+    return write
+
+
+@pytest.fixture
+def records(kafka_broker: BrokerProcess, kafka_client_options: dict[str, Any]) -> Records:
+    """``records(topic)`` returns all records of a topic of ``kafka_broker``, in the order of partitions and offsets."""
+
+    def read(topic: str) -> list[ConsumerRecord[Any, Any]]:
+        kafka_broker.leader((topic, 0))  # raises an error if the topic does not exist
+        options = {"auto_offset_reset": "earliest", **kafka_client_options}
+        with Consumer(topic, bootstrap_servers=kafka_broker.bootstrap_servers, **options) as consumer:
+            return sorted(consumer.read_to_end(), key=attrgetter("partition", "offset"))
+
+    return read
+
+
+@pytest.fixture
+def committed(kafka_broker: BrokerProcess, kafka_client_options: dict[str, Any]) -> Committed:
+    """``committed(group, topic)`` returns the offsets that a group has committed on ``kafka_broker``, by partition.
+
+    A committed offset is that of the next record to read. Partitions without one are left out.
+    """
+
+    def ask(group: str, topic: str) -> dict[int, int]:
+        kafka_broker.leader((topic, 0))  # raises an error if the topic does not exist
+        servers = kafka_broker.bootstrap_servers
+        with Consumer(bootstrap_servers=servers, group_id=group, **kafka_client_options) as consumer:
+            numbers = sorted(consumer.partitions_for_topic(topic) or ())
+            found = consumer.committed([TopicPartition(topic, number) for number in numbers])
+        return {tp.partition: offset for tp, offset in found.items() if offset is not None}
+
+    return ask
 
 
 @pytest.fixture

@@ -29,7 +29,10 @@ class FakeBroker:
         self.calls = []
         self.outcome = None
         self.cluster = SimpleNamespace(
-            bugs=["a bug"], rules=FaultRules(), controller=SimpleNamespace(image=ClusterImage("c"))
+            bugs=["a bug"],
+            rules=FaultRules(),
+            controller=SimpleNamespace(image=ClusterImage("c")),
+            no_leader=lambda tp: LookupError(f"there is no partition {tp.topic}-{tp.partition}"),
         )
 
     def _do(self, *call):

@@ -218,9 +218,9 @@ def test_interrupted_while_partitions_of_whole_topics_come_and_go_everything_arr
     def hide(call, response):
         response.topics = []
 
-    while len(written) < 40 or len(found) < len(written):
-        if len(written) < 40 and len(found) == len(written):
-            count = len(written) // 8 + 1
+    while len(written) < 20 or len(found) < len(written):
+        if len(written) < 20 and len(found) == len(written):
+            count = len(written) // 4 + 1
             if count > len(w.cluster.controller.image.topics["t"].partitions):
                 w.cluster.expand("t", count)
             number = rng.randrange(count)

@@ -17,7 +17,10 @@ PAGE = Path(__file__).parents[2] / "docs" / "testing.md"
 
 #: The parts that the page leaves out.
 MORE_TESTS = '''
-from thinconsumer import Consumer
+import pytest
+
+from thinconsumer import Consumer, OffsetAndMetadata, TopicPartition
+from thinconsumer.testing import NewRecord
 from test_orders import read
 
 
@@ -36,6 +39,38 @@ class TestMore:
         assert read(kafka_broker.bootstrap_servers, topic) == [b"b"]
 
 
+def test_what_a_program_writes_and_commits(kafka_broker, kafka_topic, produce, records, committed):
+    topic = kafka_topic(partitions=2)
+    assert records(topic) == [] and committed("billing", topic) == {}
+    assert produce(topic, [b"a", None, NewRecord(b"b", b"own")], key=b"k", headers=[("n", b"v")]) == 0
+    assert produce(topic, [b"c"], partition=1) == 0 and produce(topic, [b"d"]) == 3
+    found = [(one.partition, one.offset, one.key, one.value, one.headers) for one in records(topic)]
+    pair = (("n", b"v"),)
+    assert found == [
+        (0, 0, b"k", b"a", pair), (0, 1, b"k", None, pair), (0, 2, b"own", b"b", ()), (0, 3, None, b"d", ()),
+        (1, 0, None, b"c", ()),
+    ]
+    with Consumer(bootstrap_servers=kafka_broker.bootstrap_servers, group_id="billing") as consumer:
+        consumer.commit({TopicPartition(topic, 0): OffsetAndMetadata(3)})
+    assert committed("billing", topic) == {0: 3} and committed("other", topic) == {}
+
+
+@pytest.mark.parametrize("call", [lambda p, r, c: p("x", [b"a"]), lambda p, r, c: r("x"), lambda p, r, c: c("g", "x")])
+def test_a_missing_topic_is_named(produce, records, committed, call):
+    with pytest.raises(LookupError, match="topic 'x' does not exist in this broker: create it with create_topic"):
+        call(produce, records, committed)
+
+
+def test_a_str_is_named(kafka_topic, produce):
+    topic = kafka_topic()
+    with pytest.raises(ValueError, match="value is a str: encode it, 'abc'.encode()"):
+        produce(topic, ["abc"])
+    with pytest.raises(ValueError, match="key is a str"):
+        produce(topic, [b"abc"], key="k")
+    with pytest.raises(ValueError, match="values is a single str"):
+        produce(topic, "abc")
+
+
 def test_topics_of_tests_before_are_gone(kafka_broker):
     with Consumer(bootstrap_servers=kafka_broker.bootstrap_servers) as consumer:
         assert consumer.topics() == set()
@@ -47,7 +82,14 @@ import pytest
 
 @pytest.fixture(scope="session")
 def kafka_broker_options():
-    return {"topics": {"there-already": 1}}
+    security = {"security.protocol": "SASL_PLAINTEXT", "sasl.enabled.mechanisms": ["PLAIN"], "users": {"me": "secret"}}
+    return {"topics": {"there-already": 1}, "security": security}
+
+
+@pytest.fixture(scope="session")
+def kafka_client_options():
+    login = {"sasl_plain_username": "me", "sasl_plain_password": "secret"}
+    return {"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "PLAIN", **login}
 
 
 @pytest.fixture
@@ -56,9 +98,10 @@ def embedded_broker_options():
 """
 
 TESTS_OF_OVERRIDES = """
-def test_options(kafka_broker, embedded_broker):
+def test_options(kafka_broker, embedded_broker, records, committed):
     assert list(kafka_broker.addresses) == [1]
     kafka_broker.produce("there-already", [b"x"])
+    assert [record.value for record in records("there-already")] == [b"x"] and committed("g", "there-already") == {}
     assert list(embedded_broker.addresses) == [1, 2]
     embedded_broker.produce("own", [b"x"], 2)
 """
@@ -98,7 +141,7 @@ def from_the_page():
 def test_project_of_the_page_passes(project, from_the_page):
     code, words = project(**from_the_page, test_more=MORE_TESTS)
     assert code == 0, words
-    assert "6 passed" in words
+    assert "12 passed" in words
 
 
 def test_a_users_project_chooses_its_brokers(project, from_the_page):

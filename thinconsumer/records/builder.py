@@ -22,13 +22,13 @@ _UNCOVERED = Struct(">qiibI")
 
 
 class NewRecord(NamedTuple):
-    """A record to write. ``offset`` is relative to the batch's base offset; None: that of the record before plus 1."""
+    """A record to write."""
 
-    value: bytes | None
+    value: bytes | None  #: None: a tombstone, in compacted topics.
     key: bytes | None = None
-    headers: Sequence[Header] = ()
-    timestamp: int = -1
-    offset: int | None = None
+    headers: Sequence[Header] = ()  #: Pairs of a name and bytes or None.
+    timestamp: int = -1  #: Milliseconds since the Unix epoch; -1: none, for which ``produce`` takes the broker's time.
+    offset: int | None = None  #: Relative to the batch's base offset; None: that of the record before plus 1.
 
 
 def _varint(value: int) -> bytes:

@@ -4,8 +4,10 @@
 client share the codec and small helpers, but no logic of the protocol, so that they cannot make the same mistake in it.
 
 This module exports the public names: two ways to run a broker, its configuration and errors, the interface of its
-assignors, and fault rules with their actions.
+assignors, records to write, and fault rules with their actions.
 """
+
+from thinconsumer.records.builder import NewRecord
 
 from .config import BrokerConfig
 from .control import BrokerProcessError
@@ -18,6 +20,6 @@ from .server import EmbeddedBroker
 
 __all__ = [
     "BrokerConfig", "BrokerProcess", "BrokerProcessError", "ConsumerGroupPartitionAssignor", "ControllerError", "Delay",
-    "Disconnect", "Edit", "EmbeddedBroker", "EntryError", "FaultRule", "ListenerSecurity", "MemberSubscription", "Pass",
-    "Raw", "ReceivedRequest", "Reply", "Silence",
+    "Disconnect", "Edit", "EmbeddedBroker", "EntryError", "FaultRule", "ListenerSecurity", "MemberSubscription",
+    "NewRecord", "Pass", "Raw", "ReceivedRequest", "Reply", "Silence",
 ]  # fmt: skip

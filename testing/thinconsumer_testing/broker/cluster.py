@@ -28,6 +28,7 @@ from .group.hashing import partition_for
 from .image import PartitionImage, StoredCluster, TopicImage
 from .log.log import Log
 from .login.mechanisms import Mechanisms
+from .new_records import as_list, missing_topic, new_records
 from .node import BrokerNode
 from .ordered.changes import keeps_tombstones
 from .partition import PartitionReplica
@@ -189,18 +190,19 @@ class Cluster:
             batch: Passed to :func:`~thinconsumer.records.builder.build_batch`: a codec, a producer id, ...
 
         Raises:
-            LookupError: The partition has no leader, or ``node`` does not act as leader.
+            LookupError: There is no such partition, or it has no leader, or ``node`` does not act as leader.
+            IllegalArgumentError: A key, value or header is not bytes.
             ValueError: The leader rejected the batch.
         """
         now_ms = self.schedule.wall_ms()
-        new_records = [r if isinstance(r, NewRecord) else NewRecord(r) for r in records]
-        dated = [r._replace(timestamp=now_ms) if r.timestamp < 0 else r for r in new_records]
+        found = new_records(as_list(records))
+        dated = [r._replace(timestamp=now_ms) if r.timestamp < 0 else r for r in found]
         leader = self.leader(TopicPartition(topic, partition), node)
-        found: list[tuple[int, int]] = []
+        results: list[tuple[int, int]] = []
         leader.append(
-            build_batch(dated, **batch), 1, lambda code, a: found.append((code, -1 if a is None else a.base_offset))
+            build_batch(dated, **batch), 1, lambda code, a: results.append((code, -1 if a is None else a.base_offset))
         )
-        code, offset = found[0]
+        code, offset = results[0]
         if code:
             raise ValueError(
                 f"the leader of {topic}-{partition} rejected the batch with error {code} ({Code(code).name})"
@@ -219,8 +221,18 @@ class Cluster:
         node = self.nodes.get(leads) if leads is not None else None
         partition = node.partitions.get(tp) if node is not None and node.is_alive else None
         if partition is None or not partition.is_leader:
-            raise LookupError(f"{tp.topic}-{tp.partition} has no leader")
+            raise self.no_leader(tp)
         return partition
+
+    def no_leader(self, tp: TopicPartition) -> LookupError:
+        """Return the error for a partition that does not exist, or has no leader."""
+        topic = self.controller.image.topics.get(tp.topic)
+        if topic is None:
+            return missing_topic(tp.topic)
+        count = len(topic.partitions)
+        if tp.partition not in range(count):
+            return LookupError(f"topic {tp.topic!r} has no partition {tp.partition}, but those from 0 to {count - 1}")
+        return LookupError(f"{tp.topic}-{tp.partition} has no leader")
 
     def kill(self, node_id: int, *, noticed_after_s: float | None = None) -> None:
         """Kill a broker (``kill -9``); the controller fences it after ``noticed_after_s`` (None: session timeout)."""

@@ -169,7 +169,7 @@ class Dispatcher:
     def _leader(self, tp: TopicPartition) -> int:
         found = self._broker.cluster.controller.image.partition(*tp)
         if found is None:
-            raise LookupError(f"there is no partition {tp[0]}-{tp[1]}")
+            raise self._broker.cluster.no_leader(tp)
         return found.leader
 
 

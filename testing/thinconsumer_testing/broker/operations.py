@@ -10,6 +10,7 @@ from thinconsumer.records.builder import NewRecord
 from thinconsumer.types import TopicPartition
 
 from .image import TopicImage
+from .new_records import as_list, new_records
 
 _BrokerT = TypeVar("_BrokerT", bound="BrokerOperations")
 Partition = TopicPartition | tuple[str, int]
@@ -84,7 +85,9 @@ class BrokerOperations(abc.ABC):
 
     def produce(self, topic: str, values: Iterable[bytes | NewRecord | None], partition: int = 0, **batch: Any) -> int:
         """Append a batch like a producer with acks=1; return its base offset. ``batch``: as in ``Cluster.produce``."""
-        return int(self._perform("produce", topic, list(values), partition, **batch))
+        given = as_list(values)
+        new_records(given)  # for its errors: a wrong value may have no form in which another process gets it
+        return int(self._perform("produce", topic, given, partition, **batch))
 
     def delete_records(self, tp: Partition, before: int) -> None:
         """Delete a partition's records below the offset ``before``, or below the high watermark if that is lower."""
