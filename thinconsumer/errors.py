@@ -105,6 +105,7 @@ class KafkaConnectionError(KafkaError, ConnectionError):
     does not match, a missing client certificate, no protocol or cipher in common. ``is_handshake_cut`` marks a TLS
     handshake that the peer ended without an answer: the peer restarts, or its port does not use TLS.
     ``is_proxy_login_rejected`` marks a proxy that rejects the user and password of ``proxy_url``, or requires some.
+    ``is_misrouted`` marks a connection that was rejected because the broker is not the expected one (KIP-1242).
     """
 
     retriable = True
@@ -119,9 +120,11 @@ class KafkaConnectionError(KafkaError, ConnectionError):
         is_certificate_rejected: bool = False,
         is_handshake_cut: bool = False,
         is_proxy_login_rejected: bool = False,
+        is_misrouted: bool = False,
     ) -> None:
         super().__init__(message)
         self.is_proxy_login_rejected = is_proxy_login_rejected
+        self.is_misrouted = is_misrouted
         self.is_handshake_cut = is_handshake_cut
         self.is_certificate_rejected = is_certificate_rejected
         self.host = host

@@ -42,6 +42,7 @@ CASES = {
     "metadata_max_age_ms": (300000, "9223372036854775807", 2**63 - 1),
     "metadata_recovery_strategy": ("rebootstrap", "NONE", "none"),
     "metadata_recovery_rebootstrap_trigger_ms": (300000, "0", 0),
+    "metadata_cluster_check_enable": (True, "false", False),
     "allow_auto_create_topics": (False, "true", True),
     "exclude_internal_topics": (True, "false", False),
     "proxy_url": (None, " socks5://h:1080 ", "socks5://h:1080"),

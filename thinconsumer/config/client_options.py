@@ -60,6 +60,13 @@ class ClientOptions(SecurityOptions):
         "Go back to `bootstrap_servers` when metadata could not be refreshed for this long (KIP-1102).",
         300000,
     )
+    metadata_cluster_check_enable: bool = _cluster(
+        kinds.Boolean(),
+        "Whether a connection to a known broker names the cluster id and the broker's node id. If another broker has "
+        "got its address, it rejects the connection, and the client goes back to `bootstrap_servers` (KIP-1242). "
+        "Brokers before Kafka 4.4 check nothing. No effect with `metadata_recovery_strategy='none'`.",
+        True,
+    )
     allow_auto_create_topics: bool = _cluster(
         kinds.Boolean(), "Whether a metadata request may create a missing topic, if the broker allows it.", False
     )

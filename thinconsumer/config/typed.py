@@ -23,6 +23,7 @@ class ClientKeywords(TypedDict, total=False):
     metadata_max_age_ms: int
     metadata_recovery_strategy: str
     metadata_recovery_rebootstrap_trigger_ms: int
+    metadata_cluster_check_enable: bool
     allow_auto_create_topics: bool
     proxy_url: str | None
     request_timeout_ms: int

@@ -259,7 +259,7 @@ class Engine:
             self.network.rebootstrap(now)
         if self._metadata_seen != self.metadata.version:
             self._metadata_seen = self.metadata.version
-            self.network.update_nodes(self.metadata.nodes.values())
+            self.network.update_nodes(self.metadata.nodes.values(), self.metadata.cluster_id)
 
     def login_error(self) -> KafkaError | None:
         """Return the error to raise because requests wait for a token or other credentials; None if there is none."""

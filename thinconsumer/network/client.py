@@ -14,7 +14,8 @@ There is one route per target (a node and one of the channels to it), and one pe
 A deadline takes effect only if I/O was polled after it: a program that polls once a minute must get the responses that
 arrived in between, not timeouts. For the same reason an outage counts only the time in which the client is stepped.
 
-Follows Java's ``NetworkClient`` and ``ClusterConnectionStates``; KIP-144, KIP-219, KIP-601, KIP-899, KIP-1102.
+Follows Java's ``NetworkClient`` and ``ClusterConnectionStates``; KIP-144, KIP-219, KIP-601, KIP-899, KIP-1102,
+KIP-1242.
 """
 
 from __future__ import annotations
@@ -106,6 +107,8 @@ class NetworkClient:
         self._random = random
         self._servers = list(dict.fromkeys((host, port) for host, port in options.bootstrap_servers))
         self._rebootstraps = options.metadata_recovery_strategy == "rebootstrap"
+        self._checks_cluster = self._rebootstraps and options.metadata_cluster_check_enable
+        self._cache = settings.api_versions_cache
         self._nodes: dict[int, Node] = {}
         self._routes: dict[Target, BrokerRoute] = {}
         self._bootstrap: dict[tuple[str, int], BrokerRoute] = {}
@@ -171,12 +174,25 @@ class NetworkClient:
                 route.step(now)
         if self._leaving:
             self._leaving = [route for route in self._leaving if not route.has_left()]
+        reasons = self._follow_misrouted(now)
         self._alarm.clear()
         if self._any:
             self._serve_any(now)
-        reasons = self._doubts(now)
+        reasons += self._doubts(now)
         self._update_outage(now)
         return reasons
+
+    def _follow_misrouted(self, now: float) -> list[str]:
+        """Start from the bootstrap servers again if another broker has the address of a node (KIP-1242).
+
+        At most once for each response with metadata: a bootstrap server that kept answering so would be asked without
+        a pause otherwise.
+        """
+        is_misrouted, self._shared.is_misrouted = self._shared.is_misrouted, False
+        if not is_misrouted or self._cache.cluster_id is None:
+            return []
+        self.rebootstrap(now)
+        return ["another broker has got the address of a node"]
 
     def _doubts(self, now: float) -> list[str]:
         """Return a reason to refresh metadata for each route whose node may have moved, or may lead nothing any more.
@@ -199,13 +215,14 @@ class NetworkClient:
             if route.state is RouteState.RESOLVING:
                 route.step(now)
 
-    def update_nodes(self, nodes: Iterable[Node]) -> None:
-        """Replace the nodes with those of the metadata.
+    def update_nodes(self, nodes: Iterable[Node], cluster_id: str | None = None) -> None:
+        """Replace the nodes, and the id of their cluster, with those of the metadata.
 
         Connections to a node that has another address now are closed; those to a node that is missing now, once they
         have no request in flight.
         """
         self._nodes = {node.node_id: node for node in nodes}
+        self._cache.cluster_id = cluster_id if self._checks_cluster else None
         self._alarm.touch()
         for target, route in list(self._routes.items()):
             node = self._nodes.get(target.node_id)
@@ -234,6 +251,7 @@ class NetworkClient:
         """Forget the cluster and all its connections; start from the bootstrap servers again (KIP-1102)."""
         log.info("starting from the bootstrap servers again")
         self._nodes.clear()
+        self._cache.cluster_id = None
         error = KafkaConnectionError("connection closed: starting from the bootstrap servers again")
         for route in self._all_routes():
             route.abort(error)

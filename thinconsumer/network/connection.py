@@ -244,7 +244,7 @@ class Connection:
     def _is_login_next(self) -> bool:
         if self.state is ConnectionState.REAUTHENTICATING:
             return not self._in_flight or self._in_flight[0].request is None
-        return self.state is ConnectionState.AUTHENTICATING
+        return self.state is ConnectionState.AUTHENTICATING and self._login is not None
 
     def reauthenticate(self, now: float) -> None:
         """Begin the next login (KIP-368); call only if :meth:`is_login_due`, :meth:`can_send`, and a request waits.
@@ -534,10 +534,14 @@ class Connection:
         if self.state is not ConnectionState.REAUTHENTICATING:
             self._begin_setup_step(now)
         self.deadline.touch()
-        if self.state is ConnectionState.NEGOTIATING:
+        if item.api is ApiVersionsRequest:
             self._in_flight.popleft()
-            response, self.ranges, version = take_api_versions(frame, body, item.version)
+            response, ranges, version = take_api_versions(frame, body, item.version)
             self._throttle(response, now)
+            if self.state is ConnectionState.AUTHENTICATING:
+                self._become_ready()
+                return
+            self.ranges = ranges
             if version != item.version:
                 self._settings.api_versions_cache.version = version
                 self._send_api_versions(version, now)
@@ -552,10 +556,14 @@ class Connection:
             self._log_in(answer, now, item.sent_at)
 
     def _send_api_versions(self, version: int, now: float) -> None:
-        request = ApiVersionsRequest(
-            client_software_name=negotiate.SOFTWARE_NAME, client_software_version=negotiate.SOFTWARE_VERSION
-        )
+        # Where clients log in, brokers compare the cluster only in another ApiVersions after that.
+        is_before_login = self.state is ConnectionState.NEGOTIATING and self._settings.new_login is not None
+        request = self._settings.api_versions_cache.request(-1 if is_before_login else self.node_id)
         self._write(request, version, now, now + self._setup_timeout)
+
+    def _become_ready(self) -> None:
+        self.was_ready = self._move(ConnectionEvent.AUTHENTICATED)
+        log.debug("%s: connection ready", self.where)
 
     def _log_in(self, answer: Message | None, now: float, began: float) -> None:
         """Continue the login after ``answer``, the response to a request that was written at ``began``."""
@@ -571,9 +579,12 @@ class Connection:
                 self.login_pause.set(now + LOGIN_INTERVAL)
             elif self.relogin is not None:
                 self.relogin.clear()
+            is_first = self._login is not None and self.state is ConnectionState.AUTHENTICATING
             self._login = None
-            self.was_ready = self._move(ConnectionEvent.AUTHENTICATED)
-            log.debug("%s: connection ready", self.where)
+            if is_first and self._settings.api_versions_cache.can_check(self.node_id, self.ranges):
+                self._send_api_versions(negotiate.FIRST_WITH_CLUSTER, now)
+            else:
+                self._become_ready()
             return
         # After SaslHandshake 0, brokers expect raw SASL tokens, without a header and without an error in the response.
         least = 1 if isinstance(message, SaslHandshakeRequest) else 0

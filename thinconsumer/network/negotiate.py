@@ -2,7 +2,8 @@
 
 A broker that lacks the requested version of ApiVersions answers UNSUPPORTED_VERSION in version 0 (KIP-511) and names
 the versions that it has. Brokers before 2.4 name none; the client then sends version 0. From version 3 on, the request
-contains the client's software name and version. After Java's ``NetworkClient.handleApiVersionsResponse``.
+contains the client's software name and version; from version 5 on, also the cluster and the node that the client
+expects, which the broker compares with its own (KIP-1242). After Java's ``NetworkClient.handleApiVersionsResponse``.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import re
 from collections.abc import Mapping
 
 from .._version import __version__
-from ..errors import KafkaProtocolError, UnsupportedVersionError
+from ..errors import KafkaConnectionError, KafkaProtocolError, UnsupportedVersionError
 from ..wire import Message
 from ..wire.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from ..wire.error_codes import Code, to_error
@@ -32,15 +33,35 @@ def api_name(api: type[Message]) -> str:
     return api.__name__.removesuffix("Request")
 
 
-class ApiVersionsCache:
-    """The version in which new connections of one client send ApiVersions first.
+#: The first version of ApiVersions with the expected cluster and node.
+FIRST_WITH_CLUSTER = 5
 
-    After a broker has rejected a version, this is the lower version of the second request. Most brokers of a cluster
-    have the same version, so usually only one connection loses a round trip to a rejection.
-    """
+
+class ApiVersionsCache:
+    """What new connections of one client send in ApiVersions."""
 
     def __init__(self) -> None:
+        #: The version of the first request. After a broker has rejected a version, this is the lower version of the
+        #: second request. Most brokers of a cluster have the same version, so usually only one connection loses a round
+        #: trip to a rejection.
         self.version = ApiVersionsRequest.VERSIONS[1]
+        #: The id of the cluster whose nodes are known; None if it is unknown, or not to be checked.
+        self.cluster_id: str | None = None
+
+    def request(self, node_id: int = -1) -> ApiVersionsRequest:
+        """Return the request. With a ``node_id``, it names cluster and node, unless the cluster id is None.
+
+        Brokers reject a request that names only one of the two.
+        """
+        request = ApiVersionsRequest(client_software_name=SOFTWARE_NAME, client_software_version=SOFTWARE_VERSION)
+        if self.cluster_id is not None and node_id >= 0:
+            request.cluster_id, request.node_id = self.cluster_id, node_id
+        return request
+
+    def can_check(self, node_id: int, ranges: Ranges) -> bool:
+        """Return whether cluster and node are known, and a broker with these version ranges compares them."""
+        highest = ranges.get(ApiVersionsRequest.API_KEY, (0, 0))[1]
+        return self.cluster_id is not None and node_id >= 0 and highest >= FIRST_WITH_CLUSTER
 
 
 def take_api_versions(frame: Frame, body: int, version: int) -> tuple[ApiVersionsResponse, Ranges, int]:
@@ -51,7 +72,8 @@ def take_api_versions(frame: Frame, body: int, version: int) -> tuple[ApiVersion
 
     Raises:
         KafkaProtocolError: the bytes are not an ApiVersions response, or the broker offers no lower version.
-        BrokerResponseError: the broker answered with an error other than UNSUPPORTED_VERSION.
+        KafkaConnectionError: the broker belongs to another cluster, or is another node (``is_misrouted``).
+        BrokerResponseError: the broker answered with another error, except for UNSUPPORTED_VERSION.
     """
     rejected = int.from_bytes(frame[body : body + 2], "big", signed=True) == Code.UNSUPPORTED_VERSION
     response = ApiVersionsResponse.decode(frame, 0 if rejected else version, body)
@@ -60,6 +82,8 @@ def take_api_versions(frame: Frame, body: int, version: int) -> tuple[ApiVersion
         if api.api_key >= FIRST_API_KEY:
             ranges[api.api_key] = (api.min_version, api.max_version)
     if not rejected:
+        if response.error_code == Code.REBOOTSTRAP_REQUIRED:
+            raise KafkaConnectionError("the broker is not the one that metadata names", is_misrouted=True)
         if response.error_code:
             raise to_error(response.error_code, api="ApiVersions")
         return response, ranges, version

@@ -63,6 +63,8 @@ class RouteContext:
     waiting: dict[BrokerRoute, None] = field(default_factory=dict)
     #: Routes that have lost their connection; the network client takes and empties the list.
     lost: list[BrokerRoute] = field(default_factory=list)
+    #: Whether a node's address was found to belong to another broker; the network client takes and clears it.
+    is_misrouted: bool = False
 
 
 class BrokerRoute:
@@ -351,6 +353,7 @@ class BrokerRoute:
         elif race.has_failed:
             self._race = None
             self.cause = "; ".join(dict.fromkeys(self._without_name(error) for error in race.errors.values()))
+            self._shared.is_misrouted |= any(getattr(error, "is_misrouted", False) for error in race.errors.values())
             if race.login_error is not None:
                 self.login_error = race.login_error
                 self._fail(self.cause, now, race.login_error)

@@ -48,3 +48,24 @@ def test_invalid_software_names_are_rejected(client, name, software):
         answer = client.ask(hello(name, software), version)
         assert (answer.error_code, answer.api_keys) == (Code.INVALID_REQUEST, [])
     assert client.ask(ApiVersionsRequest(), 2).error_code == 0
+
+
+@pytest.mark.parametrize(
+    ("cluster_id", "node_id", "code"),
+    [
+        (None, -1, Code.NONE),
+        ("own", 1, Code.NONE),
+        ("own", 2, Code.REBOOTSTRAP_REQUIRED),
+        ("another", 1, Code.REBOOTSTRAP_REQUIRED),
+        ("own", -1, Code.INVALID_REQUEST),
+        (None, 1, Code.INVALID_REQUEST),
+    ],
+)
+def test_a_client_that_expects_another_cluster_or_node_is_told_to_bootstrap_again(client, cluster_id, node_id, code):
+    """KIP-1242, as in Kafka 4.4's ApiVersionsRequest.isValid and KafkaApis.clusterIdOrNodeIdIsInvalid."""
+    request = hello()
+    request.cluster_id = client.cluster.cluster_id if cluster_id == "own" else cluster_id
+    request.node_id = node_id
+    answer = client.ask(request, 5)
+    assert answer.error_code == code
+    assert bool(answer.api_keys) is (code == Code.NONE)

@@ -1,10 +1,12 @@
-"""ApiVersions versions 0 to 4: the supported versions of every API.
+"""ApiVersions versions 0 to 5: the supported versions of every API.
 
 Follows ``ApiVersionsRequest.isValid`` and ``ApiVersionsResponse``. If the request's version is too new, ``connection``
 responds in version 0 (KIP-511), without this handler. From version 3 on clients send their software name, and the
 response lists features (KIP-584); version 3 omits features with minimum level 0, because old clients cannot read them.
-The APIs of ``wire.extensions`` are listed in a tagged field, which clients without these extensions skip. The APIs of
-share groups and streams groups are not listed, because this broker does not implement them.
+From version 5 on, a client that expects another cluster or node is told to start from its bootstrap servers again
+(KIP-1242); the request must name both or neither, and before a login nothing is compared, as in Kafka. The APIs of
+``wire.extensions`` are listed in a tagged field, which clients without these extensions skip. The APIs of share groups
+and streams groups are not listed, because this broker does not implement them.
 """
 
 import re
@@ -24,6 +26,7 @@ from ..call import Api, ApiCall, error_code_in
 
 FIRST_WITH_SOFTWARE = 3
 FIRST_WITH_LEVEL_0 = 4
+FIRST_WITH_CLUSTER = 5
 #: Features of the response (KIP-584): (name, lowest supported level, highest supported level, finalized level).
 FEATURES = (("group.version", 0, 1, 1), ("metadata.version", 7, 30, 30), ("transaction.version", 0, 2, 2))
 FEATURES_EPOCH = 1
@@ -36,6 +39,12 @@ def _handle(call: ApiCall) -> Message:
     names = (request.client_software_name, request.client_software_version)
     if call.version >= FIRST_WITH_SOFTWARE and not all(_SOFTWARE.fullmatch(name) for name in names):
         return ApiVersionsResponse(error_code=int(Code.INVALID_REQUEST))
+    if call.version >= FIRST_WITH_CLUSTER and (request.cluster_id is None) != (request.node_id == -1):
+        return ApiVersionsResponse(error_code=int(Code.INVALID_REQUEST))
+    is_logged_in = call.authenticator is None or call.authenticator.is_complete
+    expected = (call.node.cluster.cluster_id, call.node.node_id)
+    if is_logged_in and request.cluster_id is not None and (request.cluster_id, request.node_id) != expected:
+        return ApiVersionsResponse(error_code=int(Code.REBOOTSTRAP_REQUIRED))
     if call.authenticator is not None:
         call.authenticator.on_api_versions()
     apis = [
@@ -58,4 +67,4 @@ def _handle(call: ApiCall) -> Message:
     )
 
 
-API = Api(ApiVersionsRequest, 0, 4, _handle, error_code_in(ApiVersionsResponse))
+API = Api(ApiVersionsRequest, 0, 5, _handle, error_code_in(ApiVersionsResponse))

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from thinconsumer.errors import SaslAuthenticationFailedError
+from thinconsumer.network.negotiate import FIRST_WITH_CLUSTER
 from thinconsumer.sasl.tokens import claims_of
 from thinconsumer.wire import Message
 from thinconsumer.wire.api_versions import ApiVersionsRequest
@@ -83,8 +84,9 @@ class LoginChecker(Checker):
             session.began_at = self.now()
             session.expires_at = _expiry_in(bytes(sent.message.auth_bytes)) or session.expires_at
         elif sent.api_key == ApiVersionsRequest.API_KEY:
-            if session.mechanism:
-                self.accuse(f"{client} writes ApiVersions during or after its login")
+            # After a login, another one names the cluster and node (KIP-1242).
+            if session.mechanism and (not session.has_session or sent.version < FIRST_WITH_CLUSTER):
+                self.accuse(f"{client} writes ApiVersions {sent.version} during or after its login")
         elif not session.has_session:
             self.accuse(f"{client} writes API {sent.api_key} while it is not logged in")
         elif session.lifetime is not None and age > LATEST * session.lifetime + TOLERANCE_S:
