@@ -14,9 +14,10 @@ from pathlib import Path
 from thinconsumer.config import OPTIONS, UNSUPPORTED, ClientOptions, Option, dotted, kinds, security_kinds
 from thinconsumer.config.jaas import MODULES
 from thinconsumer.config.options import default_of, meaning_of
+from thinconsumer.config.other_clients import EXPLAINED
 from thinconsumer.config.proxy import ProxyUrl
 from thinconsumer.config.security import SecurityOptions
-from thinconsumer.config.unsupported import ALIASES, UNSUPPORTED_PREFIXES
+from thinconsumer.config.unsupported import ALIASES, FACTORS, UNSUPPORTED_PREFIXES
 from thinconsumer.member import GroupMemberOptions
 from thinconsumer.produce.settings import ProducerSettings
 
@@ -181,7 +182,10 @@ The dotted name of an option has dots for underscores. These options are not in 
 ALIASES_HEAD = """
 ## librdkafka's names
 
-`from_config` also takes these names of librdkafka, confluent-kafka and Java:
+`from_config` also takes these names of librdkafka and confluent-kafka, and two of Java's client. It understands their
+words, too: `smallest`, `beginning`, `largest`, `end` and `error` of `auto.offset.reset`, 0 for no limit of
+`connections.max.idle.ms` and for the system's own buffer sizes, and Java's class names of the four built-in assignors,
+of `ByteArrayDeserializer` and of `StringDeserializer`.
 
 | Name | Option |
 |---|---|
@@ -192,7 +196,10 @@ UNSUPPORTED_HEAD = """
 
 Some options of other clients are recognized but not supported. An option is refused if ignoring it would change which
 records are read, how securely, or whether your own code runs; otherwise it is accepted with a warning. A value that
-asks for the behaviour of this client causes no warning. Other names that begin with {prefixes} are refused.
+asks for the behaviour of this client causes no warning. Other names that begin with
+{prefixes} are refused, and so are options of producers, brokers and
+share groups. With these, every option of the consumers of librdkafka 2.16, Java 4.4 and kafka-python 3.0 is in one of
+the tables:
 
 | Option | What happens | Why |
 |---|---|---|
@@ -209,9 +216,11 @@ def page() -> str:
     for origin, names in ORIGINS.items():
         parts.append(f"- from {origin}: {', '.join(f'`{dotted(name)}`' for name in OPTIONS if name in names)}\n")
     parts.append(ALIASES_HEAD)
-    parts.extend(f"| `{theirs}` | `{ours}` |\n" for theirs, ours in ALIASES.items())
+    for theirs, ours in ALIASES.items():
+        factor = f", times {FACTORS[theirs]}" if theirs in FACTORS else ""
+        parts.append(f"| `{theirs}` | `{ours}`{factor} |\n")
     parts.append(UNSUPPORTED_HEAD.format(prefixes=" or ".join(f"`{prefix}`" for prefix in UNSUPPORTED_PREFIXES)))
-    for name, row in sorted(UNSUPPORTED.items()):
+    for name, row in sorted({**UNSUPPORTED, **EXPLAINED}.items()):
         parts.append(f"| `{name}` | {'refused' if row.refused else 'accepted with a warning'} | {row.reason} |\n")
     return "".join(parts)
 

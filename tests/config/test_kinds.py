@@ -163,14 +163,10 @@ CANNOT_READ = [
     (kinds.MillisecondsOrNever(), "nan", "must be a whole number"),
     (
         kinds.DeserializerKind(),
-        "org.apache.kafka.common.serialization.StringDeserializer",
-        "Java class names cannot be used: pass a callable",
+        "org.apache.kafka.common.serialization.IntegerDeserializer",
+        "only ByteArrayDeserializer and StringDeserializer can be used: pass a callable",
     ),
-    (
-        kinds.DeserializerKind(),
-        "org.apache.kafka.common.serialization.ByteArrayDeserializer",
-        "leave it out for raw bytes",
-    ),
+    (kinds.DeserializerKind(), "org.example.StringDeserializer", "pass a callable"),
     (kinds.Function("(host, port)"), "x", "pass a callable (host, port)"),
     (kinds.SocketOptions(), "6,1,1", "pass a list of (level, option, value)"),
 ]

@@ -284,7 +284,7 @@ SAMPLES = {
 }
 
 
-@pytest.mark.parametrize(("theirs", "ours"), ALIASES.items())
+@pytest.mark.parametrize(("theirs", "ours"), [pair for pair in ALIASES.items() if pair[1].startswith(("ssl", "sasl"))])
 def test_librdkafkas_names(theirs, ours):
     """An alias sets the option, and errors name the alias."""
     with warnings.catch_warnings(record=True):

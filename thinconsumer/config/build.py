@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import warnings
 from collections.abc import Mapping
@@ -11,10 +12,12 @@ from ..errors import KafkaConfigurationError
 from . import rules, security_rules
 from .declare import Option
 from .kinds import did_you_mean
-from .unsupported import ALIASES, LIBRDKAFKA_NAMES, OLDER_NAMES, find_unsupported
+from .unsupported import ALIASES, FACTORS, OLDER_NAMES, find_unsupported, translated
 
-#: librdkafka's names of options, with underscores, mapped to this package's names; for hints in errors.
-_OTHER_NAMES = {**LIBRDKAFKA_NAMES, **{name.replace(".", "_"): ours for name, ours in ALIASES.items()}}
+#: The aliases with underscores, mapped to this package's names; for hints in errors.
+_OTHER_NAMES = {name.replace(".", "_"): ours for name, ours in ALIASES.items()}
+#: How similar a misspelt name has to be to an option's name for that to be suggested before any other.
+_SURELY_MISSPELT = 0.8
 
 
 class ConfigurationWarning(UserWarning):
@@ -78,7 +81,7 @@ class _Checked:
 
     def _take_one(self, spelt: str, value: Any) -> None:
         name = spelt.replace(".", "_") if self.text_allowed else spelt
-        if self.text_allowed and spelt in ALIASES:
+        if self.text_allowed and ALIASES.get(spelt) in self.options:
             name = ALIASES[spelt]
         elif spelt != (dotted(name) if self.text_allowed else name) or OLDER_NAMES.get(name, name) not in self.options:
             self._not_an_option(spelt, name, value)
@@ -90,12 +93,18 @@ class _Checked:
         if name in self.spelt_as:
             self.problems.append(f"{self.spelt_as[name]} and {spelt} are the same option: give one of them")
             return
-        self.spelt_as[name] = spelt
+        # Errors about two options show the value in this package's unit.
+        self.spelt_as[name] = dotted(name) if spelt in FACTORS else spelt
+        ours = value
         try:
-            is_text = self.text_allowed and isinstance(value, str)
-            self.values[name] = option.kind.parse(option.kind.from_text(value) if is_text else value)
+            if self.text_allowed:
+                ours = translated(spelt, value)
+                ours = option.kind.from_text(ours) if isinstance(ours, str) else ours
+            if ours is not None or option.default is not None:
+                self.values[name] = option.kind.parse(ours)
         except ValueError as error:
-            self.problems.append(f"{spelt}={option.kind.show(value)}: {error}")
+            unit = f", as {dotted(name)}={option.kind.show(ours)}" if spelt in FACTORS else ""
+            self.problems.append(f"{spelt}={option.kind.show(value)}{unit}: {error}")
 
     def _take_jaas(self) -> None:
         """Set the options that ``sasl_jaas_config`` contains, and the mechanism if its login module has only one.
@@ -134,20 +143,34 @@ class _Checked:
         """
         plain = name.replace(".", "_")
         row = find_unsupported(plain)
-        if row is not None:
-            if not row.is_harmless(value):
-                reports, verdict = (self.problems, "is refused") if row.refused else (self.notes, "has no effect")
-                reports.append(f"{spelt} {verdict}: {row.reason}")
-            return
+        if row is None:
+            self.problems.append(f"unknown option {spelt!r}{self._nearest(spelt, plain)}")
+        elif not row.is_harmless(value):
+            reports, verdict = (self.problems, "is refused") if row.refused else (self.notes, "has no effect")
+            reports.append(f"{spelt} {verdict}: {self._in_spelling(row.reason)}")
+
+    def _nearest(self, spelt: str, plain: str) -> str:
+        """Return a hint for an unknown name: the option with a similar name, else with a similar meaning, if any."""
+        from .other_clients import EXPLAINED, NEAREST  # on demand: only errors need it
+
         spell = dotted if self.text_allowed else str
-        hint = did_you_mean(spelt, [*map(spell, self.options), *(ALIASES if self.text_allowed else ())])
-        if plain in _OTHER_NAMES or plain in self.options:
-            hint = f"; did you mean {spell(_OTHER_NAMES.get(plain, plain))!r}?"
-        elif "." in spelt and not self.text_allowed:
-            hint = did_you_mean(plain, self.options)
-        if "." in spelt and not self.text_allowed:
-            hint += " (dotted names go to from_config)"
-        self.problems.append(f"unknown option {spelt!r}{hint}")
+        wrong_call = " (dotted names go to from_config)" if "." in spelt and not self.text_allowed else ""
+        ours = _OTHER_NAMES.get(plain, plain)
+        if ours in self.options:
+            return f"; did you mean {spell(ours)!r}?{wrong_call}"
+        word = spelt if self.text_allowed else plain
+        known = [*map(spell, self.options), *(ALIASES if self.text_allowed else ())]
+        hint = did_you_mean(word, known, _SURELY_MISSPELT)
+        meant = next((NEAREST[part] for part in plain.split("_") if part in NEAREST), "")
+        if not hint and meant in EXPLAINED:
+            hint = f"; {self._in_spelling(EXPLAINED[meant].reason)}"
+        elif not hint and meant in self.options:
+            hint = f"; did you mean {spell(meant)!r}?"
+        return (hint or did_you_mean(word, known)) + wrong_call
+
+    def _in_spelling(self, reason: str) -> str:
+        """Return a sentence with the options in it, which are in backquotes, in the caller's spelling."""
+        return re.sub(r"`(\w+)`", lambda found: dotted(found[1]) if self.text_allowed else found[1], reason)
 
 
 def _levels_to_the_caller() -> int:

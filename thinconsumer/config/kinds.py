@@ -83,11 +83,11 @@ class _SafeRepr(reprlib.Repr):
 safe_repr = _SafeRepr().repr
 
 
-def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """Return "; did you mean ...?" with the most similar known word; an empty text if none is similar."""
+def did_you_mean(word: str, known: Iterable[str], similarity: float = 0.6) -> str:
+    """Return "; did you mean ...?" with the most similar known word; an empty text if none is so similar (0 to 1)."""
     import difflib  # on demand: only errors need it
 
-    near = difflib.get_close_matches(word, list(known), n=1)
+    near = difflib.get_close_matches(word, list(known), n=1, cutoff=similarity)
     return f"; did you mean {near[0]!r}?" if near else ""
 
 
@@ -274,6 +274,15 @@ class OffsetReset(Kind):
         return " or ".join([*words, "`'by_duration:<ISO-8601 duration>'`"])
 
 
+#: Where Java's deserializers are.
+_SERIALIZATION = "org.apache.kafka.common.serialization."
+
+
+def _decode(data: bytes) -> str:
+    """Decode as Java's StringDeserializer does, which replaces bytes that are not UTF-8."""
+    return data.decode("utf-8", "replace")
+
+
 class DeserializerKind(Kind):
     """A key or value deserializer, see :meth:`Deserializer.adapt`."""
 
@@ -288,10 +297,14 @@ class DeserializerKind(Kind):
         return Deserializer.adapt(value)
 
     def from_text(self, text: str) -> object:
-        hint = (
-            "leave it out for raw bytes" if "ByteArray" in text else "pass a callable, such as one that decodes bytes"
+        if text.strip() == f"{_SERIALIZATION}ByteArrayDeserializer":
+            return None
+        if text.strip() == f"{_SERIALIZATION}StringDeserializer":
+            return _decode
+        raise ValueError(
+            "of Java's classes, only ByteArrayDeserializer and StringDeserializer can be used: pass a callable, such "
+            "as one that decodes bytes"
         )
-        raise ValueError(f"Java class names cannot be used: {hint}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -325,6 +338,10 @@ BUILT_IN_ASSIGNORS = {
 }
 
 
+#: Where Java's assignors are.
+_JAVA_ASSIGNORS = "org.apache.kafka.clients.consumer."
+
+
 class Assignors(Kind):
     """A list of assignors: names of built-in ones, and classes or instances of a user's PartitionAssignor, or of
     kafka-python's. A built-in assignor of kafka-python is replaced by this package's assignor of the same name.
@@ -349,7 +366,8 @@ class Assignors(Kind):
         return tuple(entries)
 
     def from_text(self, text: str) -> object:
-        return [entry.strip() for entry in text.split(",") if entry.strip()]
+        names = {f"{_JAVA_ASSIGNORS}{classes[0]}": name for name, classes in BUILT_IN_ASSIGNORS.items()}
+        return [names.get(entry.strip(), entry.strip()) for entry in text.split(",") if entry.strip()]
 
     def _name(self, entry: object) -> str:
         if not isinstance(entry, str):

@@ -2,14 +2,17 @@
 
 An option is *refused* with an error if ignoring it would change, for example, security or whether the user's code runs.
 Others, such as those of metrics, are *accepted with a warning*. Any is accepted silently if its value requests what
-thinconsumer does anyway. No report contains the value, since many values are secrets.
+thinconsumer does anyway. No report contains the value, since many values are secrets. Most rows for librdkafka are in
+``other_clients``, which is imported only for a name that is not found here.
 """
 
 from __future__ import annotations
 
 from ..support.lazy_dataclass import dataclass
+from .values import INT64_MAX
 
 _METRICS = "how metrics are counted cannot be configured"
+_JMX = "org.apache.kafka.common.metrics.JmxReporter"
 _JAVA_CLASS = "Java classes cannot be loaded"
 _TOKENS = "tokens are checked by brokers only"
 _TICKETS = "tickets are renewed by the Kerberos library or by k5start, not by clients"
@@ -47,7 +50,7 @@ UNSUPPORTED: dict[str, Unsupported] = {
     "metrics_recording_level": Unsupported(False, _METRICS, ("INFO",)),
     "auto_include_jmx_reporter": Unsupported(False, "there is no JMX in Python", (False,)),
     "enable_metrics_push": Unsupported(False, "metrics are not pushed to brokers (KIP-714)", (False,)),
-    "metric_reporters": Unsupported(True, "no reporter would be called", ([], (), "", None)),
+    "metric_reporters": Unsupported(True, "no reporter would be called", ([], (), "", _JMX, None)),
     "kafka_client": Unsupported(True, "there is no client object to replace"),
     "interceptor_classes": Unsupported(True, "no interceptor would be called", ([], (), "", None)),
     "config_providers": Unsupported(True, "resolve such values before you pass them", ([], (), "", None)),
@@ -96,26 +99,17 @@ UNSUPPORTED: dict[str, Unsupported] = {
 
 #: Unsupported options by the prefix of their name, for names that are not in UNSUPPORTED.
 UNSUPPORTED_PREFIXES: dict[str, Unsupported] = {
-    "share_": Unsupported(True, "share groups (KIP-932) are not supported"),
-    "ssl_engine_": Unsupported(True, "OpenSSL's engines are not supported: pass ssl_context"),
-}
-
-#: This package's name of options that have another name in librdkafka (confluent-kafka), for the hint in the error.
-LIBRDKAFKA_NAMES = {
-    "metadata_broker_list": "bootstrap_servers",
-    "fetch_wait_max_ms": "fetch_max_wait_ms",
-    "fetch_message_max_bytes": "max_partition_fetch_bytes",
-    "queued_max_messages_kbytes": "max_buffered_bytes",
-    "topic_metadata_refresh_interval_ms": "metadata_max_age_ms",
-    "socket_timeout_ms": "request_timeout_ms",
-    "receive_message_max_size": "receive_message_max_bytes",
+    "ssl_engine_": Unsupported(True, "OpenSSL's engines are not supported: pass ssl_context")
 }
 
 
 def find_unsupported(name: str) -> Unsupported | None:
     """Return the entry for this Python name, or None if the name is not listed as an unsupported option."""
-    by_prefix = (row for prefix, row in UNSUPPORTED_PREFIXES.items() if name.startswith(prefix))
-    return UNSUPPORTED.get(name) or next(by_prefix, None)
+    from .other_clients import EXPLAINED, EXPLAINED_PREFIXES  # on demand: most configurations have no such name
+
+    prefixes = {**UNSUPPORTED_PREFIXES, **EXPLAINED_PREFIXES}
+    by_prefix = (row for prefix, row in prefixes.items() if name.startswith(prefix))
+    return UNSUPPORTED.get(name) or EXPLAINED.get(name) or next(by_prefix, None)
 
 
 #: Older names of options in kafka-python that are accepted, with the present name.
@@ -138,4 +132,42 @@ ALIASES: dict[str, str] = {
     "sasl.oauthbearer.assertion.jwt.template.file": "sasl_oauthbearer_assertion_template_file",
     "sasl.oauthbearer.jwt.retriever.class": "sasl_oauthbearer_grant_type",
     "oauth_cb": "sasl_oauth_token_provider",
+    "metadata.broker.list": "bootstrap_servers",
+    "topic.metadata.refresh.interval.ms": "metadata_max_age_ms",
+    "bootstrap.resolve.timeout.ms": "bootstrap_timeout_ms",  # Java's: here, a failed lookup is one of several causes
+    "socket.timeout.ms": "request_timeout_ms",
+    "socket.receive.buffer.bytes": "receive_buffer_bytes",
+    "socket.send.buffer.bytes": "send_buffer_bytes",
+    "max.in.flight": "max_in_flight_requests_per_connection",
+    "receive.message.max.size": "receive_message_max_bytes",
+    "fetch.wait.max.ms": "fetch_max_wait_ms",
+    "fetch.message.max.bytes": "max_partition_fetch_bytes",
+    "queued.max.messages.kbytes": "max_buffered_bytes",
+    "auto.commit.enable": "enable_auto_commit",
 }
+
+#: How many of the option's units one unit of the alias is.
+FACTORS: dict[str, int] = {"queued.max.messages.kbytes": 1024}
+#: Values that are written in another way here, by dotted name.
+_VALUES: dict[str, dict[str, str]] = {
+    "auto.offset.reset": {
+        **dict.fromkeys(("smallest", "beginning"), "earliest"), **dict.fromkeys(("largest", "end"), "latest"),
+        "error": "none",
+    },
+    "connections.max.idle.ms": {"0": "-1"},
+    "topic.metadata.refresh.interval.ms": {"-1": str(INT64_MAX)},
+    "bootstrap.resolve.timeout.ms": {"0": "30000"},  # the default: only Java's constructor differs
+    "socket.receive.buffer.bytes": {"0": "-1"},
+    "socket.send.buffer.bytes": {"0": "-1"},
+}  # fmt: skip
+
+
+def translated(name: str, value: object) -> object:
+    """Return the value of the option or alias with this dotted name as this package writes it, in its unit."""
+    if isinstance(value, bool) or not isinstance(value, (int, str)) or not (name in FACTORS or name in _VALUES):
+        return value
+    text = str(value).strip().lower()
+    if name in FACTORS and text.isascii() and text.isdigit() and len(text) <= len(str(INT64_MAX)):
+        return int(text) * FACTORS[name]
+    found = _VALUES.get(name, {}).get(text)
+    return value if found is None else found if isinstance(value, str) else int(found)

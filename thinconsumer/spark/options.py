@@ -29,9 +29,9 @@ from .order import OrderOptions, without_order
 KAFKA = "kafka."
 
 #: The kind of each TLS and SASL option, by its name with dots, and by librdkafka's name if that differs.
-SECURITY_NAMES: dict[str, Kind] = {
-    **{dotted(name): one.kind for name, one in SecurityOptions.options().items()},
-    **{alias: SecurityOptions.options()[name].kind for alias, name in ALIASES.items()},
+SECURITY_NAMES: dict[str, Kind] = {dotted(name): one.kind for name, one in SecurityOptions.options().items()}
+SECURITY_NAMES |= {
+    alias: SECURITY_NAMES[dotted(name)] for alias, name in ALIASES.items() if dotted(name) in SECURITY_NAMES
 }
 _FILES = frozenset(name for name, kind in SECURITY_NAMES.items() if isinstance(kind, ExistingFile))
 _KINDS = {dotted(name): option.kind for name, option in CONSUMER_OPTIONS.items()} | SECURITY_NAMES
