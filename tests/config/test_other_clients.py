@@ -148,7 +148,7 @@ def test_errors_show_the_given_unit_and_ours():
         ConsumerConfig.from_config({"queued.max.messages.kbytes": "64", "fetch.min.bytes": "70000"})
 
 
-@pytest.mark.parametrize("value", ["", "x", "1.5", "-1", "9" * 20, 10**40, True, None, 1.5, object()], ids=repr)
+@pytest.mark.parametrize("value", ["", "x", "1.5", "-1", "9" * 20, 10**40, True, None, 1.5, ()], ids=repr)
 def test_a_wrong_value_of_a_translated_option_is_an_error(value):
     with pytest.raises(KafkaConfigurationError, match=r"^queued\.max\.messages\.kbytes="):
         ConsumerConfig.from_config({"queued.max.messages.kbytes": value})
