@@ -1,12 +1,17 @@
-"""``python -m thinconsumer``: see :mod:`thinconsumer.cli`."""
+"""``python -m thinconsumer``, and the script ``thinconsumer``: see :mod:`thinconsumer.cli`."""
 
 import sys
 
-if __name__ == "__main__":
+
+def run() -> int:
+    """Run the command that the arguments name; return the exit code."""
     try:
         from .cli import main
 
-        code = main()
+        return main()
     except KeyboardInterrupt:  # raised by the import, before main() can handle it
-        code = 130
-    sys.exit(code)
+        return 130
+
+
+if __name__ == "__main__":
+    sys.exit(run())

@@ -6,14 +6,11 @@ A group shared with other clients is in ``test_embedded_judges``. No real broker
 from __future__ import annotations
 
 import re
-import subprocess
-from base64 import b64decode, b64encode
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from proving.java import java_arguments
-from realkafka import processes
+from proving.tools import KafkaTools, kafka_tools
 from realkafka.jars import NoJars
 
 from thinconsumer.testing import CertificateAuthority
@@ -26,8 +23,6 @@ CONSUMER = "consumer.ConsoleConsumer"
 GROUPS = "consumer.group.ConsumerGroupCommand"
 PATIENCE = ("--timeout-ms", "20000")
 
-Run = Callable[..., str]
-
 
 @pytest.fixture(scope="module")
 def broker() -> Iterator[BrokerProcess]:
@@ -36,29 +31,15 @@ def broker() -> Iterator[BrokerProcess]:
 
 
 @pytest.fixture(scope="module")
-def run(broker: BrokerProcess) -> Iterator[Run]:
-    """``run(tool, *arguments, given="", fails=False, servers=None)`` runs one of the tools; returns what it printed."""
+def run(broker: BrokerProcess) -> Iterator[KafkaTools]:
     try:
-        command = processes.java_command(java_arguments("RunTools.java"))
+        with kafka_tools(broker.bootstrap_servers) as tools:
+            yield tools
     except NoJars as error:
         pytest.skip(str(error))
 
-    def call(tool: str, *arguments: str, given: str = "", fails: bool = False, servers: str = "") -> str:
-        servers = servers or broker.bootstrap_servers
-        fields = [f"org.apache.kafka.tools.{tool}", given, "--bootstrap-server", servers, *arguments]
-        jvm.stdin.write("".join(f",{b64encode(field.encode()).decode()}" for field in fields) + "\n")
-        jvm.stdin.flush()
-        status, *printed = jvm.stdout.readline().split(",")
-        output, errors = (b64decode(each).decode() for each in printed)
-        assert (status != "0") is fails, output + errors
-        return output
 
-    # It ends when its standard input does.
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as jvm:
-        yield call
-
-
-def test_topics_and_groups_are_managed(run: Run) -> None:
+def test_topics_and_groups_are_managed(run: KafkaTools) -> None:
     """Create, describe, write, read in a group, describe and delete the group: all with Kafka's own tools."""
     run("TopicCommand", "--create", "--topic", "j", "--partitions", "3", "--config", "retention.ms=1000000")
     described = run("TopicCommand", "--describe", "--topic", "j")
@@ -83,7 +64,7 @@ def test_topics_and_groups_are_managed(run: Run) -> None:
     assert "j" not in run("TopicCommand", "--list").split()
 
 
-def test_every_codec_of_javas_producer(broker: BrokerProcess, run: Run) -> None:
+def test_every_codec_of_javas_producer(broker: BrokerProcess, run: KafkaTools) -> None:
     codecs = ["none", "gzip", "snappy", "lz4", "zstd"]
     for codec in codecs:
         broker.create_topic(f"codec-{codec}", 3)
@@ -94,7 +75,7 @@ def test_every_codec_of_javas_producer(broker: BrokerProcess, run: Run) -> None:
     assert sorted(read.splitlines()) == sorted(f"{codec} {line}" for codec in codecs for line in LINES)
 
 
-def test_transactions_of_javas_producer(broker: BrokerProcess, run: Run) -> None:
+def test_transactions_of_javas_producer(broker: BrokerProcess, run: KafkaTools) -> None:
     """A producer of 4.x: epochs of their own for each transaction, partitions that join by being written to."""
     broker.create_topic("transactions", 3)
     printed = run(
@@ -109,7 +90,7 @@ def test_transactions_of_javas_producer(broker: BrokerProcess, run: Run) -> None
     assert len(read.splitlines()) == 5000
 
 
-def test_topics_grow_and_refusals_reach_the_user(broker: BrokerProcess, run: Run) -> None:
+def test_topics_grow_and_refusals_reach_the_user(broker: BrokerProcess, run: KafkaTools) -> None:
     broker.create_topic("grows", 1)
     run("TopicCommand", "--alter", "--topic", "grows", "--partitions", "4")
     assert "PartitionCount: 4" in run("TopicCommand", "--describe", "--topic", "grows")
@@ -119,7 +100,9 @@ def test_topics_grow_and_refusals_reach_the_user(broker: BrokerProcess, run: Run
     )
 
 
-def test_partition_counts_of_a_topic_with_ordered_delivery_rise_and_fall(broker: BrokerProcess, run: Run) -> None:
+def test_partition_counts_of_a_topic_with_ordered_delivery_rise_and_fall(
+    broker: BrokerProcess, run: KafkaTools
+) -> None:
     """KIP-253 lets kafka-topics.sh lower the count, too. Java's clients write to such a topic, and read all of it.
 
     The tool itself creates no topic with a config that it does not know.
@@ -136,7 +119,7 @@ def test_partition_counts_of_a_topic_with_ordered_delivery_rise_and_fall(broker:
     run("TopicCommand", "--alter", *ordered, "1", fails=True)  # fewer than it was created with
 
 
-def test_ends_of_logs_and_deleted_records(broker: BrokerProcess, run: Run, tmp_path: Path) -> None:
+def test_ends_of_logs_and_deleted_records(broker: BrokerProcess, run: KafkaTools, tmp_path: Path) -> None:
     broker.create_topic("ends", 2)
     broker.produce("ends", [b"a", b"b", b"c"], 0)
 
@@ -158,7 +141,7 @@ MODULES = {
 }
 
 
-def test_javas_clients_log_in(run: Run, tmp_path: Path) -> None:
+def test_javas_clients_log_in(run: KafkaTools, tmp_path: Path) -> None:
     """With TLS and every mechanism; a wrong password is reported as such."""
     authority = CertificateAuthority()
     security = ListenerSecurity(
@@ -189,7 +172,7 @@ def test_javas_clients_log_in(run: Run, tmp_path: Path) -> None:
             run("TopicCommand", "--list", *wrong, servers=servers, fails=True)
 
 
-def test_versions_of_every_api_are_told(run: Run) -> None:
+def test_versions_of_every_api_are_told(run: KafkaTools) -> None:
     printed = run("BrokerApiVersionsCommand")
     assert printed.count("(id: ") == 3
     assert re.search(r"Fetch\(1\): 4 to 18", printed)

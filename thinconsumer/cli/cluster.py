@@ -12,6 +12,7 @@ from ..admin import Admin, ClientOptions, TopicDescription
 from ..config.kinds import did_you_mean
 from ..errors import KafkaError, KafkaTimeoutError, UnknownTopicOrPartitionError
 from ..sockets.secured import open_driver
+from ..types import TopicPartition
 from .parsing import BOOTSTRAP_TIMEOUT_MS, CLUSTER_ADVICE, PROGRAM, CommandError, client_config, without_foreign
 
 V = TypeVar("V")
@@ -51,6 +52,12 @@ def partitions_of(topics: TopicsByName, name: str, wanted: Iterable[int] = ()) -
     found = topics[name].partitions if name in topics else ()
     check_topic(name, found, wanted, topics.keys)
     return found
+
+
+def has_leader(topics: TopicsByName, tp: TopicPartition) -> bool:
+    """Return whether a partition has a leader, which ListOffsets needs."""
+    found = topics[tp.topic].partitions.get(tp.partition) if tp.topic in topics else None
+    return found is not None and found.leader >= 0
 
 
 def notify(words: str) -> None:

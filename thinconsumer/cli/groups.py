@@ -1,4 +1,4 @@
-"""List, describe and delete consumer groups, and show their lag."""
+"""List, describe, reset and delete consumer groups, and show their lag."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from ..admin import CLASSIC, CONSUMER, Admin, GroupDescription, MemberDescriptio
 from ..consumer import Consumer
 from ..errors import KafkaError
 from ..types import TopicPartition
-from .cluster import TopicsByName, connected_admin, exit_code, notify, successes
+from .cluster import TopicsByName, connected_admin, exit_code, has_leader, notify, successes
+from .group_reset import describe_reset, reset
 from .output import print_rows
 from .parsing import Parser, add_action, client_config, one_of
 
@@ -32,6 +33,7 @@ def describe(parser: Parser) -> None:
         parser, _describe, "Show members and their assignments, or with --lag the offsets of groups.", has_rows=True
     )
     describing.add_argument("--lag", action="store_true", help="show committed offsets, log ends and lag")
+    describe_reset(add_action(parser, _reset, "Move the committed offsets of a group without members.", has_rows=True))
     deleting = add_action(parser, _delete, "Delete groups without members, with their committed offsets.")
     for each in (describing, deleting):
         each.add_argument("groups", metavar="GROUP", nargs="+")
@@ -85,7 +87,7 @@ def _by_topic(partitions: Iterable[TopicPartition] | None) -> dict[str, list[int
 def _lags(options: argparse.Namespace, admin: Admin, topics: TopicsByName, names: list[str]) -> tuple[list[Row], int]:
     results = admin.list_group_offsets(names)
     committed = successes(results)
-    wanted = {tp for offsets in committed.values() for tp in offsets if _has_leader(topics, tp)}
+    wanted = {tp for offsets in committed.values() for tp in offsets if has_leader(topics, tp)}
     with Consumer.from_config(client_config(options)) as consumer:
         ends = consumer.end_offsets(sorted(wanted))
     rows: list[Row] = []
@@ -98,10 +100,8 @@ def _lags(options: argparse.Namespace, admin: Admin, topics: TopicsByName, names
     return rows, exit_code(results)
 
 
-def _has_leader(topics: TopicsByName, tp: TopicPartition) -> bool:
-    """Return whether a partition has a leader, which ListOffsets needs."""
-    found = topics[tp.topic].partitions.get(tp.partition) if tp.topic in topics else None
-    return found is not None and found.leader >= 0
+def _reset(options: argparse.Namespace) -> int:
+    return reset(options)
 
 
 def _delete(options: argparse.Namespace) -> int:

@@ -12,16 +12,22 @@ from __future__ import annotations
 import argparse
 import datetime
 import re
+import sys
+import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn, TypeVar
 
 from ..config import OPTIONS, Option
 from ..config.kinds import did_you_mean
 
-PROGRAM = "python -m thinconsumer"
+#: How the user has started the command: as the installed script, or as a module.
+PROGRAM = "thinconsumer" if Path(*sys.argv[:1]).stem == "thinconsumer" else "python -m thinconsumer"
 CLUSTER_ADVICE = f"Is --bootstrap-server right? '{PROGRAM} broker' starts a cluster to try things with"
+
+V = TypeVar("V")
 
 LOCAL = "localhost:9092"
 #: Shorter than the defaults of clients, since a user waits for the error.
@@ -157,7 +163,10 @@ def positive(text: str) -> int:
 
 
 class Start(NamedTuple):
-    """The value of --from: ``earliest``, ``latest``, ``offset``, ``last`` (N before the end) or ``time`` (ms)."""
+    """Where to begin: ``earliest``, ``latest``, ``offset``, ``last`` (N before the end) or ``time`` (ms).
+
+    For ``groups reset`` also ``shift`` (by N from the committed offset) or ``current`` (the committed offset).
+    """
 
     kind: str
     number: int = 0
@@ -168,15 +177,39 @@ def start(text: str) -> Start:
         return Start(text)
     if re.fullmatch(r"-?\d{1,18}", text):
         return Start("last", -int(text)) if text.startswith("-") else Start("offset", int(text))
+    for parse in (ago, moment):
+        with suppress(argparse.ArgumentTypeError):
+            return parse(text)
+    hint = did_you_mean(text, ("earliest", "latest"))
+    raise argparse.ArgumentTypeError(
+        f"{text!r} is not earliest, latest, an offset, -N, a time such as 2026-01-31T12:00:00Z, or 1h30m for a time"
+        f" before now{hint}"
+    )
+
+
+def moment(text: str) -> Start:
+    """Parse a date and time; without a zone it is local time."""
     try:
-        moment = datetime.datetime.fromisoformat(re.sub(r"Z$", "+00:00", text))
-        seconds = moment.timestamp()
+        seconds = datetime.datetime.fromisoformat(re.sub(r"Z$", "+00:00", text)).timestamp()
     except (ValueError, OverflowError, OSError):  # the last two for dates outside the platform's range
-        hint = did_you_mean(text, ("earliest", "latest"))
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is not earliest, latest, an offset, -N, or a time such as 2026-01-31T12:00:00Z{hint}"
-        ) from None
-    return Start("time", max(0, round(seconds * 1000)))  # a date and time without a zone is local time
+        raise argparse.ArgumentTypeError(f"{text!r} is not a time such as 2026-01-31T12:00:00Z") from None
+    return Start("time", max(0, round(seconds * 1000)))
+
+
+_DAYS, _HOURS, _MINUTES, _SECONDS = (rf"(?:(\d{{1,9}}(?:\.\d{{1,9}})?){unit})?" for unit in "DHMS")
+_DURATIONS = (
+    re.compile(_DAYS + _HOURS + _MINUTES + _SECONDS, re.IGNORECASE),
+    re.compile(rf"P{_DAYS}(?:T{_HOURS}{_MINUTES}{_SECONDS})?", re.IGNORECASE),
+)
+
+
+def ago(text: str, now: Callable[[], float] = time.time) -> Start:
+    """Return the time that is a duration before now; parse ``1h30m``, or ``PT1H30M`` as Kafka's tools take it."""
+    match = next(filter(None, (pattern.fullmatch(text) for pattern in _DURATIONS)), None)
+    if match is None or not any(match.groups()):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a duration such as 1h30m, 2d or PT1H30M")
+    seconds = sum(float(part or 0) * unit for part, unit in zip(match.groups(), (86400, 3600, 60, 1)))
+    return Start("time", max(0, round((now() - seconds) * 1000)))
 
 
 def add_cluster(parser: Parser) -> None:
@@ -249,7 +282,7 @@ def _by_dots(config: Mapping[str, Any]) -> dict[str, Any]:
     return {name.replace("_", "."): value for name, value in config.items()}
 
 
-#: Maximum size of the file of ``--command-config``.
+#: Maximum size of a file that an option names.
 FILE_BYTES_MAX = 1024 * 1024
 
 _NAME = re.compile(r"((?:\\.|[^\\=:\s])+)\s*[=:]?\s*")
@@ -258,12 +291,17 @@ _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 def command_config(path: str) -> dict[str, str]:
     """Return the options in a properties file; argparse's type of ``--command-config``."""
+    return from_file(path, parse_properties)
+
+
+def from_file(path: str, parse: Callable[[str], V]) -> V:
+    """Return what ``parse`` makes of a text file; raise argparse's error for an argument if it raises ValueError."""
     try:
         with Path(path).open("rb") as file:
             data = file.read(FILE_BYTES_MAX + 1)
         if len(data) > FILE_BYTES_MAX:
             raise argparse.ArgumentTypeError(f"{path} is larger than {FILE_BYTES_MAX} bytes")
-        return parse_properties(data.decode())
+        return parse(data.decode())
     except OSError as error:
         raise argparse.ArgumentTypeError(f"cannot read {path}: {error.strerror}") from None
     except UnicodeDecodeError:

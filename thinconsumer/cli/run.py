@@ -46,7 +46,7 @@ COMMANDS: Mapping[str, str] = {
     "produce": "write lines to a topic",
     "mirror": "copy topics to another cluster, batch by batch",
     "topics": "list, describe, create, delete, expand and shrink topics",
-    "groups": "list, describe and delete consumer groups, and show their lag",
+    "groups": "list, describe, reset and delete consumer groups, and show their lag",
     "broker": "run a Kafka cluster for tests and trials, in memory or in a folder",
 }
 #: The commands that the distribution thinconsumer-testing installs.
