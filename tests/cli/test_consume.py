@@ -5,10 +5,18 @@ import os
 import signal
 import subprocess
 import time
+from types import SimpleNamespace
 
 import pytest
 
+from thinconsumer import TopicPartition
+from thinconsumer.cli.consume import what_is_left
 from thinconsumer.records.builder import NewRecord
+
+try:
+    import pty
+except ImportError:  # Windows
+    pty = None
 
 HOUR_MS = 3_600_000
 NOON = 1_700_000_000_000
@@ -92,6 +100,90 @@ def test_keys_are_printed_before_a_separator(say, full):
 def test_missing_topics_partitions_and_offsets_are_errors_with_advice(fail_on_cluster, topic, words, said):
     code, err = fail_on_cluster("consume", *(word.format(topic=topic) for word in words), "--until-end")
     assert code == 1 and said.format(topic=topic) in err
+
+
+def test_from_a_duration_before_now(say, cluster, topic):
+    now = round(time.time() * 1000)
+    cluster.produce(topic, [NewRecord(b"%d h" % hours, None, (), now - hours * HOUR_MS) for hours in (3, 2, 1)])
+    _, out, _ = say("consume", topic, "--until-end", "--from", "2h30m")
+    assert out == "2 h\n1 h\n"
+
+
+def test_json_values_are_printed_on_one_line_and_others_counted(say, cluster, topic):
+    cluster.produce(topic, [b'{"a": [1.10,\n2]}', b"no", NewRecord(None, None, (), NOON)])
+    words = ("consume", topic, "--until-end", "--value-format", "json")
+    code, out, err = say(*words)
+    assert (code, out) == (0, '{"a":[1.10,2]}\nno\nnull\n')
+    assert err == "1 values are not JSON: they are printed as they are\n"
+    _, out, err = say(*words, "--json")
+    assert [json.loads(line)["value"] for line in out.splitlines()] == [{"a": [1.1, 2]}, "no", None]
+    assert say(*words, "--key-separator", ":")[1].startswith('null:{"a":[1.10,2]}\n')
+
+
+class Screen:
+    """A terminal for the output of a command."""
+
+    def __init__(self):
+        self._fd, self.end = pty.openpty()
+        self.text = ""
+
+    def read_until(self, words):
+        while words not in self.text:
+            self.text += os.read(self._fd, 10_000).decode().replace("\r\n", "\n")
+        return self.text
+
+    def close(self):
+        os.close(self._fd)
+        os.close(self.end)
+
+
+@pytest.fixture
+def screen():
+    made = Screen()
+    yield made
+    made.close()
+
+
+@pytest.mark.skipif(pty is None, reason="no terminals here")
+@pytest.mark.parametrize("how", [[], ["--group", "screen"]])
+def test_on_a_terminal_the_command_says_that_it_is_connected_and_waits(commands, cluster, topic, screen, how):
+    words = ("consume", topic, "--bootstrap-server", cluster.bootstrap_servers, "--value-format", "json", *how)
+    child = commands.start(*words, stdout=screen.end, stderr=screen.end)
+    waiting = f"connected to {cluster.bootstrap_servers}: waiting for records of 3 partitions; Ctrl-C ends\n"
+    assert screen.read_until(waiting) == waiting
+    cluster.produce(topic, [b'{"a":1}'])
+    assert screen.read_until("}\n") == waiting + '{\n  "a": 1\n}\n'
+    child.send_signal(signal.SIGINT)
+    assert child.wait(timeout=50) == 130
+
+
+@pytest.mark.parametrize(
+    ("words", "shares"),
+    [
+        (["--until-end"], ["30 records", "/s, 100 %"]),
+        (["--until-end", "--group", "share"], ["30 records", "/s, 100 %"]),
+        (["--max", "5"], ["5 records", "/s, 100 %"]),
+        (["--until-end", "--max", "40"], ["30 records", "/s, 100 %"]),
+    ],
+)
+def test_progress_has_the_share_where_the_end_is_known(say, monkeypatch, full, words, shares):
+    monkeypatch.setattr("thinconsumer.cli.output.REPEAT_S", 0)
+    _, _, err = say("consume", full, "--progress", *words)
+    last = err.splitlines()[-2]
+    assert last.startswith(shares[0]) and last.endswith(shares[1])
+
+
+@pytest.mark.parametrize(
+    ("most", "ends", "said"),
+    [(None, {0: 100, 1: 50}, "37 %"), (60, {0: 100, 1: 50}, "50 %"), (120, None, "25 %"), (None, None, "70 behind")],
+)
+def test_the_share_counts_what_is_left_of_the_own_partitions(most, ends, said):
+    """30 records are read. A partition of another member is not counted."""
+    consumer = SimpleNamespace(
+        assignment=lambda: {TopicPartition("t", 0)}, position=lambda tp: 50, lag=lambda: {TopicPartition("t", 0): 70}
+    )
+    ends = None if ends is None else {TopicPartition("t", number): end for number, end in ends.items()}
+    assert what_is_left(consumer, 30, most, ends) == said
 
 
 def test_progress_is_printed_to_standard_error(say, full):

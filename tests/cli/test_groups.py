@@ -157,13 +157,31 @@ def test_a_missing_group_is_reported(fail_on_cluster, action):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ([], "an action is missing: list, describe, delete"),
+        ([], "an action is missing: list, describe, reset, delete"),
         (["lst"], "did you mean 'list'?"),
         (["describe"], "GROUP"),
         (["describe", "g", "--lags"], "did you mean '--lag'?"),
+        (["describe", "g", "--lag", "--held"], "not allowed with"),
         (["list", "--type", "consumers"], "did you mean 'consumer'?"),
     ],
 )
 def test_wrong_usage_exits_with_2(fail, words, said):
     code, err = fail("groups", *words)
     assert code == 2 and said in err
+
+
+def test_partitions_that_the_group_has_to_hold_are_shown(say, cluster, topic):
+    """A partition that was added waits until its parent is read up to the offset at which it was added."""
+    name, group = f"{topic}-grows", f"holders-of-{topic}"
+    cluster.create_topic(name, 1, 1, {"enable.ordered.delivery": "true"})
+    cluster.produce(name, [b"x"] * 5)
+    with Consumer(bootstrap_servers=cluster.bootstrap_servers, group_id=group) as consumer:
+        consumer.commit({TopicPartition(name, 0): 2})
+        assert say("groups", "describe", group, "--held") == (0, "", "")
+        say("topics", "expand", f"{name}:2")
+        (row,) = rows(say("groups", "describe", group, "--held", "--json")[1])
+        reason = f"held until {name}-0 is read up to 5 (the position is 2)"
+        assert row == {"group": group, "topic": name, "partition": 1, "committed": None, "reason": reason}
+        consumer.commit({TopicPartition(name, 0): 5})
+        assert say("groups", "describe", group, "--held") == (0, "", "")
+        assert [row["committed"] for row in rows(say("groups", "describe", group, "--lag", "--json")[1])] == [5]

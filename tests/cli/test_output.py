@@ -36,6 +36,37 @@ def test_a_record_as_text():
     assert output.record_as_text(record(None, None), b": ") == b"null: null\n"
 
 
+@pytest.mark.parametrize(
+    ("text", "line", "pretty"),
+    [
+        (' {"a" : [1.10, {}, [ ] ],\n"b\\" {":null} ', '{"a":[1.10,{},[]],"b\\" {":null}', None),
+        ("12345678901234567890.10", "12345678901234567890.10", "12345678901234567890.10"),
+        ('"a, b: [c]"', '"a, b: [c]"', '"a, b: [c]"'),
+        ('[{"a":1},{}]', '[{"a":1},{}]', '[\n  {\n    "a": 1\n  },\n  {}\n]'),
+    ],
+)
+def test_only_the_white_space_of_json_changes(text, line, pretty):
+    assert output.layout_json(text, is_pretty=False) == line
+    indented = output.layout_json(text, is_pretty=True)
+    assert json.loads(indented) == json.loads(text)
+    assert pretty is None or indented == pretty
+
+
+@pytest.mark.parametrize(
+    "value", [b"", b"\xff", b"a", b"{", b"{} {}", b"NaN", b"[-Infinity]", b"[" * 200_000, b"\xef\xbb\xbf{}", b"'a'"]
+)
+def test_values_that_are_not_json_are_counted(value):
+    values = output.JsonValues(is_pretty=False)
+    assert [values.text(one) for one in (value, b" 1 ", None, value)] == [None, "1", "null", None]
+    assert values.others == 2
+
+
+def test_a_json_value_in_a_json_record_and_in_text():
+    assert json.loads(output.record_as_json(record(), '{"a":1}'))["value"] == {"a": 1}
+    assert json.loads(output.record_as_json(record()))["value"] == "v"
+    assert output.record_as_text(record(), b"=", '{"a":1}') == b'k={"a":1}\n'
+
+
 class RawFile:
     """A file that writes at most five bytes at a time, as raw files may."""
 

@@ -2,6 +2,7 @@
 
 import argparse
 import datetime
+import time
 
 import pytest
 
@@ -58,6 +59,39 @@ def test_start_is_parsed(text, value):
 def test_a_time_without_a_zone_is_local():
     here = datetime.datetime(2024, 2, 29).astimezone()
     assert parsing.start("2024-02-29") == Start("time", round(here.timestamp() * 1000))
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("1h", 3600),
+        ("90m", 5400),
+        ("2d", 172_800),
+        ("1d2h3m4.5s", 93_784.5),
+        ("1H30M", 5400),
+        ("PT1H30M", 5400),
+        ("P2D", 172_800),
+        ("p1dt0.5s", 86_400.5),
+        ("0s", 0),
+        ("999999999d", 1_000_000),  # before 1970
+    ],
+)
+def test_durations_are_parsed(text, seconds):
+    assert parsing.ago(text, lambda: 1_000_000.0) == Start("time", round((1_000_000 - seconds) * 1000))
+
+
+@pytest.mark.parametrize(
+    "text", ["", "P", "T", "PT", "P1DT", "P1M", "1", "1w", "-1h", "1h ", "30m1h", "1.h", "PT1D", "٣h"]
+)
+def test_invalid_durations_are_refused(text):
+    with pytest.raises(argparse.ArgumentTypeError, match="is not a duration"):
+        parsing.ago(text)
+
+
+def test_a_start_may_be_a_duration():
+    before = time.time()
+    assert before - 3600 <= parsing.start("1h").number / 1000 + 0.001 <= time.time() - 3600 + 0.002
+    assert parsing.start("1h").kind == "time"
 
 
 @pytest.mark.parametrize("text", ["", "--10", "tomorrow", "2024-02-30", "9" * 19, "0001-01-01"])

@@ -1,13 +1,14 @@
 """The command ``produce``."""
 
 import json
+import os
 import signal
 import time
 
 import pytest
 
 from thinconsumer import Consumer, TopicPartition
-from thinconsumer.cli.produce import InputRecord, parse_json, parse_text
+from thinconsumer.cli.produce import InputRecord, parse_json, parse_text, share_read
 
 
 @pytest.fixture
@@ -30,8 +31,9 @@ def write(say, topic):
     return run
 
 
-def test_lines_become_records(write, read):
-    assert write("one\n\ntwo\nlast without an end", "--partition", 1) == (0, "", "")
+def test_lines_become_records(write, read, topic):
+    words = ("--partition", 1)
+    assert write("one\n\ntwo\nlast without an end", *words) == (0, "", f"4 records written to {topic}\n")
     records = read()
     assert [(record.key, record.value) for record in records] == [
         (None, b"one"),
@@ -77,6 +79,19 @@ def test_many_lines_at_once(write, read):
     """More lines than a pipe, a read and a batch hold."""
     assert write("".join(f"{number} {'x' * 90}\n" for number in range(30_000)))[0] == 0
     assert sorted(int(record.value.split()[0]) for record in read()) == list(range(30_000))
+
+
+def test_progress_has_the_share_of_a_file(write):
+    code, _, err = write("".join(f"{number}\n" for number in range(2000)), "--progress")
+    assert code == 0 and err.splitlines()[-1].startswith("2,000 records written, ")
+    assert any(line.endswith("/s, 100 %") for line in err.splitlines())
+
+
+def test_a_pipe_has_no_share():
+    reading, writing = os.pipe()
+    assert share_read(reading) == ""
+    os.close(reading)
+    os.close(writing)
 
 
 def test_records_are_sent_before_the_input_ends(commands, cluster, topic):

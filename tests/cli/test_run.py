@@ -1,11 +1,13 @@
 """Exit codes and one-line errors of the command line."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
 import types
+from pathlib import Path
 
 import pytest
 
@@ -14,6 +16,7 @@ from thinconsumer import CorruptRecordError, TopicPartition
 from thinconsumer.cli import main
 from thinconsumer.cli.run import COMMANDS
 
+ROOT = Path(__file__).parents[2]
 UNREACHABLE = ("--bootstrap-server", "127.0.0.1:1", "--property", "bootstrap.timeout.ms=50")
 
 
@@ -45,6 +48,19 @@ def test_every_command_has_help(capsys, name):
     out = capsys.readouterr().out
     assert out.startswith(f"usage: python -m thinconsumer {name}")
     assert "--debug" in out
+
+
+@pytest.mark.parametrize(
+    ("started_as", "name"),
+    [("/usr/bin/thinconsumer", "thinconsumer"), ("thinconsumer.exe", "thinconsumer"), ("-c", "python -m thinconsumer")],
+)
+def test_usage_names_the_command_as_it_was_started(started_as, name):
+    """As the script that installers make of the entry point, which is called as here."""
+    entry = re.search(r'^thinconsumer = "([\w.]+):(\w+)"$', (ROOT / "pyproject.toml").read_text(), re.MULTILINE)
+    code = f"import sys; from {entry[1]} import {entry[2]}; sys.argv[:1] = [{started_as!r}]; sys.exit({entry[2]}())"
+    for words, start in ((["--help"], "usage: "), (["groups", "lst"], "")):
+        done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, check=False)
+        assert (done.stdout + done.stderr).startswith(f"{start}{name} ")
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from __future__ import annotations
 import argparse
 import re
 import signal
+import sys
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
@@ -29,7 +30,7 @@ from ..errors import KafkaError
 from ..group import RebalanceListener
 from ..types import TopicPartition
 from .cluster import check_topic, notify
-from .output import ProgressLine, Record, record_as_json, record_as_text, write_lines
+from .output import JsonValues, ProgressLine, Record, record_as_json, record_as_text, write_lines
 from .parsing import (
     CommandError,
     Parser,
@@ -47,8 +48,9 @@ from .parsing import (
 )
 
 BytesConsumer = Consumer["bytes | None", "bytes | None"]
-#: Prints batches, and calls a function after each.
-Print = Callable[[Iterable[Sequence[Record]], Callable[[], None]], None]
+Ends = Mapping[TopicPartition, int]
+#: Prints batches, and calls a function after each: see :func:`_print_all`.
+Print = Callable[..., None]
 
 #: Timeout of one poll in milliseconds: without ``--until-end``, and with it in a group.
 POLL_MS, END_POLL_MS = 1000, 100
@@ -81,7 +83,8 @@ def describe(parser: Parser) -> None:
         metavar="WHERE",
         type=start,
         default=Start("earliest"),
-        help="earliest (default), latest, an offset, -N for the last N of each partition, or a time: 2026-01-31T12:00Z;"
+        help="earliest (default), latest, an offset, -N for the last N of each partition, a time: 2026-01-31T12:00Z,"
+        " or 1h30m for the records since then;"
         " with --group only earliest or latest, for partitions without a committed offset",
     )
     parser.add_argument("--max", metavar="N", type=positive, help="stop after N records")
@@ -89,6 +92,13 @@ def describe(parser: Parser) -> None:
         "--until-end", action="store_true", help="stop where the partitions ended when the command started"
     )
     parser.add_argument("--json", action="store_true", help="print a JSON object per record")
+    parser.add_argument(
+        "--value-format",
+        type=one_of("text", "json"),
+        default="text",
+        help="json prints JSON values on one line each, on a terminal indented; with --json, values are JSON, too "
+        "(default: %(default)s). Values that are not JSON are printed as they are, and counted",
+    )
     parser.add_argument("--key-separator", metavar="TEXT", help="print each key before its value, separated by TEXT")
     parser.add_argument(
         "--isolation",
@@ -113,8 +123,13 @@ def run(options: argparse.Namespace) -> int:
         progress.update(lambda: f"connecting to {servers(options)}")
         consumer.bootstrap()
         tps = partitions_to_read(consumer, options.topics)
-        print_all = partial(_print_all, consumer, _record_format(options), progress)
-        return (_read_in_group if in_group else _read)(consumer, options, tps, print_all)
+        values = JsonValues(is_pretty=sys.stdout.isatty() and not options.json)
+        print_all = partial(_print_all, consumer, _record_format(options, values), progress, options)
+        try:
+            return (_read_in_group if in_group else _read)(consumer, options, tps, print_all)
+        finally:
+            if values.others:
+                notify(f"{values.others:,} values are not JSON: they are printed as they are")
 
 
 def _check_options(options: argparse.Namespace) -> None:
@@ -156,15 +171,19 @@ def _print_all(
     consumer: BytesConsumer,
     format_record: Callable[[Record], bytes],
     progress: ProgressLine,
+    options: argparse.Namespace,
     batches: Iterable[Sequence[Record]],
     written: Callable[[], None],
+    ends: Ends | None = None,
 ) -> None:
+    """Print all batches. ``ends`` are the ends up to which the batches go, if they have any."""
     count, started = 0, time.monotonic()
+    # Without a progress line, nothing else tells a user at a terminal that the command works.
+    says_waiting = options.progress is None and not progress.is_wanted and ends is None and sys.stderr.isatty()
 
     def how_far() -> str:
         rate = count / max(time.monotonic() - started, 0.001)
-        lags = [lag for lag in consumer.lag().values() if lag is not None]
-        return f"{count:,} records, {rate:,.0f}/s, {f'{sum(lags):,} behind' if lags else 'waiting'}"
+        return f"{count:,} records, {rate:,.0f}/s, {what_is_left(consumer, count, options.max, ends)}"
 
     try:
         for batch in batches:
@@ -172,34 +191,54 @@ def _print_all(
             written()
             count += len(batch)
             progress.update(how_far)
+            if says_waiting and not batch and not consumer.health().reason:
+                assigned = len(consumer.assignment())
+                notify(f"connected to {servers(options)}: waiting for records of {assigned} partitions; Ctrl-C ends")
+                says_waiting = False
     finally:
         progress.say(f"{count:,} records in {time.monotonic() - started:.1f} s")
+
+
+def what_is_left(consumer: BytesConsumer, count: int, most: int | None, ends: Ends | None) -> str:
+    """Return the share that is read if it is known where the command ends, else how far it is behind."""
+    if ends is None and most is None:
+        lags = [lag for lag in consumer.lag().values() if lag is not None]
+        return f"{sum(lags):,} behind" if lags else "waiting"
+    totals = [] if most is None else [most]
+    if ends is not None:
+        own = consumer.assignment() & ends.keys()
+        totals.append(count + sum(max(0, ends[tp] - consumer.position(tp)) for tp in own))
+    return f"{100 * count // max(1, min(totals))} %"
 
 
 def _read(consumer: BytesConsumer, options: argparse.Namespace, tps: Sequence[TopicPartition], print_all: Print) -> int:
     consumer.assign(tps)
     begin_at(consumer, tps, options.start)
     reader = Reader(consumer)
-    batches = _until_end(consumer, options.max) if options.until_end else reader.batches(options.max, POLL_MS)
-    print_all(batches, reader.printed)
+    if options.until_end:
+        ends = consumer.end_offsets(tps)
+        print_all(_until_end(consumer, options.max), reader.printed, ends)
+    else:
+        print_all(reader.batches(options.max, POLL_MS), reader.printed)
     return 0
 
 
 def _read_in_group(
     consumer: BytesConsumer, options: argparse.Namespace, tps: Sequence[TopicPartition], print_all: Print
 ) -> int:
-    reader = Reader(consumer)
+    reader, ends = Reader(consumer), None
     try:
         if options.until_end:
             if options.pattern is not None:
                 names = filter(options.pattern.fullmatch, consumer.topics())
                 tps = partitions_to_read(consumer, [PartitionsOf(name, None) for name in names])
-            batches = reader.batches_to(consumer.end_offsets(tps), options.max)
+            ends = consumer.end_offsets(tps)
+            batches = reader.batches_to(ends, options.max)
         else:
             batches = reader.batches(options.max, POLL_MS)
         topics = dict.fromkeys(tp.topic for tp in tps)
         consumer.subscribe(() if options.pattern else topics, pattern=options.pattern, listener=reader)
-        print_all(batches, reader.printed)
+        print_all(batches, reader.printed, ends)
     finally:
         is_committed = reader.leave()
     return 0 if is_committed else 1
@@ -236,11 +275,12 @@ def begin_at(consumer: BytesConsumer, tps: Sequence[TopicPartition], where: Star
             consumer.seek(tp, end[tp] if found is None else found.offset)
 
 
-def _record_format(options: argparse.Namespace) -> Callable[[Record], bytes]:
-    if options.json:
-        return record_as_json
+def _record_format(options: argparse.Namespace, values: JsonValues) -> Callable[[Record], bytes]:
     separator = None if options.key_separator is None else options.key_separator.encode()
-    return lambda record: record_as_text(record, separator)
+    form = record_as_json if options.json else partial(record_as_text, key_separator=separator)
+    if options.value_format == "text":
+        return form
+    return lambda record: form(record, value=values.text(record.value))
 
 
 def _until_end(consumer: BytesConsumer, most: int | None) -> Iterator[Sequence[Record]]:

@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 import argparse
+import time
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ..admin import CLASSIC, CONSUMER, Admin, GroupDescription, MemberDescription
+from ..admin import CLASSIC, CONSUMER, GroupDescription, MemberDescription
 from ..consumer import Consumer
 from ..errors import KafkaError
-from ..types import TopicPartition
+from ..types import OffsetAndMetadata, TopicPartition
 from .cluster import TopicsByName, connected_admin, exit_code, has_leader, notify, successes
 from .group_reset import describe_reset, reset
 from .output import print_rows
-from .parsing import Parser, add_action, client_config, one_of
+from .parsing import API_TIMEOUT_MS, Parser, add_action, client_config, one_of
 
 LIST = ("group", "state", "type", "protocol")
 GROUP = ("group", "type", "state", "assignor", "epoch", "assignment_epoch")
 MEMBER = ("member", "instance", "client", "host", "member_type", "member_epoch")
 MEMBER_TOPICS = ("topics", "regex", "assignment", "target")
 LAG = ("group", "topic", "partition", "committed", "end", "lag")
+HELD = ("group", "topic", "partition", "committed", "reason")
 Row = tuple[Any, ...]
+Offsets = Mapping[TopicPartition, OffsetAndMetadata | KafkaError]
+
+#: Timeout of a poll in milliseconds while the reasons become known why partitions are held.
+HOLD_POLL_MS = 100
 
 
 def describe(parser: Parser) -> None:
@@ -32,7 +38,12 @@ def describe(parser: Parser) -> None:
     describing = add_action(
         parser, _describe, "Show members and their assignments, or with --lag the offsets of groups.", has_rows=True
     )
-    describing.add_argument("--lag", action="store_true", help="show committed offsets, log ends and lag")
+    shown = describing.add_mutually_exclusive_group()
+    shown.add_argument("--lag", action="store_true", help="show committed offsets, log ends and lag")
+    shown.add_argument(
+        "--held", action="store_true",
+        help="show partitions that consumers hold until others are read, as the committed offsets tell",
+    )  # fmt: skip
     describe_reset(add_action(parser, _reset, "Move the committed offsets of a group without members.", has_rows=True))
     deleting = add_action(parser, _delete, "Delete groups without members, with their committed offsets.")
     for each in (describing, deleting):
@@ -53,10 +64,12 @@ def _describe(options: argparse.Namespace) -> int:
     with connected_admin(options) as (admin, topics):
         results: Mapping[str, GroupDescription | KafkaError] = admin.describe_groups(options.groups)
         groups = successes(results)
-        if options.lag:
-            rows, code = _lags(options, admin, topics, list(groups))
-            print_rows(LAG, rows, options.json)
-            return max(code, exit_code(results))
+        if options.lag or options.held:
+            offsets = admin.list_group_offsets(list(groups))
+            committed = successes(offsets)
+            rows = _lags(options, topics, committed) if options.lag else _held(options, topics, committed)
+            print_rows(LAG if options.lag else HELD, rows, options.json)
+            return max(exit_code(offsets), exit_code(results))
     rows = [row for name in groups for row in _members(groups[name])]
     print_rows(GROUP + MEMBER + MEMBER_TOPICS, rows, options.json)
     return exit_code(results)
@@ -84,9 +97,7 @@ def _by_topic(partitions: Iterable[TopicPartition] | None) -> dict[str, list[int
     return found
 
 
-def _lags(options: argparse.Namespace, admin: Admin, topics: TopicsByName, names: list[str]) -> tuple[list[Row], int]:
-    results = admin.list_group_offsets(names)
-    committed = successes(results)
+def _lags(options: argparse.Namespace, topics: TopicsByName, committed: Mapping[str, Offsets]) -> list[Row]:
     wanted = {tp for offsets in committed.values() for tp in offsets if has_leader(topics, tp)}
     with Consumer.from_config(client_config(options)) as consumer:
         ends = consumer.end_offsets(sorted(wanted))
@@ -97,7 +108,36 @@ def _lags(options: argparse.Namespace, admin: Admin, topics: TopicsByName, names
             # An unknown lag is null: 0 would mean that the group is up to date.
             lag = None if offset is None or end is None else max(0, end - offset)
             rows.append((name, tp.topic, tp.partition, offset, end, lag))
-    return rows, exit_code(results)
+    return rows
+
+
+def _held(options: argparse.Namespace, topics: TopicsByName, committed: Mapping[str, Offsets]) -> list[Row]:
+    """Return the partitions that a consumer would hold if it began now, at the committed offsets of the group."""
+    rows: list[Row] = []
+    for name, offsets in committed.items():
+        names = {tp.topic for tp in offsets}
+        tps = [TopicPartition(one, number) for one in names & topics.keys() for number in topics[one].partitions]
+        config = client_config(options, group_id=name, enable_auto_commit=False, auto_offset_reset="earliest")
+        with Consumer.from_config(config) as consumer:
+            consumer.assign(tps := [tp for tp in tps if has_leader(topics, tp)])
+            consumer.pause(*tps)  # else the positions would move, and the consumer would hold less than the group
+            for tp, reason in sorted(_holds(consumer) if tps else ()):
+                found = offsets.get(tp)
+                rows.append((name, *tp, found.offset if isinstance(found, OffsetAndMetadata) else None, reason))
+    return rows
+
+
+def _holds(consumer: Consumer[bytes | None, bytes | None]) -> list[tuple[TopicPartition, str]]:
+    """Return the held partitions and the reasons, once each only waits for the progress of other partitions."""
+    deadline = time.monotonic() + API_TIMEOUT_MS / 1000
+    for tp in consumer.assignment():
+        consumer.position(tp)
+    while True:
+        consumer.poll(HOLD_POLL_MS)
+        keepers = consumer._reader.managers.gatekeepers
+        held = [one for keeper in keepers for one in keeper.held()]
+        if all(one.is_wait for one in held) or time.monotonic() > deadline:
+            return [(one.partition.tp, one.reason) for one in held]
 
 
 def _reset(options: argparse.Namespace) -> int:

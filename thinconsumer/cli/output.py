@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -42,28 +43,75 @@ def bytes_from_json(value: Any) -> bytes | None:
     return _encode(value).encode()
 
 
-def record_as_json(record: Record) -> bytes:
+def record_as_json(record: Record, value: str | None = None) -> bytes:
+    """Return a line with a JSON object. ``value`` is the JSON text for the value; None: its text or base64."""
     line = {
         "topic": record.topic,
         "partition": record.partition,
         "offset": record.offset,
         "timestamp": record.timestamp,
         "key": bytes_as_json(record.key),
-        "value": bytes_as_json(record.value),
-        "headers": [[name, bytes_as_json(data)] for name, data in record.headers],
     }
-    return _encode(line).encode() + b"\n"
+    value = _encode(bytes_as_json(record.value)) if value is None else value
+    headers = _encode([[name, bytes_as_json(data)] for name, data in record.headers])
+    return f'{_encode(line)[:-1]},"value":{value},"headers":{headers}}}\n'.encode()
 
 
-def record_as_text(record: Record, key_separator: bytes | None) -> bytes:
+def record_as_text(record: Record, key_separator: bytes | None, value: str | None = None) -> bytes:
     """Return a line with the value; with ``key_separator``, the key and the separator before it.
 
-    None becomes ``null``, as in Kafka's tools.
+    None becomes ``null``, as in Kafka's tools. ``value`` is the text to print instead of the value.
     """
-    value = b"null" if record.value is None else record.value
+    data = (b"null" if record.value is None else record.value) if value is None else value.encode()
     if key_separator is None:
-        return value + b"\n"
-    return (b"null" if record.key is None else record.key) + key_separator + value + b"\n"
+        return data + b"\n"
+    return (b"null" if record.key is None else record.key) + key_separator + data + b"\n"
+
+
+class JsonValues:
+    """Returns JSON values as text, and counts the values that are not JSON."""
+
+    def __init__(self, *, is_pretty: bool) -> None:
+        self._is_pretty = is_pretty
+        self.others = 0  #: The number of values that are not JSON.
+
+    def text(self, value: bytes | None) -> str | None:
+        """Return the JSON text of a value, on one line or indented; None, and count it, if it is not JSON."""
+        if value is None:
+            return "null"
+        try:
+            text = value.decode()
+            # Numbers stay text: a conversion would limit their digits, and take time.
+            json.loads(text, parse_int=str, parse_float=str, parse_constant=_refuse_constant)
+        except (ValueError, RecursionError):
+            self.others += 1
+            return None
+        return layout_json(text, is_pretty=self._is_pretty)
+
+
+def _refuse_constant(word: str) -> None:
+    raise ValueError(f"{word} is not JSON")
+
+
+_JSON_TOKEN = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[][{},:]|[^][{},:"\s]+')
+
+
+def layout_json(text: str, *, is_pretty: bool) -> str:
+    """Return valid JSON text on one line, or indented. Only white space changes: numbers keep all their digits."""
+    tokens = _JSON_TOKEN.findall(text)
+    if not is_pretty:
+        return "".join(tokens)
+    parts: list[str] = []
+    depth, before = 0, ""
+    for token in tokens:
+        is_end = token in ("]", "}")
+        depth -= is_end
+        if (before not in ("[", "{")) if is_end else before in ("[", "{", ","):
+            parts.append("\n" + "  " * depth)
+        parts.append(": " if token == ":" else token)
+        depth += token in ("[", "{")
+        before = token
+    return "".join(parts)
 
 
 def write_lines(lines: Iterable[bytes]) -> None:

@@ -197,9 +197,9 @@ def moment(text: str) -> Start:
 
 
 _DAYS, _HOURS, _MINUTES, _SECONDS = (rf"(?:(\d{{1,9}}(?:\.\d{{1,9}})?){unit})?" for unit in "DHMS")
-_DURATIONS = (
-    re.compile(_DAYS + _HOURS + _MINUTES + _SECONDS, re.IGNORECASE),
-    re.compile(rf"P{_DAYS}(?:T{_HOURS}{_MINUTES}{_SECONDS})?", re.IGNORECASE),
+_DURATIONS = tuple(
+    re.compile(pattern, re.ASCII | re.IGNORECASE)
+    for pattern in (_DAYS + _HOURS + _MINUTES + _SECONDS, rf"P{_DAYS}(?:T(?=\d){_HOURS}{_MINUTES}{_SECONDS})?")
 )
 
 

@@ -10,6 +10,7 @@ import argparse
 import json
 import os
 import select
+import stat
 import sys
 import time
 from collections import deque
@@ -20,7 +21,7 @@ from ..errors import KafkaError
 from ..produce import Producer, ProducerSettings
 from ..produce.batch import SendFuture
 from ..sockets.secured import open_driver
-from .cluster import connected_admin, partitions_of
+from .cluster import connected_admin, notify, partitions_of
 from .output import ProgressLine, bytes_from_json
 from .parsing import CommandError, Parser, UsageError, add_client, add_cluster, client_config, one_of
 
@@ -83,8 +84,13 @@ class RecordWriter:
                     self.keep_going(0)
             while self._unsettled:
                 self.keep_going(1000)
-        finally:
+        except BaseException:
             self._progress.say(self._how_far())
+            raise
+        if self._progress.is_wanted:
+            self._progress.say(self._how_far())
+        else:
+            notify(f"{self._written:,} records written to {self._topic}")
 
     def keep_going(self, timeout_ms: float) -> bool:
         """Have the producer send and receive; return whether some records are not acknowledged yet.
@@ -99,7 +105,7 @@ class RecordWriter:
             except KafkaError as error:
                 raise CommandError(f"line {number} could not be written ({self._before()}): {error}") from error
             self._written += 1
-        self._progress.update(self._how_far)
+        self._progress.update(lambda: self._how_far() + share_read(sys.stdin.fileno()))
         return bool(self._unsettled)
 
     def _write(self, number: int, data: bytes, parse: Callable[[bytes], InputRecord]) -> None:
@@ -132,6 +138,14 @@ class RecordWriter:
     def _how_far(self) -> str:
         seconds = max(time.monotonic() - self._started, 0.001)
         return f"{self._written:,} records written, {self._written / seconds:,.0f}/s"
+
+
+def share_read(source: int) -> str:
+    """Return which share of a regular file has been read, as ``, 45 %``; nothing for a pipe or a terminal."""
+    status = os.fstat(source)
+    if not stat.S_ISREG(status.st_mode) or not status.st_size:
+        return ""
+    return f", {100 * os.lseek(source, 0, os.SEEK_CUR) // status.st_size} %"
 
 
 def stdin_lines(keep_going: Callable[[float], bool]) -> Iterator[bytes]:
