@@ -4,13 +4,15 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import time
 from types import SimpleNamespace
 
 import pytest
 
 from thinconsumer import TopicPartition
-from thinconsumer.cli.consume import what_is_left
+from thinconsumer.cli.consume import print_batches, what_is_left
+from thinconsumer.cli.output import ProgressLine
 from thinconsumer.records.builder import NewRecord
 
 try:
@@ -155,6 +157,26 @@ def test_on_a_terminal_the_command_says_that_it_is_connected_and_waits(commands,
     assert screen.read_until("}\n") == waiting + '{\n  "a": 1\n}\n'
     child.send_signal(signal.SIGINT)
     assert child.wait(timeout=50) == 130
+
+
+@pytest.mark.parametrize(
+    ("is_terminal", "progress", "ends", "is_said"),
+    [(True, None, None, True), (False, None, None, False), (True, False, None, False), (True, None, {}, False)],
+)
+def test_that_the_command_waits_is_said_once_and_only_on_a_terminal(
+    monkeypatch, capsys, is_terminal, progress, ends, is_said
+):
+    """Not while an obstacle is known, with --no-progress, or if the command ends by itself."""
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: is_terminal, raising=False)
+    reasons = iter(["broker 1 cannot be reached", "", "", ""])
+    consumer = SimpleNamespace(health=lambda: SimpleNamespace(reason=next(reasons)), assignment=set)
+    options = SimpleNamespace(progress=progress, max=None, bootstrap_server="a:1", command_config={})
+    said = []
+    written = lambda: said.append(capsys.readouterr().err)  # noqa: E731
+    print_batches(consumer, bytes, ProgressLine(False), options, [[], [], []], written, ends)
+    said.append(capsys.readouterr().err)
+    waiting = "connected to a:1: waiting for records of 0 partitions; Ctrl-C ends\n"
+    assert said == (["", "", waiting, ""] if is_said else [""] * 4)
 
 
 @pytest.mark.parametrize(

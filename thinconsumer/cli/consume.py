@@ -49,7 +49,7 @@ from .parsing import (
 
 BytesConsumer = Consumer["bytes | None", "bytes | None"]
 Ends = Mapping[TopicPartition, int]
-#: Prints batches, and calls a function after each: see :func:`_print_all`.
+#: Prints batches, and calls a function after each: see :func:`print_batches`.
 Print = Callable[..., None]
 
 #: Timeout of one poll in milliseconds: without ``--until-end``, and with it in a group.
@@ -124,7 +124,7 @@ def run(options: argparse.Namespace) -> int:
         consumer.bootstrap()
         tps = partitions_to_read(consumer, options.topics)
         values = JsonValues(is_pretty=sys.stdout.isatty() and not options.json)
-        print_all = partial(_print_all, consumer, _record_format(options, values), progress, options)
+        print_all = partial(print_batches, consumer, _record_format(options, values), progress, options)
         try:
             return (_read_in_group if in_group else _read)(consumer, options, tps, print_all)
         finally:
@@ -167,7 +167,7 @@ def exit_on_sigterm() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def _print_all(
+def print_batches(
     consumer: BytesConsumer,
     format_record: Callable[[Record], bytes],
     progress: ProgressLine,
