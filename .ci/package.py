@@ -108,10 +108,10 @@ def complaints(wheel: Path) -> Iterator[str]:
 def complaints_about_the_client_alone(python: Path, folder: Path) -> Iterator[str]:
     """Yield what is wrong with the commands and modules of an environment that has only the client."""
     for words, code in ((["--help"], 0), (["consume", "--help"], 0), (["demo"], 2), (["broker"], 2)):
-        command = [python, "-W", "error", "-m", "thinconsumer", *words]
-        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
-        if done.returncode != code or done.stderr.endswith(ADVICE) != (code == 2):
-            yield f"{words} exits with {done.returncode}: {done.stdout}{done.stderr}"
+        for command in ([python, "-W", "error", "-m", "thinconsumer"], [python.with_name("thinconsumer")]):
+            done = subprocess.run([*command, *words], cwd=folder, capture_output=True, text=True, check=False)
+            if done.returncode != code or done.stderr.endswith(ADVICE) != (code == 2):
+                yield f"{[*command, *words]} exits with {done.returncode}: {done.stdout}{done.stderr}"
     for name in ("thinconsumer.broker", "thinconsumer.testing", "thinconsumer.testing.fixtures"):
         done = subprocess.run([python, "-c", f"import {name}"], cwd=folder, capture_output=True, text=True, check=False)
         if not done.returncode or not done.stderr.endswith(ADVICE):

@@ -116,7 +116,7 @@ def test_json_values_are_printed_on_one_line_and_others_counted(say, cluster, to
     words = ("consume", topic, "--until-end", "--value-format", "json")
     code, out, err = say(*words)
     assert (code, out) == (0, '{"a":[1.10,2]}\nno\nnull\n')
-    assert err == "1 values are not JSON: they are printed as they are\n"
+    assert err == "values that are not JSON, printed as they are: 1\n"
     _, out, err = say(*words, "--json")
     assert [json.loads(line)["value"] for line in out.splitlines()] == [{"a": [1.1, 2]}, "no", None]
     assert say(*words, "--key-separator", ":")[1].startswith('null:{"a":[1.10,2]}\n')

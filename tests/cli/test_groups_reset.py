@@ -7,7 +7,7 @@ import pytest
 
 from thinconsumer import Consumer, TopicPartition
 from thinconsumer.admin import Admin, GroupDescription, GroupListing, GroupListings
-from thinconsumer.cli.group_reset import Line, LogOffsets, new_offset, parse_lines
+from thinconsumer.cli.group_reset import LogOffsets, PlannedOffset, new_offset, parse_lines
 from thinconsumer.cli.parsing import CommandError, Start, from_file
 from thinconsumer.errors import CommitFailedError
 from thinconsumer.records.builder import NewRecord
@@ -56,7 +56,7 @@ def test_an_offset_that_is_not_committed_cannot_be_shifted():
 
 
 def test_lines_of_files_are_parsed():
-    assert parse_lines('t,0,5\n"g,1",t,0,-2\n') == [Line(None, T0, 5), Line("g,1", T0, -2)]
+    assert parse_lines('t,0,5\n"g,1",t,0,-2\n') == [PlannedOffset(None, T0, 5), PlannedOffset("g,1", T0, -2)]
 
 
 @pytest.mark.parametrize("text", ["t,0", "t,0,5,6,7", "t,0,x", "t,-1,5", "t,0,5\n\nt,0,6", "t,0," + "9" * 19, "t,0,٣"])

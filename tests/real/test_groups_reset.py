@@ -123,6 +123,20 @@ def test_both_tools_commit_the_same_offsets(world: World, words: str, new: tuple
     assert world.committed(ours) == world.committed(theirs)  # with the same metadata and leader epochs, too
 
 
+def test_a_time_without_a_zone_is_utc_there_and_local_time_here(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    ours, theirs = world.new_group(), world.new_group()
+    words = world.words("--to-datetime {time} --topic {a}:0 --execute", time=NEITHER_FIRST_NOR_END)
+    monkeypatch.setenv("TZ", "Europe/Berlin")
+    time.tzset()
+    try:
+        assert world.ours(ours, words) == 0
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+    world.theirs(theirs, words)
+    assert (world.offsets(ours)[0], world.offsets(theirs)[0]) == (5, 6)
+
+
 def test_files_with_offsets_are_exchanged(world: World, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Both tools print the same lines, and each reads those of the other. Lines may name the group."""
     ours, theirs = world.new_group(), world.new_group()
@@ -136,6 +150,9 @@ def test_files_with_offsets_are_exchanged(world: World, tmp_path: Path, capsys: 
     world.theirs(theirs, ["--from-file", str(tmp_path / "mine"), "--execute"])
     assert world.ours(ours, ["--from-file", str(tmp_path / "his"), "--execute"]) == 0
     assert world.offsets(ours) == world.offsets(theirs) == (7, 4, None, 2)
+    (tmp_path / "other").write_text(f"other,{world.a},0,5\n")
+    assert "No reset plan" in world.theirs(theirs, ["--from-file", str(tmp_path / "other"), "--execute"])
+    assert world.ours(ours, ["--from-file", str(tmp_path / "other"), "--execute"]) == 1
     for group, run in ((ours, world.ours), (theirs, world.theirs)):
         (tmp_path / "both").write_text(f"{group},{world.a},0,99\n{group},{world.b},0,0\nother,{world.a},1,0\n")
         run(group, ["--from-file", str(tmp_path / "both"), "--execute"])

@@ -129,7 +129,7 @@ def run(options: argparse.Namespace) -> int:
             return (_read_in_group if in_group else _read)(consumer, options, tps, print_all)
         finally:
             if values.others:
-                notify(f"{values.others:,} values are not JSON: they are printed as they are")
+                notify(f"values that are not JSON, printed as they are: {values.others:,}")
 
 
 def _check_options(options: argparse.Namespace) -> None:

@@ -42,7 +42,7 @@ INACTIVE, OF_CONSUMERS = ("Empty", "Dead"), ("", "consumer")
 Offsets = Mapping[TopicPartition, int]
 
 
-class Line(NamedTuple):
+class PlannedOffset(NamedTuple):
     """A line of the file of ``--from-file``; ``group`` is None if the line has only topic, partition and offset."""
 
     group: str | None
@@ -147,19 +147,19 @@ def new_offset(tp: TopicPartition, where: Start, committed: int | None, log: Log
     return taken
 
 
-def parse_lines(text: str) -> list[Line]:
+def parse_lines(text: str) -> list[PlannedOffset]:
     """Parse lines of topic, partition and offset, or of group, topic, partition and offset, separated by commas.
 
     Raises:
         ValueError: a line is malformed. The message has its number.
     """
-    found: list[Line] = []
+    found: list[PlannedOffset] = []
     try:
         for number, fields in enumerate(csv.reader(text.splitlines()), 1):
             if len(fields) not in (3, 4) or not re.fullmatch(r"\d{1,9},-?\d{1,18}", ",".join(fields[-2:]), re.ASCII):
                 raise ValueError(f"line {number} is not TOPIC,PARTITION,OFFSET")
             *group, topic, partition, offset = fields
-            found.append(Line(group[0] if group else None, TopicPartition(topic, int(partition)), int(offset)))
+            found.append(PlannedOffset(group[0] if group else None, TopicPartition(topic, int(partition)), int(offset)))
     except csv.Error as error:
         raise ValueError(str(error)) from None
     return found
