@@ -169,14 +169,27 @@ def test_that_the_command_waits_is_said_once_and_only_on_a_terminal(
     """Not while an obstacle is known, with --no-progress, or if the command ends by itself."""
     monkeypatch.setattr(sys.stderr, "isatty", lambda: is_terminal, raising=False)
     reasons = iter(["broker 1 cannot be reached", "", "", ""])
-    consumer = SimpleNamespace(health=lambda: SimpleNamespace(reason=next(reasons)), assignment=set)
+    consumer = SimpleNamespace(health=lambda: SimpleNamespace(reason=next(reasons)), assignment=lambda: {0})
     options = SimpleNamespace(progress=progress, max=None, bootstrap_server="a:1", command_config={})
     said = []
     written = lambda: said.append(capsys.readouterr().err)  # noqa: E731
     print_batches(consumer, bytes, ProgressLine(False), options, [[], [], []], written, ends)
     said.append(capsys.readouterr().err)
-    waiting = "connected to a:1: waiting for records of 0 partitions; Ctrl-C ends\n"
+    waiting = "connected to a:1: waiting for records of 1 partition; Ctrl-C ends\n"
     assert said == (["", "", waiting, ""] if is_said else [""] * 4)
+
+
+@pytest.mark.parametrize(
+    ("batches", "said"), [([[]], "connected to a:1: no partition is assigned; Ctrl-C ends\n"), ([["record"], []], "")]
+)
+def test_a_waiting_command_names_no_partitions_that_it_has_not_and_says_nothing_after_records(
+    monkeypatch, capfdbinary, batches, said
+):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    consumer = SimpleNamespace(health=lambda: SimpleNamespace(reason=""), assignment=set)
+    options = SimpleNamespace(progress=None, max=None, bootstrap_server="a:1", command_config={})
+    print_batches(consumer, str.encode, ProgressLine(False), options, batches, lambda: None)
+    assert capfdbinary.readouterr().err.decode() == said
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """The command ``groups``, on groups of kafka-python's consumer."""
 
 import json
+from types import SimpleNamespace
 
 import pytest
 from kafka import KafkaConsumer
@@ -9,6 +10,9 @@ from kafka.structs import OffsetAndMetadata as TheirOffset
 
 from thinconsumer import Consumer, TopicPartition
 from thinconsumer.admin import CLASSIC, CONSUMER, Admin, GroupDescription, MemberDescription
+from thinconsumer.cli.groups import _holds
+from thinconsumer.cli.parsing import CommandError
+from thinconsumer.errors import KafkaTimeoutError
 
 #: kafka-python does not always close its sockets.
 pytestmark = [
@@ -168,6 +172,34 @@ def test_a_missing_group_is_reported(fail_on_cluster, action):
 def test_wrong_usage_exits_with_2(fail, words, said):
     code, err = fail("groups", *words)
     assert code == 2 and said in err
+
+
+def test_an_error_of_one_group_does_not_hide_what_another_one_holds(say, cluster, topic, monkeypatch):
+    def holds(consumer):
+        if consumer.config.group_id == bad:
+            raise KafkaTimeoutError("no response")
+        return [(TopicPartition(topic, 0), "a reason")]
+
+    bad, good = f"bad-of-{topic}", f"good-of-{topic}"
+    for name in (bad, good):
+        with Consumer(bootstrap_servers=cluster.bootstrap_servers, group_id=name) as consumer:
+            consumer.commit({TopicPartition(topic, 0): 0})
+    monkeypatch.setattr("thinconsumer.cli.groups._holds", holds)
+    code, out, err = say("groups", "describe", bad, good, "--held", "--json")
+    assert (code, err) == (1, f"error: {bad}: no response\n")
+    assert [row["group"] for row in rows(out)] == [good]
+
+
+def test_a_reason_that_is_not_a_wait_for_other_partitions_is_an_error_at_the_deadline(monkeypatch):
+    held = SimpleNamespace(
+        is_wait=False, reason="no broker knows", partition=SimpleNamespace(tp=TopicPartition("t", 1))
+    )
+    keepers = [SimpleNamespace(held=lambda: [held])]
+    reader = SimpleNamespace(managers=SimpleNamespace(gatekeepers=keepers))
+    consumer = SimpleNamespace(assignment=set, poll=lambda timeout_ms: {}, _reader=reader)
+    monkeypatch.setattr("thinconsumer.cli.groups.API_TIMEOUT_MS", -1)
+    with pytest.raises(CommandError, match="whether t-1 is held: no broker knows"):
+        _holds(consumer)
 
 
 def test_partitions_that_the_group_has_to_hold_are_shown(say, cluster, topic, monkeypatch):

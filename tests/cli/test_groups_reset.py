@@ -2,16 +2,19 @@
 
 import argparse
 import json
+import os
+import sys
 
 import pytest
 
-from thinconsumer import Consumer, TopicPartition
+from thinconsumer import Consumer, OffsetAndMetadata, TopicPartition
 from thinconsumer.admin import Admin, GroupDescription, GroupListing, GroupListings
 from thinconsumer.cli.group_reset import LogOffsets, PlannedOffset, new_offset, parse_lines
 from thinconsumer.cli.parsing import CommandError, Start, from_file
 from thinconsumer.errors import CommitFailedError
 from thinconsumer.records.builder import NewRecord
 from thinconsumer.wire.error_codes import Code, to_error
+from thinconsumer_testing.broker.faults import Disconnect
 
 pytestmark = pytest.mark.once
 
@@ -66,6 +69,25 @@ def test_files_with_other_lines_are_refused(tmp_path, text):
         from_file(str(tmp_path / "offsets"), parse_lines)
 
 
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (b"", "the file is empty"),
+        (b"\xef\xbb\xbf", "the file is empty"),
+        (b"t,0,5\n" + b"t" * 200_000 + b",0,5\n", "line 2: field larger than field limit"),
+    ],
+)
+def test_empty_files_and_huge_fields_are_refused(tmp_path, data, said):
+    (tmp_path / "offsets").write_bytes(data)
+    with pytest.raises(argparse.ArgumentTypeError, match=said):
+        from_file(str(tmp_path / "offsets"), parse_lines)
+
+
+def test_a_byte_order_mark_is_no_part_of_the_first_topic(tmp_path):
+    (tmp_path / "offsets").write_bytes(b"\xef\xbb\xbft,0,5\r\n")
+    assert from_file(str(tmp_path / "offsets"), parse_lines) == [PlannedOffset(None, T0, 5)]
+
+
 @pytest.fixture
 def group(cluster, topic):
     """A group that has committed 2 of 6 in one partition, with a record an hour from noon on, and 1 of 3 in another."""
@@ -89,7 +111,7 @@ def committed(cluster, topic, group):
 
 def test_a_dry_run_shows_the_plan_and_changes_nothing(say, topic, group, committed):
     code, out, err = say("groups", "reset", group, "--to-earliest", "--topic", topic)
-    assert (code, err) == (0, "nothing was changed: --execute commits this\n")
+    assert (code, err) == (0, "nothing was changed: --execute commits the new offsets\n")
     assert [line.split() for line in out.splitlines()] == [
         ["GROUP", "TOPIC", "PARTITION", "COMMITTED", "NEW", "END", "LAG"],
         [group, topic, "0", "2", "0", "6", "6"],
@@ -145,13 +167,132 @@ def test_a_group_with_members_is_refused(fail_on_cluster, cluster, topic, group,
     assert committed() == [2, 1, None]
 
 
-def test_a_member_that_joins_before_the_commit_is_named(fail_on_cluster, monkeypatch, topic, group):
+def test_a_member_that_joins_before_the_commit_is_named(say, monkeypatch, topic, group):
     def commit(self, offsets):
         raise CommitFailedError("rejected", reason="unknown_member")
 
     monkeypatch.setattr(Consumer, "commit", commit)
-    code, err = fail_on_cluster("groups", "reset", group, "--to-earliest", "--all-topics", "--execute")
+    code, _, err = say("groups", "reset", group, "--to-earliest", "--all-topics", "--execute")
     assert code == 1 and "a member has joined the group meanwhile, nothing was changed" in err
+
+
+def test_nothing_is_committed_if_the_plan_cannot_be_printed(say, monkeypatch, topic, group, committed):
+    if not os.path.exists("/dev/full"):
+        pytest.skip("no /dev/full here")
+    with open("/dev/full", "w") as disk, monkeypatch.context() as patched:
+        patched.setattr(sys, "stdout", disk)
+        code, _, err = say("groups", "reset", group, "--to-earliest", "--all-topics", "--execute")
+    assert code == 1 and "space" in err
+    assert committed() == [2, 1, None]
+
+
+def test_a_commit_whose_response_is_lost_has_an_unknown_outcome(say, cluster, monkeypatch, topic, group, committed):
+    monkeypatch.setattr("thinconsumer.cli.parsing.API_TIMEOUT_MS", 1000)
+    rule = cluster.on("OffsetCommit", Disconnect(after=True))
+    code, out, err = say("groups", "reset", group, "--to-earliest", "--topic", topic, "--execute")
+    rule.remove()
+    see = f"'python -m thinconsumer groups describe {group} --lag' shows it"
+    assert code == 1 and err == f"error: the outcome of the commit is unknown: {see}\n"
+    assert out.startswith("GROUP")
+    assert committed() == [0, 0, 0]
+
+
+def test_a_partition_that_is_not_committed_is_named(say, monkeypatch, topic, group):
+    def commit(self, offsets):
+        raise CommitFailedError("poll() again", reason="timeout", partitions=[TopicPartition(topic, 1)])
+
+    monkeypatch.setattr(Consumer, "commit", commit)
+    code, _, err = say("groups", "reset", group, "--to-earliest", "--topic", topic, "--execute")
+    assert code == 1 and err.startswith(f"error: the outcome of the commit is unknown for {topic}-1: ")
+    assert err.endswith("; the offsets of 2 other partitions are reset\n")
+
+
+@pytest.mark.parametrize("reason", ["illegal_generation", "coordinator", "timeout", "refused"])
+def test_a_topic_that_is_deleted_before_the_commit_is_named(say, cluster, monkeypatch, topic, group, committed):
+    monkeypatch.setattr("thinconsumer.cli.parsing.API_TIMEOUT_MS", 1000)
+    other = f"{topic}-deleted"
+    cluster.create_topic(other, 1, 1)
+    real = Consumer.commit
+    monkeypatch.setattr(Consumer, "commit", lambda self, offsets: cluster.delete_topic(other) or real(self, offsets))
+    code, _, err = say("groups", "reset", group, "--to-earliest", "--topic", topic, "--topic", other, "--execute")
+    monkeypatch.undo()
+    assert (code, committed()) == (1, [0, 0, 0]), err
+    assert f" {other}-0: " in err and "the offsets of 3 other partitions are reset" in err
+
+
+def test_only_an_unknown_member_tells_of_a_joined_member(say, monkeypatch, topic, group, reason):
+    def commit(self, offsets):
+        raise CommitFailedError("poll() again", reason=reason, partitions=offsets)
+
+    monkeypatch.setattr(Consumer, "commit", commit)
+    _, _, err = say("groups", "reset", group, "--to-earliest", "--all-topics", "--execute")
+    assert err.startswith("error: the outcome of the commit is unknown: ") and "joined" not in err
+
+
+def test_ctrl_c_during_the_commit_leaves_an_unknown_outcome(say, monkeypatch, topic, group):
+    def commit(self, offsets):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Consumer, "commit", commit)
+    code, _, err = say("groups", "reset", group, "--to-earliest", "--all-topics", "--execute")
+    assert code == 130 and err.startswith("the outcome of the commit is unknown: ")
+
+
+def test_the_end_counts_records_of_open_transactions(say, cluster, monkeypatch, topic, group, tmp_path):
+    """As in Kafka's tool, also if the file of --command-config has another isolation level for consumers."""
+    (tmp_path / "config").write_text("isolation.level=read_committed\n")
+    seen = []
+    real = Consumer.end_offsets
+    monkeypatch.setattr(
+        Consumer, "end_offsets", lambda self, tps: seen.append(self.config.isolation_level) or real(self, tps)
+    )
+    say("groups", "reset", group, "--to-latest", "--all-topics", "--command-config", tmp_path / "config")
+    assert seen == ["read_uncommitted"]
+
+
+def test_the_lag_is_never_negative(say, cluster, topic, group):
+    """A committed offset after the end, of a topic that was created again, stays with --to-current."""
+    with Consumer(bootstrap_servers=cluster.bootstrap_servers, group_id=group) as consumer:
+        consumer.commit({TopicPartition(topic, 1): 50})
+    _, out, _ = say("groups", "reset", group, "--to-current", "--topic", f"{topic}:1", "--json")
+    row = json.loads(out)
+    assert (row["new"], row["end"], row["lag"]) == (50, 3, 0)
+
+
+def test_an_offset_that_cannot_be_read_is_an_error(say, monkeypatch, topic, group):
+    failed = to_error(Code.UNSTABLE_OFFSET_COMMIT, api="OffsetFetch")
+    found = {TopicPartition(topic, 0): OffsetAndMetadata(2), TopicPartition(topic, 1): failed}
+    monkeypatch.setattr(Admin, "list_group_offsets", lambda self, names: {group: found})
+    code, out, err = say("groups", "reset", group, "--to-current", "--topic", topic)
+    assert (code, out) == (1, "") and "UNSTABLE_OFFSET_COMMIT" in err
+
+
+@pytest.mark.parametrize("words", [["--from-file", "{file}"], ["--to-latest", "--all-topics"]])
+def test_a_partition_that_does_not_exist_is_named(say, monkeypatch, topic, group, tmp_path, words):
+    """In a file, and among the committed offsets."""
+    (tmp_path / "plan").write_text(f"{topic},7,0\n")
+    found = {TopicPartition(topic, 7): OffsetAndMetadata(2)}
+    monkeypatch.setattr(Admin, "list_group_offsets", lambda self, names: {group: found})
+    words = (word.format(file=tmp_path / "plan") for word in words)
+    code, out, err = say("groups", "reset", group, *words, "--execute")
+    assert (code, out) == (1, "") and f"{topic} has no partition 7" in err
+
+
+def test_the_time_is_shown_in_utc(say, topic, group):
+    words = ("groups", "reset", group, "--topic", f"{topic}:0", "--to-datetime", "2023-11-15T14:30+02:00")
+    assert say(*words)[2].startswith("the time is 2023-11-15T12:30:00.000Z\n")
+
+
+def test_a_similar_name_is_suggested_for_a_group_that_does_not_exist(say, topic, group):
+    _, _, err = say("groups", "reset", f"{group}x", "--to-earliest", "--topic", topic)
+    assert err.startswith(f"group {group}x does not exist: --execute creates it; did you mean '{group}'?\n")
+
+
+def test_a_group_that_may_be_of_a_broker_without_response_is_not_created(fail_on_cluster, monkeypatch, topic):
+    failed = to_error(Code.COORDINATOR_LOAD_IN_PROGRESS, api="ListGroups")
+    monkeypatch.setattr(Admin, "list_groups", lambda self: GroupListings({}, {2: failed}))
+    code, err = fail_on_cluster("groups", "reset", "g-new", "--to-earliest", "--topic", topic, "--execute")
+    assert code == 1 and "the groups of broker 2 could not be listed" in err
 
 
 @pytest.mark.parametrize(
@@ -218,10 +359,15 @@ def test_an_empty_plan_is_an_error(say, tmp_path, given, words, said):
         (["--shift-by", "9" * 19, "--topic", "t"], "is not a whole number"),
         (["--by-duration", "P1M", "--topic", "t"], "is not a duration such as 1h30m"),
         (["--to-datetime", "noon", "--topic", "t"], "is not a time such as"),
+        (["--to-earliest", "--topic", "t", "--export", "--json"], "leave out --json"),
+        (["--to-offset", "1", "--to-offset", "2", "--topic", "t"], "--to-offset: given more than once"),
+        (["--from-file", "{twice}"], "names t-0 more than once"),
         (["--to-earliest", "--topics", "t"], "did you mean '--topic'?"),
     ],
 )
 def test_wrong_usage_exits_with_2(fail, tmp_path, words, said):
     (tmp_path / "plan").write_text("t,0,5\n")
-    code, err = fail("groups", "reset", "g", *(word.format(file=tmp_path / "plan") for word in words))
-    assert code == 2 and said in err
+    (tmp_path / "twice").write_text("t,0,5\ng,t,0,6\nother,t,1,1\nother,t,1,1\n")
+    words = (word.format(file=tmp_path / "plan", twice=tmp_path / "twice") for word in words)
+    code, err = fail("groups", "reset", "g", *words)
+    assert code == 2 and said in err and err.startswith("python -m thinconsumer groups reset: ")

@@ -52,13 +52,24 @@ def test_only_the_white_space_of_json_changes(text, line, pretty):
     assert pretty is None or indented == pretty
 
 
+def test_deep_nesting_is_indented_only_at_first():
+    """A value of N bytes that is nested as deeply would print N * N bytes."""
+    text = "[" * 400 + "1" + "]" * 400
+    indented = output.layout_json(text, is_pretty=True)
+    assert json.loads(indented) == json.loads(text)
+    assert len(indented) < 4000
+    lines = indented.splitlines()
+    assert lines[31:33] == [" " * 62 + "[", " " * 64 + "[" * 368 + "1" + "]" * 368]
+    assert lines[33] == " " * 62 + "]"
+
+
 @pytest.mark.parametrize(
     "value", [b"", b"\xff", b"a", b"{", b"{} {}", b"NaN", b"[-Infinity]", b"[" * 200_000, b"\xef\xbb\xbf{}", b"'a'"]
 )
 def test_values_that_are_not_json_are_counted(value):
     values = output.JsonValues(is_pretty=False)
     assert [values.text(one) for one in (value, b" 1 ", None, value)] == [None, "1", "null", None]
-    assert values.others == 2
+    assert values.not_json == 2
 
 
 def test_a_json_value_in_a_json_record_and_in_text():

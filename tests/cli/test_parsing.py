@@ -50,10 +50,18 @@ def test_a_wrong_command_line_is_one_line_with_a_suggestion(words, said):
         ("2023-11-14T22:13:20Z", Start("time", 1_700_000_000_000)),
         ("2023-11-14T23:13:20+01:00", Start("time", 1_700_000_000_000)),
         ("1960-01-01T00:00:00Z", Start("time", 0)),
+        ("2023-11-14 22:13:20+00:00", Start("time", 1_700_000_000_000)),
     ],
 )
 def test_start_is_parsed(text, value):
     assert parsing.start(text) == value
+
+
+@pytest.mark.parametrize("text", ["2026-01-31+02:00", "2026-01-31-02:00", "2026-01-31Z", "2026-01-31x10:00"])
+def test_a_zone_without_a_time_is_refused(text):
+    """Python would read the zone as the time of the day."""
+    with pytest.raises(argparse.ArgumentTypeError, match="is not a time"):
+        parsing.moment(text)
 
 
 def test_a_time_without_a_zone_is_local():
@@ -94,7 +102,7 @@ def test_a_start_may_be_a_duration():
     assert parsing.start("1h").kind == "time"
 
 
-@pytest.mark.parametrize("text", ["", "--10", "tomorrow", "2024-02-30", "9" * 19, "0001-01-01"])
+@pytest.mark.parametrize("text", ["", "--10", "tomorrow", "2024-02-30", "9" * 19, "0001-01-01", "2026-01-31+02:00"])
 def test_invalid_starts_are_refused(text):
     with pytest.raises(argparse.ArgumentTypeError, match="is not earliest, latest"):
         parsing.start(text)

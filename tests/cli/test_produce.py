@@ -2,13 +2,14 @@
 
 import json
 import os
+import re
 import signal
 import time
 
 import pytest
 
 from thinconsumer import Consumer, TopicPartition
-from thinconsumer.cli.produce import InputRecord, parse_json, parse_text, share_read
+from thinconsumer.cli.produce import InputRecord, bytes_left, parse_json, parse_text
 
 
 @pytest.fixture
@@ -33,7 +34,8 @@ def write(say, topic):
 
 def test_lines_become_records(write, read, topic):
     words = ("--partition", 1)
-    assert write("one\n\ntwo\nlast without an end", *words) == (0, "", f"4 records written to {topic}\n")
+    code, out, err = write("one\n\ntwo\nlast without an end", *words)
+    assert (code, out) == (0, "") and re.fullmatch(rf"4 records written to {topic} in [\d.]+ s\n", err)
     records = read()
     assert [(record.key, record.value) for record in records] == [
         (None, b"one"),
@@ -81,15 +83,22 @@ def test_many_lines_at_once(write, read):
     assert sorted(int(record.value.split()[0]) for record in read()) == list(range(30_000))
 
 
-def test_progress_has_the_share_of_a_file(write):
+def test_progress_has_the_share_of_a_file_that_is_acknowledged(write, topic, monkeypatch):
+    monkeypatch.setattr("thinconsumer.cli.output.REPEAT_S", 0)
     code, _, err = write("".join(f"{number}\n" for number in range(2000)), "--progress")
-    assert code == 0 and err.splitlines()[-1].startswith("2,000 records written, ")
-    assert any(line.endswith("/s, 100 %") for line in err.splitlines())
+    *lines, last = err.splitlines()
+    assert code == 0 and last.startswith(f"2,000 records written to {topic} in ")
+    shares = {line.partition(" ")[0]: line.rpartition("/s, ")[2] for line in lines}
+    assert shares["0"] == "0 %" and shares["2,000"] == "100 %"  # the whole file is read before an acknowledgement
+
+
+def test_the_number_of_records_is_not_reported_without_progress(write):
+    assert write("one\n", "--no-progress") == (0, "", "")
 
 
 def test_a_pipe_has_no_share():
     reading, writing = os.pipe()
-    assert share_read(reading) == ""
+    assert bytes_left(reading) == 0
     os.close(reading)
     os.close(writing)
 
@@ -105,7 +114,7 @@ def test_records_are_sent_before_the_input_ends(commands, cluster, topic):
     assert [record.value for record in records] == [b"first"]
     child.send_signal(signal.SIGINT)
     _, err = child.communicate(timeout=50)
-    assert (child.returncode, err) == (130, "")
+    assert (child.returncode, err.partition(" in ")[0]) == (130, f"1 record written to {topic}")
 
 
 @pytest.mark.parametrize(
@@ -121,12 +130,13 @@ def test_records_are_sent_before_the_input_ends(commands, cluster, topic):
     ],
 )
 def test_a_line_that_cannot_be_written_is_named(fail_on_cluster, topic, given, words, said):
-    code, err = fail_on_cluster("produce", topic, *words, given=given)
+    code, err = fail_on_cluster("produce", topic, *words, "--no-progress", given=given)
     assert code == 1 and said in err
 
 
 def test_lines_before_an_invalid_one_are_written(write, read):
-    assert write("a=1\nb=2\nc\nd=4\n", "--key-separator", "=")[0] == 1
+    code, _, err = write("a=1\nb=2\nc\nd=4\n", "--key-separator", "=")
+    assert code == 1 and err.startswith("2 records written to ")
     assert sorted(record.value for record in read()) == [b"1", b"2"]
 
 

@@ -30,7 +30,7 @@ from ..errors import KafkaError
 from ..group import RebalanceListener
 from ..types import TopicPartition
 from .cluster import check_topic, notify
-from .output import JsonValues, ProgressLine, Record, record_as_json, record_as_text, write_lines
+from .output import JsonValues, ProgressLine, Record, counted, record_as_json, record_as_text, write_lines
 from .parsing import (
     CommandError,
     Parser,
@@ -97,7 +97,8 @@ def describe(parser: Parser) -> None:
         type=one_of("text", "json"),
         default="text",
         help="json prints JSON values on one line each, on a terminal indented; with --json, values are JSON, too "
-        "(default: %(default)s). Values that are not JSON are printed as they are, and counted",
+        "(default: %(default)s). Values that are not JSON are printed as they are, and counted. 'produce --json' "
+        "cannot read these lines back: a JSON null would become a record without a value",
     )
     parser.add_argument("--key-separator", metavar="TEXT", help="print each key before its value, separated by TEXT")
     parser.add_argument(
@@ -128,8 +129,8 @@ def run(options: argparse.Namespace) -> int:
         try:
             return (_read_in_group if in_group else _read)(consumer, options, tps, print_all)
         finally:
-            if values.others:
-                notify(f"values that are not JSON, printed as they are: {values.others:,}")
+            if values.not_json:
+                notify(f"values that are not JSON, printed as they are: {values.not_json:,}")
 
 
 def _check_options(options: argparse.Namespace) -> None:
@@ -183,7 +184,7 @@ def print_batches(
 
     def how_far() -> str:
         rate = count / max(time.monotonic() - started, 0.001)
-        return f"{count:,} records, {rate:,.0f}/s, {what_is_left(consumer, count, options.max, ends)}"
+        return f"{counted(count, 'record')}, {rate:,.0f}/s, {what_is_left(consumer, count, options.max, ends)}"
 
     try:
         for batch in batches:
@@ -191,12 +192,13 @@ def print_batches(
             written()
             count += len(batch)
             progress.update(how_far)
-            if says_waiting and not batch and not consumer.health().reason:
-                assigned = len(consumer.assignment())
-                notify(f"connected to {servers(options)}: waiting for records of {assigned} partitions; Ctrl-C ends")
+            if says_waiting and not count and not consumer.health().reason:
+                assigned = counted(len(consumer.assignment()), "partition")
+                what = f"waiting for records of {assigned}" if consumer.assignment() else "no partition is assigned"
+                notify(f"connected to {servers(options)}: {what}; Ctrl-C ends")
                 says_waiting = False
     finally:
-        progress.say(f"{count:,} records in {time.monotonic() - started:.1f} s")
+        progress.say(f"{counted(count, 'record')} in {time.monotonic() - started:.1f} s")
 
 
 def what_is_left(consumer: BytesConsumer, count: int, most: int | None, ends: Ends | None) -> str:

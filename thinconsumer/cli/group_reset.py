@@ -2,26 +2,29 @@
 
 These are the rules of ``kafka-consumer-groups.sh --reset-offsets``: a dry run without ``--execute``; a group with
 members is refused; offsets outside of the log become its first offset or its end; a time after the last record gives
-the end. Differences: nothing is written if one of the partitions is missing or has no leader, and a time without a zone
-is local time.
+the end. Differences: nothing is committed if one of the partitions is seen to be missing or without a leader before the
+commit, and a time without a zone is local time.
 """
 
 from __future__ import annotations
 
 import argparse
 import csv
+import datetime
 import re
 import sys
+from collections import Counter
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ..admin import CLASSIC, CONSUMER, Admin, GroupDescription
+from ..config.kinds import did_you_mean
 from ..consumer import Consumer
-from ..errors import BrokerResponseError, CommitFailedError, KafkaError
+from ..errors import BrokerResponseError, CommitFailedError, KafkaError, KafkaTimeoutError
 from ..types import TopicPartition
 from ..wire.error_codes import Code
 from .cluster import TopicsByName, connected_admin, has_leader, notify, partitions_of
-from .output import print_rows
+from .output import counted, print_rows
 from .parsing import (
     PROGRAM,
     CommandError,
@@ -60,7 +63,7 @@ class LogOffsets(NamedTuple):
 
 def describe_reset(action: Parser) -> None:
     """Add the options of ``groups reset`` to its parser."""
-    action.add_argument("group", metavar="GROUP")
+    action.add_argument("group", metavar="GROUP", help="the group whose committed offsets are moved")
     scope = action.add_mutually_exclusive_group()
     scope.add_argument(
         "--topic", metavar="TOPIC[:PARTITIONS]", type=topic_and_partitions, action="append", default=[],
@@ -80,25 +83,29 @@ def describe_reset(action: Parser) -> None:
         ("--to-datetime", "TIME", moment, "to the first record from a time on: 2026-01-31T12:00:00Z, or local time"),
         ("--by-duration", "DURATION", ago, "to the first record of the last 1h30m (or PT1H30M), for example"),
     ):
-        modes.add_argument(option, dest="where", metavar=value, type=parse, help=words)
+        modes.add_argument(option, dest="where", action=_Once, metavar=value, type=parse, help=words)
     modes.add_argument(
-        "--from-file", dest="lines", metavar="FILE", type=lambda path: from_file(path, parse_lines),
+        "--from-file", dest="lines", action=_Once, metavar="FILE", type=lambda path: from_file(path, parse_lines),
         help="to the offsets in a CSV file, as --export prints it, here and in Kafka's tool",
     )  # fmt: skip
     execution = action.add_mutually_exclusive_group()
     execution.add_argument("--execute", action="store_true", help="commit the new offsets")
-    execution.add_argument("--dry-run", action="store_true", help="only show them (default)")
+    execution.add_argument("--dry-run", action="store_true", help="only show the new offsets (default)")
     action.add_argument("--export", action="store_true", help="print TOPIC,PARTITION,OFFSET for --from-file")
+
+
+class _Once(argparse.Action):
+    """Stores a value; a second one is an error, since argparse would silently take the last."""
+
+    def __call__(self, parser: argparse.ArgumentParser, found: argparse.Namespace, value: Any, *_: object) -> None:
+        if getattr(found, self.dest) is not None:
+            raise argparse.ArgumentError(self, "given more than once")
+        setattr(found, self.dest, value)
 
 
 def reset(options: argparse.Namespace) -> int:
     """Show the new offsets, and commit them with ``--execute``."""
-    if (options.lines is None) is not bool(options.topic or options.all_topics):
-        raise UsageError(
-            "say what to reset: --topic TOPIC[:PARTITIONS] or --all-topics"
-            if options.lines is None
-            else "the file of --from-file names the partitions: leave out --topic and --all-topics"
-        )
+    _check_options(options)
     group = options.group
     with connected_admin(options) as (admin, topics):
         _require_inactive(admin, group)
@@ -107,16 +114,40 @@ def reset(options: argparse.Namespace) -> int:
     config = client_config(options, group_id=group, enable_auto_commit=False, isolation_level="read_uncommitted")
     with Consumer.from_config(config) as consumer:
         log = _log_offsets(consumer, wanted)
-        new = {tp: new_offset(tp, where, committed.get(tp), log) for tp, where in wanted.items()}
+        new = {tp: new_offset(tp, where, committed.get(tp), log) for tp, where in sorted(wanted.items())}
+        rows = [(group, *tp, committed.get(tp), at, log.end[tp], max(0, log.end[tp] - at)) for tp, at in new.items()]
+        if options.where is not None and options.where.kind == "time":
+            notify(f"the time is {_in_utc(options.where.number)}")
+        if options.export:
+            sys.stdout.writelines(f"{tp.topic},{tp.partition},{at}\n" for tp, at in new.items())
+        else:
+            print_rows(RESET, rows, options.json)
+        # Before the commit: if the output cannot be written, the command fails and has moved no offset.
+        sys.stdout.flush()
         if options.execute:
-            _commit(consumer, new)
-    rows = [(group, *tp, committed.get(tp), new[tp], log.end[tp], max(0, log.end[tp] - new[tp])) for tp in sorted(new)]
-    if options.export:
-        sys.stdout.writelines(f"{tp.topic},{tp.partition},{new[tp]}\n" for tp in sorted(new))
-    else:
-        print_rows(RESET, rows, options.json)
-    notify(f"reset {len(new)} offsets of {group}" if options.execute else "nothing was changed: --execute commits this")
+            _commit(consumer, group, new)
+    done = f"reset {counted(len(new), 'offset')} of {group}"
+    notify(done if options.execute else "nothing was changed: --execute commits the new offsets")
     return 0
+
+
+def _check_options(options: argparse.Namespace) -> None:
+    if (options.lines is None) is not bool(options.topic or options.all_topics):
+        raise UsageError(
+            "say what to reset: --topic TOPIC[:PARTITIONS] or --all-topics"
+            if options.lines is None
+            else "the file of --from-file names the partitions: leave out --topic and --all-topics"
+        )
+    if options.export and options.json:
+        raise UsageError("--export prints lines for --from-file: leave out --json")
+    twice = [tp for tp, times in Counter(line.tp for line in _lines_of_group(options)).items() if times > 1]
+    if twice:
+        raise UsageError(f"the file of --from-file names {twice[0].topic}-{twice[0].partition} more than once")
+
+
+def _in_utc(time_ms: int) -> str:
+    found = datetime.datetime.fromtimestamp(time_ms / 1000, datetime.timezone.utc)
+    return found.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def new_offset(tp: TopicPartition, where: Start, committed: int | None, log: LogOffsets) -> int:
@@ -151,18 +182,25 @@ def parse_lines(text: str) -> list[PlannedOffset]:
     """Parse lines of topic, partition and offset, or of group, topic, partition and offset, separated by commas.
 
     Raises:
-        ValueError: a line is malformed. The message has its number.
+        ValueError: a line is malformed (the message has its number), or there is none.
     """
     found: list[PlannedOffset] = []
+    reader = csv.reader(text.splitlines())
     try:
-        for number, fields in enumerate(csv.reader(text.splitlines()), 1):
+        for fields in reader:
             if len(fields) not in (3, 4) or not re.fullmatch(r"\d{1,9},-?\d{1,18}", ",".join(fields[-2:]), re.ASCII):
-                raise ValueError(f"line {number} is not TOPIC,PARTITION,OFFSET")
+                raise ValueError(f"line {reader.line_num} is not TOPIC,PARTITION,OFFSET")
             *group, topic, partition, offset = fields
             found.append(PlannedOffset(group[0] if group else None, TopicPartition(topic, int(partition)), int(offset)))
     except csv.Error as error:
-        raise ValueError(str(error)) from None
+        raise ValueError(f"line {reader.line_num}: {error}") from None
+    if not found:
+        raise ValueError("the file is empty")
     return found
+
+
+def _lines_of_group(options: argparse.Namespace) -> list[PlannedOffset]:
+    return [line for line in options.lines or () if line.group in (None, options.group)]
 
 
 def _number(kind: str) -> Callable[[str], Start]:
@@ -180,11 +218,17 @@ def _require_inactive(admin: Admin, name: str) -> None:
     if isinstance(found, KafkaError):
         if not isinstance(found, BrokerResponseError) or found.code != Code.GROUP_ID_NOT_FOUND:
             raise found
-        listed = admin.list_groups().groups.get(name)
-        if listed is None:
-            notify(f"there is no group {name} yet: a commit creates it")
-        elif listed.type not in ("", CLASSIC, CONSUMER):
-            raise CommandError(f"{name} is a group of type {listed.type}: Kafka has other tools for these")
+        listed = admin.list_groups()
+        if name in listed.groups:
+            kind = listed.groups[name].type
+            if kind not in ("", CLASSIC, CONSUMER):
+                raise CommandError(f"{name} is a group of type {kind}: Kafka has other tools for these")
+        elif listed.errors:
+            # Its type is then unknown: a broker without a response may have this group.
+            node_id, error = next(iter(listed.errors.items()))
+            raise CommandError(f"the groups of broker {node_id} could not be listed: {error}") from error
+        else:
+            notify(f"group {name} does not exist: --execute creates it{did_you_mean(name, listed.groups)}")
     elif found.protocol_type not in OF_CONSUMERS:
         raise CommandError(f"{name} is no group of consumers: its protocol type is {found.protocol_type}")
     elif found.state not in INACTIVE:
@@ -195,7 +239,7 @@ def _has_members(group: GroupDescription) -> str:
     names = ", ".join(f"{member.client_id} at {member.client_host}" for member in group.members[:3])
     more = f" and {len(group.members) - 3} more" * (len(group.members) > 3)
     return (
-        f"{group.group_id} is in state {group.state}, with members ({names or 'none is named'}{more}), which would go "
+        f"{group.group_id} is in state {group.state}, with members{f' ({names}{more})' * bool(names)}, which would go "
         f"on from their own positions: stop them first, until '{PROGRAM} groups list' shows the group as Empty; a "
         "member that was killed counts until its session times out"
     )
@@ -217,8 +261,7 @@ def _wanted(options: argparse.Namespace, committed: Offsets, topics: TopicsByNam
     """Return where to move each partition; raise CommandError if there is none, or if one has no leader."""
     found: dict[TopicPartition, Start] = {}
     if options.lines is not None:
-        lines = (line for line in options.lines if line.group in (None, options.group))
-        found = {line.tp: Start("offset", line.offset) for line in lines}
+        found = {line.tp: Start("offset", line.offset) for line in _lines_of_group(options)}
     elif options.all_topics:
         found = dict.fromkeys(committed, options.where)
     for topic, numbers in options.topic:
@@ -231,7 +274,8 @@ def _wanted(options: argparse.Namespace, committed: Offsets, topics: TopicsByNam
     for tp in sorted(found):
         partitions_of(topics, tp.topic, (tp.partition,))
         if not has_leader(topics, tp):
-            raise CommandError(f"{tp.topic}-{tp.partition} has no leader now: try again, or leave it out with --topic")
+            advice = "name the others with --topic" if options.all_topics else "leave it out"
+            raise CommandError(f"{tp.topic}-{tp.partition} has no leader now: try again, or {advice}")
     return found
 
 
@@ -241,10 +285,25 @@ def _log_offsets(consumer: Consumer[bytes | None, bytes | None], wanted: Mapping
     return LogOffsets(consumer.beginning_offsets(list(wanted)), consumer.end_offsets(list(wanted)), since)
 
 
-def _commit(consumer: Consumer[bytes | None, bytes | None], offsets: Offsets) -> None:
+def _commit(consumer: Consumer[bytes | None, bytes | None], group: str, offsets: Offsets) -> None:
+    """Commit the offsets; raise CommandError if that fails, or may have failed."""
+    see = f"'{PROGRAM} groups describe {group} --lag' shows it"
+    unknown = f"the outcome of the commit is unknown: {see}"
     try:
         consumer.commit(dict(offsets))
+    except KeyboardInterrupt:
+        notify(unknown)
+        raise
     except CommitFailedError as error:
-        if error.reason != "unknown_member":
-            raise
-        raise CommandError("a member has joined the group meanwhile, nothing was changed: stop it first") from error
+        if error.reason == "unknown_member":
+            raise CommandError("a member has joined the group meanwhile, nothing was changed: stop it first") from error
+        # The coordinator may have committed offsets whose response was lost. It has acknowledged those that are not
+        # among the error's partitions.
+        failed = [f"{tp.topic}-{tp.partition}" for tp in error.partitions]
+        if not failed or len(failed) == len(offsets):
+            raise CommandError(unknown) from error
+        names = ", ".join(failed[:3]) + f" and {len(failed) - 3} more" * (len(failed) > 3)
+        others = f"the offsets of {counted(len(offsets) - len(failed), 'other partition')} are reset"
+        raise CommandError(f"the outcome of the commit is unknown for {names}: {see}; {others}") from error
+    except KafkaTimeoutError as error:
+        raise CommandError(unknown) from error

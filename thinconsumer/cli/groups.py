@@ -14,7 +14,7 @@ from ..types import OffsetAndMetadata, TopicPartition
 from .cluster import TopicsByName, connected_admin, exit_code, has_leader, notify, successes
 from .group_reset import describe_reset, reset
 from .output import print_rows
-from .parsing import API_TIMEOUT_MS, Parser, add_action, client_config, one_of
+from .parsing import API_TIMEOUT_MS, CommandError, Parser, add_action, client_config, one_of
 
 LIST = ("group", "state", "type", "protocol")
 GROUP = ("group", "type", "state", "assignor", "epoch", "assignment_epoch")
@@ -23,7 +23,7 @@ MEMBER_TOPICS = ("topics", "regex", "assignment", "target")
 LAG = ("group", "topic", "partition", "committed", "end", "lag")
 HELD = ("group", "topic", "partition", "committed", "reason")
 Row = tuple[Any, ...]
-Offsets = Mapping[TopicPartition, OffsetAndMetadata | KafkaError]
+Committed = Mapping[TopicPartition, OffsetAndMetadata | KafkaError]
 
 #: Timeout of a poll in milliseconds while the reasons become known why partitions are held.
 HOLD_POLL_MS = 100
@@ -42,7 +42,7 @@ def describe(parser: Parser) -> None:
     shown.add_argument("--lag", action="store_true", help="show committed offsets, log ends and lag")
     shown.add_argument(
         "--held", action="store_true",
-        help="show partitions that consumers hold until others are read, as the committed offsets tell",
+        help="show the partitions that a consumer would hold at the committed offsets, and until when",
     )  # fmt: skip
     describe_reset(add_action(parser, _reset, "Move the committed offsets of a group without members.", has_rows=True))
     deleting = add_action(parser, _delete, "Delete groups without members, with their committed offsets.")
@@ -67,9 +67,9 @@ def _describe(options: argparse.Namespace) -> int:
         if options.lag or options.held:
             offsets = admin.list_group_offsets(list(groups))
             committed = successes(offsets)
-            rows = _lags(options, topics, committed) if options.lag else _held(options, topics, committed)
+            rows, code = (_lags if options.lag else _held)(options, topics, committed)
             print_rows(LAG if options.lag else HELD, rows, options.json)
-            return max(exit_code(offsets), exit_code(results))
+            return max(code, exit_code(offsets), exit_code(results))
     rows = [row for name in groups for row in _members(groups[name])]
     print_rows(GROUP + MEMBER + MEMBER_TOPICS, rows, options.json)
     return exit_code(results)
@@ -97,7 +97,9 @@ def _by_topic(partitions: Iterable[TopicPartition] | None) -> dict[str, list[int
     return found
 
 
-def _lags(options: argparse.Namespace, topics: TopicsByName, committed: Mapping[str, Offsets]) -> list[Row]:
+def _lags(
+    options: argparse.Namespace, topics: TopicsByName, committed: Mapping[str, Committed]
+) -> tuple[list[Row], int]:
     wanted = {tp for offsets in committed.values() for tp in offsets if has_leader(topics, tp)}
     with Consumer.from_config(client_config(options)) as consumer:
         ends = consumer.end_offsets(sorted(wanted))
@@ -108,27 +110,44 @@ def _lags(options: argparse.Namespace, topics: TopicsByName, committed: Mapping[
             # An unknown lag is null: 0 would mean that the group is up to date.
             lag = None if offset is None or end is None else max(0, end - offset)
             rows.append((name, tp.topic, tp.partition, offset, end, lag))
-    return rows
+    return rows, 0
 
 
-def _held(options: argparse.Namespace, topics: TopicsByName, committed: Mapping[str, Offsets]) -> list[Row]:
-    """Return the partitions that a consumer would hold if it began now, at the committed offsets of the group."""
+def _held(
+    options: argparse.Namespace, topics: TopicsByName, committed: Mapping[str, Committed]
+) -> tuple[list[Row], int]:
+    """Return the partitions that a consumer would hold at the committed offsets, and 1 if a group had an error."""
     rows: list[Row] = []
+    code = 0
     for name, offsets in committed.items():
-        names = {tp.topic for tp in offsets}
-        tps = [TopicPartition(one, number) for one in names & topics.keys() for number in topics[one].partitions]
-        config = client_config(options, group_id=name, enable_auto_commit=False, auto_offset_reset="earliest")
-        with Consumer.from_config(config) as consumer:
-            consumer.assign(tps := [tp for tp in tps if has_leader(topics, tp)])
-            consumer.pause(*tps)  # else the positions would move, and the consumer would hold less than the group
-            for tp, reason in sorted(_holds(consumer) if tps else ()):
-                found = offsets.get(tp)
-                rows.append((name, *tp, found.offset if isinstance(found, OffsetAndMetadata) else None, reason))
+        try:
+            rows += _held_by(options, topics, name, offsets)
+        except (KafkaError, CommandError) as error:
+            notify(f"error: {name}: {error}")
+            code = 1
+    return rows, code
+
+
+def _held_by(options: argparse.Namespace, topics: TopicsByName, name: str, offsets: Committed) -> list[Row]:
+    names = {tp.topic for tp in offsets}
+    tps = [TopicPartition(one, number) for one in names & topics.keys() for number in topics[one].partitions]
+    config = client_config(options, group_id=name, enable_auto_commit=False, auto_offset_reset="earliest")
+    rows: list[Row] = []
+    with Consumer.from_config(config) as consumer:
+        consumer.assign(tps := [tp for tp in tps if has_leader(topics, tp)])
+        consumer.pause(*tps)  # else the positions would move, and the consumer would hold less than the group
+        for tp, reason in sorted(_holds(consumer) if tps else ()):
+            found = offsets.get(tp)
+            rows.append((name, *tp, found.offset if isinstance(found, OffsetAndMetadata) else None, reason))
     return rows
 
 
 def _holds(consumer: Consumer[bytes | None, bytes | None]) -> list[tuple[TopicPartition, str]]:
-    """Return the held partitions and the reasons, once each only waits for the progress of other partitions."""
+    """Return the held partitions and the reasons, once each only waits for the progress of other partitions.
+
+    Raises:
+        CommandError: at the deadline, a partition still waits for something else, such as a response.
+    """
     deadline = time.monotonic() + API_TIMEOUT_MS / 1000
     for tp in consumer.assignment():
         consumer.position(tp)
@@ -136,8 +155,12 @@ def _holds(consumer: Consumer[bytes | None, bytes | None]) -> list[tuple[TopicPa
         consumer.poll(HOLD_POLL_MS)
         keepers = consumer._reader.managers.gatekeepers
         held = [one for keeper in keepers for one in keeper.held()]
-        if all(one.is_wait for one in held) or time.monotonic() > deadline:
+        unclear = next((one for one in held if not one.is_wait), None)
+        if unclear is None:
             return [(one.partition.tp, one.reason) for one in held]
+        if time.monotonic() > deadline:
+            topic, partition = unclear.partition.tp
+            raise CommandError(f"it is not known in time whether {topic}-{partition} is held: {unclear.reason}")
 
 
 def _reset(options: argparse.Namespace) -> int:

@@ -73,7 +73,7 @@ class JsonValues:
 
     def __init__(self, *, is_pretty: bool) -> None:
         self._is_pretty = is_pretty
-        self.others = 0  #: The number of values that are not JSON.
+        self.not_json = 0  #: The number of values that are not JSON.
 
     def text(self, value: bytes | None) -> str | None:
         """Return the JSON text of a value, on one line or indented; None, and count it, if it is not JSON."""
@@ -84,7 +84,7 @@ class JsonValues:
             # Numbers stay text: a conversion would limit their digits, and take time.
             json.loads(text, parse_int=str, parse_float=str, parse_constant=_refuse_constant)
         except (ValueError, RecursionError):
-            self.others += 1
+            self.not_json += 1
             return None
         return layout_json(text, is_pretty=self._is_pretty)
 
@@ -93,11 +93,17 @@ def _refuse_constant(word: str) -> None:
     raise ValueError(f"{word} is not JSON")
 
 
+#: Levels of nesting that are indented. Without a limit, a small value that is nested deeply would print huge indents.
+INDENTED_LEVELS = 32
+
 _JSON_TOKEN = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[][{},:]|[^][{},:"\s]+')
 
 
 def layout_json(text: str, *, is_pretty: bool) -> str:
-    """Return valid JSON text on one line, or indented. Only white space changes: numbers keep all their digits."""
+    """Return valid JSON text on one line, or with the first INDENTED_LEVELS levels indented.
+
+    Only white space changes: numbers keep all their digits.
+    """
     tokens = _JSON_TOKEN.findall(text)
     if not is_pretty:
         return "".join(tokens)
@@ -105,13 +111,19 @@ def layout_json(text: str, *, is_pretty: bool) -> str:
     depth, before = 0, ""
     for token in tokens:
         is_end = token in ("]", "}")
+        is_indented = depth <= INDENTED_LEVELS
         depth -= is_end
-        if (before not in ("[", "{")) if is_end else before in ("[", "{", ","):
+        if is_indented and ((before not in ("[", "{")) if is_end else before in ("[", "{", ",")):
             parts.append("\n" + "  " * depth)
         parts.append(": " if token == ":" else token)
         depth += token in ("[", "{")
         before = token
     return "".join(parts)
+
+
+def counted(count: int, noun: str) -> str:
+    """Return a number and a noun, which gets an "s" unless the number is 1: ``2,000 records``."""
+    return f"{count:,} {noun}{'s' * (count != 1)}"
 
 
 def write_lines(lines: Iterable[bytes]) -> None:

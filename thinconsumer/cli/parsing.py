@@ -84,7 +84,7 @@ def add_action(
     """Add an action, named after its function (``list`` for ``_list``); return its parser. ``has_rows`` adds --json."""
     name = run.__name__.strip("_")
     action = parser.actions[name] = Parser(prog=f"{parser.prog} {name}", description=words)
-    action.set_defaults(run=run)
+    action.set_defaults(run=run, prog=action.prog)
     add_cluster(action)
     if has_rows:
         action.add_argument("--json", action="store_true", help="print a JSON object per row")
@@ -163,9 +163,9 @@ def positive(text: str) -> int:
 
 
 class Start(NamedTuple):
-    """Where to begin: ``earliest``, ``latest``, ``offset``, ``last`` (N before the end) or ``time`` (ms).
-
-    For ``groups reset`` also ``shift`` (by N from the committed offset) or ``current`` (the committed offset).
+    """Which offset to choose in a partition: ``earliest``, ``latest``, ``offset``, ``last`` (N before the end) or
+    ``time`` (the first from then on, in ms). For ``groups reset`` also ``current``, the committed one, or ``shift``, N
+    after that.
     """
 
     kind: str
@@ -188,8 +188,11 @@ def start(text: str) -> Start:
 
 
 def moment(text: str) -> Start:
-    """Parse a date and time; without a zone it is local time."""
+    """Parse a date, or a date and time; without a zone it is local time."""
     try:
+        # fromisoformat() takes any character before the time, and would read the zone of 2026-01-31+02:00 as a time.
+        if not re.fullmatch(r"\d{4}-\d\d-\d\d([T ].+)?", text, re.ASCII):
+            raise ValueError
         seconds = datetime.datetime.fromisoformat(re.sub(r"Z$", "+00:00", text)).timestamp()
     except (ValueError, OverflowError, OSError):  # the last two for dates outside the platform's range
         raise argparse.ArgumentTypeError(f"{text!r} is not a time such as 2026-01-31T12:00:00Z") from None
@@ -301,7 +304,7 @@ def from_file(path: str, parse: Callable[[str], V]) -> V:
             data = file.read(FILE_BYTES_MAX + 1)
         if len(data) > FILE_BYTES_MAX:
             raise argparse.ArgumentTypeError(f"{path} is larger than {FILE_BYTES_MAX} bytes")
-        return parse(data.decode())
+        return parse(data.decode("utf-8-sig"))
     except OSError as error:
         raise argparse.ArgumentTypeError(f"cannot read {path}: {error.strerror}") from None
     except UnicodeDecodeError:

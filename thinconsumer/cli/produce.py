@@ -22,7 +22,7 @@ from ..produce import Producer, ProducerSettings
 from ..produce.batch import SendFuture
 from ..sockets.secured import open_driver
 from .cluster import connected_admin, notify, partitions_of
-from .output import ProgressLine, bytes_from_json
+from .output import ProgressLine, bytes_from_json, counted
 from .parsing import CommandError, Parser, UsageError, add_client, add_cluster, client_config, one_of
 
 READ_BYTES = 256 * 1024
@@ -71,8 +71,11 @@ class RecordWriter:
     ) -> None:
         self._producer, self._progress, self._partitions = producer, progress, partitions
         self._topic, self._partition = options.topic, options.partition
-        self._unsettled: deque[tuple[int, SendFuture]] = deque()
-        self._written = 0
+        self._is_silent = options.progress is False
+        #: The number, the bytes and the future of each line that is not acknowledged yet.
+        self._unsettled: deque[tuple[int, int, SendFuture]] = deque()
+        self._written = self._written_bytes = 0
+        self._input_bytes = bytes_left(sys.stdin.fileno())
         self._started = time.monotonic()
 
     def write_all(self, lines: Iterator[bytes], parse: Callable[[bytes], InputRecord]) -> None:
@@ -84,13 +87,12 @@ class RecordWriter:
                     self.keep_going(0)
             while self._unsettled:
                 self.keep_going(1000)
-        except BaseException:
-            self._progress.say(self._how_far())
-            raise
-        if self._progress.is_wanted:
-            self._progress.say(self._how_far())
-        else:
-            notify(f"{self._written:,} records written to {self._topic}")
+        finally:
+            last = f"{counted(self._written, 'record')} written to {self._topic} in {self._seconds():.1f} s"
+            if self._progress.is_wanted:
+                self._progress.say(last)
+            elif not self._is_silent:
+                notify(last)
 
     def keep_going(self, timeout_ms: float) -> bool:
         """Have the producer send and receive; return whether some records are not acknowledged yet.
@@ -98,14 +100,15 @@ class RecordWriter:
         Raises CommandError if a record could not be written.
         """
         self._producer.poll(timeout_ms)
-        while self._unsettled and self._unsettled[0][1].done:
-            number, future = self._unsettled.popleft()
+        while self._unsettled and self._unsettled[0][2].done:
+            number, size, future = self._unsettled.popleft()
             try:
                 future.result()
             except KafkaError as error:
                 raise CommandError(f"line {number} could not be written ({self._before()}): {error}") from error
             self._written += 1
-        self._progress.update(lambda: self._how_far() + share_read(sys.stdin.fileno()))
+            self._written_bytes += size
+        self._progress.update(self._how_far)
         return bool(self._unsettled)
 
     def _write(self, number: int, data: bytes, parse: Callable[[bytes], InputRecord]) -> None:
@@ -128,7 +131,7 @@ class RecordWriter:
             while self._unsettled:
                 self.keep_going(1000)
             raise CommandError(f"line {number}: {error} ({self._before()})") from error
-        self._unsettled.append((number, future))
+        self._unsettled.append((number, len(data) + 1, future))
 
     def _before(self) -> str:
         return {0: "no line is written", 1: "the line before it is written"}.get(
@@ -136,16 +139,18 @@ class RecordWriter:
         )
 
     def _how_far(self) -> str:
-        seconds = max(time.monotonic() - self._started, 0.001)
-        return f"{self._written:,} records written, {self._written / seconds:,.0f}/s"
+        done = f"{counted(self._written, 'record')} written, {self._written / self._seconds():,.0f}/s"
+        # The last line may have no line feed, and the file may grow meanwhile.
+        return done + (f", {min(100, 100 * self._written_bytes // self._input_bytes)} %" if self._input_bytes else "")
+
+    def _seconds(self) -> float:
+        return max(time.monotonic() - self._started, 0.001)
 
 
-def share_read(source: int) -> str:
-    """Return which share of a regular file has been read, as ``, 45 %``; nothing for a pipe or a terminal."""
+def bytes_left(source: int) -> int:
+    """Return the number of bytes in a regular file after the current position; 0 for a pipe or a terminal."""
     status = os.fstat(source)
-    if not stat.S_ISREG(status.st_mode) or not status.st_size:
-        return ""
-    return f", {100 * os.lseek(source, 0, os.SEEK_CUR) // status.st_size} %"
+    return max(0, status.st_size - os.lseek(source, 0, os.SEEK_CUR)) if stat.S_ISREG(status.st_mode) else 0
 
 
 def stdin_lines(keep_going: Callable[[float], bool]) -> Iterator[bytes]:

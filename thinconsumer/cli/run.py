@@ -149,7 +149,7 @@ def _run(words: list[str], options: argparse.Namespace) -> int:
         run = options.run if parser.actions else command.run
         return int(run(options))
     except (KafkaConfigurationError, UsageError) as error:
-        raise UsageError(f"{parser.prog}: {error}") from error
+        raise UsageError(f"{options.prog if parser.actions else parser.prog}: {error}") from error
 
 
 def _command(name: str) -> ModuleType:
