@@ -150,7 +150,7 @@ def test_an_exported_plan_can_be_read_again(say, topic, group, committed, tmp_pa
 def test_a_group_that_does_not_exist_is_created_only_with_execute(say, topic, group):
     words = ("groups", "reset", f"{group}x", "--to-latest", "--topic", topic)
     code, _, err = say(*words)
-    assert code == 0 and f"there is no group {group}x yet" in err
+    assert code == 0 and f"group {group}x does not exist: --execute creates it" in err
     assert f"{group}x" not in say("groups", "list")[1]
     assert say(*words, "--execute")[0] == 0
     assert f"{group}x" in say("groups", "list")[1]
@@ -207,7 +207,6 @@ def test_a_partition_that_is_not_committed_is_named(say, monkeypatch, topic, gro
     assert err.endswith("; the offsets of 2 other partitions are reset\n")
 
 
-@pytest.mark.parametrize("reason", ["illegal_generation", "coordinator", "timeout", "refused"])
 def test_a_topic_that_is_deleted_before_the_commit_is_named(say, cluster, monkeypatch, topic, group, committed):
     monkeypatch.setattr("thinconsumer.cli.parsing.API_TIMEOUT_MS", 1000)
     other = f"{topic}-deleted"
@@ -220,6 +219,7 @@ def test_a_topic_that_is_deleted_before_the_commit_is_named(say, cluster, monkey
     assert f" {other}-0: " in err and "the offsets of 3 other partitions are reset" in err
 
 
+@pytest.mark.parametrize("reason", ["illegal_generation", "coordinator", "timeout", "refused"])
 def test_only_an_unknown_member_tells_of_a_joined_member(say, monkeypatch, topic, group, reason):
     def commit(self, offsets):
         raise CommitFailedError("poll() again", reason=reason, partitions=offsets)
