@@ -290,7 +290,12 @@ def _commit(consumer: Consumer[bytes | None, bytes | None], group: str, offsets:
     see = f"'{PROGRAM} groups describe {group} --lag' shows it"
     unknown = f"the outcome of the commit is unknown: {see}"
     try:
-        consumer.commit(dict(offsets))
+        try:
+            consumer.commit(dict(offsets))
+        except BaseException:
+            # Otherwise the end of the consumer would send the commit again, and wait for seconds, also after Ctrl-C.
+            consumer.close(autocommit=False, timeout_ms=0)
+            raise
     except KeyboardInterrupt:
         notify(unknown)
         raise
@@ -307,3 +312,5 @@ def _commit(consumer: Consumer[bytes | None, bytes | None], group: str, offsets:
         raise CommandError(f"the outcome of the commit is unknown for {names}: {see}; {others}") from error
     except KafkaTimeoutError as error:
         raise CommandError(unknown) from error
+    except KafkaError as error:  # a missing ACL, for one topic or for the group
+        raise CommandError(f"{error}; offsets of other topics may be reset: {see}") from error
