@@ -276,6 +276,8 @@ def test_the_lag_is_never_negative(say, cluster, topic, group):
     _, out, _ = say("groups", "reset", group, "--to-current", "--topic", f"{topic}:1", "--json")
     row = json.loads(out)
     assert (row["new"], row["end"], row["lag"]) == (50, 3, 0)
+    lags = [json.loads(line) for line in say("groups", "describe", group, "--lag", "--json")[1].splitlines()]
+    assert [(row["committed"], row["lag"]) for row in lags] == [(2, 4), (50, 0)]
 
 
 def test_an_offset_that_cannot_be_read_is_an_error(say, monkeypatch, topic, group):
