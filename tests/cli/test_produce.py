@@ -114,7 +114,9 @@ def test_records_are_sent_before_the_input_ends(commands, cluster, topic):
     assert [record.value for record in records] == [b"first"]
     child.send_signal(signal.SIGINT)
     _, err = child.communicate(timeout=50)
-    assert (child.returncode, err.partition(" in ")[0]) == (130, f"1 record written to {topic}")
+    assert child.returncode == 130
+    # The acknowledgement may be under way when the signal comes.
+    assert err.partition(" in ")[0] in (f"{words} written to {topic}" for words in ("0 records", "1 record"))
 
 
 @pytest.mark.parametrize(
