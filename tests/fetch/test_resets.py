@@ -149,12 +149,13 @@ def test_a_partition_created_later_is_read_from_its_start(make, kit, caplog, opt
 # -- out of range
 
 
-def test_a_position_past_the_log_end_with_an_epoch_is_validated(make, kit, caplog):
+@pytest.mark.parametrize("end", [90, 120], ids=["past the log end", "inside a log that has grown again"])
+def test_a_rejected_position_with_an_epoch_is_validated(make, kit, end):
     world, a = start(make, kit, auto_offset_reset="earliest")
-    world.cluster({a.tp: (1, 6)})
     a.place(PositionEvent.SEEK, 100, 5)
     expire(world, a)
-    world.reset_all({a.tp: (0, 90)})
+    world.cluster({a.tp: (1, 6)})
+    world.reset_all({a.tp: (0, end)})
     assert a.state is PositionState.VALIDATING and a.cursor.offset == 100
     [question] = world.validations()
     assert question.epochs() == {a.tp: (6, 5)}

@@ -129,10 +129,14 @@ class Resets:
         else:
             self._place(partition, answer.offset, answer.leader_epoch, reset.reason)
 
-    def _place(self, partition: Partition, offset: int, epoch: int, reason: str) -> None:
+    @staticmethod
+    def _level(partition: Partition) -> int:
         # Of successive resets after OFFSET_OUT_OF_RANGE, only the first is logged as INFO: otherwise a broker that
         # rejects every offset would fill the log. ``OutageLog`` logs the broker's error.
-        level = logging.INFO if partition.fruitless_ranges <= 1 else logging.DEBUG
+        return logging.INFO if partition.fruitless_ranges <= 1 else logging.DEBUG
+
+    def _place(self, partition: Partition, offset: int, epoch: int, reason: str) -> None:
+        level = self._level(partition)
         if log.isEnabledFor(level):
             log.log(level, "%s-%s: position set to %s (%s)", *partition.tp, offset, reason)
         partition.place(PositionEvent.RESET_FOUND, offset, epoch)
@@ -140,14 +144,16 @@ class Resets:
 
     def _decide(self, partition: Partition, position: int, start: int, end: int) -> None:
         epoch = partition.cursor.epoch
-        if start <= position <= end:
-            # A lagging broker rejected the position, the log has grown since, or the leader lacks its leader epoch.
-            self._place(partition, position, epoch, f"{position} is inside the log, which holds {start} to {end}")
-        elif position > end and epoch >= 0:
-            # OffsetForLeaderEpoch with the position's epoch finds the offset of the truncation.
-            log.info("%s-%s: position %s is past the log end %s: validating it", *partition.tp, position, end)
+        if position >= start and epoch >= 0:
+            # OffsetForLeaderEpoch with the position's epoch finds the offset of a truncation. The log may have grown
+            # past the position since, and a leader change in this state has not led to a validation.
+            text = "%s-%s: position %s was rejected, the log holds %s to %s: validating it"
+            log.log(self._level(partition), text, *partition.tp, position, start, end)
             partition.out_of_range = None
             partition.move(PositionEvent.LEADER_CHANGED)
+        elif start <= position <= end:
+            # A lagging broker rejected the position, the log has grown since, or the leader lacks its leader epoch.
+            self._place(partition, position, epoch, f"{position} is inside the log, which holds {start} to {end}")
         elif self._policy.strategy is OffsetResetStrategy.NONE:
             # Not LogTruncationError: a position past the log end proves no truncation if its leader epoch is unknown.
             partition.error = out_of_range_error(partition, position, start, end)

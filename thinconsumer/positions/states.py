@@ -49,8 +49,8 @@ TRANSITIONS: dict[PositionState, dict[PositionEvent, PositionState]] = {
     _S.AWAITING_COMMITTED: {_E.COMMITTED_FOUND: _S.VALIDATING, _E.COMMITTED_MISSING: _S.AWAITING_RESET, **_BY_USER},
     _S.AWAITING_RESET: {
         _E.RESET_FOUND: _S.FETCHING,
-        # The rejected position is past the log end and has a leader epoch, with which OffsetForLeaderEpoch finds the
-        # offset at which the log was truncated.
+        # The rejected position has a leader epoch, with which OffsetForLeaderEpoch finds out whether the log was
+        # truncated, and at which offset.
         _E.LEADER_CHANGED: _S.VALIDATING,
         **_BY_USER,
     },
