@@ -237,7 +237,7 @@ class GroupMember(BaseClient):
                 # Each pass of this loop counts as a poll: otherwise a member would leave the group if one poll() waits
                 # for longer than max_poll_interval_ms.
                 member.called(now, polls=True)
-                now = shell.run_callbacks(now)
+                now = shell.complete(shell.run_callbacks(now))
                 self._status.look(now)
                 error = member.error or self._coordinator.error or shell.engine.login_error()
                 if error is not None:
@@ -312,7 +312,8 @@ class GroupMember(BaseClient):
                 try:
                     if not shell.step_interrupted:
                         member.leave("the member is closing", shell.driver.now(), leave_group=leave_group)
-                        shell.wait_to_leave(lambda: member.has_left, to_seconds(timeout_ms, CLOSING_MS))
+                        seconds = to_seconds(timeout_ms, CLOSING_MS)
+                        shell.complete(shell.wait_to_leave(lambda: member.has_left, seconds))
                 finally:
                     shell.close()
 

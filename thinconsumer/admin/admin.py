@@ -112,7 +112,7 @@ class Admin(BaseClient):
         with shell.enter():
             run = OperationRun(operation, items, shell.driver.now() + seconds, *self._parts)
             shell.engine.add(run)  # in place of the last call's run
-            if not run.is_done and not shell.wait_until(lambda: run.is_done, seconds):
+            if not run.is_done and not shell.complete(shell.wait_until(lambda: run.is_done, seconds)):
                 run.time_out(shell.engine.obstacle())
             return run.results
 

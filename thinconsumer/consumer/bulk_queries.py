@@ -65,7 +65,7 @@ def look_up(
             return not left or any(call.error is not None for call in calls)
 
         try:
-            reader.wait(whole, timeout_ms, settled)
+            consumer._shell.complete(reader.wait(whole, timeout_ms, settled))
             failed = [call for call in calls if call.error is not None]
             answers = [call.result() for call in failed or calls]
         finally:
@@ -95,7 +95,8 @@ def ask(
 ) -> T:
     """Wait for the call that ``question(managers)`` begins, and return the call's result."""
     with consumer._shell.enter():
-        return consumer._reader.wait(question(consumer._reader.managers), timeout_ms)
+        waiting = consumer._reader.wait(question(consumer._reader.managers), timeout_ms)
+        return consumer._shell.complete(waiting)
 
 
 def poll_up_to(
@@ -108,6 +109,7 @@ def poll_up_to(
     positions may lie beyond the ends.
     """
     with consumer._shell.enter():
-        poll_result = consumer._reader.poll(to_seconds(timeout_ms), limit, ends, Form.COLUMNS if columns else Form.ROWS)
+        form = Form.COLUMNS if columns else Form.ROWS
+        poll_result = consumer._shell.complete(consumer._reader.poll(to_seconds(timeout_ms), limit, ends, form))
     consumer._reader.poll_result = poll_result
     return poll_result

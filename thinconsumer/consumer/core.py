@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NoReturn, TypeVar
 
 from ..config import ConsumerConfig
 from ..driver import Address, Driver
-from ..engine import Guard, Shell, to_seconds
+from ..engine import Guard, Shell, Waiting, to_seconds
 from ..errors import ConcurrentAccessError, IllegalStateError, KafkaError, RecordError
 from ..failures import waits_for_user
 from ..fetch.chunks import Deserialize, Records
@@ -166,7 +166,7 @@ class ConsumerCore:
             stats = None if managers.group is None else managers.group.member.stats
             read_off(managers.metrics, managers.engine.network, stats, now)
 
-    def poll(self, seconds: float, limit: int, ends: Ends | None = None, form: Form = Form.ROWS) -> PollResult:
+    def poll(self, seconds: float, limit: int, ends: Ends | None = None, form: Form = Form.ROWS) -> Waiting[PollResult]:
         """Return up to ``limit`` records as soon as there are any.
 
         Returns an empty result after ``seconds``, or once all positions are at ``ends``: a log may end with offsets
@@ -187,7 +187,7 @@ class ConsumerCore:
         managers.planner.batches = form is not Form.ROWS
         managers.planner.has_numpy = managers.collector.chunk_decoder.has_numpy
         try:
-            poll_result = self._poll(began, began + seconds, limit, ends, form)
+            poll_result = yield from self._poll(began, began + seconds, limit, ends, form)
         finally:
             self._returned_at = now = shell.driver.now()
             managers.metrics.poll_ended = now
@@ -197,7 +197,7 @@ class ConsumerCore:
             self.unrecorded = poll_result, now
         return poll_result
 
-    def _poll(self, now: float, deadline: float, limit: int, ends: Ends | None, form: Form) -> PollResult:
+    def _poll(self, now: float, deadline: float, limit: int, ends: Ends | None, form: Form) -> Waiting[PollResult]:
         shell, group = self.shell, self.managers.group
         if group is not None:
             group.poll_begins(now)
@@ -206,11 +206,12 @@ class ConsumerCore:
         skips_step = bool(self.managers.buffer.queues) and self._may_skip_step(now)
         later = FETCH if self._is_prompt else ""
         if not skips_step:
-            now = shell.run_due(deadline if self._may_wait_at_once(now) else now, later=later)
+            until = deadline if self._may_wait_at_once(now) else now
+            now = shell.run_due(until if shell.blocks or until <= now else (yield until), later=later)
         while True:
             if self.callbacks is not None:
                 # First, since no record may be returned after on_partitions_revoked was called for its partition.
-                now = self.callbacks.run(now)
+                now = yield from self.callbacks.run(now)
             errors = self.managers.errors()
             error = self._next_error(errors, may_wait=now < deadline) if errors or self._raised else None
             if error is not None and not self._owes_records:
@@ -234,7 +235,7 @@ class ConsumerCore:
                 continue
             if now >= deadline or (ends is not None and not self.behind(ends)):
                 return poll_result
-            now = shell.run_due(deadline, later=later)
+            now = shell.run_due(deadline if shell.blocks else (yield deadline), later=later)
 
     def _may_skip_step(self, now: float) -> bool:
         """Return whether a poll may look for buffered records before it steps (``STEP_EVERY_S``); count it if so."""
@@ -297,7 +298,7 @@ class ConsumerCore:
             interrupted = partial(decoder.interrupted.__setitem__, tp)
             return deserialize(records, config.key_deserializer, config.value_deserializer, interrupted)
 
-    def wait(self, call: Call[T], timeout_ms: float | None, settled: Callable[[], bool] | None = None) -> T:
+    def wait(self, call: Call[T], timeout_ms: float | None, settled: Callable[[], bool] | None = None) -> Waiting[T]:
         """Step until ``settled()`` is true (default: the call is done), and return the call's result.
 
         Raises the call's error, or ``KafkaTimeoutError``.
@@ -306,19 +307,19 @@ class ConsumerCore:
         try:
             if settled is not None and settled():
                 return call.result()
-            if not self.shell.wait_until(settled or (lambda: call.done), seconds, self.while_waiting):
+            if not (yield from self.shell.wait_until(settled or (lambda: call.done), seconds, self.while_waiting)):
                 raise self.managers.engine.timeout_error(call, seconds)
         finally:
             call.abandoned = True
         return call.result()
 
-    def while_waiting(self, now: float) -> float:
+    def while_waiting(self, now: float) -> Waiting[float]:
         """Do the work of a waiting call between two steps; return the time.
 
         Runs the callbacks that a rebalance waits for. Raises an error if no broker was reachable for
         ``bootstrap_timeout_ms``, or if a broker has rejected the Metadata request.
         """
-        now = self.shell.run_callbacks(now, every=False)
+        now = yield from self.shell.run_callbacks(now, every=False)
         if (error := self.managers.metadata.refresh_error) is not None:
             raise error
         self._raise_outage(now)
@@ -350,14 +351,15 @@ class ConsumerCore:
         if self.managers.engine.network.outage_since is not None and (outage := self.managers.outage(now)) is not None:
             raise outage
 
-    def close(self, timeout_ms: float | None, *, commit: bool = True, leave_group: bool | None = None) -> None:
-        """Leave the group and close everything; see :meth:`Consumer.close`."""
+    def close(self, timeout_ms: float | None, *, commit: bool = True, leave_group: bool | None = None) -> Waiting[None]:
+        """Leave the group and close everything; see :meth:`Consumer.close`. The caller enters the shell's guard."""
         shell = self.shell
         shell.refuse_in_callback("close()")
         seconds = CLOSING if timeout_ms is None else to_seconds(timeout_ms)
         deserializers = (self.config.key_deserializer, self.config.value_deserializer)
         ends: list[Callable[[], object]] = [shell.close, *(found.close for found in deserializers if found)]
-        with shell.guard:
+        raised: BaseException | None = None
+        try:
             try:
                 shell.driver.check_process()
             except ConcurrentAccessError:
@@ -366,10 +368,12 @@ class ConsumerCore:
                 if self.callbacks is not None:
                     ends.insert(0, self.callbacks.end_commits)
                 deadline = shell.driver.now() + seconds
-                ends.insert(0, lambda: self._leave(deadline, commit=commit, leave_group=leave_group))
-            run_all(ends)
+                yield from self._leave(deadline, commit=commit, leave_group=leave_group)
+        except BaseException as error:  # noqa: BLE001 - raised below, after everything is closed
+            raised = error
+        run_all(ends, raised)
 
-    def _leave(self, deadline: float, *, commit: bool, leave_group: bool | None) -> None:
+    def _leave(self, deadline: float, *, commit: bool, leave_group: bool | None) -> Waiting[None]:
         shell = self.shell
         if commit and not shell.step_interrupted:
             self.settle()
@@ -378,19 +382,19 @@ class ConsumerCore:
             if self.callbacks is not None:
                 if shell.step_interrupted:
                     shell.recover()
-                self.callbacks.close(deadline, commit=commit, leave_group=leave_group)
+                yield from self.callbacks.close(deadline, commit=commit, leave_group=leave_group)
         finally:
             if not shell.step_interrupted:
-                self._say_goodbye(min(deadline, shell.driver.now() + GOODBYE))
+                yield from self._say_goodbye(min(deadline, shell.driver.now() + GOODBYE))
 
-    def _say_goodbye(self, deadline: float) -> None:
+    def _say_goodbye(self, deadline: float) -> Waiting[None]:
         engine, driver = self.managers.engine, self.shell.driver
         goodbyes = self.managers.planner.close(driver.now(), engine.network.is_ready)
         waiting = engine.close(goodbyes, driver.now())
         if waiting:
             driver.send(engine)  # even if no time is left to wait for the responses
         while waiting and driver.now() < deadline:
-            driver.step(engine, deadline)
+            driver.step(engine, deadline if self.shell.blocks else (yield deadline))
             waiting = engine.closing(driver.now())
         if engine.network.any_open():  # if none is open, a step would open a selector for nothing
             engine.network.close(driver.now())

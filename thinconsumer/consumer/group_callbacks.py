@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from ..engine import Shell, UserCallback
+from ..engine import Shell, UserCallback, Waiting
 from ..group.group import Group
 from .managers import ConsumerManagers
 
@@ -41,14 +41,14 @@ class GroupCallbacks:
                     return UserCallback(call)
         return None
 
-    def run(self, now: float) -> float:
+    def run(self, now: float) -> Waiting[float]:
         """Run all callbacks that are due in a poll; return the time, or raise the exception of one of them."""
         # ``polled`` restarts the timer of max_poll_interval_ms in each round of a poll: otherwise a poll that waits for
         # longer on an idle topic would make the member leave the group. ``polled`` also queues an automatic commit.
         self._group.polled(now)
         self._last_commit = self._group.commits.queue.last_number
         try:
-            now = self._shell.run_callbacks(now)
+            now = yield from self._shell.run_callbacks(now)
         finally:
             self._last_commit = None
         self._raise_error()
@@ -76,7 +76,7 @@ class GroupCallbacks:
         if error is not None:
             raise error
 
-    def give_up_all(self, deadline: float, *, commit: bool, leave_group: bool | None = None) -> None:
+    def give_up_all(self, deadline: float, *, commit: bool, leave_group: bool | None = None) -> Waiting[None]:
         """Commit if ``commit`` is set, call the listener and unassign all partitions; wait up to ``deadline``.
 
         Meanwhile the connection for the request to leave is opened, if ``leave_group`` lets one be sent, see
@@ -85,13 +85,13 @@ class GroupCallbacks:
         group, now = self._group, self._shell.driver.now()
         self._connect(leave_group)
         group.revocation.auto_commits = commit
-        gave_up = self._gave_up(now, deadline)
+        gave_up = yield from self._gave_up(now, deadline)
         while not gave_up or (group.commits.queue.calls and now < deadline):
             # Wait for I/O only while a commit is pending: otherwise the step would last until the next heartbeat.
-            now = self._step(now, deadline if group.commits.queue.calls else now)
+            now = yield from self._step(now, deadline if group.commits.queue.calls else now)
             deadline = now if self._shell.lacks_credentials else deadline
             self._connect(leave_group)
-            gave_up = gave_up or self._gave_up(now, deadline)
+            gave_up = gave_up or (yield from self._gave_up(now, deadline))
         group.revocation.auto_commits = True
         self.end_commits()
 
@@ -116,16 +116,20 @@ class GroupCallbacks:
             except Exception as error:  # noqa: BLE001 - raised after leaving the group, like a listener's
                 group.revocation.error = group.revocation.error or error
 
-    def _gave_up(self, now: float, deadline: float) -> bool:
+    def _gave_up(self, now: float, deadline: float) -> Waiting[bool]:
         group, partitions = self._group, self._managers.partitions
         with self._shell.callback():
             if not group.commits.may_commit:
-                return group.revocation.lose(now)
-            # ``advance`` may have completed an earlier revocation, of some partitions only: the caller repeats the call
-            # until no partition is left.
-            return group.revocation.advance(partitions.tps(), now, by=deadline) and not partitions
+                gave_up = group.revocation.lose(now)
+            else:
+                # ``advance`` may have completed an earlier revocation, of some partitions only: the caller repeats the
+                # call until no partition is left.
+                gave_up = group.revocation.advance(partitions.tps(), now, by=deadline) and not partitions
+        if self._shell.coroutines:
+            yield from self._shell.run_coroutines()
+        return gave_up
 
-    def _step(self, now: float, deadline: float) -> float:
+    def _step(self, now: float, deadline: float) -> Waiting[float]:
         """Step once while giving up the partitions; if this member leads the group, first run its assignor when due.
 
         During a rebalance the coordinator rejects commits, and the other members wait, until the leader has sent the
@@ -139,15 +143,16 @@ class GroupCallbacks:
             except Exception as error:  # noqa: BLE001 - from an assignor; raised at the end, like a listener's
                 group.revocation.error = group.revocation.error or error
         shell.engine.touch()  # ``advance`` or the assignor may have changed what managers act on
-        return shell.run_once(deadline, may_wake=False)
+        until = deadline if shell.blocks or deadline <= now else (yield deadline)
+        return shell.run_once(until, may_wake=False)
 
-    def unsubscribe(self) -> None:
+    def unsubscribe(self) -> Waiting[None]:
         """Give up all partitions and send the request to leave the group, without waiting for its response."""
         shell, group = self._shell, self._group
         shell.refuse_in_callback("unsubscribe()")
         seconds = self._managers.config.default_api_timeout_ms / 1000
         try:
-            self.give_up_all(shell.driver.now() + COMMIT_SHARE * seconds, commit=True)
+            yield from self.give_up_all(shell.driver.now() + COMMIT_SHARE * seconds, commit=True)
         finally:
             # Also after Ctrl-C: otherwise a member that has called on_partitions_revoked would go on to own partitions
             # that it does not read.
@@ -156,10 +161,10 @@ class GroupCallbacks:
             group.member.leave("the consumer unsubscribed", shell.driver.now())
             group.subscription.clear()
         # Send the request now: until the application's next call sends it, no other member would get the partitions.
-        shell.wait_to_leave(lambda: group.member.has_sent_leave, (1 - COMMIT_SHARE) * seconds)
+        yield from shell.wait_to_leave(lambda: group.member.has_sent_leave, (1 - COMMIT_SHARE) * seconds)
         self._raise_error()
 
-    def close(self, deadline: float, *, commit: bool, leave_group: bool | None) -> None:
+    def close(self, deadline: float, *, commit: bool, leave_group: bool | None) -> Waiting[None]:
         """Give up all partitions, leave the group, and wait for the coordinator's response until ``deadline``.
 
         If the listener's callbacks use up the time, the request to leave still has its share (:data:`COMMIT_SHARE`).
@@ -168,7 +173,7 @@ class GroupCallbacks:
         began = shell.driver.now()
         seconds = deadline - began  # may be infinite: then ``deadline`` less a share of it would be NaN
         try:
-            self.give_up_all(began + COMMIT_SHARE * seconds, commit=commit, leave_group=leave_group)
+            yield from self.give_up_all(began + COMMIT_SHARE * seconds, commit=commit, leave_group=leave_group)
         finally:
             if shell.step_interrupted:
                 # Interrupted by Ctrl-C: a connection may be neither open nor closed, and steps for it would never end.
@@ -178,5 +183,5 @@ class GroupCallbacks:
             rest = max(deadline - shell.driver.now(), (1 - COMMIT_SHARE) * seconds)
             if not group.member.has_left:
                 # Even if no time is left, one step is made, which writes the request if its connection is ready.
-                shell.wait_to_leave(lambda: group.member.has_left, rest)
+                yield from shell.wait_to_leave(lambda: group.member.has_left, rest)
         self._raise_error()

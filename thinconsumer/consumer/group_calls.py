@@ -1,16 +1,15 @@
-"""The methods of the public Consumer for groups: subscriptions, commits and committed offsets."""
+"""The public calls for groups that never wait: subscriptions, ``commit_async``, the member's identity."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Any
 
-from ..errors import IllegalStateError, KafkaTimeoutError
+from ..errors import IllegalStateError
 from ..types import OffsetAndMetadata, SubscriptionPattern, TopicPartition
-from .arguments import ToCommit, offsets_to_commit, refuse_async, topic_partitions
-from .open_calls import KEPT
+from .arguments import ToCommit, refuse_async
+from .queries import to_commit
 
 if TYPE_CHECKING:
     from ..assignors import GroupMetadata
@@ -32,7 +31,7 @@ LISTENER_METHODS = (
 
 
 class GroupCalls:
-    """The base class of :class:`Consumer` that has its public methods for groups."""
+    """The base class of :class:`.PlainCalls` that has the calls for groups."""
 
     _reader: ConsumerCore
     _shell: Shell
@@ -64,8 +63,7 @@ class GroupCalls:
                 :meth:`unsubscribe`.
             IllegalStateError: partitions were assigned by hand.
         """
-        for name in LISTENER_METHODS:
-            refuse_async(getattr(listener, name, None), f"{name} of {listener!r}")
+        listener = self._checked(listener)
         with self._shell.change():
             subscriber = self._reader.managers.require_subscriber()
             if isinstance(pattern, SubscriptionPattern):
@@ -73,19 +71,11 @@ class GroupCalls:
             subscriber.subscription.subscribe(topics, pattern, listener, exclude)
             subscriber.subscribed()
 
-    def unsubscribe(self) -> None:
-        """Give up all partitions, including those assigned by hand, and leave the group.
-
-        First commits the offsets of processed records (``enable_auto_commit``) and calls the listener.
-        Waits at most 60 % of ``default_api_timeout_ms`` for commits, including those of ``commit_async``, and then at
-        most 5 s until the request to leave is written.
-        """
-        with self._shell.change():
-            if self._reader.callbacks is not None:
-                self._reader.callbacks.unsubscribe()
-            elif self._reader.managers.whole_topics is not None:
-                self._reader.managers.whole_topics.unsubscribed()
-            self._reader.partitions.assign(())
+    def _checked(self, listener: Any) -> Any:
+        """Return the listener to call; raise IllegalArgumentError for one whose methods cannot be called."""
+        for name in LISTENER_METHODS:
+            refuse_async(getattr(listener, name, None), f"{name} of {listener!r}")
+        return listener
 
     def subscription(self) -> set[str]:
         """Return the subscribed topics; for a pattern, the known topics that match it.
@@ -110,43 +100,6 @@ class GroupCalls:
                 raise IllegalStateError("there is nothing to rebalance: subscribe() first")
             group.member.request_rejoin(reason or "enforce_rebalance() was called")
 
-    def commit(self, offsets: ToCommit | None = None, timeout_ms: float | None = None) -> None:
-        """Commit offsets for the group, and wait until the coordinator has accepted them.
-
-        ``offsets``: the *next* offset to read, by partition, or the last processed record; default: the positions of
-        the assigned partitions, which are after every returned record. Retriable failures are retried within
-        ``timeout_ms`` (default ``default_api_timeout_ms``).
-
-        Raises:
-            CommitFailedError: with the reason; after ``unknown_member`` and ``illegal_generation`` the partitions are
-                lost, and the next poll calls ``on_partitions_lost``.
-            RebalanceInProgressError: a rebalance is in progress, and may assign the partitions to another member.
-            PartitionNotOwnedError: this member is subscribed, and neither owns the partitions that the error names nor
-                is revoking them. The other offsets were written. See ``allow_foreign_commits``.
-            AuthorizationError: an ACL is missing.
-            IllegalArgumentError: an offset, a leader epoch or metadata cannot be encoded; nothing is committed.
-            IllegalStateError: there is no ``group_id``.
-        """
-        reader, now = self._reader, self._shell.driver.now
-        with self._shell.enter():
-            commits, found, began = reader.managers.require_group().commits, self._to_commit(offsets), now()
-            queue = commits.queue
-            # A commit that times out is kept for a few seconds. If the application repeats the call with the same
-            # offsets, that call waits for the kept commit and sends no second one.
-            deadline = began + max(KEPT, reader.default_timeout(timeout_ms))
-            key = "commit", frozenset(found.items())
-            try:
-                # The last argument accepts a kept commit only if no other was queued after it. Otherwise the repeated
-                # call must queue a new commit, or the group would keep the offsets of the commit in between.
-                add = partial(commits.add, found, deadline)
-                reader.open_calls.wait(key, add, timeout_ms, lambda call: call is queue.newest)
-            except KafkaTimeoutError as error:
-                raise commits.timeout_error(found, now()) from error
-            finally:
-                reader.managers.metrics.record_call_time("commit_sync", now() - began, now())
-                if reader.callbacks is not None:
-                    reader.callbacks.run_commit_callbacks()
-
     def commit_async(self, offsets: ToCommit | None = None, callback: CommitCallback | None = None) -> None:
         """Queue a commit, which later calls send; do not wait for it.
 
@@ -164,47 +117,7 @@ class GroupCalls:
             commits = self._reader.managers.require_group().commits
             now = self._shell.driver.now()
             deadline, called_at = now + self._reader.default_timeout(None), now if self._shell.in_callback else None
-            commits.add(self._to_commit(offsets), deadline, told or log_failure, called_at=called_at)
-
-    @overload
-    def committed(
-        self, partition: TopicPartition, metadata: Literal[False] = False, timeout_ms: float | None = None
-    ) -> int | None: ...
-    @overload
-    def committed(
-        self, partition: TopicPartition, metadata: Literal[True], timeout_ms: float | None = None
-    ) -> OffsetAndMetadata | None: ...
-    @overload
-    def committed(
-        self, partition: Iterable[TopicPartition], metadata: Literal[False] = False, timeout_ms: float | None = None
-    ) -> dict[TopicPartition, int | None]: ...
-    @overload
-    def committed(
-        self, partition: Iterable[TopicPartition], metadata: Literal[True], timeout_ms: float | None = None
-    ) -> dict[TopicPartition, OffsetAndMetadata | None]: ...
-    def committed(
-        self,
-        partition: TopicPartition | Iterable[TopicPartition],
-        metadata: bool = False,
-        timeout_ms: float | None = None,
-    ) -> Any:
-        """Return the offset that the group has committed for a partition, or None; for several partitions, a dict.
-
-        With ``metadata``, return an :class:`OffsetAndMetadata` instead of an int. The offset is requested from the
-        coordinator: there is no cache.
-        """
-        one = isinstance(partition, tuple) and len(partition) == 2 and isinstance(partition[0], str)
-        tps = topic_partitions([partition] if one else partition, "committed()")
-        with self._shell.enter():
-            began, group = self._shell.driver.now(), self._reader.managers.require_group()
-            key = "committed", group.commits.queue.newest, *tps
-            found = self._reader.open_calls.wait(key, partial(group.committed.ask, tps), timeout_ms)
-            now = self._shell.driver.now()
-            self._reader.managers.metrics.record_call_time("committed", now - began, now)
-        answers: dict[TopicPartition, Any] = {tp: found.get(tp) for tp in tps}
-        if not metadata:
-            answers = {tp: None if value is None else value.offset for tp, value in answers.items()}
-        return answers[tps[0]] if one else answers
+            commits.add(to_commit(self._reader, offsets), deadline, told or log_failure, called_at=called_at)
 
     def group_metadata(self) -> GroupMetadata:
         """Return group id, generation id, member id and group instance id, without I/O.
@@ -215,18 +128,3 @@ class GroupCalls:
 
         with self._shell.enter():
             return GroupMetadata(*self._reader.managers.require_group().member.identity[:4])
-
-    def _to_commit(self, offsets: ToCommit | None) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Return the offsets to commit: ``offsets``, or by default the positions of the assigned partitions.
-
-        If the commit includes the last record that an iteration returned, that record now counts as processed; but not
-        if a callback such as a listener makes the commit, since the application may still be processing the record.
-        """
-        group, partitions = self._reader.managers.require_group(), self._reader.partitions
-        found = None if offsets is None else offsets_to_commit(offsets)
-        hand = partitions.in_hand
-        if hand is not None and not self._shell.in_callback:
-            named = None if found is None else found.get(hand.partition.tp)
-            if found is None or (named is not None and named.offset > hand.before.offset):
-                partitions.in_hand = None
-        return group.positions() if found is None else found

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from typing import Any, NamedTuple, TypeVar
 
+from ..engine import Waiting
 from ..errors import KafkaTimeoutError
 from ..support.calls import Call
 
@@ -34,7 +35,7 @@ class OpenCall(NamedTuple):
 class OpenCalls:
     """Waits for the calls of one consumer by ``wait(call, timeout_ms)``, and keeps those that time out."""
 
-    def __init__(self, wait: Callable[[Call[Any], float | None], Any], now: Callable[[], float]) -> None:
+    def __init__(self, wait: Callable[[Call[Any], float | None], Waiting[Any]], now: Callable[[], float]) -> None:
         self._wait = wait
         self._now = now
         self.kept: dict[Hashable, OpenCall] = {}  #: By method and arguments.
@@ -45,7 +46,7 @@ class OpenCalls:
         ask: Callable[[], Call[T]],
         timeout_ms: float | None,
         is_valid: Callable[[Call[T]], bool] = lambda call: True,
-    ) -> T:
+    ) -> Waiting[T]:
         """Wait for the call kept under ``key``, or for a new one from ``ask`` if none is kept; return its result.
 
         A kept call is replaced by a new one if ``is_valid`` returns False for it, or if it has failed with a retriable
@@ -60,7 +61,7 @@ class OpenCalls:
         if kept is None:
             kept = OpenCall(ask(), now, now)
         try:
-            found: T = self._wait(kept.call, timeout_ms)
+            found: T = yield from self._wait(kept.call, timeout_ms)
         except KafkaTimeoutError:
             if len(self.kept) >= COUNT_MAX:
                 self._drop(next(iter(self.kept)))

@@ -5,6 +5,9 @@
 
 from .engine import Engine, Manager, ManagerParts
 from .guard import Guard
-from .shell import BaseClient, Shell, UserCallback, to_seconds
+from .shell import BaseClient, ListenerPendingError, Shell, UserCallback, Waiting, to_seconds
 
-__all__ = ["BaseClient", "Engine", "Guard", "Manager", "ManagerParts", "Shell", "UserCallback", "to_seconds"]
+__all__ = [
+    "BaseClient", "Engine", "Guard", "ListenerPendingError", "Manager", "ManagerParts", "Shell", "UserCallback",
+    "Waiting", "to_seconds",
+]  # fmt: skip

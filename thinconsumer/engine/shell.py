@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import Awaitable, Callable, Generator, Iterator
 from contextlib import contextmanager
 from types import TracebackType
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar
 
 from ..driver import Driver
 from ..errors import IllegalArgumentError, IllegalStateError, WakeupError
@@ -25,6 +26,19 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 C = TypeVar("C", bound="BaseClient")
+T = TypeVar("T")
+
+#: A call that may have to wait, and its result. If the shell blocks (:attr:`Shell.blocks`), the call yields nothing:
+#: its steps wait. Else it yields the latest time of its next step, and is sent the time when that step is made; or it
+#: yields a coroutine of user code that has to be complete before it goes on.
+Waiting: TypeAlias = Generator["float | Awaitable[None]", float, T]
+
+
+class ListenerPendingError(BaseException):
+    """Ends a callback that has begun a coroutine, see :attr:`Shell.coroutines`: it is called again after the coroutine.
+
+    No ``Exception``, since it is no failure of the callback.
+    """
 
 
 def to_seconds(timeout_ms: object, default_ms: float | None = None) -> float:
@@ -83,6 +97,11 @@ class Shell:
         #: The guard of calls that do not move the positions past the last poll result, such as ``health()``, or a step
         #: within an iteration.
         self.guard = guard if guard is not None else Guard()
+        #: Whether steps wait for I/O. False if an event loop waits: then calls yield instead, see :data:`Waiting`.
+        self.blocks = True
+        #: Coroutines that callbacks have begun, until :meth:`run_coroutines` has them completed.
+        self.coroutines: deque[Awaitable[None]] = deque()
+        self.before_close: Callable[[], None] = lambda: None  #: Called before the descriptors are closed.
         self._name = name
         self._settle = settle
         self._attend = attend
@@ -103,6 +122,12 @@ class Shell:
         """
         self.engine.agenda.touch()  # first: Ctrl-C at the end of the call must not prevent the touch
         return self._entry
+
+    def leave_waits_to_loop(self, begin: Callable[[], None], end: Callable[[], None]) -> None:
+        """Let an event loop wait for I/O. ``begin`` and ``end`` are called by each public call, see :class:`Guard`."""
+        self.blocks = False
+        self._entry = self.guard.entry(begin, end)
+        self.quiet_entry = self.guard.entry(begin, None)
 
     def begin(self) -> None:
         """Check that a call may run, recover from an interrupted step, and move the positions past the last result."""
@@ -134,11 +159,25 @@ class Shell:
 
     def wake_at(self) -> float:
         """Return when to call the client again at the latest, in the driver's monotonic seconds."""
-        now, engine = self.driver.now(), self.engine
+        now = self.driver.now()
+        is_due = self.step_interrupted or self.next_callback(now, True) is not None
+        return now if is_due else self.step_at(now)
+
+    def step_at(self, now: float) -> float:
+        """Return when the next step is due at the latest if there is no I/O; callbacks that are due do not count."""
+        engine = self.engine
         has_work = engine.network.answers or engine.commands or engine.unsent
-        if self.step_interrupted or has_work or self.next_callback(now, True) is not None:
-            return now
-        return max(now, engine.agenda.next())
+        return now if has_work else max(now, engine.agenda.next())
+
+    @staticmethod
+    def complete(waiting: Waiting[T]) -> T:
+        """Run a call of a shell that blocks to its end; return its result."""
+        try:
+            next(waiting)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+        raise IllegalStateError("this call waits in an event loop: await it")
 
     def run_once(self, deadline: float, *, may_wake: bool = True) -> float:
         """Wait for I/O, at most until ``deadline``, then step all managers once; return the time.
@@ -220,21 +259,22 @@ class Shell:
         self,
         done: Callable[[], bool],
         seconds: float,
-        between: Callable[[float], float] = lambda now: now,
+        between: Callable[[float], Waiting[float]] | None = None,
         *,
         may_wake: bool = True,
-    ) -> bool:
+    ) -> Waiting[bool]:
         """Step, at least once, until ``done()`` is true or ``seconds`` have passed; return whether ``done()`` is true.
 
-        Until then ``between`` is called with the time after each step. It may itself step, and returns the new time.
+        Until then ``between`` runs with the time after each step. It may itself step, and returns the new time.
         """
         deadline = self.driver.now() + seconds
         now = self.run_once(self.driver.now(), may_wake=may_wake)
         while not done():
-            now = between(now)
+            if between is not None:
+                now = yield from between(now)
             if now >= deadline:
                 return False
-            now = self.run_once(deadline, may_wake=may_wake)
+            now = self.run_once(deadline if self.blocks else (yield deadline), may_wake=may_wake)
         return True
 
     @property
@@ -242,11 +282,11 @@ class Shell:
         """Whether requests wait for credentials: then it is in vain to wait for the last requests of a member."""
         return self.engine.login_error() is not None
 
-    def wait_to_leave(self, done: Callable[[], bool], seconds: float) -> None:
+    def wait_to_leave(self, done: Callable[[], bool], seconds: float) -> Waiting[bool]:
         """Wait as :meth:`wait_until`, but only while there are credentials for the request to leave."""
-        self.wait_until(lambda: done() or self.lacks_credentials, seconds, may_wake=False)
+        return self.wait_until(lambda: done() or self.lacks_credentials, seconds, may_wake=False)
 
-    def run_callbacks(self, now: float, *, every: bool = True) -> float:
+    def run_callbacks(self, now: float, *, every: bool = True) -> Waiting[float]:
         """Run the user code that is due, with steps in between; return the time. User code's exceptions propagate.
 
         ``every`` is passed to ``next_callback``. Inside a callback nothing is run.
@@ -255,14 +295,24 @@ class Shell:
             due = self.next_callback(now, every)
             if due is None:
                 break
-            with self.callback():
-                goes_on = due.run()
+            try:
+                with self.callback():
+                    goes_on = due.run()
+            except ListenerPendingError:
+                goes_on = True
             self.engine.touch()
+            if self.coroutines:
+                yield from self.run_coroutines()
             if not goes_on:
                 break
             if due.then_step:
                 now = self.run_once(self.driver.now())
         return now
+
+    def run_coroutines(self) -> Waiting[None]:
+        """Have the coroutines completed that callbacks have begun."""
+        while self.coroutines:
+            yield self.coroutines.popleft()
 
     @contextmanager
     def callback(self) -> Iterator[None]:
@@ -277,6 +327,7 @@ class Shell:
     def close(self) -> None:
         """Close all connections and the driver."""
         self.closed = True
+        self.before_close()
         self.driver.close()
 
 

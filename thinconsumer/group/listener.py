@@ -32,7 +32,7 @@ class RebalanceListener:
 
         Unless overridden, it calls :meth:`on_partitions_revoked`.
         """
-        self.on_partitions_revoked(lost)
+        return self.on_partitions_revoked(lost)
 
 
 class PartitionKeyRebalanceListener(RebalanceListener):

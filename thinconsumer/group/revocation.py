@@ -65,6 +65,8 @@ class PartitionRevocation:
         #: Whether auto-commit, if enabled, also commits in a revocation. False in close(autocommit=False): the
         #: application may not have processed all returned records.
         self.auto_commits = auto_commit is not None
+        #: Whether a coroutine of the listener runs, before whose end no further callback is due.
+        self.awaits_listener = False
         #: Whether ``on_partitions_assigned`` was called since the consumer subscribed: it has had an assignment.
         self.has_assigned = False
 
@@ -76,6 +78,8 @@ class PartitionRevocation:
         With ``always_call`` the listener is called for an empty set, too: an eager rebalance always revokes, then
         assigns. ``by`` is the latest time until which the revocation waits for commits.
         """
+        if self.awaits_listener:
+            return False
         if self._timeout.is_set:
             # A poll may have begun this revocation, and a close() with an earlier limit may go on with it.
             self._timeout.set_earlier(by)
@@ -139,7 +143,9 @@ class PartitionRevocation:
         return any(partition.tp == tp for partition in self._revoking)
 
     def is_waiting(self, now: float) -> bool:
-        """Return whether the revocation waits for commits."""
+        """Return whether the revocation waits for commits, or for a coroutine of the listener."""
+        if self.awaits_listener:
+            return True
         is_waiting = self.state is not RevocationStep.IDLE and self._timeout.is_ahead(now)
         return is_waiting and not self._commits.queue.has_settled(self._awaited)
 

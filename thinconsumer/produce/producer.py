@@ -1,6 +1,6 @@
 """The calls of the internal producer, and the checks of their arguments."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from ..config.values import INT64_MAX
 from ..driver import Driver
@@ -118,7 +118,7 @@ class Producer(BaseClient):
         """
         with self._shell.enter():
             before = self._accumulator.settled_records
-            self._shell.wait_until(lambda: self._accumulator.settled_records > before, to_seconds(timeout_ms))
+            self._wait_until(lambda: self._accumulator.settled_records > before, to_seconds(timeout_ms))
             return self._accumulator.settled_records - before
 
     def flush(self, timeout_ms: float | None = None) -> None:
@@ -129,7 +129,7 @@ class Producer(BaseClient):
         """
         seconds = self._seconds(timeout_ms)
         with self._shell.enter():
-            if not self._shell.wait_until(lambda: self.idle, seconds):
+            if not self._wait_until(lambda: self.idle, seconds):
                 raise KafkaTimeoutError(f"flush: records are not acknowledged after {seconds:.3f} s{self._obstacle()}")
 
     def close(self, timeout_ms: float | None = None) -> None:
@@ -143,13 +143,16 @@ class Producer(BaseClient):
         try:
             if self._accumulator:
                 with self._shell.enter():
-                    self._shell.wait_until(lambda: self.idle, seconds)
+                    self._wait_until(lambda: self.idle, seconds)
         finally:
             self._accumulator.repair()
             self._sender.completer.fail_all(
                 KafkaError(f"the producer was closed before the record was acknowledged{self._obstacle()}")
             )
             self._shell.close()
+
+    def _wait_until(self, done: Callable[[], bool], seconds: float) -> bool:
+        return self._shell.complete(self._shell.wait_until(done, seconds))
 
     def _seconds(self, timeout_ms: float | None) -> float:
         """Return a timeout in seconds, by default the time after which every record has an outcome."""
@@ -165,7 +168,7 @@ class Producer(BaseClient):
         seconds = self.settings.max_block_ms / 1000
         if seconds > 0 and self._accumulator.buffered_bytes > limit:
             with self._shell.enter():
-                self._shell.wait_until(lambda: self._accumulator.buffered_bytes <= limit, seconds)
+                self._wait_until(lambda: self._accumulator.buffered_bytes <= limit, seconds)
         if self._accumulator.buffered_bytes > limit:
             raise BufferFullError(
                 f"buffer_memory={self.settings.buffer_memory} is full of unacknowledged records, and there was no "

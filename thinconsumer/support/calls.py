@@ -47,9 +47,8 @@ class Call(Generic[T]):
         return self._result  # type: ignore[return-value]
 
 
-def run_all(calls: Iterable[Callable[[], object]]) -> None:
-    """Run all functions, then raise the first exception that any of them raised."""
-    raised: BaseException | None = None
+def run_all(calls: Iterable[Callable[[], object]], raised: BaseException | None = None) -> None:
+    """Run all functions, then raise ``raised``, or else the first exception that any of them raised."""
     for call in calls:
         try:
             call()
