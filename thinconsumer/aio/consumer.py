@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import io
 import logging
-from collections.abc import AsyncIterator, Awaitable, Iterable, Mapping
+import warnings
+from collections.abc import AsyncIterator, Awaitable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, overload
 
 from ..config import ConsumerConfig
+from ..config.build import ConfigurationWarning
 from ..config.options import OptionsHelp
 from ..consumer.arguments import ToCommit
 from ..consumer.plain_calls import PlainCalls, check_autocommit, require_numpy
@@ -46,6 +49,14 @@ GIVE_WAY_S = 0.005
 #: Shortest time in seconds between two steps that the loop makes only because one is due: a due step that finds nothing
 #: to do must not keep the loop busy.
 PAUSE_S = 0.001
+
+
+@contextmanager
+def _without_session_warning() -> Iterator[None]:
+    """Leave out the warning that no heartbeats are sent between two calls: here the loop sends them."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "max.poll.interval.ms=.* is above session", ConfigurationWarning)
+        yield
 
 
 class AsyncConsumer(PlainCalls[K, V]):
@@ -103,7 +114,9 @@ class AsyncConsumer(PlainCalls[K, V]):
         ) -> None: ...
 
     def __init__(self, *topics: str, driver: Driver | None = None, **options: Any) -> None:
-        self._set_up(ConsumerConfig.from_options(**options), driver, topics)
+        with _without_session_warning():
+            config = ConsumerConfig.from_options(**options)
+        self._set_up(config, driver, topics)
 
     @classmethod
     def from_config(
@@ -111,7 +124,9 @@ class AsyncConsumer(PlainCalls[K, V]):
     ) -> AsyncConsumer[Any, Any]:
         """Build a consumer from options under Kafka's own dotted names, as :meth:`Consumer.from_config`."""
         consumer: AsyncConsumer[Any, Any] = cls.__new__(cls)
-        consumer._set_up(ConsumerConfig.from_config(config), driver, topics)
+        with _without_session_warning():
+            checked = ConsumerConfig.from_config(config)
+        consumer._set_up(checked, driver, topics)
         return consumer
 
     def _set_up(self, config: ConsumerConfig, driver: Driver | None, topics: tuple[str, ...]) -> None:
@@ -191,18 +206,12 @@ class AsyncConsumer(PlainCalls[K, V]):
         poll_result.taken = taken + 1  # the last statement, with no ``await`` after it
         return record
 
-    async def read_to_end(self, timeout_ms: float | None = None) -> AsyncIterator[ConsumerRecord[K, V]]:
-        """Yield every record up to the present end offsets, then stop; see :meth:`Consumer.read_to_end`.
+    def read_to_end(self, timeout_ms: float | None = None) -> AsyncIterator[ConsumerRecord[K, V]]:
+        """Iterate over every record up to the present end offsets, then stop; see :meth:`Consumer.read_to_end`.
 
         The end offsets are those when the first record is requested.
         """
-        iteration = self._iteration
-        ends = await self._wait(iteration.find_ends(timeout_ms))
-        while (poll_result := await self._poll(iteration.poll_to(ends, timeout_ms))) is not None:
-            iteration.begin(poll_result)
-            for record in iteration.rest_of(poll_result):
-                yield record
-                await self._give_way()
+        return ReadToEnd(self, timeout_ms)
 
     async def commit(self, offsets: ToCommit | None = None, timeout_ms: float | None = None) -> None:
         """Commit offsets for the group, and wait until the coordinator has accepted them; see :meth:`Consumer.commit`.
@@ -489,6 +498,32 @@ class AsyncConsumer(PlainCalls[K, V]):
             raise IllegalArgumentError("assign() without partitions would have to wait: await unsubscribe()")
         with self._shell.change():
             self._partitions.assign(())
+
+
+class ReadToEnd(Generic[K, V]):
+    """Iterates up to the end offsets. No generator, since trio complains about one that is left before its end."""
+
+    def __init__(self, consumer: AsyncConsumer[K, V], timeout_ms: float | None) -> None:
+        self._consumer = consumer
+        self._timeout_ms = timeout_ms
+        self._ends: Mapping[TopicPartition, int] | None = None
+        self._records: Iterator[ConsumerRecord[K, V]] = iter(())
+
+    def __aiter__(self) -> AsyncIterator[ConsumerRecord[K, V]]:
+        return self
+
+    async def __anext__(self) -> ConsumerRecord[K, V]:
+        consumer, iteration = self._consumer, self._consumer._iteration
+        await consumer._give_way()
+        while (record := next(self._records, None)) is None:
+            if self._ends is None:
+                self._ends = await consumer._wait(iteration.find_ends(self._timeout_ms))
+            poll_result = await consumer._poll(iteration.poll_to(self._ends, self._timeout_ms))
+            if poll_result is None:
+                raise StopAsyncIteration
+            iteration.begin(poll_result)
+            self._records = iteration.rest_of(poll_result)
+        return record
 
 
 AsyncConsumer.__doc__ = OptionsHelp(AsyncConsumer.__doc__)  # type: ignore[assignment]

@@ -1,0 +1,100 @@
+"""An embedded broker for all tests of AsyncConsumer, and the loops in which they run."""
+
+import gc
+import itertools
+import os
+import socket
+from functools import partial
+
+import anyio
+import pytest
+
+from thinconsumer import TopicPartition
+from thinconsumer.aio import AsyncConsumer
+from thinconsumer_testing.broker.process import BrokerProcess
+
+pytest.importorskip("uvloop")
+NUMBERS = itertools.count()
+#: Sessions that a test can wait for.
+SHORT = {"session_timeout_ms": 1000, "heartbeat_interval_ms": 100, "max_poll_interval_ms": 1000}
+BACKENDS = {"asyncio": ("asyncio", {}), "uvloop": ("asyncio", {"use_uvloop": True}), "trio": ("trio", {})}
+
+
+def pytest_collection_modifyitems(items):
+    """These tests have a broker in a process of its own: they run on one interpreter."""
+    for item in items:
+        if item.path.parent.name == "aio":
+            item.add_marker(pytest.mark.once)
+
+
+@pytest.fixture(scope="session")
+def broker():
+    with BrokerProcess(nodes=1) as found:
+        yield found
+
+
+@pytest.fixture
+def topic(broker):
+    """A topic with two partitions, the first of which has 60 records in batches of four."""
+    name = f"aio-{next(NUMBERS)}"
+    broker.create_topic(name, 2)
+    for n in range(0, 60, 4):
+        broker.produce(name, [b"%d" % m for m in range(n, n + 4)])
+    return name
+
+
+@pytest.fixture
+def tp(topic):
+    return TopicPartition(topic, 0)
+
+
+@pytest.fixture(params=BACKENDS)
+def run(request):
+    """Run a test's coroutine function in a loop, for at most 30 s."""
+    return partial(in_loop, request.param)
+
+
+@pytest.fixture
+def run_asyncio():
+    return partial(in_loop, "asyncio")
+
+
+def in_loop(name, main, *args):
+    async def limited():
+        with anyio.fail_after(30):
+            return await main(*args)
+
+    backend, options = BACKENDS[name]
+    anyio.run(anyio.sleep, 0, backend=backend, backend_options=options)  # uvloop keeps two of its first
+    before = open_descriptors()
+    found = anyio.run(limited, backend=backend, backend_options=options)
+    gc.collect()
+    assert open_descriptors() == before, "a descriptor is left"
+    return found
+
+
+def open_descriptors():
+    return len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else 0
+
+
+@pytest.fixture
+def consumer(broker):
+    """Return a function that makes a consumer."""
+    return partial(AsyncConsumer, bootstrap_servers=broker.bootstrap_servers, auto_offset_reset="earliest")
+
+
+@pytest.fixture
+def group():
+    return f"group-{next(NUMBERS)}"
+
+
+@pytest.fixture
+def short():
+    return dict(SHORT)
+
+
+@pytest.fixture
+def unused_port():
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return one.getsockname()[1]

@@ -1,0 +1,199 @@
+"""A call that is cancelled at any of its waits has returned nothing: later calls return each record once, in order."""
+
+import asyncio
+import random
+
+import anyio
+import pytest
+
+from thinconsumer.errors import IllegalStateError
+from thinconsumer_testing.broker.faults import Delay
+
+COUNT = 60
+
+
+class Cancelled:
+    """Awaits a coroutine of asyncio, and cancels it when it waits for the nth time; then the result is empty."""
+
+    def __init__(self, coroutine, place):
+        self._coroutine = coroutine
+        self._place = place
+
+    def __await__(self):
+        waits = 0
+        try:
+            pending = self._coroutine.send(None)
+            while True:
+                waits += 1
+                if waits == self._place:
+                    if pending is not None:
+                        pending._asyncio_future_blocking = False  # nothing will wait for it
+                    self._coroutine.throw(asyncio.CancelledError())
+                    raise AssertionError("it goes on although it was cancelled")
+                yield pending
+                pending = self._coroutine.send(None)
+        except StopIteration as end:
+            return end.value
+        except asyncio.CancelledError:
+            return None
+
+
+async def polled(consumer, tp, records):
+    records.extend((await consumer.poll(2000, max_records=3)).get(tp, ()))
+
+
+async def iterated(consumer, tp, records):
+    records.append(await consumer.__anext__())
+
+
+async def once(consumer, tp, read, place, records):
+    """Read once, cancelled at its nth wait; what it returns is counted."""
+    found = []
+    await Cancelled(read(consumer, tp, found), place)
+    records += found
+
+
+@pytest.mark.parametrize("read", [polled, iterated])
+def test_cancelled_at_every_wait_of_the_first_reads(run_asyncio, consumer, tp, read):
+    """The first read looks up the position, connects and fetches: it waits some five to ten times."""
+
+    async def main():
+        for place in range(1, 12):
+            records = []
+            async with consumer() as one:
+                one.assign([tp])
+                await once(one, tp, read, place, records)
+                await once(one, tp, read, place + 1, records)
+                while len(records) < COUNT:
+                    await read(one, tp, records)
+                assert await one.position(tp) == COUNT
+            assert [record.offset for record in records] == list(range(COUNT)), place
+
+    run_asyncio(main)
+
+
+async def read_with_cancellations(consumer, broker, tp, group, points, rng):
+    """Read and write in turn, with all kinds of calls, of which many are cancelled."""
+    records, written, cancelled = [], COUNT, 0
+    async with consumer(enable_auto_commit=False, group_id=group) as one:
+        one.assign([tp])
+        while points or len(records) < written:
+            if len(records) == written:
+                broker.produce(tp.topic, [b"%d" % n for n in range(4)])
+                written += 4
+            points = max(0, points - 1)
+            with anyio.move_on_after(rng.choice((0, 0.0002, 0.0005, 0.001)) if points else 10) as scope:
+                what = rng.random()
+                if what < 0.4:
+                    await polled(one, tp, records)
+                elif what < 0.8:
+                    await iterated(one, tp, records)
+                elif what < 0.85:
+                    await one.position(tp)
+                elif what < 0.9:
+                    await one.end_offsets([tp])
+                elif what < 0.95:
+                    await one.commit()
+                else:
+                    await one.committed(tp)
+            cancelled += scope.cancelled_caught
+        assert await one.position(tp) == written
+        await one.commit()
+        assert await one.committed(tp) == written
+    assert [record.offset for record in records] == list(range(written))
+    return cancelled
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_cancelled_at_random(run, consumer, broker, tp, group, seed):
+    assert run(read_with_cancellations, consumer, broker, tp, group, 100, random.Random(seed)) > 5
+
+
+@pytest.mark.soak(300)
+@pytest.mark.timeout(300)
+def test_cancelled_at_a_thousand_random_points(request, run, consumer, broker, tp, group):
+    points = 1500 if request.config.getoption("--soak") else 50
+    cancelled = run(read_with_cancellations, consumer, broker, tp, group, points, random.Random(7))
+    assert cancelled > 1000 or points < 1000
+
+
+def test_cancelled_in_a_group_at_random(run_asyncio, consumer, topic, tp, group):
+    """Joining, listeners and the last commit included: what the group has committed is what was returned."""
+    rng = random.Random(1)
+
+    async def main():
+        records = []
+        while len(records) < COUNT:
+            one = consumer(topic, group_id=group, enable_auto_commit=False, session_timeout_ms=6000)
+            found = []
+            for _ in range(12):
+                await Cancelled(polled(one, tp, found), rng.randrange(1, 8))
+            await one.commit()
+            await Cancelled(one.close(), rng.randrange(1, 8))
+            assert one._shell.closed
+            records += found
+        assert [record.offset for record in records] == list(range(COUNT))
+
+    run_asyncio(main)
+
+
+def test_a_timeout_ends_a_poll_and_a_commit_that_wait(run, consumer, broker, tp, group):
+    """The coordinator is silent: the calls end at their time limit, and the next commit is written."""
+
+    async def main():
+        async with consumer(group_id=group) as one:
+            one.assign([tp])
+            assert len((await one.poll(5000))[tp])
+            with anyio.move_on_after(0.05) as scope:
+                await one.poll(60_000)
+            assert scope.cancelled_caught
+            rule = broker.on("OffsetCommit", Delay(0.5), times=1)
+            with anyio.move_on_after(0.05) as scope:
+                await one.commit({tp: 5})
+            assert scope.cancelled_caught
+            await one.commit({tp: 7})
+            assert await one.committed(tp) == 7
+            rule.remove()
+
+    run(main)
+
+
+@pytest.mark.parametrize("place", range(1, 7))
+def test_a_close_that_is_cancelled_closes_everything(run_asyncio, consumer, topic, tp, group, place):
+    """``run_asyncio`` counts descriptors; no task is left, and the next consumer works."""
+
+    async def main():
+        one = consumer(topic, group_id=group, session_timeout_ms=6000)
+        while not (await one.poll(1000)):
+            pass
+        await Cancelled(one.close(), place)
+        assert one._shell.closed and len(asyncio.all_tasks()) == 1
+        await one.close()
+        with pytest.raises(IllegalStateError, match="closed"):
+            await one.poll()
+        async with consumer() as other:
+            assert await other.end_offsets([tp]) == {tp: COUNT}
+
+    run_asyncio(main)
+
+
+def test_a_task_that_is_cancelled_in_its_block_leaves_nothing(run, consumer, topic, tp, group):
+    """Under trio, each wait of the close raises again."""
+    left = []
+
+    async def main():
+        async def reading():
+            async with consumer(topic, group_id=group) as one:
+                left.append(one)
+                async for _ in one:
+                    pass
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(reading)
+            await anyio.sleep(0.2)
+            tasks.cancel_scope.cancel()
+        assert left[0]._shell.closed
+        async with consumer(topic, group_id=group) as one:
+            assert (await one.read_to_end(10_000).__anext__()).offset == 0
+
+    run(main)

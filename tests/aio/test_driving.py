@@ -1,0 +1,167 @@
+"""While the program awaits something else, the loop drives the engine: as ``drive``, and never as a poll."""
+
+import logging
+import re
+import time
+
+import anyio
+import pytest
+
+from thinconsumer.aio import AsyncConsumer
+from thinconsumer.errors import KafkaError
+
+
+async def joined(one, tp):
+    while tp not in one.assignment():
+        await one.poll(1000, max_records=1)
+
+
+def logged(caplog, text):
+    return [record.getMessage() for record in caplog.records if text in record.getMessage()]
+
+
+def test_a_member_stays_while_the_program_awaits_something_else(run, consumer, topic, tp, group, short, caplog):
+    """For longer than a session: the coordinator gets heartbeats, and the next poll belongs to the same generation."""
+
+    async def main():
+        async with consumer(topic, group_id=group, **short | {"max_poll_interval_ms": 10_000}) as one:
+            await joined(one, tp)
+            before = one.group_metadata()
+            await anyio.sleep(1.5)
+            await one.poll(100)
+            assert one.group_metadata() == before
+            await one.commit()
+
+    run(main)
+    assert not logged(caplog, "blocked")
+
+
+def test_a_step_by_the_loop_fetches_and_commits_but_is_no_poll(run, consumer, tp, group):
+    async def main():
+        options = {"auto_commit_interval_ms": 0, "group_id": group}
+        async with consumer(**options) as one, consumer(group_id=group) as other:
+            other.assign([tp])
+            one.assign([tp])
+            assert len((await one.poll(5000, max_records=7))[tp]) == 7
+            await anyio.sleep(0.2)
+            assert await other.committed(tp) in (None, 0), "the last result may not be processed yet"
+            one.commit_async({tp: 3})
+            await anyio.sleep(0.2)
+            assert await other.committed(tp) == 3
+            one.seek(tp, 20)
+            await anyio.sleep(0.2)
+            assert (await one.poll(0))[tp][0].offset == 20, "the records had been fetched"
+
+    run(main)
+
+
+def test_no_listener_or_callback_runs_in_a_step_by_the_loop(run, consumer, topic, tp, group, short):
+    heard = []
+
+    class Listener:
+        def on_partitions_assigned(self, assigned):
+            heard.append(("assigned", assigned))
+
+        def on_partitions_revoked(self, revoked):
+            heard.append(("revoked", revoked))
+
+    async def main():
+        options = {"group_id": group, **short, "max_poll_interval_ms": 10_000}
+        async with consumer(**options) as one, consumer(**options) as other:
+            one.subscribe([topic], listener=Listener())
+            await joined(one, tp)
+            del heard[:]
+            one.commit_async({tp: 3}, lambda offsets, error: heard.append("committed"))
+            other.subscribe([topic])
+            with anyio.move_on_after(0.5):
+                await other.poll(10_000)
+            assert heard == [], "the rebalance waits for a poll"
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(other.poll, 2000)
+                await one.poll(2000)
+            assert heard[0] == "committed" and heard[1][0] == "revoked"
+
+    run(main)
+
+
+def test_a_member_leaves_after_max_poll_interval_and_says_so_once(run, consumer, topic, tp, group, short, caplog):
+    async def main():
+        async with consumer(topic, group_id=group, **short) as one, consumer(group_id=group) as other:
+            await joined(one, tp)
+            await anyio.sleep(1.4)
+            # Without members, the group takes a commit of a consumer that is none.
+            other.assign([tp])
+            await other.commit({tp: 1})
+            await joined(one, tp)
+
+    run(main)
+    (text,) = logged(caplog, "max_poll_interval_ms=1000: left the group")
+    assert 1.0 <= float(re.search(r"([\d.]+) s between polls", text)[1]) < 1.4
+
+
+def test_a_blocked_loop_is_named_with_its_figure(run, consumer, topic, tp, group, short, caplog):
+    caplog.set_level(logging.WARNING)
+
+    async def main():
+        async with consumer(topic, group_id=group, **short | {"max_poll_interval_ms": 10_000}) as one:
+            await joined(one, tp)
+            time.sleep(1.3)
+            await anyio.sleep(0.05)
+            await joined(one, tp)
+
+    run(main)
+    (text,) = logged(caplog, "the event loop was blocked")
+    assert 1.2 < float(re.search(r"blocked for ([\d.]+) s", text)[1]) < 3
+
+
+def test_a_waiting_call_and_an_idle_consumer_do_not_keep_the_loop_busy(run_asyncio, consumer, topic, tp, group):
+    async def main():
+        async with consumer(topic, group_id=group) as one:
+            await joined(one, tp)
+            await one.poll(300)
+            one.seek_to_end(tp)
+            for waiting in (one.poll(500), anyio.sleep(0.5)):
+                before = one._shell.engine.steps
+                assert not (await waiting)
+                assert one._shell.engine.steps - before < 20
+
+    run_asyncio(main)
+
+
+def test_an_idle_consumer_without_brokers_does_not_keep_the_loop_busy(run_asyncio, unused_port):
+    async def main():
+        async with AsyncConsumer(bootstrap_servers=f"127.0.0.1:{unused_port}") as one:
+            with pytest.raises(KafkaError):
+                await one.topics(timeout_ms=100)
+            before = one._shell.engine.steps
+            await anyio.sleep(0.5)
+            assert one._shell.engine.steps - before < 60
+
+    run_asyncio(main)
+
+
+def test_other_tasks_run_beside_one_that_reads_without_waiting(run, consumer, tp):
+    """Records that are buffered need no wait; the task gives way nevertheless."""
+    ticks = []
+
+    async def main():
+        async def tick():
+            while True:
+                ticks.append(time.monotonic())
+                await anyio.sleep(0)
+
+        async with anyio.create_task_group() as tasks, consumer() as one:
+            one.assign([tp])
+            await one.poll(5000, max_records=1)
+            tasks.start_soon(tick)
+            await anyio.sleep(0)
+            began = time.monotonic()
+            while time.monotonic() < began + 0.2:
+                one.seek(tp, 0)
+                async for record in one:
+                    if record.offset == 50:
+                        break
+            tasks.cancel_scope.cancel()
+
+    run(main)
+    assert len(ticks) > 5
