@@ -51,10 +51,7 @@ class PartitionRevocation:
         self._subscription = subscription
         self.state = RevocationStep.IDLE
         self._revoking: list[Partition] = []
-        #: Partitions for which ``on_partitions_revoked`` has run; they stay assigned until the commits made in that
-        #: callback have results, or time out. A commit of all positions leaves them out: if the member epoch changed
-        #: before that commit arrived, the commit would fail.
-        self.revoked: frozenset[TopicPartition] = frozenset()
+        self._revoked: frozenset[TopicPartition] = frozenset()
         #: When the wait for commits ends at the latest; not set while the callback runs.
         self._timeout = agenda.alarm()
         #: The number of the last commit that was queued before the wait; later commits do not prolong the wait.
@@ -101,7 +98,7 @@ class PartitionRevocation:
             self._timeout.clear()
             self.state, self._awaited = RevocationStep.DRAINING, self._commits.queue.last_number
             self._call_listener("revoked", [p.tp for p in self._revoking])
-            self.revoked = frozenset([p.tp for p in self._revoking])
+            self._revoked = frozenset([p.tp for p in self._revoking])
             return False  # let the engine send the commits that the listener has queued
         if not self._timeout.is_set:
             # The wait starts after the callback, which may have taken longer than COMMIT_TIMEOUT before it committed.
@@ -136,7 +133,16 @@ class PartitionRevocation:
     def cancel(self) -> None:
         """End the revocation: it is complete, the membership was lost, or the user has unsubscribed."""
         self.state = RevocationStep.IDLE
-        self._revoking, self.revoked = [], frozenset()
+        self._revoking, self._revoked = [], frozenset()
+
+    @property
+    def revoked(self) -> frozenset[TopicPartition]:
+        """The partitions for which ``on_partitions_revoked`` has run, which stay assigned until its commits are done.
+
+        A commit of all positions leaves them out: if the member epoch changed before that commit arrived, the commit
+        would fail.
+        """
+        return frozenset() if self.awaits_listener else self._revoked
 
     def covers(self, tp: TopicPartition) -> bool:
         """Return whether a revocation of the partition is in progress."""
