@@ -1,6 +1,5 @@
 """The examples that need nothing but this package and its tests' own tools, run as a reader would run them."""
 
-import asyncio
 import contextlib
 import os
 import runpy
@@ -99,28 +98,6 @@ def test_the_asyncio_example_reads(broker, start, words):
     assert sorted(eval(line.split(" ", 2)[2]).decode() for line in lines) == [
         f"{p}/{n}" for p in range(3) for n in range(3)
     ]
-
-
-def test_the_asyncio_example_commits_only_what_it_has_yielded_and_leaves_the_loop_to_the_next_consumer(broker):
-    """A generator that is left after some records must not keep the loop's reader, or count the records behind."""
-    example = runpy.run_path(str(EXAMPLES / "asyncio_consumer.py"))
-
-    async def read(count):
-        found = []
-        options = {"group_id": "left", "auto_offset_reset": "earliest"}
-        with Consumer("orders", bootstrap_servers=broker.bootstrap_servers, **options) as consumer:
-            async for record in example["records"](consumer):
-                found.append(record.value)
-                if len(found) == count:
-                    break
-        return found
-
-    async def read_twice():
-        return await read(4), await asyncio.wait_for(read(5), 30)
-
-    first, second = asyncio.run(read_twice())
-    assert sorted(first + second) == [f"{p}/{n}".encode() for p in range(3) for n in range(3)]
-    assert committed(broker, "left") == [3, 3, 3]
 
 
 # -- offsets in a database

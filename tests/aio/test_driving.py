@@ -165,3 +165,20 @@ def test_other_tasks_run_beside_one_that_reads_without_waiting(run, consumer, tp
 
     run(main)
     assert len(ticks) > 5
+
+
+def test_what_an_iteration_has_not_returned_is_left_to_the_next_consumer_in_the_loop(run, consumer, topic, tp, group):
+    async def main():
+        async def read(count):
+            found = []
+            async with consumer(topic, group_id=group) as one:
+                async for record in one:
+                    found.append(record.offset)
+                    if len(found) == count:
+                        break
+            return found
+
+        return await read(25) + await read(35)
+
+    # The last record that an iteration returns counts as processed when the block is left without an error.
+    assert run(main) == list(range(60))
