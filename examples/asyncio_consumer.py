@@ -2,7 +2,7 @@
 
     python examples/asyncio_consumer.py localhost:9092 orders [GROUP]
 
-The clock shows that nothing blocks. With ``uvloop.run`` in place of ``asyncio.run``, or ``trio.run``, it works the same.
+The clock shows that nothing blocks. With ``uvloop.run`` in place of ``asyncio.run``, it works the same.
 """
 
 from __future__ import annotations

@@ -16,15 +16,22 @@ from thinconsumer_testing.broker.process import BrokerProcess
 pytest.importorskip("uvloop")
 NUMBERS = itertools.count()
 #: Sessions that a test can wait for.
-SHORT = {"session_timeout_ms": 1000, "heartbeat_interval_ms": 100, "max_poll_interval_ms": 1000}
+SHORT = {"session_timeout_ms": 2000, "heartbeat_interval_ms": 200, "max_poll_interval_ms": 2000}
 BACKENDS = {"asyncio": ("asyncio", {}), "uvloop": ("asyncio", {"use_uvloop": True}), "trio": ("trio", {})}
 
 
-def pytest_collection_modifyitems(items):
-    """These tests have a broker in a process of its own: they run on one interpreter."""
+def pytest_collection_modifyitems(config, items):
+    """These tests have a broker in a process of its own: they run on one interpreter, slow ones in one loop."""
+    left_out = []
     for item in items:
         if item.path.parent.name == "aio":
             item.add_marker(pytest.mark.once)
+            is_slow = "run_slow" in item.fixturenames and item.callspec.params["run_slow"] != "asyncio"
+            if is_slow and not config.getoption("--soak"):
+                left_out.append(item)
+    if left_out:
+        items[:] = [item for item in items if item not in left_out]
+        config.hook.pytest_deselected(items=left_out)
 
 
 @pytest.fixture(scope="session")
@@ -51,6 +58,12 @@ def tp(topic):
 @pytest.fixture(params=BACKENDS)
 def run(request):
     """Run a test's coroutine function in a loop, for at most 30 s."""
+    return partial(in_loop, request.param)
+
+
+@pytest.fixture(params=BACKENDS)
+def run_slow(request):
+    """As ``run``, for tests that wait for seconds: by default in asyncio only, with ``--soak`` in all loops."""
     return partial(in_loop, request.param)
 
 

@@ -137,14 +137,14 @@ def test_an_error_of_a_revocation_is_raised_when_the_partitions_are_given_up(run
 
 
 def test_a_rebalance_waits_for_a_poll_and_heartbeats_go_on_while_a_listener_runs(
-    run, consumer, topic, tp, group, short
+    run_slow, consumer, topic, tp, group, short
 ):
     """The listener takes longer than a session. Meanwhile a call of another task is refused, but for ``health``."""
 
     class Listener(Heard):
         async def on_partitions_revoked(self, revoked):
             self.heard.append("revoking")
-            await anyio.sleep(1.3)
+            await anyio.sleep(2.3)
             if tp in revoked:
                 await self.consumer.commit({tp: 9})
             self.heard.append("revoked")
@@ -172,10 +172,10 @@ def test_a_rebalance_waits_for_a_poll_and_heartbeats_go_on_while_a_listener_runs
             assert listener.heard[-4:-2] == ["revoking", "revoked"]
             assert await other.committed(tp) == 9, "its membership was alive until it had committed"
 
-    run(main)
+    run_slow(main)
 
 
-def test_a_member_that_was_removed_awaits_the_listeners_loss(run, consumer, topic, tp, group, short):
+def test_a_member_that_was_removed_awaits_the_listeners_loss(run_slow, consumer, topic, tp, group, short):
     class Listener(Heard):
         async def on_partitions_lost(self, lost):
             await anyio.sleep(0.02)
@@ -187,14 +187,14 @@ def test_a_member_that_was_removed_awaits_the_listeners_loss(run, consumer, topi
             one.subscribe([topic], listener=listener)
             await joined(one, listener)
             del listener.heard[:]
-            await anyio.sleep(1.2)  # longer than max_poll_interval_ms
+            await anyio.sleep(2.3)  # longer than max_poll_interval_ms
             await joined(one, listener)
             assert [said for said in listener.heard if isinstance(said, tuple)] == [
                 ("lost", listener.tps),
                 ("assigned", listener.tps),
             ]
 
-    run(main)
+    run_slow(main)
 
 
 def test_a_plain_listener_runs_as_in_a_consumer_and_a_consumer_refuses_coroutines(run, consumer, broker, topic, group):
