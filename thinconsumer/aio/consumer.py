@@ -151,7 +151,7 @@ class AsyncConsumer(PlainCalls[K, V]):
         """Return available records, waiting up to ``timeout_ms`` for the first ones; see :meth:`Consumer.poll`."""
         limit = self._max_poll_records if max_records is None else self._limit(max_records, "max_records")
         seconds = self._poll_seconds(timeout_ms)
-        poll_result = await self._poll(self._reader.poll(seconds, limit))
+        poll_result = await self._poll(self._reader.polling(seconds, limit))
         # As in Consumer.poll, nothing may come between this assignment and the end of the call, and so no ``await``.
         if update_offsets:
             self._reader.poll_result = poll_result
@@ -163,7 +163,7 @@ class AsyncConsumer(PlainCalls[K, V]):
         """Return records as columns; see :meth:`Consumer.poll_batches`."""
         require_numpy()
         limit, seconds = self._max_bytes(max_bytes), self._poll_seconds(timeout_ms)
-        poll_result = await self._poll(self._reader.poll(seconds, limit, form=Form.COLUMNS))
+        poll_result = await self._poll(self._reader.polling(seconds, limit, form=Form.COLUMNS))
         self._reader.poll_result = poll_result
         return poll_result.records
 
@@ -172,7 +172,7 @@ class AsyncConsumer(PlainCalls[K, V]):
     ) -> dict[TopicPartition, list[RawBatch]]:
         """Return whole record batches as the log stores them; see :meth:`Consumer.poll_raw`."""
         limit, seconds = self._max_bytes(max_bytes), self._poll_seconds(timeout_ms)
-        poll_result = await self._poll(self._reader.poll(seconds, limit, form=Form.RAW))
+        poll_result = await self._poll(self._reader.polling(seconds, limit, form=Form.RAW))
         self._reader.poll_result = poll_result
         return poll_result.records
 

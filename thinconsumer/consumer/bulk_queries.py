@@ -110,6 +110,6 @@ def poll_up_to(
     """
     with consumer._shell.enter():
         form = Form.COLUMNS if columns else Form.ROWS
-        poll_result = consumer._shell.complete(consumer._reader.poll(to_seconds(timeout_ms), limit, ends, form))
+        poll_result = consumer._reader.poll(to_seconds(timeout_ms), limit, ends, form)
     consumer._reader.poll_result = poll_result
     return poll_result

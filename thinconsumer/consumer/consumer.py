@@ -118,8 +118,7 @@ class Consumer(PlainCalls[K, V]):
         with self._shell.quiet_entry:
             limit = self._max_poll_records if max_records is None else self._limit(max_records, "max_records")
             is_plain = type(timeout_ms) is int and timeout_ms >= 0
-            seconds = timeout_ms / 1000 if is_plain else self._poll_seconds(timeout_ms)
-            poll_result = self._shell.complete(self._reader.poll(seconds, limit))
+            poll_result = self._reader.poll(timeout_ms / 1000 if is_plain else self._poll_seconds(timeout_ms), limit)
         # This assignment must be the last statement, with no call after it. If an exception such as KeyboardInterrupt
         # comes earlier, the positions do not change, and the next poll returns the same records.
         if update_offsets:
@@ -139,8 +138,7 @@ class Consumer(PlainCalls[K, V]):
         require_numpy()
         limit = self._max_bytes(max_bytes)
         with self._shell.quiet_entry:
-            seconds = self._poll_seconds(timeout_ms)
-            poll_result = self._shell.complete(self._reader.poll(seconds, limit, form=Form.COLUMNS))
+            poll_result = self._reader.poll(self._poll_seconds(timeout_ms), limit, form=Form.COLUMNS)
         # This assignment must be the last statement, as in poll: otherwise an exception could lose the records.
         self._reader.poll_result = poll_result
         return poll_result.records
@@ -157,8 +155,7 @@ class Consumer(PlainCalls[K, V]):
         """
         limit = self._max_bytes(max_bytes)
         with self._shell.quiet_entry:
-            seconds = self._poll_seconds(timeout_ms)
-            poll_result = self._shell.complete(self._reader.poll(seconds, limit, form=Form.RAW))
+            poll_result = self._reader.poll(self._poll_seconds(timeout_ms), limit, form=Form.RAW)
         # This assignment must be the last statement, as in poll: otherwise an exception could lose the batches.
         self._reader.poll_result = poll_result
         return poll_result.records

@@ -41,11 +41,15 @@ class GroupCallbacks:
                     return UserCallback(call)
         return None
 
-    def run(self, now: float) -> Waiting[float]:
-        """Run all callbacks that are due in a poll; return the time, or raise the exception of one of them."""
+    def note_poll(self, now: float) -> bool:
+        """Note that a poll is in progress; return whether :meth:`run` has something to do."""
         # ``polled`` restarts the timer of max_poll_interval_ms in each round of a poll: otherwise a poll that waits for
         # longer on an idle topic would make the member leave the group. ``polled`` also queues an automatic commit.
         self._group.polled(now)
+        return self._group.revocation.error is not None or self.next(now, True) is not None
+
+    def run(self, now: float) -> Waiting[float]:
+        """Run all callbacks that are due in a poll; return the time, or raise the exception of one of them."""
         self._last_commit = self._group.commits.queue.last_number
         try:
             now = yield from self._shell.run_callbacks(now)

@@ -70,7 +70,7 @@ class Iteration:
         subscriber, seconds = reader.managers.subscriber, reader.default_timeout(timeout_ms)
         deadline = self.now() + seconds
         while subscriber is not None and subscriber.subscription.is_subscribed and not subscriber.is_settled:
-            yield from reader.poll(0, 1, {})
+            yield from reader.polling(0, 1, {})
             shell.engine.touch()  # the poll may have changed what is due
             now = shell.run_once(deadline if shell.blocks else (yield deadline))
             if now >= deadline and not subscriber.is_settled:
@@ -92,7 +92,7 @@ class Iteration:
         reader.partitions.in_hand = None  # the next record is requested: the one in hand is processed
         if not reader.behind(ends):
             return None
-        poll_result = yield from reader.poll(seconds, self._records_max, ends)
+        poll_result = yield from reader.polling(seconds, self._records_max, ends)
         behind = reader.behind(ends)
         if behind and not poll_result.count:
             call: Call[None] = Call(f"read_to_end, {len(behind)} partitions behind, {behind[0].tp} first")
@@ -150,7 +150,7 @@ class Iteration:
         limit, began, counting = reader.config.consumer_timeout_ms / 1000, now(), self._works()
         while True:
             seconds = max(0.0, began + limit - now()) if counting else LOOK_EVERY
-            poll_result = yield from reader.poll(seconds, self._records_max)
+            poll_result = yield from reader.polling(seconds, self._records_max)
             if poll_result.count or (counting and now() >= began + limit):
                 return poll_result
             if not counting and self._works():
