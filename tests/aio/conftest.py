@@ -72,9 +72,9 @@ def run_asyncio():
     return partial(in_loop, "asyncio")
 
 
-def in_loop(name, main, *args):
+def in_loop(name, main, *args, seconds=30):
     async def limited():
-        with anyio.fail_after(30):
+        with anyio.fail_after(seconds):
             return await main(*args)
 
     backend, options = BACKENDS[name]

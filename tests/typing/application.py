@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from thinconsumer import (
@@ -11,11 +12,13 @@ from thinconsumer import (
     KafkaError,
     OffsetAndMetadata,
     OffsetAndTimestamp,
+    RebalanceListener,
     RecordError,
     RecordSequence,
     SubscriptionPattern,
     TopicPartition,
 )
+from thinconsumer.aio import AsyncConsumer
 from thinconsumer.broker import BrokerProcess
 from thinconsumer.config.typed import ConsumerOptions
 from thinconsumer.testing import MemoryCluster, Simulation
@@ -140,3 +143,29 @@ def testing() -> list[int]:
     now: float = cluster.clock.now()
     actor = Simulation(seed=1, topics={"orders": 1}).consumer(assign={"orders": [0]})
     return [process_id or 0, int(now), len(actor.records), len(kafka_broker.__doc__ or "")]
+
+
+class AwaitingListener(RebalanceListener):
+    """A listener with a coroutine."""
+
+    async def on_partitions_revoked(self, revoked: Collection[TopicPartition]) -> None:
+        """Await something."""
+
+
+async def total_in_a_loop() -> float:
+    """Read in an event loop."""
+    total, tp = 0.0, TopicPartition("orders", 0)
+    async with AsyncConsumer(
+        bootstrap_servers="localhost:9092", group_id="billing", value_deserializer=to_order
+    ) as consumer:
+        consumer.subscribe(["orders"], listener=AwaitingListener())
+        async for record in consumer:
+            order: Order = record.value
+            total += order.amount
+        async for last in consumer.read_to_end():
+            total += last.value.amount
+        found: dict[TopicPartition, RecordSequence[bytes | None, Order]] = await consumer.poll(100)
+        offset: int | None = await consumer.committed(tp)
+        await consumer.commit({tp: OffsetAndMetadata(offset or 0, "")})
+        ends: dict[TopicPartition, int] = await consumer.end_offsets(found)
+        return total + ends[tp]
