@@ -163,11 +163,13 @@ def test_a_close_that_is_cancelled_closes_everything(run_asyncio, consumer, topi
     """``run_asyncio`` counts descriptors; no task is left, and the next consumer works."""
 
     async def main():
+        watched = asyncio.get_running_loop()._selector.get_map()
+        before = len(watched)
         one = consumer(topic, group_id=group, session_timeout_ms=6000)
         while not (await one.poll(1000)):
             pass
         await Cancelled(one.close(), place)
-        assert one._shell.closed and len(asyncio.all_tasks()) == 1
+        assert one._shell.closed and len(asyncio.all_tasks()) == 1 and len(watched) == before
         await one.close()
         with pytest.raises(IllegalStateError, match="closed"):
             await one.poll()

@@ -45,6 +45,7 @@ def test_a_step_by_the_loop_fetches_and_commits_but_is_no_poll(run, consumer, tp
             assert len((await one.poll(5000, max_records=7))[tp]) == 7
             await anyio.sleep(0.2)
             assert await other.committed(tp) in (None, 0), "the last result may not be processed yet"
+            assert one._partitions.require(tp).cursor.offset == 0
             one.commit_async({tp: 3})
             await anyio.sleep(0.2)
             assert await other.committed(tp) == 3
