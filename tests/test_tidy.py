@@ -72,7 +72,8 @@ WORLD = {
 }  # fmt: skip
 #: Where they belong. Everything else takes time and randomness as arguments, so that a test can replay it.
 MAY_TOUCH_THE_WORLD = {
-    "support/imports.py", "support/files.py", "sockets", "engine/guard.py", "aio/loops.py", "spark", "cli", "thinconsumer_testing",
+    "support/imports.py", "support/files.py", "sockets", "engine/guard.py", "aio/loops.py", "spark", "cli",
+    "thinconsumer_testing",
     "thinconsumer_testing/broker/server.py", "thinconsumer_testing/broker/process.py",
     "thinconsumer_testing/broker/directory.py", "thinconsumer_testing/broker/channel.py",
     "thinconsumer_testing/broker/tls_channel.py",
