@@ -71,7 +71,7 @@ class AsyncConsumer(PlainCalls[K, V]):
     call, calls of other tasks raise ``ConcurrentAccessError``, except ``health``, ``metrics`` and ``wakeup``.
 
     Raises:
-        KafkaConfigurationError: options are unknown, invalid or contradictory, or topics are given without a group.
+        KafkaConfigurationError: options are unknown, invalid or contradictory.
     """
 
     if TYPE_CHECKING:

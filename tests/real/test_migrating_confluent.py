@@ -9,7 +9,7 @@ from thinconsumer.broker import BrokerProcess
 
 confluent = pytest.importorskip("confluent_kafka")
 
-pytestmark = [pytest.mark.once, pytest.mark.usefixtures("leftovers_forgiven")]
+pytestmark = [pytest.mark.real, pytest.mark.usefixtures("leftovers_forgiven")]
 EACH = 6
 SETTINGS = {"auto.offset.reset": "smallest", "enable.auto.commit": False, "session.timeout.ms": 10000}
 
