@@ -246,6 +246,23 @@ def test_the_deleted_partition_is_removed_while_its_heir_is_held(shrunk):
     assert len(shrunk.poll(heir, seconds=20)) == 2 * AFTER
 
 
+@pytest.mark.parametrize("count", [1, 2])
+def test_buffered_records_of_a_removed_partition_do_not_follow_those_of_its_heir(shrunk, count):
+    """Nor do they if the partition is added again."""
+    both = shrunk.consumer(0, 1)
+    while not any(key == 1 for key, _ in shrunk.read):
+        shrunk.take(both.poll(100, max_records=1))
+    both.pause(P1)
+    shrunk.cluster.delete_records(P1, BEFORE)
+    shrunk.remove_emptied()
+    if count == 2:
+        shrunk.resize(2)
+    assert (1, BEFORE + AFTER) in shrunk.poll(both, seconds=5)
+    both.resume(P1)
+    shrunk.write(1)
+    assert shrunk.poll(both, seconds=5) == [(1, BEFORE + AFTER + 1)]
+
+
 def test_with_latest_the_heir_starts_at_its_end(shrunk):
     both = shrunk.consumer(auto_offset_reset="latest")
     assert shrunk.poll(both, seconds=10) == []

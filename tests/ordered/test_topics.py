@@ -31,6 +31,22 @@ def test_a_topic_has_changed_while_added_partitions_exist(initial, undeleted, ex
     assert shape(initial, undeleted, existing).has_changed == has_changed
 
 
+@pytest.mark.parametrize(
+    ("undeleted", "changes", "later", "existing", "may_be_removed"),
+    [
+        (2, 0, 2, 2, True),
+        (2, 0, 2, 3, False),
+        (2, 1, 3, 3, True),  # added again
+        (3, 1, 2, 3, False),
+        (3, 1, 4, 4, False),
+        (3, 2, 3, 3, True),  # two changes were missed
+    ],
+)
+def test_a_partition_may_be_removed_between_two_shapes(undeleted, changes, later, existing, may_be_removed):
+    before, after = shape(1, undeleted, 3), shape(1, later, existing)._replace(partition_count_epoch=changes - 1)
+    assert [before.may_be_removed_by(n, after) for n in (0, 2)] == [False, may_be_removed]
+
+
 def test_the_shape_is_that_of_the_metadata():
     metadata = Metadata(ConsumerConfig.from_options(), random.Random(1), Agenda())
     topic = metadata.topics["t"] = TopicMetadata("t", ID)

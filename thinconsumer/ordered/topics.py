@@ -34,6 +34,13 @@ class Shape(NamedTuple):
         """Whether the topic has more partitions than it began with, or some that are marked for deletion."""
         return self.counts.undeleted > self.counts.initial or max(self.existing) >= self.counts.initial
 
+    def may_be_removed_by(self, partition: int, later: Shape) -> bool:
+        """Return whether a partition of this shape may have been removed before ``later``, and perhaps added again."""
+        changes = later.partition_count_epoch - self.partition_count_epoch
+        # A marked partition is added again by the next change; another one must be marked by a change before that.
+        may_be_readded = partition >= self.counts.initial and changes > (partition < self.counts.undeleted)
+        return partition not in later.existing or may_be_readded
+
 
 def shapes(metadata: Metadata) -> dict[str, Shape]:
     """Return the shapes of all topics with ordered delivery and known partitions."""
@@ -100,6 +107,10 @@ class GatedTopic(EpochEnds, HeldTopic):
 
     def changed(self, shape: Shape) -> None:
         """Take another shape of the same topic, and forget what was known about earlier changes."""
+        for partition in self.holds:
+            if partition.has_position and self.shape.may_be_removed_by(partition.tp.partition, shape):
+                # The heir of a removed partition waits no longer: buffered records would come after later ones of it.
+                partition.rewind()
         self.shape = shape
         for outdated in (self._created, self._deleted, self._answered, self.stalled, self.first_offsets):
             outdated.clear()
