@@ -25,6 +25,7 @@ def swapped(request, world):
     """A consumer of two brokers' partitions, with a name service that gives each broker the other's address."""
     is_sasl = request.param == "sasl"
     w = world(nodes=2, topics={"t": 2}, **({"security": SECURITY} if is_sasl else {}))
+    w.set_versions(ApiVersionsRequest, (0, 5))
     names = w.network.names
     names["seed"] = [*names["kafka1"], *names["kafka2"]]
     for partition in (0, 1):

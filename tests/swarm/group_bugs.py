@@ -294,7 +294,7 @@ COMMITS = (
     grouped(
         "auto-commit ahead of the user",
         "Auto-commit covers what this very poll returns; a crash before these records are processed loses them.",
-        Plant(ConsumerCore, "_poll", poll_and_commit),
+        Plant(ConsumerCore, "_look", poll_and_commit),
         needs=commits("auto"),
     ),
     grouped(

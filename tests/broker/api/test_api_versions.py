@@ -11,7 +11,9 @@ from thinconsumer_testing.broker.apis import APIS
 
 @pytest.fixture
 def client(new_cluster, client_of):
-    return client_of(new_cluster(), 1)
+    cluster = new_cluster()
+    cluster.set_versions(ApiVersionsRequest, (0, 5))
+    return client_of(cluster, 1)
 
 
 def hello(name="tester", version="1.0"):

@@ -20,6 +20,7 @@ def knowing(make_bench):
 
     def make(hosts=("kafka1", "kafka2"), cluster_id=None, **options):
         bench = make_bench(nodes=2, bootstrap=["seed:9092"], **options)
+        bench.cluster.set_versions(ApiVersionsRequest, (0, 5))
         bench.network.names["seed"] = bench.network.names["kafka2"]
         bench.id = bench.cluster.cluster_id if cluster_id is None else cluster_id
         bench.nodes = [Node(node_id, host, 9092) for node_id, host in enumerate(hosts, 1)]

@@ -67,4 +67,5 @@ def _handle(call: ApiCall) -> Message:
     )
 
 
-API = Api(ApiVersionsRequest, 0, 5, _handle, error_code_in(ApiVersionsResponse))
+#: Version 5 is of Kafka 4.4: `MemoryCluster.set_versions` enables it. The other APIs are those of Kafka 4.3.
+API = Api(ApiVersionsRequest, 0, 4, _handle, error_code_in(ApiVersionsResponse))
