@@ -32,6 +32,7 @@ def knowing(make_bench):
 
 def test_a_connection_to_a_node_names_it_and_one_to_a_bootstrap_server_does_not(make_bench):
     bench = make_bench(nodes=2, bootstrap=["kafka2:9092"])
+    bench.cluster.set_versions(ApiVersionsRequest, (0, 5))
     assert bench.answer_to(bench.send()).response
     bench.client.update_nodes([Node(1, "kafka1", 9092), Node(2, "kafka2", 9092)], bench.cluster.cluster_id)
     assert bench.answer_to(bench.send(1)).response
