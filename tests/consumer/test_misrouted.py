@@ -25,7 +25,7 @@ def swapped(request, world):
     """A consumer of two brokers' partitions, with a name service that gives each broker the other's address."""
     is_sasl = request.param == "sasl"
     w = world(nodes=2, topics={"t": 2}, **({"security": SECURITY} if is_sasl else {}))
-    w.set_versions(ApiVersionsRequest, (0, 5))
+    w.cluster.set_versions(ApiVersionsRequest, (0, 5))
     names = w.network.names
     names["seed"] = [*names["kafka1"], *names["kafka2"]]
     for partition in (0, 1):
@@ -58,6 +58,7 @@ def test_a_consumer_reads_once_its_brokers_have_their_addresses_again(swapped, r
 def test_cluster_and_node_are_named_after_the_login_and_only_once(world, read):
     """Kafka compares them only in requests of clients that have logged in."""
     w = world(security=SECURITY)
+    w.cluster.set_versions(ApiVersionsRequest, (0, 5))
     w.append(3)
     read(w.consumer(**PLAIN), 3)
     conversations = {}
@@ -70,6 +71,7 @@ def test_cluster_and_node_are_named_after_the_login_and_only_once(world, read):
 
 def test_an_error_of_the_second_request_is_no_failed_login(world, read):
     w = world(security=SECURITY)
+    w.cluster.set_versions(ApiVersionsRequest, (0, 5))
     w.append(3)
     consumer = w.consumer(**PLAIN)
     w.cluster.on("ApiVersions", Reply(42), where=lambda call: call.request.cluster_id is not None, times=2)
