@@ -158,7 +158,7 @@ def test_other_tasks_run_beside_one_that_reads_without_waiting(run, consumer, tp
             tasks.start_soon(tick)
             await anyio.sleep(0)
             began = time.monotonic()
-            while time.monotonic() < began + 0.2:
+            while len(ticks) <= 5 and time.monotonic() < began + 10.0:
                 one.seek(tp, 0)
                 async for record in one:
                     if record.offset == 50:

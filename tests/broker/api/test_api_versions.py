@@ -11,6 +11,11 @@ from thinconsumer_testing.broker.apis import APIS
 
 @pytest.fixture
 def client(new_cluster, client_of):
+    return client_of(new_cluster(), 1)
+
+
+@pytest.fixture
+def newer(new_cluster, client_of):
     cluster = new_cluster()
     cluster.set_versions(ApiVersionsRequest, (0, 5))
     return client_of(cluster, 1)
@@ -63,11 +68,11 @@ def test_invalid_software_names_are_rejected(client, name, software):
         (None, 1, Code.INVALID_REQUEST),
     ],
 )
-def test_a_client_that_expects_another_cluster_or_node_is_told_to_bootstrap_again(client, cluster_id, node_id, code):
+def test_a_client_that_expects_another_cluster_or_node_is_told_to_bootstrap_again(newer, cluster_id, node_id, code):
     """KIP-1242, as in Kafka 4.4's ApiVersionsRequest.isValid and KafkaApis.clusterIdOrNodeIdIsInvalid."""
     request = hello()
-    request.cluster_id = client.cluster.cluster_id if cluster_id == "own" else cluster_id
+    request.cluster_id = newer.cluster.cluster_id if cluster_id == "own" else cluster_id
     request.node_id = node_id
-    answer = client.ask(request, 5)
+    answer = newer.ask(request, 5)
     assert answer.error_code == code
     assert bool(answer.api_keys) is (code == Code.NONE)
