@@ -16,6 +16,7 @@ WRONG = {
     "a text as header": ([NewRecord(b"x", None, [("n", "v")])], "header 'n' is a str: encode it, 'v'.encode()"),
     "headers without names": ([NewRecord(b"x", None, [b"n"])], "headers are pairs of a str and bytes or None: "),
     "a header's name in bytes": ([NewRecord(b"x", None, [(b"n", b"v")])], "headers are pairs of a str and bytes"),
+    "an iterator of headers": ([NewRecord(b"x", None, iter([("n", b"v")]))], "headers are pairs of a str and bytes"),
     "one text": ("abc", "values is a single str: give a list, ['abc'.encode()]"),
     "one value": (b"abc", "values is a single bytes: give a list, [b'abc']"),
     "one record": (NewRecord(b"x" * 40), "values is a single NewRecord: give a list, [value]"),

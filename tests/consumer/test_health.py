@@ -109,6 +109,15 @@ def reject(call, response):
     response.error_code = int(Code.FENCED_LEADER_EPOCH)
 
 
+def test_errors_of_topics_come_before_the_state_of_the_member(sim, consumer):
+    """The reason begins with the cause: without metadata of its topics, a member cannot go on."""
+    found = consumer("t")
+    sim.cluster.rules.add(FaultRule("Metadata", EntryError(Code.LEADER_NOT_AVAILABLE, {"name": "t"})))
+    sim.cluster.rules.add(FaultRule("JoinGroup", Silence()))
+    reason = run(found, 1).reason
+    assert 0 <= reason.find("LEADER_NOT_AVAILABLE") < reason.find("the member is"), reason
+
+
 def test_brokers_that_reject_metadata_are_named(sim, consumer):
     """Without the topic's partitions the leader assigns nothing, and each member looked as if it had no share."""
     sim.cluster.on("Metadata", Edit(reject))

@@ -65,6 +65,14 @@ def hide(name):
     return Edit(change)
 
 
+def interrupt_next_assign(consumer, monkeypatch):
+    def interrupted(*about):
+        monkeypatch.undo()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(consumer._partitions, "assign", interrupted)
+
+
 # -- reading
 
 
@@ -196,16 +204,22 @@ def test_after_ctrl_c_in_subscribe_the_next_poll_assigns(make, monkeypatch):
     read(consumer)
     consumer.subscribe(["u"])
     read(consumer)
-
-    def interrupted(*about):
-        monkeypatch.undo()
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(consumer._partitions, "assign", interrupted)
+    interrupt_next_assign(consumer, monkeypatch)
     with pytest.raises(KeyboardInterrupt):
         consumer.subscribe(["t"])
     consumer.drive()
     assert consumer.assignment() == tps("t-0")
+
+
+def test_after_ctrl_c_in_unsubscribe_nothing_is_read(make, monkeypatch):
+    w, consumer = make("t", auto_offset_reset="earliest")
+    read(consumer)
+    interrupt_next_assign(consumer, monkeypatch)
+    with pytest.raises(KeyboardInterrupt):
+        consumer.unsubscribe()
+    w.append(1, 0)
+    assert read(consumer, 0.1) == []
+    assert consumer.assignment() == consumer.subscription() == set()
 
 
 @pytest.mark.parametrize("known", [{"t": 1}, {}])
@@ -304,6 +318,34 @@ def test_a_topic_that_a_lagging_broker_hides_goes_on_where_it_was(make, how):
     assert read(consumer) == ["1:0"]
 
 
+@pytest.mark.parametrize("way", ["iteration", "read_to_end"])
+def test_a_topic_that_is_hidden_while_one_result_is_iterated_is_read_once(make, way):
+    w, consumer = make("t", known={"t": 1}, auto_offset_reset="earliest", consumer_timeout_ms=500)
+    w.append(200, 0)
+    found = []
+    for record in consumer if way == "iteration" else consumer.read_to_end():
+        found.append(record.offset)
+        w.clock.advance(0.1)
+        if len(found) == 50:
+            w.cluster.on("Metadata", hide("t"), times=1)
+    assert found == list(range(200))
+
+
+@pytest.mark.parametrize("call", ["pause", "seek_to_end"])
+def test_what_was_asked_of_a_partition_that_was_hidden_before_it_had_a_position_still_counts(make, call):
+    w, consumer = make("t", known={"t": 1}, auto_offset_reset="earliest", metadata_max_age_ms=300)
+    w.append(5, 0)
+    while not consumer.assignment():
+        consumer.drive()
+        w.clock.advance(0.01)
+    w.cluster.on("ListOffsets", EntryError(Code.LEADER_NOT_AVAILABLE), times=6)
+    getattr(consumer, call)(TopicPartition("t", 0))
+    assert read(consumer, 0.1) == []
+    w.cluster.on("Metadata", hide("t"), times=1)
+    assert read(consumer, 5.0) == []
+    assert consumer.paused() == (tps("t-0") if call == "pause" else set())
+
+
 def test_added_partitions_that_a_lagging_broker_has_not_heard_of_go_on_where_they_were(make):
     w, consumer = make("t", known={"t": 4}, auto_offset_reset="latest")
     read(consumer)
@@ -355,7 +397,7 @@ def test_positions_of_topics_that_are_gone_for_good_do_not_accumulate(make, monk
         read(consumer, AGE / 1000 + 1)
         w.cluster.delete_topic(name)
         read(consumer, AGE / 1000 + 1)
-    assert [tp.topic for tp in consumer._reader.managers.whole_topics._gone] == ["t2", "t3", "t4"]
+    assert [tp.topic for tp in consumer._reader.managers.whole_topics.gone] == ["t2", "t3", "t4"]
 
 
 def test_metadata_are_refreshed_every_metadata_max_age(make):
@@ -396,6 +438,53 @@ def test_reading_to_the_end_waits_for_partitions_and_names_what_is_missing(make)
     consumer.subscribe(["t"])
     w.append(2, 1)
     assert [record.offset for record in consumer.read_to_end()] == [0, 1]
+
+
+@pytest.mark.parametrize("is_deleted", [False, True])
+def test_reading_to_the_end_waits_for_a_topic_that_is_gone(make, is_deleted):
+    w, consumer = make("t", "u", known={"t": 1, "u": 1}, auto_offset_reset="earliest")
+    w.append(600, 0)
+    found = []
+
+    def read_slowly():
+        for record in consumer.read_to_end(3000):
+            found.append(record.offset)
+            w.clock.advance(0.02)
+            if len(found) == 1:
+                w.cluster.delete_topic("t") if is_deleted else w.cluster.on("Metadata", hide("t"), times=1)
+        return found
+
+    if not is_deleted:
+        assert read_slowly() == list(range(600))
+        return
+    with pytest.raises(KafkaTimeoutError, match="1 partitions behind.*'t'"):
+        read_slowly()
+
+
+@pytest.mark.parametrize("how", [{"topics": ["new"]}, {"pattern": "n.*"}, {"topics": ["t"]}])
+@pytest.mark.parametrize("is_unsubscribed", [False, True])
+def test_reading_to_the_end_knows_what_was_added_before_the_subscription(make, how, is_unsubscribed):
+    w, consumer = make(auto_offset_reset="earliest", metadata_max_age_ms=300_000)
+    consumer.subscribe(pattern="t.*")
+    read(consumer)
+    if is_unsubscribed:
+        consumer.unsubscribe()
+    w.cluster.create_topic("new", 1)
+    w.append(2, 0, "new")
+    w.cluster.expand("t", 3)
+    w.append(2, 2, "t")
+    consumer.subscribe(**how)
+    assert [record.offset for record in consumer.read_to_end()] == [0, 1]
+
+
+def test_health_waits_for_new_metadata_before_it_says_that_no_topic_matches(make):
+    _, consumer = make()
+    consumer.subscribe(pattern="t.*")
+    read(consumer)
+    consumer.subscribe(pattern="n.*")
+    assert "no topic matches" not in consumer.health().reason
+    read(consumer)
+    assert "no topic matches" in consumer.health().reason
 
 
 @pytest.mark.parametrize("how", [{"topics": ["t"]}, {"pattern": "t.*"}])
@@ -445,8 +534,7 @@ def test_rejected_metadata_are_asked_for_again(make):
 
 def test_brokers_without_topic_ids_are_read_too(make):
     w, consumer = make("t", "u", known={"t": 1, "u": 1}, auto_offset_reset="latest")
-    for api, versions in ((MetadataRequest, (0, 7)),):
-        w.cluster.set_versions(api, versions)
+    w.cluster.set_versions(MetadataRequest, (0, 7))
     read(consumer)
     w.cluster.expand("t", 2)
     w.append(1, 1)

@@ -301,7 +301,10 @@ class ConsumerCore:
 
     def behind(self, ends: Ends) -> list[Partition]:
         """Return the partitions whose position is before the given end, or is not known yet, without paused ones."""
-        wanted = [p for p in self.partitions if p.tp in ends and not p.paused]
+        whole = self.managers.whole_topics
+        # Also those that metadata hide for now: without them, a read to the end would miss records without an error.
+        gone = () if whole is None else whole.gone.values()
+        wanted = [p for p in (*self.partitions, *gone) if p.tp in ends and not p.paused]
         return [p for p in wanted if not p.has_position or p.cursor.offset < ends[p.tp]]
 
     def _gather(self, limit: int, ends: Ends | None, form: Form) -> PollResult:

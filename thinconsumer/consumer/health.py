@@ -204,7 +204,7 @@ class HealthMonitor(ObstacleLog):
         if managers.answers.completed != self._completed:
             self._completed, self._fetched_at = managers.answers.completed, now
         obstacles = [Obstacle(str(error), error, final=True) for error in managers.persistent_errors()]
-        obstacles += [*engine_obstacles(managers.engine), *self._group(now), *self._topics(), *self._broken()]
+        obstacles += [*engine_obstacles(managers.engine), *self._group(now), *self._broken()]
         obstacles += [*self._missing(now), *self._silent(now), *self._held()]
         if (error := managers.metadata.rejection) is not None:
             obstacles.append(Obstacle(f"metadata cannot be refreshed: {error}", error, "metadata"))
@@ -221,11 +221,13 @@ class HealthMonitor(ObstacleLog):
     def _group(self, now: float) -> Iterator[Obstacle]:
         group = self._managers.group
         if group is None:
+            yield from self._topics()
             return
         if group.subscription.is_subscribed or group.commits.queue.calls:
             yield from coordinator_obstacles(group.coordinator)
         if group.commits.last_error is not None and now - group.commits.failed_at < self._patience:
             yield Obstacle(f"commits fail: {group.commits.last_error}", group.commits.last_error, "commits")
+        yield from self._topics()
         if group.subscription.is_subscribed:
             words = f"the member is {group.member.state.value}"
             yield from member_obstacles(group.member, "records are held back", words, now)

@@ -169,12 +169,19 @@ class Iteration:
         return all(partition.is_stopped for partition in managers.partitions)
 
     def _drive(self) -> bool:
-        """Step once; return whether to poll before the next record: a callback is due, or the member unconfirmed."""
+        """Step once; return whether to poll before the next record: a callback is due, or the member unconfirmed.
+
+        Without a group, poll after a change of the assignment: the poll advances the positions. A partition that was
+        removed and is assigned again would otherwise go on at the position before this poll result.
+        """
         group = self._reader.managers.group
+        generation = self._reader.partitions.generation
         with self._shell.guard:
             # Before the step: a response may change the ends of partitions, by which the lag is computed.
             record_returned(self._reader)
             self._reader.attend(self.now())
             now = self._shell.run_due(self.now())
         self.drive_at = self.now() + DRIVE_EVERY
-        return group is not None and (group.has_work(now) or group.member.unconfirmed is not None)
+        if group is None:
+            return self._reader.partitions.generation != generation
+        return group.has_work(now) or group.member.unconfirmed is not None

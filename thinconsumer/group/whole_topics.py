@@ -15,7 +15,7 @@ from ..network.metadata import Metadata
 from ..positions.partitions import Partition, Partitions
 from ..positions.states import PositionEvent
 from ..types import TopicPartition
-from .subscription import SubscribedTopics, Subscriber, UserSubscription
+from .subscription import Mode, SubscribedTopics, Subscriber, UserSubscription
 
 if TYPE_CHECKING:
     from ..config import ConsumerConfig
@@ -41,9 +41,11 @@ class WholeTopics(Subscriber):
         self._metadata = metadata
         self._subscribed = SubscribedTopics(self.subscription, metadata, internal=not config.exclude_internal_topics)
         #: The removed partitions of subscribed topics, until metadata have them again.
-        self._gone: dict[TopicPartition, Partition] = {}
+        self.gone: dict[TopicPartition, Partition] = {}
         #: The versions of metadata and subscription that the assignment was made of.
         self._seen = (-1, -1)
+        #: The metadata refresh that must have succeeded: older metadata may lack topics and partitions.
+        self._least_refresh = 0
 
     def topics(self) -> frozenset[str]:
         return self._subscribed.names()
@@ -53,7 +55,9 @@ class WholeTopics(Subscriber):
 
     @property
     def is_settled(self) -> bool:
-        """Whether metadata of all subscribed topics have arrived; topics that do not exist count."""
+        """Whether metadata of all subscribed topics have arrived since the subscription; missing topics count."""
+        if self._metadata.refreshed < self._least_refresh:
+            return False
         if self.wants_all_topics:
             return self._metadata.has_listed
         return all(map(self._is_known, self.subscription.topics))
@@ -61,6 +65,10 @@ class WholeTopics(Subscriber):
     def _is_known(self, name: str) -> bool:
         topic = self._metadata.topics.get(name)
         return topic is not None and (bool(topic.partitions) or isinstance(topic.error, UnknownTopicOrPartitionError))
+
+    @property
+    def matches_nothing(self) -> bool:
+        return self.is_settled and super().matches_nothing
 
     @property
     def situation(self) -> str:
@@ -76,12 +84,13 @@ class WholeTopics(Subscriber):
         """Assign the partitions that metadata have already; :meth:`follow_metadata` assigns the others."""
         if self.subscription.listener is not None:
             log.warning("without group_id there is no rebalance: the listener of subscribe() is never called")
+        self._least_refresh = self._metadata.refresh_from_now("the subscription has changed")
         self.follow_metadata()
 
     def unsubscribed(self) -> None:
         """Forget the subscription and the kept positions."""
         self.subscription.clear()
-        self._gone.clear()
+        self.gone.clear()
 
     def assign_by_hand(self, tps: Collection[TopicPartition], now: float) -> None:
         self.subscription.assign()
@@ -89,6 +98,9 @@ class WholeTopics(Subscriber):
 
     def follow_metadata(self) -> None:
         """Make the partitions of the subscribed topics the assignment, if metadata or subscription have changed."""
+        if self.subscription.mode is Mode.NONE and self._partitions:
+            self.unsubscribed()  # Ctrl-C has struck inside of unsubscribe()
+            self._partitions.assign(())
         seen = self._metadata.version, self.subscription.version
         if self._seen != seen and self.subscription.is_subscribed:
             names, topics = self._subscribed.names(), self._metadata.topics
@@ -99,18 +111,18 @@ class WholeTopics(Subscriber):
     def _assign(self, wanted: set[TopicPartition]) -> None:
         before = self._partitions.assigned
         gone = {tp: partition for tp, partition in before.items() if tp not in wanted}
-        kept = {tp: partition for tp, partition in (self._gone | gone).items() if self._has(tp.topic)}
-        self._gone = dict(list(kept.items())[-GONE_MAX:])
+        kept = {tp: partition for tp, partition in (self.gone | gone).items() if self._has(tp.topic)}
+        self.gone = dict(list(kept.items())[-GONE_MAX:])
         if wanted != before.keys():
             self._partitions.assign(sorted(wanted))
             counts = len(wanted), len(wanted - before.keys()), len(gone)
             log.info("subscribed without a group: %d partitions, %d new, %d gone", *counts)
-            if not gone.keys().isdisjoint(self._gone):
+            if not gone.keys().isdisjoint(self.gone):
                 # Another broker may still have them. The next refresh may be ``metadata_max_age_ms`` away.
                 self._metadata.request_update("partitions of subscribed topics are gone")
-        for tp in self._gone.keys() & wanted:
-            self._restore(self._gone[tp])
-            del self._gone[tp]
+        for tp in self.gone.keys() & wanted:
+            self._restore(self.gone[tp])
+            del self.gone[tp]
 
     def _has(self, topic: str) -> bool:
         return topic in self.subscription.topics or self.subscription.matches(topic)
@@ -118,6 +130,9 @@ class WholeTopics(Subscriber):
     def _restore(self, gone: Partition) -> None:
         """Let a partition that is assigned again continue where it was, unless its topic is another one by now."""
         partition, topic_id = self._partitions.require(gone.tp), self._metadata.topic_id(gone.tp.topic)
-        if gone.has_position and gone.topic_id == topic_id:
-            partition.paused = gone.paused
-            partition.place(PositionEvent.SEEK_VALIDATED, gone.cursor.offset, gone.cursor.epoch)
+        partition.paused = gone.paused
+        if gone.topic_id == topic_id:
+            if gone.has_position:
+                partition.place(PositionEvent.SEEK_VALIDATED, gone.cursor.offset, gone.cursor.epoch)
+            elif gone.reset is not None:
+                partition.ask_reset(gone.reset)

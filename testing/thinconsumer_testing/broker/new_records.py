@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from thinconsumer.errors import IllegalArgumentError
@@ -53,8 +53,9 @@ def _encoded(value: Any) -> str:
 
 def _pairs(headers: Any) -> Sequence[tuple[str, Any]]:
     try:
-        if not isinstance(headers, Mapping) and all(isinstance(name, str) for name, _ in headers):
-            return list(headers)
+        # An iterator is refused: the check would use it up, and the records would be written without headers.
+        if isinstance(headers, Sequence) and all(isinstance(name, str) for name, _ in headers):
+            return headers
     except (TypeError, ValueError):
         pass
     raise IllegalArgumentError("headers are pairs of a str and bytes or None: [('trace', b'1')]")
