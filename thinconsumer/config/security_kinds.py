@@ -215,10 +215,14 @@ class HttpUrl(Kind):
 
 
 CLIENT_CREDENTIALS, JWT_BEARER = "client_credentials", "urn:ietf:params:oauth:grant-type:jwt-bearer"
-_JAVA_OAUTH = "org.apache.kafka.common.security.oauthbearer."
+#: The beginning of the names of options for assertions, and the options that an assertion comes from.
+ASSERTION = "sasl_oauthbearer_assertion_"
+ASSERTION_SOURCES = (f"{ASSERTION}file", f"{ASSERTION}private_key_file", f"{ASSERTION}private_key_pem")
+#: Where the classes of Java's client for OAUTHBEARER are.
+JAVA_OAUTH = "org.apache.kafka.common.security.oauthbearer."
 #: The grants that the values of Java's option ``sasl.oauthbearer.jwt.retriever.class`` stand for, in lower case.
 _RETRIEVERS = {
-    f"{_JAVA_OAUTH}{name}".lower(): grant
+    f"{JAVA_OAUTH}{name}".lower(): grant
     for name, grant in (
         ("DefaultJwtRetriever", CLIENT_CREDENTIALS),
         ("ClientCredentialsJwtRetriever", CLIENT_CREDENTIALS),

@@ -8,7 +8,7 @@ from typing import Any
 from .declare import is_changed
 from .rules import Spell, Values
 from .security import SASL_MECHANISMS, SecurityOptions
-from .security_kinds import CLIENT_CREDENTIALS, JWT_BEARER, imds_query
+from .security_kinds import ASSERTION, ASSERTION_SOURCES, CLIENT_CREDENTIALS, JWT_BEARER, imds_query
 from .values import server_schemes
 
 DEFAULTS: dict[str, Any] = {name: option.default for name, option in SecurityOptions.options().items()}
@@ -22,12 +22,7 @@ _PROVIDER = "sasl_oauth_token_provider"
 _GRANT = "sasl_oauthbearer_grant_type"
 _METADATA = "sasl_oauthbearer_metadata_authentication_type"
 _CONFIG = "sasl_oauthbearer_config"
-_ASSERTION = "sasl_oauthbearer_assertion_"
-_ASSERTION_FILE, _KEY_FILE, _KEY_PEM = (
-    f"{_ASSERTION}{name}" for name in ("file", "private_key_file", "private_key_pem")
-)
-#: The options that an assertion comes from.
-_ASSERTION_SOURCES = (_ASSERTION_FILE, _KEY_FILE, _KEY_PEM)
+_ASSERTION_FILE, _KEY_FILE, _ = ASSERTION_SOURCES
 
 #: For each setting of TLS, the ways to give it, of which one at most may be used. A way is a tuple of options.
 _ALTERNATIVES: dict[str, tuple[tuple[str, ...], ...]] = {
@@ -169,7 +164,7 @@ def _token_problems(values: Values, chosen: Collection[str], spell: Spell) -> It
         if values[_ENDPOINT] is None and not imds_query(values[_CONFIG] or ""):
             yield f"azure_imds needs {spell(_CONFIG)}='query=api-version=2018-02-01&resource=...'"
         return
-    assertion = [name for name in chosen if name.startswith(_ASSERTION)]
+    assertion = [name for name in chosen if name.startswith(ASSERTION)]
     if assertion or values[_GRANT] == JWT_BEARER:
         yield from _assertion_problems(values, assertion, spell)
         return
@@ -190,13 +185,13 @@ def _assertion_problems(values: Values, chosen: Sequence[str], spell: Spell) -> 
         yield f"{spell(_ENDPOINT)} is missing, to request tokens"
     if authenticates_client and values[_CLIENT_SECRET] is not None:
         yield f"the client has both an assertion and a secret: leave out {spell(_CLIENT_SECRET)}, or {spell(chosen[0])}"
-    yield from _alternatives(chosen, [(name,) for name in _ASSERTION_SOURCES], "assertion", spell)
-    if not any(values[name] for name in _ASSERTION_SOURCES):
+    yield from _alternatives(chosen, [(name,) for name in ASSERTION_SOURCES], "assertion", spell)
+    if not any(values[name] for name in ASSERTION_SOURCES):
         user = spell(chosen[0]) if authenticates_client else f"{spell(_GRANT)}={JWT_BEARER!r}"
-        yield f"{user} needs {spell(_KEY_FILE)}, or another of {', '.join(map(spell, _ASSERTION_SOURCES))}"
-    elif values[_ASSERTION_FILE] is None and values[f"{_ASSERTION}template_file"] is None:
+        yield f"{user} needs {spell(_KEY_FILE)}, or another of {', '.join(map(spell, ASSERTION_SOURCES))}"
+    elif values[_ASSERTION_FILE] is None and values[f"{ASSERTION}template_file"] is None:
         has_client_id = authenticates_client and values[_CLIENT_ID] is not None
-        missing = [f"{_ASSERTION}claim_{claim}" for claim in ("aud", *(() if has_client_id else ("iss",)))]
+        missing = [f"{ASSERTION}claim_{claim}" for claim in ("aud", *(() if has_client_id else ("iss",)))]
         if absent := [spell(name) for name in missing if values[name] is None]:
             yield f"{' and '.join(absent)} {'are' if len(absent) > 1 else 'is'} missing, which assertions need"
 
@@ -220,7 +215,7 @@ def _risks(values: Values, spell: Spell) -> Iterator[str]:
 
         is_azure = values[_METADATA] != "none"  # Azure's own address is a link-local one
         if not _is_loopback(host := urlsplit(url).hostname or "") and not (is_azure and host.startswith("169.254.")):
-            sends_assertion = any(values[name] for name in _ASSERTION_SOURCES)
+            sends_assertion = any(values[name] for name in ASSERTION_SOURCES)
             sent = "sends the assertion" if sends_assertion else "sends the client secret"
             yield f"{spell(_ENDPOINT)} {'gets the token' if is_azure else sent} in the clear: use https"
 
@@ -259,7 +254,7 @@ def _without_effect(values: Values, chosen: Collection[str], spell: Spell) -> It
 
 def _idle_for_tokens(values: Values) -> Iterator[tuple[str, Iterable[str]]]:
     """Yield options that decide how tokens are requested, each with the options that it leaves without effect."""
-    client, assertion = (_CLIENT_ID, _CLIENT_SECRET), [name for name in values if name.startswith(_ASSERTION)]
+    client, assertion = (_CLIENT_ID, _CLIENT_SECRET), [name for name in values if name.startswith(ASSERTION)]
     if values[_METADATA] != "none":
         yield _METADATA, (_GRANT, *client, *assertion)
         return

@@ -9,6 +9,7 @@ thinconsumer does anyway. No report contains the value, since many values are se
 from __future__ import annotations
 
 from ..support.lazy_dataclass import dataclass
+from .security_kinds import JAVA_OAUTH
 from .values import INT64_MAX
 
 _METRICS = "how metrics are counted cannot be configured"
@@ -18,7 +19,6 @@ _TOKENS = "tokens are checked by brokers only"
 _TICKETS = "tickets are renewed by the Kerberos library or by k5start, not by clients"
 _PROVIDER = "unsecured tokens are not made here: pass sasl_oauth_token_provider, which returns them"
 _ONE_TRUST = "token endpoints are verified with the same certificates as brokers: use ssl.ca.location for both"
-_OAUTH = "org.apache.kafka.common.security.oauthbearer."
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,10 +66,15 @@ UNSUPPORTED: dict[str, Unsupported] = {
     "sasl_login_callback_handler_class": Unsupported(
         True,
         f"{_JAVA_CLASS}: pass sasl_oauth_token_provider",
-        (f"{_OAUTH}OAuthBearerLoginCallbackHandler", f"{_OAUTH}secured.OAuthBearerLoginCallbackHandler", "", None),
+        (
+            f"{JAVA_OAUTH}OAuthBearerLoginCallbackHandler",
+            f"{JAVA_OAUTH}secured.OAuthBearerLoginCallbackHandler",
+            "",
+            None,
+        ),
     ),
     "sasl_login_class": Unsupported(True, _JAVA_CLASS, ("", None)),
-    "sasl_oauthbearer_jwt_validator_class": Unsupported(False, _TOKENS, (f"{_OAUTH}DefaultJwtValidator", "", None)),
+    "sasl_oauthbearer_jwt_validator_class": Unsupported(False, _TOKENS, (f"{JAVA_OAUTH}DefaultJwtValidator", "", None)),
     "sasl_oauthbearer_clock_skew_seconds": Unsupported(False, _TOKENS, (30,)),
     "sasl_oauthbearer_expected_audience": Unsupported(False, _TOKENS, ([], (), "", None)),
     "sasl_oauthbearer_expected_issuer": Unsupported(False, _TOKENS, ("", None)),

@@ -13,7 +13,7 @@ from contextlib import suppress
 from typing import Any
 
 from ..config import SecurityOptions
-from ..config.security_kinds import CLIENT_CREDENTIALS, JWT_BEARER
+from ..config.security_kinds import ASSERTION, ASSERTION_SOURCES, CLIENT_CREDENTIALS, JWT_BEARER
 from ..errors import KafkaConfigurationError
 from ..support.files import read_file
 from ..support.imports import import_uninterrupted
@@ -24,12 +24,9 @@ from .tokens import as_seconds, claims_of
 
 #: Maximum size of a file with a key, an assertion or a template. Servers take requests of a few dozen kilobytes.
 FILE_BYTES_MAX = 64 * 1024
-_OPTION = "sasl_oauthbearer_assertion_"
 _FILE, _TEMPLATE_FILE, _PASSPHRASE = (
-    f"{_OPTION}{name}" for name in ("file", "template_file", "private_key_passphrase")
+    f"{ASSERTION}{name}" for name in ("file", "template_file", "private_key_passphrase")
 )
-#: The options that an assertion comes from.
-SOURCES = (_FILE, f"{_OPTION}private_key_file", f"{_OPTION}private_key_pem")
 _JWT = re.compile(r"[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+")
 _ASYMMETRIC = "hazmat.primitives.asymmetric"
 _RSA, _EC, _PADDING, _UTILS = (f"{_ASYMMETRIC}.{name}" for name in ("rsa", "ec", "padding", "utils"))
@@ -40,7 +37,7 @@ _MODULES = (_SERIALIZATION, _HASHES, _RSA, _EC, _PADDING, _UTILS)
 
 def has_assertions(options: SecurityOptions) -> bool:
     """Return whether tokens are requested with assertions."""
-    return any(getattr(options, name) is not None for name in SOURCES)
+    return any(getattr(options, name) is not None for name in ASSERTION_SOURCES)
 
 
 class AssertionGrant(TokenSource):
@@ -85,7 +82,7 @@ class Assertions(NotPickled):
     def __init__(self, options: SecurityOptions, client_id: str = "") -> None:
         self._options = options
         self._client_id = client_id
-        self._source = next(name for name in SOURCES if getattr(options, name) is not None)
+        self._source = next(name for name in ASSERTION_SOURCES if getattr(options, name) is not None)
         #: Imported here: a signal handler that drives the client must not import.
         self._modules: dict[str, Any] = {}
         if self._source != _FILE:
@@ -141,10 +138,12 @@ class Assertions(NotPickled):
     def _add_claims(self, claims: dict[str, Any], now: int, random: Random) -> None:
         options = self._options
         for name in ("aud", "iss", "sub"):
-            given = getattr(options, f"{_OPTION}claim_{name}")
+            given = getattr(options, f"{ASSERTION}claim_{name}")
             # Java takes the template's value, librdkafka that of the option.
             if given is not None and claims.setdefault(name, given) != given:
-                raise self._error(_TEMPLATE_FILE, f"its {name} is not that of {_OPTION}claim_{name}: give one of them")
+                raise self._error(
+                    _TEMPLATE_FILE, f"its {name} is not that of {ASSERTION}claim_{name}: give one of them"
+                )
         if self._client_id:  # by RFC 7523, section 3, these two are the client's id
             claims.setdefault("iss", self._client_id)
             claims.setdefault("sub", self._client_id)
@@ -199,11 +198,11 @@ def _problem_of(claims: dict[str, Any], *, needs_subject: bool) -> str:
     audience = claims.get("aud")
     audiences = audience if isinstance(audience, list) else [audience]
     if not audiences or not all(isinstance(one, str) and one for one in audiences):
-        return f"its aud must be a text or a list of texts: set {_OPTION}claim_aud"
+        return f"its aud must be a text or a list of texts: set {ASSERTION}claim_aud"
     for name in ("iss", "sub", "jti"):
         is_needed = name == "iss" or (name == "sub" and needs_subject) or name in claims
         if is_needed and not (isinstance(claims.get(name), str) and claims[name]):
-            return f"its {name} must be a text, not empty" + (f": set {_OPTION}claim_{name}" if name != "jti" else "")
+            return f"its {name} must be a text, not empty" + (f": set {ASSERTION}claim_{name}" if name != "jti" else "")
     return ""
 
 
