@@ -23,7 +23,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager, nullcontext
 from functools import partial
 from itertools import chain, islice
-from typing import Any
+from typing import Any, Protocol
 
 from ..consumer import Consumer
 from ..errors import KafkaError
@@ -49,8 +49,15 @@ from .parsing import (
 
 BytesConsumer = Consumer["bytes | None", "bytes | None"]
 Ends = Mapping[TopicPartition, int]
-#: Prints batches, and calls a function after each: see :func:`print_batches`.
-Print = Callable[..., None]
+
+
+class Print(Protocol):
+    """Prints batches, and calls a function after each: see :func:`print_batches`."""
+
+    def __call__(
+        self, batches: Iterable[Sequence[Record]], written: Callable[[], None], ends: Ends | None = None
+    ) -> None: ...
+
 
 #: Timeout of one poll in milliseconds: without ``--until-end``, and with it in a group.
 POLL_MS, END_POLL_MS = 1000, 100
