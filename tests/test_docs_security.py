@@ -125,7 +125,7 @@ def _no_secrets(caplog):
 @pytest.fixture
 def token_endpoint(folder, monkeypatch):
     """The URL of a token endpoint that knows the client billing; GET is for the machine's managed identity."""
-    # What billing has signed with the key in its file.
+    # Verifies what the client has signed with the key in its file.
     key = serialization.load_pem_private_key((folder / "billing-rsa.pem").read_bytes(), None).public_key()
 
     def is_billings(form):

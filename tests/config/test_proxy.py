@@ -1,4 +1,4 @@
-"""The option ``proxy_url``: which URLs are taken, in whose words others are refused, and that no password is shown."""
+"""The option ``proxy_url``: which URLs are taken, how the others are refused, and that no password is shown."""
 
 import pickle
 import traceback

@@ -68,14 +68,20 @@ HTTP_TALK = [(CONNECT, b"HTTP/1.1 200 OK\r\nX: y\r\n\r\n")]
 TALKS = {"socks5h": SOCKS_TALK, "http": HTTP_TALK}
 
 
+def begin(world, scheme, stream):
+    """Dial through a proxy with something to send; return the proxy's end of the connection."""
+    listener = world.listen()
+    dial(world, listener, scheme, stream)
+    stream.outgoing.append(b"request")
+    world.step()
+    return world.accept(listener)
+
+
 @pytest.mark.parametrize("scheme", TALKS)
 @pytest.mark.parametrize("in_bytes", [False, True])
 def test_a_stream_is_made_once_the_proxy_has_connected(world, make_stream, scheme, in_bytes):
-    listener = world.listen()
-    stream = dial(world, listener, scheme, make_stream())
-    stream.outgoing.append(b"request")
-    world.step()
-    peer = world.accept(listener)
+    stream = make_stream()
+    peer = begin(world, scheme, stream)
     for expected, reply in TALKS[scheme]:
         assert asked(world, peer, len(expected)) == expected
         assert not stream.calls
@@ -92,11 +98,8 @@ def test_a_stream_is_made_once_the_proxy_has_connected(world, make_stream, schem
 def test_tls_begins_behind_the_proxy(make_world, make_stream, scheme, client_context, server_context):
     """The certificate is checked for the broker's name, not for the proxy's."""
     world = make_world(transport=tls_transport(lambda: client_context))
-    listener = world.listen()
-    stream = dial(world, listener, scheme, make_stream())
-    stream.outgoing.append(b"request")
-    world.step()
-    peer = world.accept(listener)
+    stream = make_stream()
+    peer = begin(world, scheme, stream)
     for expected, reply in TALKS[scheme]:
         assert asked(world, peer, len(expected)) == expected
         peer.sendall(reply)

@@ -26,7 +26,7 @@ class UnsupportedLoopError(IllegalStateError):
 
 
 class Event(Protocol):
-    """What asyncio's and trio's events have in common, of what a waiting call needs."""
+    """The methods of asyncio's and trio's events that a waiting call needs."""
 
     def set(self) -> None:
         """End the wait."""

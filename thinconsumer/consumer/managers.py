@@ -179,7 +179,7 @@ class ConsumerManagers:
 
     @property
     def subscriber(self) -> Subscriber | None:
-        """What follows the user's subscription; None if there is no group, and ``subscribe`` was never called."""
+        """The group, or else :class:`.WholeTopics`; None if there is no group, and ``subscribe`` was never called."""
         return self.whole_topics if self.group is None else self.group
 
     @property

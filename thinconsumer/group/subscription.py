@@ -203,7 +203,7 @@ class SubscribedTopics:
 
 
 class Subscriber(ABC):
-    """What follows the user's subscription: the group, or without one :class:`.WholeTopics`."""
+    """Acts on the user's subscription. It is the group, or without one :class:`.WholeTopics`."""
 
     subscription: UserSubscription
     _metadata: Metadata

@@ -1,7 +1,7 @@
-"""Worlds whose consumers are an ``AsyncConsumer``, behind a face with the plain calls of ``Consumer``.
+"""Worlds whose consumers are an ``AsyncConsumer``, wrapped in an object with the plain calls of ``Consumer``.
 
-The face runs each call in an event loop, until the call is over. A listener of a test is plain code, too, and calls the
-face: it runs in a greenlet, which hands the coroutine of such a call to the listener's own coroutine.
+The wrapper runs each call in an event loop, until the call is over. A listener of a test is plain code, too, and calls
+the wrapper: it runs in a greenlet, which hands the coroutine of such a call to the listener's own coroutine.
 """
 
 from __future__ import annotations
