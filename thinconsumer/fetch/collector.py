@@ -108,9 +108,7 @@ class Collector:
         decoder.poll_records = max_records
         poll_result = PollResult()
         is_postponed = False
-        for partition in list(self._buffer.queues):  # without ``filter``, which costs such a poll 3 %
-            if not self._may_gather(partition):
-                continue
+        for partition in filter(self._may_gather, list(self._buffer.queues)):
             end = partition.delivery_end
             if ends is not None:
                 end = _first_end(ends.get(partition.tp, -1), end)

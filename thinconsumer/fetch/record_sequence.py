@@ -40,7 +40,7 @@ class RecordSequence(Sequence[ConsumerRecord[K, V]], Generic[K, V]):
     def __init__(self, parts: Sequence[Sequence[ConsumerRecord[K, V]]] = ()) -> None:
         """``parts`` are the records in order; neither ``parts`` nor one of its items may change from now on."""
         self._parts = parts
-        # One part is most frequent: a poll of one record costs 3 % less so.
+        # The most frequent case, without ``accumulate``.
         self._ends = [len(parts[0])] if len(parts) == 1 else list(accumulate(map(len, parts)))
 
     def __len__(self) -> int:
