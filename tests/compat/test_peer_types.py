@@ -7,10 +7,10 @@ import pytest
 
 import thinconsumer
 from thinconsumer import TopicPartition, errors
-from thinconsumer.compat.peer_types import AIOKAFKA, KAFKA_PYTHON, Peer
+from thinconsumer.compat.peer_types import AIOKAFKA, KAFKA_PYTHON, PeerClasses
 
 PEERS = {"aiokafka": AIOKAFKA, "kafka": KAFKA_PYTHON}
-ABSENT = Peer("a_package_that_is_not_installed", {"CorruptRecordError": "CorruptRecordException"})
+ABSENT = PeerClasses("a_package_that_is_not_installed", {"CorruptRecordError": "CorruptRecordException"})
 TP = TopicPartition("orders", 0)
 
 

@@ -15,12 +15,12 @@ from typing import Any, TypeVar
 from .. import errors
 from ..errors import BrokerResponseError, KafkaError
 
-__all__ = ["AIOKAFKA", "KAFKA_PYTHON", "Peer"]
+__all__ = ["AIOKAFKA", "KAFKA_PYTHON", "PeerClasses"]
 
 T = TypeVar("T")
 
 
-class Peer:
+class PeerClasses:
     """The classes of a package that may be installed. It is imported when the first class is looked up.
 
     Args:
@@ -130,9 +130,9 @@ def _restored(package: str, own: type[KafkaError], arguments: tuple[Any, ...], s
     return PEERS[package].adopt(error)
 
 
-AIOKAFKA = Peer(
+AIOKAFKA = PeerClasses(
     "aiokafka",
     {"CorruptRecordError": "CorruptRecordException", "SaslAuthenticationFailedError": "AuthenticationFailedError"},
 )
-KAFKA_PYTHON = Peer("kafka", {})
+KAFKA_PYTHON = PeerClasses("kafka", {})
 PEERS = {peer.package: peer for peer in (AIOKAFKA, KAFKA_PYTHON)}
