@@ -138,10 +138,14 @@ class Iteration:
     def begin(self, poll_result: PollResult) -> None:
         """Return the records of this result from now on."""
         self.poll_result = poll_result
-        self.records = [record for found in poll_result.records.values() for record in found]
+        self.records = self.listed(poll_result)
         self.drive_at = self.now() + DRIVE_EVERY
         poll_result.taken = 0
         self._reader.poll_result = poll_result
+
+    def listed(self, poll_result: PollResult) -> list[ConsumerRecord[Any, Any]]:
+        """Return the records of a result in the order in which they are returned."""
+        return [record for found in poll_result.records.values() for record in found]
 
     def poll(self) -> Waiting[PollResult]:
         """Poll until there are records; return an empty result after ``consumer_timeout_ms`` without any."""

@@ -210,7 +210,7 @@ class PlainCalls(GroupCalls, Generic[K, V]):
 
     def __repr__(self) -> str:
         state = "closed" if self._shell.closed else repr(self._shell.engine.network)
-        return f"<{type(self).__name__} {self.config.client_id} {len(self._partitions)} partitions, {state}>"
+        return f"<{type(self).__name__} {self._reader.config.client_id} {len(self._partitions)} partitions, {state}>"
 
     def _poll_seconds(self, timeout_ms: float) -> float:
         """Return a poll's timeout in seconds; warn once if it looks like confluent-kafka's timeout in seconds."""
@@ -249,7 +249,7 @@ class PlainCalls(GroupCalls, Generic[K, V]):
 
     def _lag(self, tp: TopicPartition) -> int | None:
         partition = self._partitions.require(tp)
-        committed = self.config.isolation_level == "read_committed"
+        committed = self._reader.config.isolation_level == "read_committed"
         end = partition.last_stable_offset if committed else partition.high_watermark
         is_stale = self._reader.watch.is_stale(partition, self._shell.driver.now())
         if end is None or is_stale or not partition.has_position:
