@@ -8,6 +8,7 @@ import pytest
 from kafka.structs import OffsetAndMetadata
 
 import thinconsumer
+import thinconsumer.compat.kafka
 from thinconsumer.broker import BrokerProcess
 
 #: Names from ``kafka`` and ``kafka.structs``, and the names here that replace them.
@@ -23,6 +24,7 @@ OURS = SimpleNamespace(
     OffsetAndMetadata=thinconsumer.OffsetAndMetadata,
     ConsumerRebalanceListener=thinconsumer.RebalanceListener,
 )
+LIBRARIES = (THEIRS, OURS, thinconsumer.compat.kafka)
 pytestmark = [
     pytest.mark.once,
     pytest.mark.usefixtures("leftovers_forgiven"),
@@ -39,12 +41,12 @@ def broker():
 
 
 @pytest.fixture
-def both(broker):
-    """Run a program with either library, each on a topic of its own: what it returned, and what it committed."""
+def all_three(broker):
+    """Run a program with each library on a topic of its own: what it returned, and what it committed."""
 
     def run(program):
         ends = []
-        for library in (THEIRS, OURS):
+        for library in LIBRARIES:
             topic = f"orders-{next(NUMBERS)}"
             broker.create_topic(topic, PARTITIONS)
             for partition in range(PARTITIONS):
@@ -179,24 +181,24 @@ ALL = [(partition, offset, f"{partition}/{offset}") for partition in range(PARTI
 
 
 @pytest.mark.filterwarnings("ignore:value_deserializer does not implement:DeprecationWarning")  # kafka-python's own
-def test_a_poll_loop_that_commits_by_hand(both):
+def test_a_poll_loop_that_commits_by_hand(all_three):
     """Each record once over two runs, and the group's offsets at the ends."""
-    theirs, ours = both(poll_and_commit)
-    assert ours == theirs
+    theirs, ours, compat = all_three(poll_and_commit)
+    assert ours == theirs == compat
     assert ours == ((ALL, [(partition, EACH, "more") for partition in range(PARTITIONS)]), [EACH + 1] * PARTITIONS)
 
 
-def test_an_iteration_with_auto_commit(both):
+def test_an_iteration_with_auto_commit(all_three):
     """All records, and all of them committed by close()."""
-    theirs, ours = both(iterate)
-    assert ours == theirs
+    theirs, ours, compat = all_three(iterate)
+    assert ours == theirs == compat
     assert ours == ([value.encode() for _, _, value in ALL], [EACH] * PARTITIONS)
 
 
-def test_a_listener_that_seeks(both):
+def test_a_listener_that_seeks(all_three):
     """Both clients return the same records after the seek, call the listener alike, and commit nothing."""
-    theirs, ours = both(listen_and_seek)
-    assert ours == theirs
+    theirs, ours, compat = all_three(listen_and_seek)
+    assert ours == theirs == compat
     (last, again, end, where, nothing, heard), offsets = ours
     assert last == [(partition, offset) for partition in range(PARTITIONS) for offset in (EACH - 2, EACH - 1)]
     assert again == [(1, offset) for offset in range(EACH)]
@@ -205,9 +207,9 @@ def test_a_listener_that_seeks(both):
     assert offsets == [None] * PARTITIONS
 
 
-def test_topics_without_a_group(both):
+def test_topics_without_a_group(all_three):
     """All partitions are read, also one that is added. No listener is called, but by kafka-python's close()."""
-    theirs, ours = both(without_a_group)
-    assert ours == theirs
+    theirs, ours, compat = all_three(without_a_group)
+    assert ours == theirs == compat
     values = [value.encode() for _, _, value in ALL]
     assert ours[0] == (values, [b"added"], [0, 1, 2, 3], [*values, b"added"], (True, EACH), [])
