@@ -21,7 +21,7 @@ from thinconsumer.compat.kafka import options
 from thinconsumer.driver import Address
 from thinconsumer_testing.broker.process import BrokerProcess
 
-pytestmark = [pytest.mark.once, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.once, pytest.mark.timeout(900)]
 PINNED = "3.0.12"
 #: Tests that fail, each with one of three reasons.
 PRODUCER_OR_ADMIN = "producer or admin"
@@ -115,15 +115,15 @@ def test_the_examples_of_its_readme_run_with_another_import(sdist, monkeypatch):
     assert "consumer-metrics" in names["metrics"]
 
 
-def run_its_tests(sdist, folder):
-    """Run the tests of consumers among kafka-python's integration tests; return each one's outcome."""
+def run_its_tests(sdist, folder, names):
+    """Run the tests that use a consumer in kafka-python's modules of these names; return outcomes by test, and the log."""
     shutil.copytree(sdist / "test", folder / "test")
     (folder / "test" / "__init__.py").touch()  # which the distribution lacks: Python has a package of this name, too
     (folder / "pytest.ini").write_text("[pytest]\nfilterwarnings = ignore\n")
     here = str(Path(__file__).parent)
-    names = [f"test/integration/test_{name}_integration.py" for name in ("consumer", "producer", "admin", "sasl")]
+    files = [f"test/integration/test_{name}_integration.py" for name in names]
     command = [sys.executable, "-m", "pytest", "-q", "-p", "embedded_kafka_python", "-p", "no:cacheprovider"]
-    command += ["-p", "no:randomly", "--timeout", "60", "--junitxml", "outcomes.xml", *names]
+    command += ["-p", "no:randomly", "--timeout", "120", "--junitxml", "outcomes.xml", *files]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([here, *sys.path, "."])}
     run = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
     assert run.returncode in (0, 1), run.stdout + run.stderr
@@ -134,8 +134,12 @@ def run_its_tests(sdist, folder):
     return outcomes, run.stdout
 
 
-def test_its_own_tests_of_consumers_pass_or_are_explained(sdist, tmp_path):
-    outcomes, log = run_its_tests(sdist, tmp_path)
+@pytest.mark.soak(60)
+def test_its_own_tests_of_consumers_pass_or_are_explained(sdist, tmp_path, request):
+    """Those of consumers; with ``--soak`` also those of producers, admin clients and logins that use a consumer."""
+    is_long = request.config.getoption("--soak")
+    names = ("consumer", "producer", "admin", "sasl") if is_long else ("consumer",)
+    outcomes, log = run_its_tests(sdist, tmp_path, names)
     failed = {name for name, outcome in outcomes.items() if outcome in ("failure", "error")}
     assert failed == EXPECTED.keys(), log
     skipped = {name for name, outcome in outcomes.items() if outcome == "skipped"}
@@ -143,5 +147,5 @@ def test_its_own_tests_of_consumers_pass_or_are_explained(sdist, tmp_path):
     public = [name for name in outcomes if name not in skipped and EXPECTED.get(name) != PRIVATE]
     passed = [name for name in public if outcomes[name] == "passed"]
     print(f"{len(passed)} of {len(public)} tests that touch the public consumer pass")
-    assert len(public) > 25
+    assert len(public) == (28 if is_long else 12)
     assert len(passed) >= 0.85 * len(public)
