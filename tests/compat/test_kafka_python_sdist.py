@@ -116,7 +116,7 @@ def test_the_examples_of_its_readme_run_with_another_import(sdist, monkeypatch):
 
 
 def run_its_tests(sdist, folder, names):
-    """Run the tests that use a consumer in kafka-python's modules of these names; return outcomes by test, and the log."""
+    """Run the tests that use a consumer in kafka-python's modules of these names; return outcomes, and the log."""
     shutil.copytree(sdist / "test", folder / "test")
     (folder / "test" / "__init__.py").touch()  # which the distribution lacks: Python has a package of this name, too
     (folder / "pytest.ini").write_text("[pytest]\nfilterwarnings = ignore\n")
