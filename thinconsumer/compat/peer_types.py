@@ -6,6 +6,7 @@ an instance both of this package's class and of the peer's. Without it, the same
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib import import_module
@@ -88,7 +89,10 @@ class PeerClasses:
     def _module(self, name: str) -> ModuleType | None:
         if name not in self._modules:
             try:
-                self._modules[name] = import_module(f"{self.package}.{name}")
+                with warnings.catch_warnings():
+                    # kafka-python's import calls what Python 3.11 deprecates: an error under ``-W error``.
+                    warnings.simplefilter("ignore", DeprecationWarning)
+                    self._modules[name] = import_module(f"{self.package}.{name}")
             except ImportError:
                 self._modules[name] = None
         return self._modules[name]
