@@ -76,7 +76,8 @@ class AsyncioLoop:
         self._ready = ready
         self._thread = get_ident()
         self._watched: int | None = None
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer: asyncio.Handle | None = None
+        self._at = 0.0  #: When the timer rings. uvloop's timer for a time within half a millisecond does not say it.
 
     def watch(self, descriptor: int) -> None:
         if self._watched is not None:
@@ -101,9 +102,10 @@ class AsyncioLoop:
     def alarm(self, seconds: float) -> None:
         at = self._loop.time() + min(seconds, LONGEST_ALARM)
         if self._timer is not None:
-            if self._timer.when() <= at:
+            if self._at <= at:
                 return  # the earlier alarm sets the next one; most calls need no timer of their own this way
             self._timer.cancel()
+        self._at = at
         self._timer = self._loop.call_at(at, self._ring)
 
     def _ring(self) -> None:
