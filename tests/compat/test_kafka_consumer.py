@@ -384,6 +384,40 @@ def test_the_configuration_hides_secrets():
     assert secret not in repr(consumer.config)
 
 
+def test_from_config_builds_one_too(broker):
+    with KafkaConsumer.from_config({"bootstrap.servers": broker.bootstrap_servers, "group.id": "g"}) as consumer:
+        assert type(consumer) is KafkaConsumer
+        assert consumer.config["group_id"] == "g"
+
+
+@pytest.mark.parametrize("read_one", [lambda consumer: consumer.poll(5000), next])
+def test_errors_of_polls_and_iterations_are_kafka_pythons(make, tp, read_one):
+    consumer = make(value_deserializer=int)
+    consumer.assign([tp])
+    with pytest.raises(kafka.errors.KafkaError) as found:
+        read_one(consumer)
+    assert isinstance(found.value, thinconsumer.DeserializationError)
+    consumer.skip(found.value)
+    assert consumer.position(tp) == 1
+
+
+def test_a_failed_commit_that_nobody_hears_of_is_logged(make, tp, group, caplog):
+    consumer = make(group_id=group)
+    consumer.assign([tp])
+    future = consumer.commit_async({tp: OffsetAndMetadata(6, "m" * 5000, -1)})
+    while not future.is_done:
+        consumer.poll(timeout_ms=100)
+    assert "offsets not committed" in caplog.text
+
+
+def test_a_strategy_is_no_default_where_the_broker_assigns():
+    for protocol, has_strategy in (("classic", True), ("consumer", False), ("auto", False)):
+        options = own_options({"group_id": "g", "group_protocol": protocol})
+        assert ("partition_assignment_strategy" in options) == has_strategy
+        assert options["allow_foreign_commits"] is True
+    assert "allow_foreign_commits" not in own_options({})
+
+
 @pytest.mark.parametrize(
     ("given", "own"),
     [

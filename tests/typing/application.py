@@ -20,6 +20,7 @@ from thinconsumer import (
 )
 from thinconsumer.aio import AsyncConsumer
 from thinconsumer.broker import BrokerProcess
+from thinconsumer.compat.kafka import KafkaConsumer
 from thinconsumer.config.typed import ConsumerOptions
 from thinconsumer.testing import MemoryCluster, Simulation
 from thinconsumer.testing.fixtures import kafka_broker
@@ -42,6 +43,20 @@ def to_order(data: bytes) -> Order:
 def to_text(data: bytes) -> str:
     """Decode a key."""
     return data.decode()
+
+
+def as_with_kafka_python() -> int:
+    """Polls return lists; a deserializer's type is not known."""
+    total = 0
+    with KafkaConsumer("orders", bootstrap_servers="localhost:9092", value_deserializer=to_order) as consumer:
+        limit: object = consumer.config["max_poll_records"]
+        for tp, records in consumer.poll(timeout_ms=1000).items():
+            total += sum(record.value.amount for record in list.copy(records))
+            position: int | None = consumer.position(tp, timeout_ms=100)
+            total += position or 0
+        if consumer.commit_async().is_done and limit:
+            total += len(consumer.subscription() or ())
+    return total
 
 
 def raw() -> int:

@@ -81,6 +81,9 @@ class KafkaConsumer(Consumer[Any, Any]):
             self.close(timeout_ms=0)
             raise
 
+    def __enter__(self) -> KafkaConsumer:
+        return self
+
     @property
     def config(self) -> dict[str, Any]:  # type: ignore[override]
         """Every option by name, as it was given, or its default. Changes have no effect."""
