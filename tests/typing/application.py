@@ -51,7 +51,8 @@ def as_with_kafka_python() -> int:
     with KafkaConsumer("orders", bootstrap_servers="localhost:9092", value_deserializer=to_order) as consumer:
         limit: object = consumer.config["max_poll_records"]
         for tp, records in consumer.poll(timeout_ms=1000).items():
-            total += sum(record.value.amount for record in list.copy(records))
+            records.reverse()
+            total += len([record.value for record in records])
             position: int | None = consumer.position(tp, timeout_ms=100)
             total += position or 0
         if consumer.commit_async().is_done and limit:

@@ -79,5 +79,5 @@ def partition_of(tp: types.TopicPartition) -> TopicPartition:
 
 def record_of(record: types.ConsumerRecord[Any, Any]) -> ConsumerRecord:
     """Return a record of this package as kafka-python's class."""
-    items = tuple(record)
+    items = record[:]
     return ConsumerRecord._make((*items[:8], list(items[8]), *items[9:]))
