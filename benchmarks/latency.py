@@ -59,10 +59,10 @@ class Probe:
         self.cpu = time.process_time() - self.cpu
         return True
 
-    def report(self) -> None:
-        """Print p50 and p99 in milliseconds, CPU time per record in microseconds, and engine steps per record."""
+    def figures(self) -> tuple[float, float, float, float]:
+        """Return p50 and p99 in milliseconds, CPU time per record in microseconds, and engine steps per record."""
         p50, p99 = median(self.latencies) / 1e6, quantiles(self.latencies, n=100)[98] / 1e6
-        print(p50, p99, self.cpu / self.count * 1e6, (self.steps() - self._steps) / self.count)
+        return p50, p99, self.cpu / self.count * 1e6, (self.steps() - self._steps) / self.count
 
 
 def poll_until_done(poll: Callable[[], Mapping[Any, Sequence[Any]]], probe: Probe) -> None:
@@ -160,18 +160,23 @@ def start(tree: str | None, *arguments: str) -> subprocess.Popen[str]:
 
 
 def measure(bootstrap: str, topic: str, reader: str, count: int, pause: float, tree: str | None = None) -> list[float]:
-    """Start the reader, write ``count`` records, and return the figures of :meth:`Probe.report`."""
+    """Start the reader, write ``count`` records, and return the figures of :meth:`Probe.figures`."""
+    with start(tree, "--read", reader, bootstrap, topic, str(count)) as process:
+        write_one_at_a_time(bootstrap, topic, process, count, pause)
+        return [float(figure) for figure in process.communicate()[0].split()]
+
+
+def write_one_at_a_time(bootstrap: str, topic: str, reader: subprocess.Popen[str], count: int, pause: float) -> None:
+    """Write the time as a record, ``count`` times, once the reader has said that it waits; pause after each."""
     from confluent_kafka import Producer
 
     producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0, "acks": 1})
-    with start(tree, "--read", reader, bootstrap, topic, str(count)) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "ready\n", f"{reader} failed"
-        for _ in range(count):
-            producer.produce(topic, str(time.time_ns()).encode(), partition=0)
-            producer.flush()
-            time.sleep(pause)
-        return [float(figure) for figure in process.stdout.read().split()]
+    assert reader.stdout is not None
+    assert reader.stdout.readline() == "ready\n", "the reader failed"
+    for _ in range(count):
+        producer.produce(topic, str(time.time_ns()).encode(), partition=0)
+        producer.flush()
+        time.sleep(pause)
 
 
 def fill(bootstrap: str, topic: str, batches: int) -> None:
@@ -200,7 +205,7 @@ def main() -> None:
         reader, bootstrap, topic, count = arguments.read
         probe = Probe(int(count))
         READERS[reader](bootstrap, topic, probe)
-        probe.report()
+        print(*probe.figures())
         return
     names = [*arguments.readers, *([OTHER] if arguments.tree else [])]
     found: dict[str, list[list[float]]] = {name: [] for name in names}
