@@ -7,7 +7,9 @@ import time
 import anyio
 import pytest
 
+from thinconsumer import TopicPartition
 from thinconsumer.aio import AsyncConsumer
+from thinconsumer.consumer import core
 from thinconsumer.errors import KafkaError
 
 
@@ -128,6 +130,31 @@ def test_a_waiting_call_and_an_idle_consumer_do_not_keep_the_loop_busy(run_async
                 assert one._shell.engine.steps - before < 20
 
     run_asyncio(main)
+
+
+@pytest.mark.parametrize("prompt_s", [0, 10])
+def test_a_record_that_comes_alone_takes_one_step(run, consumer, broker, topic, monkeypatch, prompt_s):
+    """No step is made to send the Fetch that a prompt poll leaves to the next one, or for bytes that a call receives."""
+    monkeypatch.setattr(core, "PROMPT_S", prompt_s)
+    tp, steps = TopicPartition(topic, 1), []
+
+    async def main():
+        async with consumer() as one:
+            one.assign([tp])
+            await one.position(tp)
+            step = one._shell.driver.step
+            for n in range(12):
+                if n == 2:
+                    one._shell.driver.step = lambda *args: steps.append(0) or step(*args)
+                async with anyio.create_task_group() as tasks:
+                    tasks.start_soon(one.poll, 5000)
+                    while one._due is None:
+                        await anyio.sleep(0.001)
+                    broker.produce(topic, [b"%d" % n], 1)
+            assert await one.position(tp) == 12
+
+    run(main)
+    assert 10 <= len(steps) < 15
 
 
 def test_an_idle_consumer_without_brokers_does_not_keep_the_loop_busy(run_asyncio, unused_port):

@@ -145,36 +145,6 @@ def test_calls_that_would_have_to_wait_are_refused(run, consumer, topic, tp, gro
     run(main)
 
 
-def test_a_slow_coordinator_does_not_block_the_loop(run, consumer, broker, topic, tp, group):
-    """While a commit and the close wait for it, other tasks run."""
-    ticks = []
-
-    async def main():
-        async def tick():
-            while True:
-                ticks.append(0)
-                await anyio.sleep(0.01)
-
-        async with anyio.create_task_group() as tasks:
-            async with consumer(topic, group_id=group, enable_auto_commit=False) as one:
-                while tp not in one.assignment():
-                    await one.poll(1000, max_records=1)
-                rules = [broker.on(api, Delay(0.3), times=1) for api in ("OffsetCommit", "LeaveGroup")]
-                with pytest.raises(CommitFailedError, match="timed out"):
-                    await one.commit(timeout_ms=20)
-                tasks.start_soon(tick)
-                await one.commit({tp: OffsetAndMetadata(4, "")})
-                assert len(ticks) > 5
-                await one.poll(0)
-                del ticks[:]
-            assert len(ticks) > 5
-            for rule in rules:
-                rule.remove()
-            tasks.cancel_scope.cancel()
-
-    run(main)
-
-
 def test_the_constructors_check_as_those_of_consumer(consumer):
     with pytest.raises(KafkaConfigurationError, match="AsyncConsumer"):
         AsyncConsumer({"bootstrap.servers": "x:1"})

@@ -133,6 +133,7 @@ class AsyncConsumer(PlainCalls[K, V]):
         self._loop: EventLoop | None = None
         self._task: object = None  #: The task whose call waits, or runs a coroutine of the listener; else None.
         self._due: Event | None = None  #: What that call waits for, until there is I/O or its time has come.
+        self._is_told = False  #: Whether that call was told to go on, and the loop has not called :meth:`_ready` since.
         self._has_failed = False  #: Whether a step by the loop has failed, so that the loop makes none.
         self._gave_way_at = 0.0  #: When a call has last let other tasks run.
         self._driven_at = 0.0  #: When the loop or a call has last stepped the engine; 0 if never.
@@ -453,6 +454,12 @@ class AsyncConsumer(PlainCalls[K, V]):
         """Go on with the call that waits, or else step the engine: there is I/O, or the alarm's time has come."""
         if self._due is not None:
             self._due.set()
+            self._is_told = True
+        elif self._is_told:
+            # The loop has reported the same bytes again, before the task of the call could run and receive them. A step
+            # for that would cost as much as the call's own. If there are more bytes, the loop reports them once more.
+            self._is_told = False
+            self._set_alarm()
         elif not self._shell.closed:
             self._drive()
 

@@ -49,7 +49,7 @@ class EventLoop(Protocol):
         """End the watch and the alarm. Call this before the descriptor is closed."""
 
     def alarm(self, seconds: float) -> None:
-        """Call ``ready`` in so many seconds, or earlier."""
+        """Call ``ready`` in so many seconds, in place of the time set before."""
 
     def event(self) -> Event:
         """Return a new event to wait for."""
@@ -76,8 +76,9 @@ class AsyncioLoop:
         self._ready = ready
         self._thread = get_ident()
         self._watched: int | None = None
-        self._timer: asyncio.Handle | None = None
-        self._at = 0.0  #: When the timer rings. uvloop's timer for a time within half a millisecond does not say it.
+        self._at = 0.0  #: When the alarm rings, by the loop's clock.
+        self._timer: asyncio.Handle | None = None  #: Rings then or earlier.
+        self._timer_at = 0.0  #: uvloop's timer for a time within half a millisecond does not say its time itself.
 
     def watch(self, descriptor: int) -> None:
         if self._watched is not None:
@@ -100,17 +101,24 @@ class AsyncioLoop:
             self._timer = None
 
     def alarm(self, seconds: float) -> None:
-        at = self._loop.time() + min(seconds, LONGEST_ALARM)
+        self._at = self._loop.time() + min(seconds, LONGEST_ALARM)
         if self._timer is not None:
-            if self._at <= at:
-                return  # the earlier alarm sets the next one; most calls need no timer of their own this way
+            if self._timer_at <= self._at:
+                return  # the earlier timer is followed by another one; most calls need no timer of their own this way
             self._timer.cancel()
-        self._at = at
+        self._start_timer(self._at)
+
+    def _start_timer(self, at: float) -> None:
+        self._timer_at = at
         self._timer = self._loop.call_at(at, self._ring)
 
     def _ring(self) -> None:
         self._timer = None
-        self._ready()
+        now = self._loop.time()
+        if self._at <= now:
+            self._ready()
+        else:  # uvloop counts whole milliseconds, and would call at once, again and again, until a shorter time is over
+            self._start_timer(max(self._at, now + 0.001))
 
     def event(self) -> asyncio.Event:
         return asyncio.Event()
@@ -173,7 +181,7 @@ class TrioLoop:
             self._trio.lowlevel.notify_closing(descriptor)
 
     def alarm(self, seconds: float) -> None:
-        self._at = min(self._at, self._trio.current_time() + min(seconds, LONGEST_ALARM))
+        self._at = self._trio.current_time() + min(seconds, LONGEST_ALARM)
         if self._wait is not None:
             self._wait.deadline = self._at
 

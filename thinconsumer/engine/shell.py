@@ -196,6 +196,9 @@ class Shell:
         """Step what was touched since the last step or left out by it. The driver's next step sends the requests."""
         self.step_interrupted = True
         self.engine.step_touched(self.driver.now())
+        if not self.blocks and self.engine.unsent:
+            # An event loop waits before that step: the requests would stay for a turn of all tasks of the loop.
+            self.driver.send(self.engine)
         self.step_interrupted = False
 
     def connect(self, target: Target) -> None:
