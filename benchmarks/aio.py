@@ -6,7 +6,7 @@ Each reader runs in a fresh process, in turns, and the medians of the rounds are
   ``async for`` beside ``async for``.
 * **latency**: from the producer's call to the reader's loop, of records that are written one at a time, while 100
   other tasks of the loop parse JSON: each 100 times a second, or again and again without a wait.
-* **many**: 200 consumers in one loop, each with a partition of its own: the time until all have read their first record,
+* **many**: 200 consumers in one loop, each with its own partition: the time until all have read their first record,
   CPU while nothing arrives and while 200 records a second do, memory.
 
 The broker is a process of its own: Kafka's, the one that ``--bootstrap`` names, or with ``--embedded`` this package's.
@@ -27,7 +27,6 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from statistics import median
-from typing import Any
 
 from aio_readers import CLIENTS, EACH, POLLS
 from clusters import Administration, broker, child, environment, rotated, say, unique, verdict
@@ -137,8 +136,8 @@ def compare_rates(cluster: Administration, arguments: argparse.Namespace) -> boo
     found = rounds(arguments, list(itertools.product(topics, arguments.ways, arguments.loops)), measure)
     for name in names.values():
         cluster.delete_topic(name)
-    print(f"\n{arguments.records:,} records, {arguments.rounds} rounds: 1,000 records/s, medians (least to most) [CPU s "
-          "per million]\n")  # fmt: skip
+    print(f"\n{arguments.records:,} records, {arguments.rounds} rounds: 1,000 records/s, medians (least to most); "
+          "in brackets CPU s per million\n")  # fmt: skip
     print("| topic | read by | loop | thinconsumer | aiokafka | ratio |\n|---|---|---|---|---|---|")
     held = []
     for topic, way, loop in itertools.product(topics, arguments.ways, arguments.loops):
@@ -151,7 +150,8 @@ def compare_rates(cluster: Administration, arguments: argparse.Namespace) -> boo
         held.append((ratio, EACH_BAR if way == EACH else BARS.get(topic, 0.0), f"{topic}, {way}, {loop}"))
         print(f"| {topics[topic].what} | {way} | {loop} | {' | '.join(shown)} | {ratio:.2f} |")
     print()
-    return all([verdict(ratio >= bar, f"{what}: {ratio:.2f} (at least {bar})") for ratio, bar, what in held if ratio])
+    verdicts = [verdict(ratio >= bar, f"{what}: {ratio:.2f} (at least {bar})") for ratio, bar, what in held if ratio]
+    return all(verdicts)
 
 
 def compare_latencies(cluster: Administration, arguments: argparse.Namespace) -> bool:
@@ -167,7 +167,7 @@ def compare_latencies(cluster: Administration, arguments: argparse.Namespace) ->
         return result
 
     found = rounds(arguments, list(itertools.product(PAUSES, arguments.ways, arguments.loops)), measure)
-    print(f"\n{arguments.single} records that come alone, {arguments.tasks} other tasks, {arguments.rounds} rounds: ms, "
+    print(f"\n{arguments.single} single records, {arguments.tasks} other tasks, {arguments.rounds} rounds; ms, "
           "medians (least to most)\n")  # fmt: skip
     print("| other tasks | read by | loop | client | p50 | p99 | CPU of all tasks for each record, us |")
     print("|---|---|---|---|---|---|---|")
@@ -178,8 +178,8 @@ def compare_latencies(cluster: Administration, arguments: argparse.Namespace) ->
         if client == OURS and (theirs := found.get((how, way, loop, THEIRS))):
             held.append((middle(results, "p99"), middle(theirs, "p99"), f"{how}, {way}, {loop}"))
     print()
-    return all([verdict(ours <= theirs, f"{what}: p99 {ours:.2f} ms (at most {theirs:.2f})")
-                for ours, theirs, what in held])  # fmt: skip
+    verdicts = [verdict(us <= them, f"{what}: p99 {us:.2f} ms (at most {them:.2f})") for us, them, what in held]
+    return all(verdicts)
 
 
 def compare_many(cluster: Administration, arguments: argparse.Namespace) -> bool:
@@ -200,8 +200,8 @@ def compare_many(cluster: Administration, arguments: argparse.Namespace) -> bool
     found = rounds(arguments, [(loop,) for loop in arguments.loops], measure)
     cluster.delete_topic(topic)
     print(f"\n{arguments.consumers} consumers in one loop, {arguments.rounds} rounds: medians (least to most)\n")
-    print("| loop | client | first record of all, s | of it CPU | idle, % of a core | a record a second each, % of a core "
-          "| memory, MB | closed, s |\n|---|---|---|---|---|---|---|---|")  # fmt: skip
+    print("| loop | client | first record of all, s | of it CPU | idle, % of a core | with a record a second each "
+          "| memory, MB | close, s |\n|---|---|---|---|---|---|---|---|")  # fmt: skip
     for (loop, client), results in found.items():
         shown = {"start_s": 2, "start_cpu_s": 2, "idle_percent": 1, "busy_percent": 1, "mb": 0, "close_s": 2}
         cells = [spread(results, name, 1, digits) for name, digits in shown.items()]

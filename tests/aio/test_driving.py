@@ -134,7 +134,7 @@ def test_a_waiting_call_and_an_idle_consumer_do_not_keep_the_loop_busy(run_async
 
 @pytest.mark.parametrize("prompt_s", [0, 10])
 def test_a_record_that_comes_alone_takes_one_step(run, consumer, broker, topic, monkeypatch, prompt_s):
-    """No step is made to send the Fetch that a prompt poll leaves to the next one, or for bytes that a call receives."""
+    """None to send the Fetch that a prompt poll leaves to the next one, none for bytes that a call is to receive."""
     monkeypatch.setattr(core, "PROMPT_S", prompt_s)
     tp, steps = TopicPartition(topic, 1), []
 

@@ -10,17 +10,15 @@ import threading
 import anyio
 import pytest
 
-from thinconsumer import Consumer, OffsetAndMetadata
+from thinconsumer import Consumer
 from thinconsumer.aio import AsyncConsumer, UnsupportedLoopError
 from thinconsumer.errors import (
-    CommitFailedError,
     ConcurrentAccessError,
     IllegalArgumentError,
     IllegalStateError,
     KafkaConfigurationError,
     WakeupError,
 )
-from thinconsumer_testing.broker.faults import Delay
 
 
 def test_while_a_task_waits_calls_of_others_are_refused_but_for_three(run, consumer, tp, group):
