@@ -52,8 +52,8 @@ async def blocked(consumer, broker, topic, tp, group, delay, commit):
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(ticks.run)
         async with consumer(topic, group_id=group) as one:
-            while not await one.poll(1000, max_records=1):
-                pass
+            while tp not in one.assignment():
+                await one.poll(1000, max_records=1)
             rules = [broker.on(api, Delay(delay)) for api in ("OffsetCommit", "LeaveGroup")]
             with pytest.raises(CommitFailedError, match="timed out"):
                 await one.commit(timeout_ms=20)
