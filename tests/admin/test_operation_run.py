@@ -2,6 +2,7 @@
 
 import pytest
 
+from thinconsumer import TopicPartition
 from thinconsumer.admin import NewTopic
 from thinconsumer.broker import Delay, Disconnect, Edit, Raw, Reply, Silence
 from thinconsumer.errors import (
@@ -20,6 +21,7 @@ from thinconsumer.wire.groups import (
     ListGroupsRequest,
 )
 from thinconsumer.wire.metadata import MetadataRequest
+from thinconsumer.wire.offset_delete import OffsetDeleteRequest
 from thinconsumer.wire.offset_fetch import OffsetFetchRequest
 from thinconsumer.wire.topics import (
     CreatePartitionsRequest,
@@ -36,6 +38,7 @@ CALLS = {
     "describe_groups": (ConsumerGroupDescribeRequest, lambda a: a.describe_groups(["g"])["g"]),
     "describe_classic_groups": (DescribeGroupsRequest, lambda a: a.describe_groups(["g"])["g"]),
     "delete_groups": (DeleteGroupsRequest, lambda a: a.delete_groups(["g"])["g"]),
+    "delete_group_offsets": (OffsetDeleteRequest, lambda a: a.delete_group_offsets("g", [TopicPartition("t", 0)])),
     "list_group_offsets": (OffsetFetchRequest, lambda a: a.list_group_offsets(["g"])["g"]),
     "list_groups": (ListGroupsRequest, lambda a: a.list_groups().errors.get(1)),
     "describe_topics": (MetadataRequest, lambda a: a.describe_topics(["t"])["t"]),

@@ -18,6 +18,7 @@ OPERATIONS = {
     "describe groups": (operations.DESCRIBE_GROUPS, {"g": None, "h": None}),
     "describe classic groups": (operations.DESCRIBE_CLASSIC_GROUPS, {"g": None, "h": None}),
     "delete groups": (operations.DELETE_GROUPS, {"g": None}),
+    "delete offsets": (operations.DELETE_GROUP_OFFSETS, {"g": [TopicPartition("a", 0), TopicPartition("a", 1)]}),
     "list offsets": (operations.LIST_GROUP_OFFSETS, {"g": None}),
 }
 ROWS = [

@@ -242,6 +242,13 @@ class Session:
         topic = {"name": TOPIC, "topic_id": self.topic_id, "partitions": partitions}
         yield {"group_id": "golden-group", "topics": [topic]}
 
+    def offset_delete(self, version: int) -> Iterator[Fields]:
+        self.newest("offset_commit", **next(self.offset_commit(version)) | {"group_id": "deleting"})
+        topic = {"name": TOPIC, "partitions": [{"partition_index": index} for index in (0, 1, 9)]}
+        yield {"group_id": "deleting", "topics": [topic]}
+        for name in ("missing", ""):
+            yield {"group_id": name, "topics": [topic]}
+
     def offset_fetch(self, version: int) -> Iterator[Fields]:
         topic: Fields = {"name": TOPIC, "partition_indexes": [0, 1]}
         if version < 8:

@@ -104,6 +104,17 @@ class Admin(BaseClient):
         """Delete groups without members, with their committed offsets; return each group's error, None if deleted."""
         return self._run(operations.DELETE_GROUPS, _unique(group_ids))
 
+    def delete_group_offsets(
+        self, group_id: str, partitions: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, KafkaError | None] | KafkaError:
+        """Delete a group's committed offsets; return each partition's error, None if it has no committed offset now.
+
+        A partition of a topic that a member subscribes to has the error GROUP_SUBSCRIBED_TO_TOPIC. An error that
+        concerns the whole group is returned in place of the dict: NON_EMPTY_GROUP for a group of other members than
+        consumers.
+        """
+        return self._run(operations.DELETE_GROUP_OFFSETS, {group_id: tuple(partitions)})[group_id]
+
     def _run(
         self, operation: Operation[K, V], items: Mapping[K, Any] | None, timeout_ms: float | None = None
     ) -> dict[K, V | KafkaError]:

@@ -27,6 +27,12 @@ from ..wire.groups import (
 )
 from ..wire.groups import DescribedGroupMember as ClassicMember
 from ..wire.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse, MetadataResponseTopic
+from ..wire.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+    OffsetDeleteResponse,
+)
 from ..wire.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchResponse
 from ..wire.topics import (
     CreatableTopic,
@@ -405,4 +411,33 @@ LIST_GROUP_OFFSETS: Operation[str, dict[TopicPartition, OffsetAndMetadata | Kafk
     one_by_one=True,
     min_version=2,
     max_version=9,
+)
+
+
+def _build_offset_delete(items: Mapping[str, Iterable[TopicPartition]], version: int, left_ms: int) -> Message:
+    ((group, tps),) = items.items()
+    topics: dict[str, list[OffsetDeleteRequestPartition]] = {}
+    for topic, number in tps:
+        topics.setdefault(topic, []).append(OffsetDeleteRequestPartition(partition_index=number))
+    found = [OffsetDeleteRequestTopic(name=name, partitions=partitions) for name, partitions in topics.items()]
+    return OffsetDeleteRequest(group_id=group, topics=found)
+
+
+def _read_deleted_offsets(response: OffsetDeleteResponse, version: int) -> Iterator[KeyResult]:
+    errors: dict[TopicPartition, KafkaError | None] = {}
+    for topic in response.topics:
+        for one in topic.partitions:
+            tp, code = TopicPartition(topic.name, one.partition_index), one.error_code
+            errors[tp] = to_error(code, api="OffsetDelete", partition=tp) if code else None
+    yield KeyResult(None, errors, response.error_code)
+
+
+#: The arguments are partitions, by group.
+DELETE_GROUP_OFFSETS: Operation[str, dict[TopicPartition, KafkaError | None]] = Operation(
+    OffsetDeleteRequest,
+    ("OffsetDelete", Scope.GROUP),
+    Routing.COORDINATOR,
+    _build_offset_delete,
+    _read_deleted_offsets,
+    one_by_one=True,
 )

@@ -14,7 +14,7 @@ import datetime
 import re
 import sys
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from ..admin import CLASSIC, CONSUMER, Admin, GroupDescription
@@ -29,6 +29,7 @@ from .parsing import (
     PROGRAM,
     CommandError,
     Parser,
+    PartitionsOf,
     Start,
     UsageError,
     ago,
@@ -88,10 +89,15 @@ def describe_reset(action: Parser) -> None:
         "--from-file", dest="lines", action=_Once, metavar="FILE", type=lambda path: from_file(path, parse_lines),
         help="to the offsets in a CSV file, as --export prints it, here and in Kafka's tool",
     )  # fmt: skip
-    execution = action.add_mutually_exclusive_group()
-    execution.add_argument("--execute", action="store_true", help="commit the new offsets")
-    execution.add_argument("--dry-run", action="store_true", help="only show the new offsets (default)")
+    add_execution(action, "commit the new offsets", "only show the new offsets (default)")
     action.add_argument("--export", action="store_true", help="print TOPIC,PARTITION,OFFSET for --from-file")
+
+
+def add_execution(action: Parser, execute: str, dry_run: str) -> None:
+    """Add ``--execute`` and ``--dry-run`` with these help texts."""
+    execution = action.add_mutually_exclusive_group()
+    execution.add_argument("--execute", action="store_true", help=execute)
+    execution.add_argument("--dry-run", action="store_true", help=dry_run)
 
 
 class _Once(argparse.Action):
@@ -109,7 +115,7 @@ def reset(options: argparse.Namespace) -> int:
     group = options.group
     with connected_admin(options) as (admin, topics):
         _require_inactive(admin, group)
-        committed = _committed(admin, group)
+        committed = committed_offsets(admin, group)
         wanted = _wanted(options, committed, topics)
     config = client_config(options, group_id=group, enable_auto_commit=False, isolation_level="read_uncommitted")
     with Consumer.from_config(config) as consumer:
@@ -245,7 +251,8 @@ def _has_members(group: GroupDescription) -> str:
     )
 
 
-def _committed(admin: Admin, group: str) -> dict[TopicPartition, int]:
+def committed_offsets(admin: Admin, group: str) -> dict[TopicPartition, int]:
+    """Return a group's committed offsets; raise the error of the group, or of a partition."""
     found = admin.list_group_offsets([group])[group]
     if isinstance(found, KafkaError):
         raise found
@@ -264,10 +271,7 @@ def _wanted(options: argparse.Namespace, committed: Offsets, topics: TopicsByNam
         found = {line.tp: Start("offset", line.offset) for line in _lines_of_group(options)}
     elif options.all_topics:
         found = dict.fromkeys(committed, options.where)
-    for topic, numbers in options.topic:
-        there = partitions_of(topics, topic, numbers or ())
-        chosen = there if numbers is None else numbers
-        found.update((TopicPartition(topic, number), options.where) for number in chosen)
+    found.update(dict.fromkeys(named_partitions(options.topic, topics), options.where))
     if not found:
         what = "has no committed offsets: name topics with --topic" if options.lines is None else "is not in the file"
         raise CommandError(f"{options.group} {what}")
@@ -276,6 +280,15 @@ def _wanted(options: argparse.Namespace, committed: Offsets, topics: TopicsByNam
         if not has_leader(topics, tp):
             advice = "name the others with --topic" if options.all_topics else "leave it out"
             raise CommandError(f"{tp.topic}-{tp.partition} has no leader now: try again, or {advice}")
+    return found
+
+
+def named_partitions(named: Iterable[PartitionsOf], topics: TopicsByName) -> list[TopicPartition]:
+    """Return the partitions that the command line names; raise CommandError if one does not exist."""
+    found: list[TopicPartition] = []
+    for topic, numbers in named:
+        there = partitions_of(topics, topic, numbers or ())
+        found += [TopicPartition(topic, number) for number in (there if numbers is None else numbers)]
     return found
 
 

@@ -1,4 +1,4 @@
-"""List, describe, reset and delete consumer groups, and show their lag."""
+"""List, describe, reset and delete consumer groups and their committed offsets, and show their lag."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from ..consumer import Consumer
 from ..errors import KafkaError
 from ..types import OffsetAndMetadata, TopicPartition
 from .cluster import TopicsByName, connected_admin, exit_code, has_leader, notify, successes
+from .group_delete_offsets import delete_offsets, describe_deletion
 from .group_reset import describe_reset, reset
 from .output import print_rows
 from .parsing import API_TIMEOUT_MS, CommandError, Parser, add_action, client_config, one_of
@@ -45,6 +46,9 @@ def describe(parser: Parser) -> None:
         help="show the partitions that a consumer would hold at the committed offsets, and until when",
     )  # fmt: skip
     describe_reset(add_action(parser, _reset, "Move the committed offsets of a group without members.", has_rows=True))
+    describe_deletion(
+        add_action(parser, _delete_offsets, "Delete committed offsets of topics that no member reads.", has_rows=True)
+    )
     deleting = add_action(parser, _delete, "Delete groups without members, with their committed offsets.")
     for each in (describing, deleting):
         each.add_argument("groups", metavar="GROUP", nargs="+")
@@ -165,6 +169,10 @@ def _holds(consumer: Consumer[bytes | None, bytes | None]) -> list[tuple[TopicPa
 
 def _reset(options: argparse.Namespace) -> int:
     return reset(options)
+
+
+def _delete_offsets(options: argparse.Namespace) -> int:
+    return delete_offsets(options)
 
 
 def _delete(options: argparse.Namespace) -> int:

@@ -82,13 +82,13 @@ def add_action(
     parser: Parser, run: Callable[[argparse.Namespace], int], words: str, *, has_rows: bool = False
 ) -> Parser:
     """Add an action, named after its function (``list`` for ``_list``); return its parser. ``has_rows`` adds --json."""
-    name = run.__name__.strip("_")
+    name = run.__name__.strip("_").replace("_", "-")
     action = parser.actions[name] = Parser(prog=f"{parser.prog} {name}", description=words)
     action.set_defaults(run=run, prog=action.prog)
     add_cluster(action)
     if has_rows:
         action.add_argument("--json", action="store_true", help="print a JSON object per row")
-    rows = "\n".join(f"  {name:<10}{action.description}" for name, action in parser.actions.items())
+    rows = "\n".join(f"  {name:<16}{action.description}" for name, action in parser.actions.items())
     parser.usage = f"{parser.prog} ACTION [OPTIONS]"
     parser.epilog = f"actions (ACTION --help shows the options of each):\n{rows}"
     return action

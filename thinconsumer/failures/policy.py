@@ -110,7 +110,7 @@ _MEMBER = ("JoinGroup", "SyncGroup", "Heartbeat", "LeaveGroup")
 _READING = ("Fetch", "ListOffsets", "OffsetForLeaderEpoch")
 _COORDINATED = ("FindCoordinator", "ConsumerGroupHeartbeat", "OffsetFetch", "ConsumerGroupPositions")
 _CHANGING = ("CreateTopics", "DeleteTopics", "CreatePartitions")
-_ABOUT_GROUPS = ("ConsumerGroupDescribe", "DescribeGroups", "DeleteGroups")
+_ABOUT_GROUPS = ("ConsumerGroupDescribe", "DescribeGroups", "DeleteGroups", "OffsetDelete")
 _EPOCHS = "PartitionLeaderEpochsForPartitions"
 
 #: The defaults of each API, for each scope in which its response has error codes. "DescribeTopics" stands for a
@@ -261,8 +261,7 @@ EXCEPTIONS: Mapping[tuple[str, Scope], Mapping[Code, Rule]] = {
         Code.GROUP_ID_NOT_FOUND: Rule(_A.USE_CLASSIC_API, "a classic group, or none at all"),
         Code.UNSUPPORTED_VERSION: Rule(_A.USE_CLASSIC_API, "the cluster lacks the consumer group protocol"),
     },
-    ("DescribeGroups", _S.GROUP): _COORDINATOR,
-    ("DeleteGroups", _S.GROUP): _COORDINATOR,
+    **{(api, _S.GROUP): _COORDINATOR for api in ("DescribeGroups", "DeleteGroups", "OffsetDelete")},
 }
 
 

@@ -20,6 +20,7 @@ from .api import (
     list_offsets,
     metadata,
     offset_commit,
+    offset_delete,
     offset_fetch,
     offset_for_leader_epoch,
     partition_leader_epochs,
@@ -32,9 +33,9 @@ from .api import (
 from .call import Api
 
 _MODULES = (
-    produce, fetch, list_offsets, metadata, offset_commit, offset_fetch, find_coordinator, api_versions, create_topics,
-    delete_topics, delete_records, offset_for_leader_epoch, txn_offset_commit, describe_configs, create_partitions,
-    describe_cluster, partition_leader_epochs, consumer_group_positions,
+    produce, fetch, list_offsets, metadata, offset_commit, offset_delete, offset_fetch, find_coordinator, api_versions,
+    create_topics, delete_topics, delete_records, offset_for_leader_epoch, txn_offset_commit, describe_configs,
+    create_partitions, describe_cluster, partition_leader_epochs, consumer_group_positions,
 )  # fmt: skip
 _APIS = (
     *(module.API for module in _MODULES),

@@ -15,6 +15,7 @@ from thinconsumer.wire.heartbeat import HeartbeatRequest
 from thinconsumer.wire.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from thinconsumer.wire.leave_group import MemberIdentity
 from thinconsumer.wire.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
+from thinconsumer.wire.offset_delete import OffsetDeleteRequest, OffsetDeleteRequestPartition, OffsetDeleteRequestTopic
 from thinconsumer.wire.offset_fetch import OffsetFetchRequestGroup, OffsetFetchRequestTopics
 from thinconsumer.wire.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from thinconsumer_testing.broker.config import BrokerConfig, TopicConfig
@@ -275,6 +276,13 @@ class World:
     def delete(self, *groups: str) -> PendingRequest:
         asked = PendingRequest()
         self.coordinator.delete(groups, asked)
+        return asked
+
+    def delete_offsets(self, *partitions: int, group: str = GROUP, topic: str = TOPIC) -> PendingRequest:
+        asked = PendingRequest()
+        rows = [OffsetDeleteRequestPartition(partition_index=number) for number in partitions]
+        topics = [OffsetDeleteRequestTopic(name=topic, partitions=rows)]
+        self.coordinator.delete_offsets(OffsetDeleteRequest(group_id=group, topics=topics), asked)
         return asked
 
     # -- transactions

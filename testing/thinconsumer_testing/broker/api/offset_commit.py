@@ -22,6 +22,7 @@ from thinconsumer.wire.offset_commit import (
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
+from thinconsumer.wire.offset_delete import OffsetDeleteRequestPartition, OffsetDeleteResponseTopic
 
 from ..acl.bindings import AclOperation, ResourceType
 from ..acl.checks import denied_names, is_authorized
@@ -31,8 +32,10 @@ from ..wire.transactions import TxnOffsetCommitRequestPartition, TxnOffsetCommit
 
 TOPIC_IDS_FROM = 10
 
-_PartitionT = TypeVar("_PartitionT", OffsetCommitRequestPartition, TxnOffsetCommitRequestPartition)
-_TopicT = TypeVar("_TopicT", OffsetCommitResponseTopic, TxnOffsetCommitResponseTopic)
+_PartitionT = TypeVar(
+    "_PartitionT", OffsetCommitRequestPartition, TxnOffsetCommitRequestPartition, OffsetDeleteRequestPartition
+)
+_TopicT = TypeVar("_TopicT", OffsetCommitResponseTopic, TxnOffsetCommitResponseTopic, OffsetDeleteResponseTopic)
 
 
 def _handle(call: ApiCall) -> Message | None:

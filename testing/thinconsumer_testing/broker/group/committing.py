@@ -1,7 +1,7 @@
-"""OffsetCommit, TxnOffsetCommit and OffsetFetch of a group.
+"""OffsetCommit, TxnOffsetCommit, OffsetFetch and OffsetDelete of a group.
 
-The caller of a commit has already rejected partitions that do not exist. Follows Kafka's ``OffsetMetadataManager`` and
-``ClassicGroup.validateOffsetCommit``.
+The caller of a commit or deletion has already rejected partitions that do not exist. Follows Kafka's
+``OffsetMetadataManager``, and ``validateOffsetCommit`` and ``validateOffsetDelete`` of ``ClassicGroup``.
 """
 
 from collections.abc import Iterator
@@ -10,6 +10,13 @@ from math import inf
 
 from thinconsumer.wire.error_codes import Code
 from thinconsumer.wire.offset_commit import OffsetCommitRequest, OffsetCommitRequestTopic
+from thinconsumer.wire.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestTopic,
+    OffsetDeleteResponse,
+    OffsetDeleteResponsePartition,
+    OffsetDeleteResponseTopic,
+)
 from thinconsumer.wire.offset_fetch import (
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
@@ -26,7 +33,7 @@ from .consumer.member import ConsumerGroupMember
 from .group import UNKNOWN_MEMBER_ID, ClassicGroup
 from .log_format import OffsetCommitValue
 from .offsets import NO_PRODUCER_ID
-from .records import CoordinatorRecord, ReplayedState, offset_record
+from .records import CoordinatorRecord, ReplayedState, offset_record, offset_tombstone
 from .shard import GroupCoordinatorShard
 from .states import GroupState
 
@@ -200,3 +207,36 @@ def _fetched(
             answer.committed_leader_epoch = value.leader_epoch
             answer.metadata = value.metadata
     return OffsetFetchResponseTopics(name=topic.name, topic_id=topic.topic_id, partitions=partitions)
+
+
+def delete(shard: GroupCoordinatorShard, request: OffsetDeleteRequest) -> OffsetDeleteResponse:
+    """Delete committed and pending offsets, but those of topics to which a member subscribes.
+
+    A partition without an offset counts as deleted. A group of other members than consumers is rejected.
+    """
+    group = shard.latest.groups.get(request.group_id)
+    if group is None:
+        return OffsetDeleteResponse(error_code=int(Code.GROUP_ID_NOT_FOUND))
+    if isinstance(group, ClassicGroup) and group.state is not GroupState.EMPTY and not group.is_consumer_group:
+        return OffsetDeleteResponse(error_code=int(Code.NON_EMPTY_GROUP))
+    subscribed = {topic.name for topic in request.topics if group.is_subscribed_to(topic.name)}
+    places = [(topic.name, one.partition_index) for topic in request.topics for one in topic.partitions]
+    stored = set(shard.latest.offsets.places(request.group_id))
+    entries = [
+        offset_tombstone(request.group_id, *place) for place in places if place in stored and place[0] not in subscribed
+    ]
+    if entries:
+        shard.append(entries)
+    codes = {True: Code.GROUP_SUBSCRIBED_TO_TOPIC, False: Code.NONE}
+    return OffsetDeleteResponse(
+        topics=[deletion_results(topic, codes[topic.name in subscribed]) for topic in request.topics]
+    )
+
+
+def deletion_results(topic: OffsetDeleteRequestTopic, code: Code) -> OffsetDeleteResponseTopic:
+    """Return the results of a topic's partitions, all with the same code."""
+    partitions = [
+        OffsetDeleteResponsePartition(partition_index=one.partition_index, error_code=int(code))
+        for one in topic.partitions
+    ]
+    return OffsetDeleteResponseTopic(name=topic.name, partitions=partitions)

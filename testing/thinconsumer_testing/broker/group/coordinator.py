@@ -27,6 +27,7 @@ from thinconsumer.wire.heartbeat import HeartbeatRequest
 from thinconsumer.wire.join_group import JoinGroupResponse
 from thinconsumer.wire.leave_group import LeaveGroupResponse, MemberIdentity
 from thinconsumer.wire.offset_commit import OffsetCommitRequest
+from thinconsumer.wire.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
 from thinconsumer.wire.offset_fetch import OffsetFetchRequestGroup, OffsetFetchResponseTopics
 from thinconsumer.wire.sync_group import SyncGroupRequest, SyncGroupResponse
 
@@ -244,6 +245,15 @@ class GroupCoordinator:
             # Older clients do not expect COORDINATOR_NOT_AVAILABLE in OffsetFetch, but all handle NOT_COORDINATOR.
             lambda code: (int(Code.NOT_COORDINATOR) if code == Code.COORDINATOR_NOT_AVAILABLE else code, []),
             lambda answer: reply(*answer),
+        )
+
+    def delete_offsets(self, request: OffsetDeleteRequest, reply: Callable[[OffsetDeleteResponse], None]) -> None:
+        self._run(
+            request.group_id,
+            lambda shard, _: committing.delete(shard, request),
+            lambda code: OffsetDeleteResponse(error_code=code),
+            reply,
+            needs_id=True,
         )
 
     def describe(self, group_ids: Sequence[str], version: int) -> list[DescribedGroup]:

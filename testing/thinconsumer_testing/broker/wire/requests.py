@@ -28,6 +28,7 @@ from thinconsumer.wire.leave_group import LeaveGroupRequest
 from thinconsumer.wire.list_offsets import ListOffsetsRequest
 from thinconsumer.wire.metadata import MetadataRequest
 from thinconsumer.wire.offset_commit import OffsetCommitRequest
+from thinconsumer.wire.offset_delete import OffsetDeleteRequest
 from thinconsumer.wire.offset_fetch import OffsetFetchRequest
 from thinconsumer.wire.offset_for_leader_epoch import OffsetForLeaderEpochRequest
 from thinconsumer.wire.partition_leader_epochs import PartitionLeaderEpochsForPartitionsRequest
@@ -77,6 +78,7 @@ _REQUESTS: tuple[type[Message], ...] = (
     SaslAuthenticateRequest,
     CreatePartitionsRequest,
     DeleteGroupsRequest,
+    OffsetDeleteRequest,
     DescribeUserScramCredentialsRequest,
     AlterUserScramCredentialsRequest,
     DescribeClusterRequest,
