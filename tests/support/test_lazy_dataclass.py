@@ -91,6 +91,12 @@ def test_frozen_instances_cannot_be_changed_but_copied():
     assert copy.deepcopy(Larger("a", [1])) == Larger("a", [1])
 
 
+def test_what_dataclasses_read_is_created_once_for_each_class():
+    """Thousands of structs in a response are read one by one."""
+    assert dataclasses.fields(Larger("a"))[0] is dataclasses.fields(Larger("b"))[0]
+    assert len(dataclasses.fields(Larger("a"))) > len(dataclasses.fields(Larger.__base__))
+
+
 def test_functions_of_dataclasses_accept_them():
     assert dataclasses.is_dataclass(Point)
     assert [entry.name for entry in dataclasses.fields(Larger("a"))] == ["name", "things", "size"]
