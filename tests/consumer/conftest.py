@@ -5,7 +5,9 @@ import logging
 import pytest
 
 from thinconsumer import Consumer, TopicPartition
+from thinconsumer.broker import Edit, EntryError
 from thinconsumer.testing import MemoryCluster, Network
+from thinconsumer.wire.error_codes import Code
 from thinconsumer.wire.fetch import FetchRequest
 from thinconsumer.wire.find_coordinator import FindCoordinatorRequest
 
@@ -47,6 +49,26 @@ class World:
     def fetches(self, node_id=None):
         return [received.message for received in self.requests(FetchRequest, node_id)]
 
+    def read(self, consumer, seconds=1.0):
+        """Poll for so many seconds of virtual time; return the values as text, sorted."""
+        found = []
+        end = self.clock.now() + seconds
+        while (left := end - self.clock.now()) > 0:
+            for records in consumer.poll(left * 1000).values():
+                found += [bytes(record.value).decode() for record in records]
+        return sorted(found)
+
+    def hide(self, name, **how):
+        """Let brokers answer as if they had not heard of a topic: in lists of all topics, and if it is named."""
+
+        def change(call, response):
+            if call.request.topics is None:
+                response.topics = [topic for topic in response.topics if topic.name != name]
+            else:
+                EntryError(Code.UNKNOWN_TOPIC_OR_PARTITION, {"name": name}).edited(call, response)
+
+        return self.cluster.on("Metadata", Edit(change), **how)
+
     def elapsed(self, call):
         """Return how much virtual time a call took, in seconds, and what it returned."""
         before = self.clock.now()
@@ -64,6 +86,20 @@ class World:
 @pytest.fixture
 def world(closed_at_end):
     return lambda *args, **about: closed_at_end(World(*args, **about))
+
+
+@pytest.fixture
+def make(world):
+    """Return a function that makes a world, and a consumer of topics on it; and the values that the consumer reads."""
+
+    def make(*topics, known=None, nodes=1, **options):
+        w = world(nodes, {"t": 2} if known is None else known)
+        common = {"bootstrap_servers": w.cluster.bootstrap_servers, "metadata_max_age_ms": 5000}
+        consumer = Consumer(*topics, driver=w.cluster.driver(), **{**common, **options})
+        w.consumers.append(consumer)
+        return w, consumer
+
+    return make
 
 
 @pytest.fixture

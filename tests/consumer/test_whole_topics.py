@@ -1,11 +1,8 @@
 """Topics without a group: all partitions of them are read, also those that are added later, from where they belong."""
 
-import random
-
 import pytest
 
 from thinconsumer import (
-    Consumer,
     HealthState,
     IllegalArgumentError,
     IllegalStateError,
@@ -16,8 +13,7 @@ from thinconsumer import (
     TopicPartition,
     UnknownTopicOrPartitionError,
 )
-from thinconsumer.broker import Edit, EntryError, Reply, Silence
-from thinconsumer.group import whole_topics
+from thinconsumer.broker import EntryError, Reply, Silence
 from thinconsumer.wire.error_codes import Code
 from thinconsumer.wire.metadata import MetadataRequest
 
@@ -27,42 +23,6 @@ AGE = 5000
 
 def tps(*names):
     return {TopicPartition(name.rpartition("-")[0], int(name.rpartition("-")[2])) for name in names}
-
-
-@pytest.fixture
-def make(world):
-    """Return a function that makes a world, and a consumer of topics on it; and the values that the consumer reads."""
-
-    def make(*topics, known=None, nodes=1, **options):
-        w = world(nodes, {"t": 2} if known is None else known)
-        common = {"bootstrap_servers": w.cluster.bootstrap_servers, "metadata_max_age_ms": AGE}
-        consumer = Consumer(*topics, driver=w.cluster.driver(), **{**common, **options})
-        w.consumers.append(consumer)
-        return w, consumer
-
-    return make
-
-
-def read(consumer, seconds=1.0):
-    """Poll for so many seconds of virtual time; return the values as text, sorted."""
-    clock, found = consumer._shell.driver.now, []
-    end = clock() + seconds
-    while (left := end - clock()) > 0:
-        for records in consumer.poll(left * 1000).values():
-            found += [bytes(record.value).decode() for record in records]
-    return sorted(found)
-
-
-def hide(name):
-    """Let the broker answer as one that has not heard of a topic: in lists of all topics, and if it is named."""
-
-    def change(call, response):
-        if call.request.topics is None:
-            response.topics = [topic for topic in response.topics if topic.name != name]
-        else:
-            EntryError(Code.UNKNOWN_TOPIC_OR_PARTITION, {"name": name}).edited(call, response)
-
-    return Edit(change)
 
 
 def interrupt_next_assign(consumer, monkeypatch):
@@ -82,7 +42,7 @@ def test_all_partitions_are_read_and_nothing_is_asked_of_a_coordinator(make):
     w.append(1, 1)
     w.append(1, 0, "u")
     assert consumer.subscription() == {"t", "u"} and consumer.assignment() == set()
-    assert read(consumer) == ["0:0", "0:0", "1:0"]
+    assert w.read(consumer) == ["0:0", "0:0", "1:0"]
     assert consumer.assignment() == tps("t-0", "t-1", "u-0")
     assert consumer.position(TopicPartition("t", 1)) == 1
 
@@ -120,16 +80,16 @@ def test_seek_pause_and_drive_work_as_with_assign(make):
         w.clock.advance(0.01)
     consumer.seek(one, OffsetAndMetadata(3))
     consumer.pause(other)
-    assert read(consumer) == ["0:3", "0:4"] and consumer.paused() == {other}
+    assert w.read(consumer) == ["0:3", "0:4"] and consumer.paused() == {other}
     consumer.resume(other)
     consumer.seek_to_end(other)
-    assert read(consumer) == [] and consumer.position(other) == 5
+    assert w.read(consumer) == [] and consumer.position(other) == 5
     assert consumer.lag() == {one: 0, other: 0}
 
 
 def test_commits_need_a_group(make):
-    _, consumer = make("t")
-    read(consumer)
+    w, consumer = make("t")
+    w.read(consumer)
     with pytest.raises(IllegalStateError, match="pass group_id"):
         consumer.commit()
     with pytest.raises(IllegalStateError, match="pass group_id"):
@@ -143,9 +103,9 @@ def test_a_listener_is_never_called_and_the_log_says_so(make, lines):
 
         on_partitions_revoked = on_partitions_assigned
 
-    _, consumer = make()
+    w, consumer = make()
     consumer.subscribe(["t"], listener=Listener())
-    read(consumer)
+    w.read(consumer)
     consumer.unsubscribe()
     assert [line for line in lines() if "the listener of subscribe() is never called" in line]
 
@@ -161,18 +121,18 @@ def test_what_only_a_coordinator_can_match_is_refused(make):
 
 
 def test_a_subscription_and_assign_exclude_each_other(make):
-    _, consumer = make()
+    w, consumer = make()
     consumer.assign(tps("t-0"))
     with pytest.raises(IllegalStateError, match="unsubscribe"):
         consumer.subscribe(["t"])
     consumer.assign(tps("t-1"))
-    read(consumer)
+    w.read(consumer)
     assert consumer.assignment() == tps("t-1"), "metadata change nothing here"
     consumer.unsubscribe()
     consumer.subscribe(["t"])
     with pytest.raises(IllegalStateError, match="unsubscribe"):
         consumer.assign(tps("t-0"))
-    read(consumer)
+    w.read(consumer)
     assert consumer.assignment() == tps("t-0", "t-1")
     consumer.assign([])
     assert consumer.assignment() == consumer.subscription() == set()
@@ -193,17 +153,17 @@ def test_another_subscription_replaces_the_first_at_once(make):
     assert {tp.topic for _ in range(3) for tp in consumer.poll(100)} == {"u"}
     consumer.subscribe(["t"])
     assert consumer.assignment() == tps("t-0"), "metadata are known"
-    assert read(consumer)[0] == "0:0", "as after unsubscribe(), positions are forgotten"
+    assert w.read(consumer)[0] == "0:0", "as after unsubscribe(), positions are forgotten"
     consumer.subscribe(["u"])
     consumer.subscribe(["t"])
-    assert read(consumer)[0] == "0:0"
+    assert w.read(consumer)[0] == "0:0"
 
 
 def test_after_ctrl_c_in_subscribe_the_next_poll_assigns(make, monkeypatch):
-    _, consumer = make("t", known={"t": 1, "u": 1}, auto_offset_reset="earliest")
-    read(consumer)
+    w, consumer = make("t", known={"t": 1, "u": 1}, auto_offset_reset="earliest")
+    w.read(consumer)
     consumer.subscribe(["u"])
-    read(consumer)
+    w.read(consumer)
     interrupt_next_assign(consumer, monkeypatch)
     with pytest.raises(KeyboardInterrupt):
         consumer.subscribe(["t"])
@@ -213,19 +173,19 @@ def test_after_ctrl_c_in_subscribe_the_next_poll_assigns(make, monkeypatch):
 
 def test_after_ctrl_c_in_unsubscribe_nothing_is_read(make, monkeypatch):
     w, consumer = make("t", auto_offset_reset="earliest")
-    read(consumer)
+    w.read(consumer)
     interrupt_next_assign(consumer, monkeypatch)
     with pytest.raises(KeyboardInterrupt):
         consumer.unsubscribe()
     w.append(1, 0)
-    assert read(consumer, 0.1) == []
+    assert w.read(consumer, 0.1) == []
     assert consumer.assignment() == consumer.subscription() == set()
 
 
 @pytest.mark.parametrize("known", [{"t": 1}, {}])
 def test_unsubscribing_ends_everything(make, known):
     w, consumer = make("t", known=known)
-    read(consumer)
+    w.read(consumer)
     consumer.unsubscribe()
     sent = len(w.requests(MetadataRequest))
     for _ in range(100):
@@ -240,169 +200,66 @@ def test_added_partitions_are_read_from_their_beginning_within_metadata_max_age(
     w, consumer = make(auto_offset_reset="latest")
     consumer.subscribe(**how)
     w.append(3, 0)
-    assert read(consumer) == []
+    assert w.read(consumer) == []
     w.append(1, 0)
     w.cluster.expand("t", 4)
     w.append(1, 2)
     w.append(2, 3)
-    assert read(consumer, AGE / 1000 + 1) == ["0:3", "2:0", "3:0", "3:1"]
+    assert w.read(consumer, AGE / 1000 + 1) == ["0:3", "2:0", "3:0", "3:1"]
     assert consumer.assignment() == tps("t-0", "t-1", "t-2", "t-3")
 
 
 def test_new_partition_offset_reset_says_where_added_partitions_begin(make):
     w, consumer = make("t", auto_offset_reset="latest", new_partition_offset_reset="latest")
-    read(consumer)
+    w.read(consumer)
     w.cluster.expand("t", 3)
     w.append(1, 2)
-    assert read(consumer, AGE / 1000 + 1) == []
+    assert w.read(consumer, AGE / 1000 + 1) == []
 
 
 def test_a_pattern_follows_topics_as_they_come_and_go(make):
     w, consumer = make(known={"orders-eu": 1, "other": 1}, auto_offset_reset="latest")
     consumer.subscribe(pattern="orders-.*", exclude=".*-test")
-    read(consumer)
+    w.read(consumer)
     assert consumer.subscription() == {"orders-eu"}
     for name in ("orders-us", "orders-test"):
         w.cluster.create_topic(name, 1)
         w.append(1, 0, name)
     w.cluster.delete_topic("orders-eu")
-    assert read(consumer, AGE / 1000 + 1) == ["0:0"]
+    assert w.read(consumer, AGE / 1000 + 1) == ["0:0"]
     assert consumer.assignment() == tps("orders-us-0") and consumer.subscription() == {"orders-us"}
     w.cluster.delete_topic("orders-us")
-    read(consumer, AGE / 1000 + 1)
+    w.read(consumer, AGE / 1000 + 1)
     assert consumer.assignment() == set() and "no topic matches the pattern" in consumer.health().reason
 
 
 def test_a_topic_that_does_not_exist_is_waited_for_and_read_from_its_beginning(make):
     w, consumer = make("t", "later", auto_offset_reset="latest")
-    read(consumer)
+    w.read(consumer)
     assert consumer.assignment() == tps("t-0", "t-1")
     assert consumer.health().state is HealthState.WORKING and "topic later" in consumer.health().reason
     w.cluster.create_topic("later", 1)
     w.append(2, 0, "later")
-    assert read(consumer, 2.0) == ["0:0", "0:1"], "the wait ends with a backoff, not with metadata_max_age_ms"
+    assert w.read(consumer, 2.0) == ["0:0", "0:1"], "the wait ends with a backoff, not with metadata_max_age_ms"
     assert consumer.health().state is HealthState.OK
 
 
 def test_a_topic_that_is_created_again_is_read_from_its_beginning(make):
     w, consumer = make("t", auto_offset_reset="latest")
     w.append(3, 0)
-    read(consumer)
+    w.read(consumer)
     w.cluster.delete_topic("t")
-    read(consumer)
+    w.read(consumer)
     assert consumer.assignment() == set()
     w.cluster.create_topic("t", 1)
     w.append(2, 0)
-    assert read(consumer, 2.0) == ["0:0", "0:1"]
+    assert w.read(consumer, 2.0) == ["0:0", "0:1"]
     assert consumer.assignment() == tps("t-0")
-
-
-@pytest.mark.parametrize("how", [{"topics": ["t"]}, {"pattern": "t.*"}])
-def test_a_topic_that_a_lagging_broker_hides_goes_on_where_it_was(make, how):
-    """No group has its positions: read by auto_offset_reset, it would skip records, or repeat them all."""
-    w, consumer = make(auto_offset_reset="latest")
-    consumer.subscribe(**how)
-    read(consumer)
-    w.append(2, 0)
-    w.append(1, 1)
-    consumer.pause(TopicPartition("t", 1))
-    assert read(consumer) == ["0:0", "0:1"]
-    rule = w.cluster.on("Metadata", hide("t"))
-    while consumer.assignment():
-        consumer.poll(100)
-    w.append(1, 0)
-    w.cluster.rules.remove(rule)
-    assert read(consumer) == ["0:2"]
-    assert consumer.paused() == tps("t-1")
-    consumer.resume(TopicPartition("t", 1))
-    assert read(consumer) == ["1:0"]
-
-
-@pytest.mark.parametrize("way", ["iteration", "read_to_end"])
-def test_a_topic_that_is_hidden_while_one_result_is_iterated_is_read_once(make, way):
-    w, consumer = make("t", known={"t": 1}, auto_offset_reset="earliest", consumer_timeout_ms=500)
-    w.append(200, 0)
-    found = []
-    for record in consumer if way == "iteration" else consumer.read_to_end():
-        found.append(record.offset)
-        w.clock.advance(0.1)
-        if len(found) == 50:
-            w.cluster.on("Metadata", hide("t"), times=1)
-    assert found == list(range(200))
-
-
-@pytest.mark.parametrize("call", ["pause", "seek_to_end"])
-def test_what_was_asked_of_a_partition_that_was_hidden_before_it_had_a_position_still_counts(make, call):
-    w, consumer = make("t", known={"t": 1}, auto_offset_reset="earliest", metadata_max_age_ms=300)
-    w.append(5, 0)
-    while not consumer.assignment():
-        consumer.drive()
-        w.clock.advance(0.01)
-    w.cluster.on("ListOffsets", EntryError(Code.LEADER_NOT_AVAILABLE), times=6)
-    getattr(consumer, call)(TopicPartition("t", 0))
-    assert read(consumer, 0.1) == []
-    w.cluster.on("Metadata", hide("t"), times=1)
-    assert read(consumer, 5.0) == []
-    assert consumer.paused() == (tps("t-0") if call == "pause" else set())
-
-
-def test_added_partitions_that_a_lagging_broker_has_not_heard_of_go_on_where_they_were(make):
-    w, consumer = make("t", known={"t": 4}, auto_offset_reset="latest")
-    read(consumer)
-    w.append(1, 3)
-    assert read(consumer) == ["3:0"]
-
-    def forget(call, response):
-        response.topics[0].partitions = [row for row in response.topics[0].partitions if row.partition_index < 2]
-
-    w.cluster.on("Metadata", Edit(forget), times=1)
-    while len(consumer.assignment()) == 4:
-        consumer.poll(50)
-    w.append(1, 3)
-    assert read(consumer) == ["3:1"], "a removal is confirmed at once, not after metadata_max_age_ms"
-
-
-def test_a_topic_that_was_hidden_when_it_was_unsubscribed_is_read_by_the_policy(make):
-    w, consumer = make("t", "u", known={"t": 1, "u": 1}, auto_offset_reset="earliest")
-    w.append(1, 0)
-    assert read(consumer) == ["0:0"]
-    rule = w.cluster.on("Metadata", hide("t"))
-    read(consumer, AGE / 1000 + 1)
-    consumer.subscribe(["u"])
-    w.cluster.rules.remove(rule)
-    consumer.subscribe(["t", "u"])
-    assert read(consumer) == ["0:0"]
-
-
-def test_a_hidden_topic_is_read_by_the_policy_if_it_was_subscribed_anew(make):
-    w, consumer = make("t", auto_offset_reset="earliest")
-    w.append(1, 0)
-    assert read(consumer) == ["0:0"]
-    rule = w.cluster.on("Metadata", hide("t"))
-    read(consumer, AGE / 1000 + 1)
-    assert consumer.assignment() == set()
-    consumer.unsubscribe()
-    w.cluster.rules.remove(rule)
-    consumer.subscribe(["t"])
-    assert read(consumer) == ["0:0"]
-
-
-def test_positions_of_topics_that_are_gone_for_good_do_not_accumulate(make, monkeypatch):
-    monkeypatch.setattr(whole_topics, "GONE_MAX", 3)
-    w, consumer = make(known={})
-    consumer.subscribe(pattern="t.*")
-    for number in range(5):
-        name = f"t{number}"
-        w.cluster.create_topic(name, 1)
-        read(consumer, AGE / 1000 + 1)
-        w.cluster.delete_topic(name)
-        read(consumer, AGE / 1000 + 1)
-    assert [tp.topic for tp in consumer._reader.managers.whole_topics.gone] == ["t2", "t3", "t4"]
 
 
 def test_metadata_are_refreshed_every_metadata_max_age(make):
     w, consumer = make("t")
-    read(consumer, 60.0)
+    w.read(consumer, 60.0)
     assert 60_000 / AGE <= len(w.requests(MetadataRequest)) <= 60_000 / AGE + 2
 
 
@@ -410,7 +267,7 @@ def test_internal_topics_match_no_pattern_by_default(make):
     w, consumer = make(known={"t": 1})
     w.cluster.create_topic("__consumer_offsets", 1)
     consumer.subscribe(pattern=".*")
-    read(consumer)
+    w.read(consumer)
     assert consumer.subscription() == {"t"}
     assert consumer.config.exclude_internal_topics
 
@@ -428,7 +285,7 @@ def test_a_missing_permission_is_raised_and_ends(make):
     with pytest.raises(TopicAuthorizationFailedError):
         list(consumer.read_to_end(1000))
     w.cluster.rules.remove(rule)
-    assert read(consumer, 2.0) == ["0:0"]
+    assert w.read(consumer, 2.0) == ["0:0"]
 
 
 def test_reading_to_the_end_waits_for_partitions_and_names_what_is_missing(make):
@@ -451,7 +308,7 @@ def test_reading_to_the_end_waits_for_a_topic_that_is_gone(make, is_deleted):
             found.append(record.offset)
             w.clock.advance(0.02)
             if len(found) == 1:
-                w.cluster.delete_topic("t") if is_deleted else w.cluster.on("Metadata", hide("t"), times=1)
+                w.cluster.delete_topic("t") if is_deleted else w.hide("t", times=1)
         return found
 
     if not is_deleted:
@@ -466,7 +323,7 @@ def test_reading_to_the_end_waits_for_a_topic_that_is_gone(make, is_deleted):
 def test_reading_to_the_end_knows_what_was_added_before_the_subscription(make, how, is_unsubscribed):
     w, consumer = make(auto_offset_reset="earliest", metadata_max_age_ms=300_000)
     consumer.subscribe(pattern="t.*")
-    read(consumer)
+    w.read(consumer)
     if is_unsubscribed:
         consumer.unsubscribe()
     w.cluster.create_topic("new", 1)
@@ -478,12 +335,12 @@ def test_reading_to_the_end_knows_what_was_added_before_the_subscription(make, h
 
 
 def test_health_waits_for_new_metadata_before_it_says_that_no_topic_matches(make):
-    _, consumer = make()
+    w, consumer = make()
     consumer.subscribe(pattern="t.*")
-    read(consumer)
+    w.read(consumer)
     consumer.subscribe(pattern="n.*")
     assert "no topic matches" not in consumer.health().reason
-    read(consumer)
+    w.read(consumer)
     assert "no topic matches" in consumer.health().reason
 
 
@@ -526,75 +383,21 @@ def test_rejected_metadata_are_asked_for_again(make):
     consumer.subscribe(pattern=".*")
     w.append(1, 0)
     w.cluster.on("Metadata", Reply(Code.UNKNOWN_SERVER_ERROR), times=2)
-    assert read(consumer, 3.0) == ["0:0"]
+    assert w.read(consumer, 3.0) == ["0:0"]
 
 
-# -- brokers without topic ids, and everything at once
+# -- brokers without topic ids
 
 
 def test_brokers_without_topic_ids_are_read_too(make):
     w, consumer = make("t", "u", known={"t": 1, "u": 1}, auto_offset_reset="latest")
     w.cluster.set_versions(MetadataRequest, (0, 7))
-    read(consumer)
+    w.read(consumer)
     w.cluster.expand("t", 2)
     w.append(1, 1)
     w.cluster.delete_topic("u")
-    assert read(consumer, AGE / 1000 + 1) == ["1:0"]
+    assert w.read(consumer, AGE / 1000 + 1) == ["1:0"]
     assert consumer.assignment() == tps("t-0", "t-1")
     w.cluster.create_topic("u", 1)
     w.append(2, 0, "u")
-    assert read(consumer, AGE / 1000 + 1) == ["0:0", "0:1"]
-
-
-@pytest.mark.parametrize("seed", range(6))
-def test_whatever_happens_to_topics_each_record_is_read_once(make, seed):
-    draw = random.Random(seed)
-    w, consumer = make(known={"t-a": 1, "t-b": 2}, nodes=2, auto_offset_reset="latest", max_poll_records=3)
-    consumer.subscribe(**draw.choice([{"topics": ["t-a", "t-b", "t-c"]}, {"pattern": "t-.*"}]))
-    while not consumer.assignment():
-        consumer.poll(10)
-    for tp in consumer.assignment():
-        consumer.position(tp)
-    counts, written, found, hidden = {"t-a": 1, "t-b": 2}, [], [], []
-
-    def poll():
-        for records in consumer.poll(draw.choice([0, 10, 500])).values():
-            found.extend(int(record.value) for record in records)
-
-    def produce():
-        tp = any_partition()
-        written.append(len(written))
-        w.cluster.produce(tp.topic, [b"%d" % written[-1]], tp.partition)
-
-    def any_partition():
-        name = draw.choice(list(counts))
-        return TopicPartition(name, draw.randrange(counts[name]))
-
-    def expand():
-        name = draw.choice([name for name in counts if counts[name] < 6] or ["t-a"])
-        counts[name] += 1
-        w.cluster.expand(name, counts[name])
-
-    def create():
-        if "t-c" not in counts:
-            w.cluster.create_topic("t-c", 1)
-            counts["t-c"] = 1
-
-    def disturb():
-        if hidden:
-            w.cluster.rules.remove(hidden.pop())
-        else:
-            hidden.append(w.cluster.on("Metadata", hide(draw.choice(list(counts))), times=draw.choice([1, 3])))
-
-    def move():
-        w.cluster.move_leader(any_partition())
-
-    for _ in range(150):
-        draw.choice([poll, poll, poll, produce, produce, expand, create, disturb, move, consumer.drive])()
-        w.clock.advance(draw.choice([0, 0, 0.05, 1]))
-    for rule in hidden:
-        w.cluster.rules.remove(rule)
-    end = w.clock.now() + 30
-    while w.clock.now() < end:
-        poll()
-    assert sorted(found) == written
+    assert w.read(consumer, AGE / 1000 + 1) == ["0:0", "0:1"]

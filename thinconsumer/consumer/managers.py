@@ -49,6 +49,7 @@ class ConsumerManagers:
         deserialize: Deserialize | None = None,
     ) -> None:
         self.config = config
+        self._wall_time = wall_time
         self.agenda = Agenda()
         self.partitions = Partitions(self.agenda)
         self.metrics = ConsumerMetrics()
@@ -192,7 +193,7 @@ class ConsumerManagers:
         if self.group is None and self.whole_topics is None:
             from ..group.whole_topics import WholeTopics  # on demand, as the group
 
-            self.whole_topics = WholeTopics(self.config, self.partitions, self.metadata)
+            self.whole_topics = WholeTopics(self.config, self.partitions, self.metadata, self._wall_time)
         subscriber = self.subscriber
         assert subscriber is not None
         return subscriber

@@ -7,12 +7,13 @@ The partitions follow the topics' metadata. As in aiokafka, no listener is calle
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING
 
+from ..config import OffsetResetStrategy
 from ..errors import IllegalArgumentError, UnknownTopicOrPartitionError
 from ..network.metadata import Metadata
-from ..positions.partitions import Partition, Partitions
+from ..positions.partitions import Partition, Partitions, Reset
 from ..positions.states import PositionEvent
 from ..types import TopicPartition
 from .subscription import Mode, SubscribedTopics, Subscriber, UserSubscription
@@ -33,15 +34,21 @@ class WholeTopics(Subscriber):
     lags behind, or a lost permission, may have hidden a topic that still exists.
     """
 
-    def __init__(self, config: ConsumerConfig, partitions: Partitions, metadata: Metadata) -> None:
+    def __init__(
+        self, config: ConsumerConfig, partitions: Partitions, metadata: Metadata, wall_time: Callable[[], float]
+    ) -> None:
         self.subscription = UserSubscription()
         if partitions:
             self.subscription.assign()  # before the first subscribe(), all partitions were assigned by hand
         self._partitions = partitions
         self._metadata = metadata
+        self._wall_time = wall_time
+        self._begins_at_end = config.auto_offset_reset.strategy is OffsetResetStrategy.LATEST
         self._subscribed = SubscribedTopics(self.subscription, metadata, internal=not config.exclude_internal_topics)
         #: The removed partitions of subscribed topics, until metadata have them again.
         self.gone: dict[TopicPartition, Partition] = {}
+        #: With the policy ``latest``: when each partition that was not new was first assigned, as a reset to that time.
+        self._ends: dict[TopicPartition, Reset] = {}
         #: The versions of metadata and subscription that the assignment was made of.
         self._seen = (-1, -1)
         #: The metadata refresh that must have succeeded: older metadata may lack topics and partitions.
@@ -91,6 +98,7 @@ class WholeTopics(Subscriber):
         """Forget the subscription and the kept positions."""
         self.subscription.clear()
         self.gone.clear()
+        self._ends.clear()
 
     def assign_by_hand(self, tps: Collection[TopicPartition], now: float) -> None:
         self.subscription.assign()
@@ -115,6 +123,7 @@ class WholeTopics(Subscriber):
         self.gone = dict(list(kept.items())[-GONE_MAX:])
         if wanted != before.keys():
             self._partitions.assign(sorted(wanted))
+            self._note_ends(wanted - before.keys())
             counts = len(wanted), len(wanted - before.keys()), len(gone)
             log.info("subscribed without a group: %d partitions, %d new, %d gone", *counts)
             if not gone.keys().isdisjoint(self.gone):
@@ -123,6 +132,17 @@ class WholeTopics(Subscriber):
         for tp in self.gone.keys() & wanted:
             self._restore(self.gone[tp])
             del self.gone[tp]
+        self._ends = {tp: end for tp, end in self._ends.items() if tp in wanted or tp in self.gone}
+
+    def _note_ends(self, added: Collection[TopicPartition]) -> None:
+        """Note when partitions that are to be read from their end were assigned, until their position is known.
+
+        A broker that hides a topic makes metadata forget that it existed before: it would be read from its beginning.
+        """
+        if self._begins_at_end and added:
+            end = Reset(int(self._wall_time() * 1000), "no position, auto_offset_reset=latest, as of the first sight")
+            old = (tp for tp in added if tp not in self.gone and not self._metadata.is_new_partition(tp))
+            self._ends.update(dict.fromkeys(old, end))
 
     def _has(self, topic: str) -> bool:
         return topic in self.subscription.topics or self.subscription.matches(topic)
@@ -136,3 +156,5 @@ class WholeTopics(Subscriber):
                 partition.place(PositionEvent.SEEK_VALIDATED, gone.cursor.offset, gone.cursor.epoch)
             elif gone.reset is not None:
                 partition.ask_reset(gone.reset)
+            elif gone.tp in self._ends:
+                partition.ask_reset(self._ends[gone.tp])
