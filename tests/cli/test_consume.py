@@ -11,6 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from thinconsumer import TopicPartition
+from thinconsumer.broker import Delay
 from thinconsumer.cli.consume import print_batches, what_is_left
 from thinconsumer.cli.output import ProgressLine
 from thinconsumer.records.builder import NewRecord
@@ -271,3 +272,11 @@ def test_a_full_disk_is_reported_in_one_line(commands, cluster, full):
     assert child.returncode == 1
     assert err.splitlines()[0].startswith("error: ")
     assert "space" in err
+
+
+def test_the_end_is_looked_up_once(say, cluster, full):
+    rule = cluster.on("ListOffsets", Delay(0))
+    assert say("consume", f"{full}:0", "--until-end", "--from", "earliest")[0] == 0
+    asked = rule.hits
+    rule.remove()
+    assert asked == 2  # with the lookup of the first offset

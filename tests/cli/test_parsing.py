@@ -80,6 +80,7 @@ def test_a_time_without_a_zone_is_local():
         ("PT1H30M", 5400),
         ("P2D", 172_800),
         ("p1dt0.5s", 86_400.5),
+        ("+PT1,5S", 1.5),
         ("0s", 0),
         ("999999999d", 1_000_000),  # before 1970
     ],
@@ -89,7 +90,26 @@ def test_durations_are_parsed(text, seconds):
 
 
 @pytest.mark.parametrize(
-    "text", ["", "P", "T", "PT", "P1DT", "P1M", "1", "1w", "-1h", "1h ", "30m1h", "1.h", "PT1D", "٣h"]
+    "text",
+    [
+        "",
+        "P",
+        "T",
+        "PT",
+        "P1DT",
+        "P1M",
+        "1",
+        "1w",
+        "-1h",
+        "1h ",
+        "30m1h",
+        "1.h",
+        "1.5h",
+        "PT1D",
+        "٣h",
+        "٣d",
+        "9" * 5000 + "d",
+    ],
 )
 def test_invalid_durations_are_refused(text):
     with pytest.raises(argparse.ArgumentTypeError, match="is not a duration"):

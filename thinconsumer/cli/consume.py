@@ -226,7 +226,7 @@ def _read(consumer: BytesConsumer, options: argparse.Namespace, tps: Sequence[To
     reader = Reader(consumer)
     if options.until_end:
         ends = consumer.end_offsets(tps)
-        print_all(_until_end(consumer, options.max), reader.printed, ends)
+        print_all(_read_to(consumer, ends, options.max), reader.printed, ends)
     else:
         print_all(reader.batches(options.max, POLL_MS), reader.printed)
     return 0
@@ -292,8 +292,9 @@ def _record_format(options: argparse.Namespace, values: JsonValues) -> Callable[
     return lambda record: form(record, value=values.text(record.value))
 
 
-def _until_end(consumer: BytesConsumer, most: int | None) -> Iterator[Sequence[Record]]:
-    records = islice(consumer.read_to_end(), most)
+def _read_to(consumer: BytesConsumer, ends: Ends, most: int | None) -> Iterator[Sequence[Record]]:
+    """Yield the records up to these ends, at most ``most``, as ``read_to_end`` does, which would look them up again."""
+    records = islice(consumer._iteration.read_to(ends, None), most)
     while batch := list(islice(records, POLL_RECORDS)):
         yield batch
 

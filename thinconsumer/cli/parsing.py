@@ -22,6 +22,7 @@ from typing import Any, NamedTuple, NoReturn, TypeVar
 
 from ..config import OPTIONS, Option
 from ..config.kinds import did_you_mean
+from ..config.values import parse_duration_ms
 
 #: How the user has started the command: as the installed script, or as a module.
 PROGRAM = "thinconsumer" if Path(*sys.argv[:1]).stem == "thinconsumer" else "python -m thinconsumer"
@@ -199,20 +200,14 @@ def moment(text: str) -> Start:
     return Start("time", max(0, round(seconds * 1000)))
 
 
-_DAYS, _HOURS, _MINUTES, _SECONDS = (rf"(?:(\d{{1,9}}(?:\.\d{{1,9}})?){unit})?" for unit in "DHMS")
-_DURATIONS = tuple(
-    re.compile(pattern, re.ASCII | re.IGNORECASE)
-    for pattern in (_DAYS + _HOURS + _MINUTES + _SECONDS, rf"P{_DAYS}(?:T(?=\d){_HOURS}{_MINUTES}{_SECONDS})?")
-)
-
-
 def ago(text: str, now: Callable[[], float] = time.time) -> Start:
     """Return the time that is a duration before now; parse ``1h30m``, or ``PT1H30M`` as Kafka's tools take it."""
-    match = next(filter(None, (pattern.fullmatch(text) for pattern in _DURATIONS)), None)
-    if match is None or not any(match.groups()):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a duration such as 1h30m, 2d or PT1H30M")
-    seconds = sum(float(part or 0) * unit for part, unit in zip(match.groups(), (86400, 3600, 60, 1)))
-    return Start("time", max(0, round((now() - seconds) * 1000)))
+    days, rest = re.findall(r"(?is)^(\d+d)?(.*)", text)[0]
+    try:
+        duration = parse_duration_ms(text if text[:1] in "+Pp" else f"P{days}" + f"T{rest}" * bool(rest))
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a duration such as 1h30m, 2d or PT1H30M") from None
+    return Start("time", max(0, round(now() * 1000) - duration))
 
 
 def add_cluster(parser: Parser) -> None:
