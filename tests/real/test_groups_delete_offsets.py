@@ -100,7 +100,7 @@ def test_both_keep_the_offsets_of_a_topic_with_a_reader(
                 assert world.left(ours) == [True, True, True]  # all or nothing
                 assert world.ours(ours, "{a}:0", "--execute") == 0
             else:
-                assert "partition level error" in world.theirs(theirs, "{a}:0", "{b}")
+                assert "partition-level error" in world.theirs(theirs, "{a}:0", "{b}")
             assert world.left(group) == [False, True, True]
 
 
@@ -109,6 +109,6 @@ def test_both_name_a_missing_group_or_partition(world: World, capsys: pytest.Cap
     assert world.ours("missing", "{a}", "--execute") == 1
     assert "missing not found" in capsys.readouterr().err
     ours, theirs = world.new_group(), world.new_group()
-    assert "partition level error" in world.theirs(theirs, "{a}:0,7")
+    assert "partition-level error" in world.theirs(theirs, "{a}:0,7")
     assert world.ours(ours, "{a}:0,7", "--execute") == 1
     assert (world.left(ours), world.left(theirs)) == ([True, True, True], [False, True, True])
