@@ -92,8 +92,16 @@ def kafka_topic(kafka_broker: BrokerProcess, request: pytest.FixtureRequest) -> 
 
 @pytest.fixture(scope="session")
 def kafka_client_options() -> dict[str, Any]:
-    """Return options with which ``records`` and ``committed`` connect to ``kafka_broker``, such as those of a login."""
+    """Return options with which ``records`` and ``committed`` connect to ``kafka_broker``, such as those of a login.
+
+    A group id and ``auto_offset_reset`` have no effect: these fixtures have their own.
+    """
     return {}
+
+
+def _options(broker: BrokerProcess, given: dict[str, Any], group: str | None = None) -> dict[str, Any]:
+    """Return a consumer's options; the user's may name other servers, such as another listener."""
+    return {"bootstrap_servers": broker.bootstrap_servers, **given, "group_id": group, "auto_offset_reset": "earliest"}
 
 
 @pytest.fixture
@@ -123,8 +131,7 @@ def records(kafka_broker: BrokerProcess, kafka_client_options: dict[str, Any]) -
 
     def read(topic: str) -> list[ConsumerRecord[Any, Any]]:
         kafka_broker.leader((topic, 0))  # raises an error if the topic does not exist
-        options = {"auto_offset_reset": "earliest", **kafka_client_options}
-        with Consumer(topic, bootstrap_servers=kafka_broker.bootstrap_servers, **options) as consumer:
+        with Consumer(topic, **_options(kafka_broker, kafka_client_options)) as consumer:
             return sorted(consumer.read_to_end(), key=attrgetter("partition", "offset"))
 
     return read
@@ -139,8 +146,7 @@ def committed(kafka_broker: BrokerProcess, kafka_client_options: dict[str, Any])
 
     def ask(group: str, topic: str) -> dict[int, int]:
         kafka_broker.leader((topic, 0))  # raises an error if the topic does not exist
-        servers = kafka_broker.bootstrap_servers
-        with Consumer(bootstrap_servers=servers, group_id=group, **kafka_client_options) as consumer:
+        with Consumer(**_options(kafka_broker, kafka_client_options, group)) as consumer:
             numbers = sorted(consumer.partitions_for_topic(topic) or ())
             found = consumer.committed([TopicPartition(topic, number) for number in numbers])
         return {tp.partition: offset for tp, offset in found.items() if offset is not None}

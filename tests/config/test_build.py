@@ -105,3 +105,9 @@ def test_a_config_can_be_pickled_and_is_immutable():
         config.group_id = "g"
     with pytest.raises((AttributeError, TypeError)):
         config.grup_id = "g"
+
+
+@pytest.mark.parametrize("value", [10**5000, -(10**5000), [10**5000]], ids=["above", "below", "in a list"])
+def test_a_number_that_python_does_not_write_is_refused_in_words(value):
+    with pytest.raises(KafkaConfigurationError, match="fetch.min.bytes=.*too many digits"):
+        ConsumerConfig.from_config({"bootstrap.servers": "b:1", "fetch.min.bytes": value})

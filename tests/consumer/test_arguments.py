@@ -153,3 +153,33 @@ def test_a_poll_timeout_that_looks_like_seconds_warns_once(member):
         member.poll(1.0)
     assert caught[0].filename == __file__
     member.poll(0.5)
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda consumer, huge: consumer.assign([TopicPartition("t", huge)]),
+        lambda consumer, huge: consumer.seek(TP, huge),
+        lambda _, huge: offsets_to_commit({TP: huge}),
+        lambda _, huge: offsets_to_commit({TP: OffsetAndMetadata(1, "", huge)}),
+        lambda consumer, huge: consumer.offsets_for_times({TP: huge}),
+        lambda consumer, huge: consumer.offsets_for_times({TopicPartition("t", huge): -1}),
+        lambda consumer, huge: consumer.poll(0, max_records=huge),
+        lambda consumer, huge: consumer.poll(min(huge, -1)),
+        lambda consumer, huge: consumer.close(huge),
+        lambda consumer, huge: consumer.subscribe([huge]),
+        lambda consumer, huge: consumer.partitions_for_topic(huge),
+    ],
+)
+def test_numbers_that_python_does_not_write_are_refused_in_words(world, call, sign):
+    """Python refuses to write more than 4,300 digits, with a ValueError of its own."""
+    consumer = world().consumer()
+    with pytest.raises(IllegalArgumentError):
+        call(consumer, sign * 10**5000)
+
+
+def test_a_timeout_may_be_longer_than_any_float(world):
+    w = world()
+    w.append(1)
+    assert len(w.consumer().poll(10**5000)) == 1

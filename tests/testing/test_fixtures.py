@@ -71,6 +71,20 @@ def test_a_str_is_named(kafka_topic, produce):
         produce(topic, "abc")
 
 
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ([], "values is empty"), (iter(()), "values is empty"), (None, "values is None: give a list"),
+        ({b"k": b"v"}, "values is of type dict: give a list"), (7, "values is of type int: give a list"),
+    ],
+)
+def test_values_that_are_no_list_are_named(kafka_broker, kafka_topic, produce, values, said):
+    topic = kafka_topic()
+    for write in (produce, kafka_broker.produce):
+        with pytest.raises(ValueError, match=said):
+            write(topic, values)
+
+
 def test_topics_of_tests_before_are_gone(kafka_broker):
     with Consumer(bootstrap_servers=kafka_broker.bootstrap_servers) as consumer:
         assert consumer.topics() == set()
@@ -89,7 +103,8 @@ def kafka_broker_options():
 @pytest.fixture(scope="session")
 def kafka_client_options():
     login = {"sasl_plain_username": "me", "sasl_plain_password": "secret"}
-    return {"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "PLAIN", **login}
+    own = {"group_id": "of-the-program", "auto_offset_reset": "latest"}
+    return {"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "PLAIN", **login, **own}
 
 
 @pytest.fixture
@@ -98,12 +113,24 @@ def embedded_broker_options():
 """
 
 TESTS_OF_OVERRIDES = """
+import pytest
+
+
 def test_options(kafka_broker, embedded_broker, records, committed):
     assert list(kafka_broker.addresses) == [1]
     kafka_broker.produce("there-already", [b"x"])
     assert [record.value for record in records("there-already")] == [b"x"] and committed("g", "there-already") == {}
     assert list(embedded_broker.addresses) == [1, 2]
     embedded_broker.produce("own", [b"x"], 2)
+
+
+@pytest.fixture
+def servers(kafka_broker, kafka_client_options, monkeypatch):
+    monkeypatch.setitem(kafka_client_options, "bootstrap_servers", [kafka_broker.bootstrap_servers])
+
+
+def test_servers_may_be_given(servers, records, committed):
+    assert [record.value for record in records("there-already")] == [b"x"] and committed("g", "there-already") == {}
 """
 
 
@@ -141,13 +168,13 @@ def from_the_page():
 def test_project_of_the_page_passes(project, from_the_page):
     code, words = project(**from_the_page, test_more=MORE_TESTS)
     assert code == 0, words
-    assert "12 passed" in words
+    assert "17 passed" in words
 
 
 def test_a_users_project_chooses_its_brokers(project, from_the_page):
     code, words = project(conftest=from_the_page["conftest"] + OVERRIDES, test_users=TESTS_OF_OVERRIDES)
     assert code == 0, words
-    assert "1 passed" in words
+    assert "2 passed" in words
 
 
 def test_the_package_itself_needs_no_pytest():

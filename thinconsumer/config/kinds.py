@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar
 
 from ..support.lazy_dataclass import dataclass, field
+from ..support.shown import shown
 from .values import (
     ASYNC_DEF,
     INT32_MAX,
@@ -73,6 +74,9 @@ class _SafeRepr(reprlib.Repr):
         if "-----BEGIN" in x or "LoginModule" in x:
             return HIDDEN  # PEM text, or credentials for JAAS, meant for another option
         return super().repr_str(mask_user_info(x), level)
+
+    def repr_int(self, x: int, level: int) -> str:
+        return super().repr_int(x, level) if x.bit_length() < 10_000 else shown(x)
 
     def repr_instance(self, x: Any, level: int) -> str:
         # The ``__repr__`` of a user's object might contain a secret.

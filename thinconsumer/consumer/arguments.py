@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 
 from ..config.values import ASYNC_DEF, INT32_MAX, INT64_MAX, is_async
 from ..errors import IllegalArgumentError
+from ..support.shown import shown
 from ..types import ConsumerRecord, OffsetAndMetadata, TopicPartition
 from ..wire.primitives import STRING_MAX
 
@@ -19,22 +20,22 @@ ToCommit: TypeAlias = "Mapping[TopicPartition, OffsetAndMetadata | int] | Consum
 def topic_partition(tp: object) -> TopicPartition:
     """Return a TopicPartition from any tuple of topic and partition number, such as kafka-python's own class."""
     if not isinstance(tp, tuple) or len(tp) != 2 or isinstance(tp, ConsumerRecord):
-        raise IllegalArgumentError(f"expected a TopicPartition(topic, partition), not {tp!r}")
+        raise IllegalArgumentError(f"expected a TopicPartition(topic, partition), not {shown(tp)}")
     topic, number = tp
     if not isinstance(topic, str) or not topic.isascii() or not 0 < len(topic) < 250:
-        raise IllegalArgumentError(f"{tp!r} is no TopicPartition: a topic is a str of 1 to 249 ASCII characters")
+        raise IllegalArgumentError(f"{shown(tp)} is no TopicPartition: a topic is a str of 1 to 249 ASCII characters")
     if type(number) is not int or not 0 <= number <= INT32_MAX:
-        is_number = isinstance(number, str) and number.isdecimal()
+        is_number = isinstance(number, str) and number.isdecimal() and len(number) < 10
         instead = f": write TopicPartition({topic!r}, {int(number)})" if is_number else ""
-        raise IllegalArgumentError(f"{tp!r} is no TopicPartition: a partition is an int from 0 on{instead}")
+        raise IllegalArgumentError(f"{shown(tp)} is no TopicPartition: a partition is an int from 0 on{instead}")
     return tp if isinstance(tp, TopicPartition) else TopicPartition(topic, number)
 
 
 def topic_partitions(given: object, call: str) -> list[TopicPartition]:
     """Return the TopicPartitions of a collection in order, without duplicates; ``call`` names the method in errors."""
     if not isinstance(given, Iterable) or isinstance(given, (str, bytes, TopicPartition)):
-        one = f": write [{given!r}]" if isinstance(given, TopicPartition) else ""
-        raise IllegalArgumentError(f"{call} takes a collection of TopicPartition, not {given!r}{one}")
+        one = f": write [{shown(given)}]" if isinstance(given, TopicPartition) else ""
+        raise IllegalArgumentError(f"{call} takes a collection of TopicPartition, not {shown(given)}{one}")
     return list(dict.fromkeys(map(topic_partition, given)))
 
 
@@ -42,7 +43,7 @@ def topic_name(topic: object, call: str) -> str:
     """Return ``topic``, or raise ``IllegalArgumentError`` if it is not a str; ``call`` is the method in the error."""
     if not isinstance(topic, str):
         instead = f": write {topic.decode(errors='replace')!r}" if isinstance(topic, bytes) else ""
-        raise IllegalArgumentError(f"{call} takes a topic's name, a str, not {topic!r}{instead}")
+        raise IllegalArgumentError(f"{call} takes a topic's name, a str, not {shown(topic)}{instead}")
     return topic
 
 
@@ -58,7 +59,9 @@ def offsets_to_commit(given: object) -> dict[TopicPartition, OffsetAndMetadata]:
         tp = TopicPartition(given.topic, given.partition)
         return {tp: OffsetAndMetadata(given.offset + 1, "", given.leader_epoch)}
     if not isinstance(given, Mapping):
-        raise IllegalArgumentError(f"commit takes {{TopicPartition: next offset}} or one ConsumerRecord, not {given!r}")
+        raise IllegalArgumentError(
+            f"commit takes {{TopicPartition: next offset}} or one ConsumerRecord, not {shown(given)}"
+        )
     found = {topic_partition(tp): value for tp, value in given.items()}
     return {tp: _offset(tp, value) for tp, value in found.items()}
 
@@ -71,11 +74,11 @@ def _offset(tp: TopicPartition, value: Any) -> OffsetAndMetadata:
     offset, metadata = getattr(value, "offset", value), getattr(value, "metadata", "")
     epoch = getattr(value, "leader_epoch", -1)
     if not is_whole(offset, 0):
-        raise IllegalArgumentError(f"{tp}: an offset is a whole number from 0 to 2**63 - 1, not {offset!r}")
+        raise IllegalArgumentError(f"{tp}: an offset is a whole number from 0 to 2**63 - 1, not {shown(offset)}")
     if epoch is not None and (not is_whole(epoch, -1) or epoch > INT32_MAX):
-        raise IllegalArgumentError(f"{tp}: a leader epoch is a whole number from -1 to 2**31 - 1, not {epoch!r}")
+        raise IllegalArgumentError(f"{tp}: a leader epoch is a whole number from -1 to 2**31 - 1, not {shown(epoch)}")
     if not isinstance(metadata, (str, type(None))):
-        raise IllegalArgumentError(f"{tp}: the metadata of an offset is a str, not {metadata!r}")
+        raise IllegalArgumentError(f"{tp}: the metadata of an offset is a str, not {shown(metadata)}")
     try:
         size = len((metadata or "").encode())
     except UnicodeEncodeError as error:

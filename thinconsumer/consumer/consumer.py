@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, overload
 
 from ..config import ConsumerConfig
 from ..config.options import OptionsHelp
-from ..config.values import HeadersDeserializer, TopicDeserializer
+from ..config.values import INT64_MAX, HeadersDeserializer, TopicDeserializer
 from ..driver import Driver
 from ..fetch.collector import Form
 from ..fetch.record_sequence import RecordSequence
@@ -117,7 +117,7 @@ class Consumer(PlainCalls[K, V]):
         """
         with self._shell.quiet_entry:
             limit = self._max_poll_records if max_records is None else self._limit(max_records, "max_records")
-            is_plain = type(timeout_ms) is int and timeout_ms >= 0
+            is_plain = type(timeout_ms) is int and 0 <= timeout_ms <= INT64_MAX
             poll_result = self._reader.poll(timeout_ms / 1000 if is_plain else self._poll_seconds(timeout_ms), limit)
         # This assignment must be the last statement, with no call after it. If an exception such as KeyboardInterrupt
         # comes earlier, the positions do not change, and the next poll returns the same records.

@@ -15,6 +15,7 @@ from ..metrics import MetricValues
 from ..positions.partitions import Reset
 from ..positions.states import PositionEvent
 from ..support.imports import import_with_numpy
+from ..support.shown import shown
 from ..types import OffsetAndMetadata, TopicPartition
 from .arguments import is_whole, topic_partition, topic_partitions
 from .core import ConsumerCore
@@ -48,7 +49,9 @@ def require_numpy() -> None:
 def check_autocommit(autocommit: object) -> None:
     """Raise IllegalArgumentError if the first argument of ``close`` is no bool: a timeout may be meant."""
     if not isinstance(autocommit, bool):
-        raise IllegalArgumentError(f"autocommit is a bool, not {autocommit!r}: is timeout_ms={autocommit!r} meant?")
+        raise IllegalArgumentError(
+            f"autocommit is a bool, not {shown(autocommit)}: is timeout_ms={shown(autocommit)} meant?"
+        )
 
 
 class PlainCalls(GroupCalls, Generic[K, V]):
@@ -60,7 +63,7 @@ class PlainCalls(GroupCalls, Generic[K, V]):
         if topics and not isinstance(topics[0], str):
             name = type(self).__name__
             instead = f"{name}.from_config({{...}})" if isinstance(topics[0], Mapping) else "subscribe([...])"
-            raise KafkaConfigurationError(f"{name}() takes topics by name, not {topics[0]!r}: write {instead}")
+            raise KafkaConfigurationError(f"{name}() takes topics by name, not {shown(topics[0])}: write {instead}")
         self._reader = ConsumerCore(config, driver)
         self._shell = self._reader.shell
         self._iteration = Iteration(self._reader)
@@ -130,7 +133,7 @@ class PlainCalls(GroupCalls, Generic[K, V]):
         epoch = offset.leader_epoch if isinstance(offset, OffsetAndMetadata) else -1
         target = offset.offset if isinstance(offset, OffsetAndMetadata) else offset
         if not is_whole(target, 0):
-            raise IllegalArgumentError(f"an offset is a whole number from 0 on, not {target!r}")
+            raise IllegalArgumentError(f"an offset is a whole number from 0 on, not {shown(target)}")
         with self._shell.change():
             event = PositionEvent.SEEK if epoch < 0 else PositionEvent.SEEK_VALIDATED
             self._partitions.require(topic_partition(partition)).place(event, target, epoch)
@@ -228,7 +231,7 @@ class PlainCalls(GroupCalls, Generic[K, V]):
     @staticmethod
     def _limit(value: int, name: str) -> int:
         if not is_whole(value, 1):
-            raise IllegalArgumentError(f"{name} must be a whole number from 1 on, not {value!r}")
+            raise IllegalArgumentError(f"{name} must be a whole number from 1 on, not {shown(value)}")
         return value
 
     def _seek_to(self, partitions: tuple[TopicPartition, ...], mark: int, reason: str) -> None:

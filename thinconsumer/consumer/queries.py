@@ -16,6 +16,7 @@ from ..fetch.leader_queries import ListedOffset
 from ..positions.partitions import Reset
 from ..positions.states import PositionEvent, PositionState
 from ..support.calls import Call
+from ..support.shown import shown
 from ..types import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 from .arguments import ToCommit, is_whole, offsets_to_commit, topic_name, topic_partition, topic_partitions
 from .core import ConsumerCore
@@ -137,7 +138,9 @@ class Queries:
     ) -> Waiting[dict[TopicPartition, OffsetAndTimestamp | None]]:
         for tp, timestamp in timestamps.items():
             if not is_whole(timestamp, 0):
-                raise IllegalArgumentError(f"{tp}: a time is milliseconds since 1970, 0 or more, not {timestamp!r}")
+                raise IllegalArgumentError(
+                    f"{shown(tp)}: a time is milliseconds since 1970, 0 or more, not {shown(timestamp)}"
+                )
         wanted = {topic_partition(tp): timestamp for tp, timestamp in timestamps.items()}
         found = yield from self.look_up(wanted, "offsets_for_times", timeout_ms)
         return {

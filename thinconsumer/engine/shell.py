@@ -7,6 +7,8 @@ from an exception that interrupted a step. A client adds its own behaviour as ca
 from __future__ import annotations
 
 import logging
+import math
+import sys
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Awaitable, Callable, Generator, Iterator
@@ -16,6 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar
 
 from ..driver import Driver
 from ..errors import IllegalArgumentError, IllegalStateError, WakeupError
+from ..support.shown import shown
 from .engine import Engine
 from .guard import Guard
 
@@ -49,8 +52,8 @@ def to_seconds(timeout_ms: object, default_ms: float | None = None) -> float:
     """
     given = default_ms if timeout_ms is None else timeout_ms
     if isinstance(given, bool) or not isinstance(given, (int, float)) or not given >= 0:
-        raise IllegalArgumentError(f"a timeout is a number of milliseconds from 0 on, not {given!r}")
-    return given / 1000
+        raise IllegalArgumentError(f"a timeout is a number of milliseconds from 0 on, not {shown(given)}")
+    return given / 1000 if given < sys.float_info.max else math.inf
 
 
 class UserCallback(NamedTuple):

@@ -10,6 +10,7 @@ from typing import Any
 
 from ..errors import IllegalArgumentError, IllegalStateError
 from ..network.metadata import Metadata
+from ..support.shown import shown
 from ..types import SubscriptionPattern, TopicPartition
 
 _LEGAL = re.compile(r"[a-zA-Z0-9._-]{1,249}")
@@ -107,14 +108,14 @@ def _mixed(call: str, before: str) -> IllegalStateError:
 
 def _names(topics: Iterable[str]) -> frozenset[str]:
     if isinstance(topics, (str, bytes)):
-        raise IllegalArgumentError(f"subscribe() takes a list of topics: [{topics!r}], not {topics!r}")
+        raise IllegalArgumentError(f"subscribe() takes a list of topics: [{shown(topics)}], not {shown(topics)}")
     if not isinstance(topics, Iterable):
-        raise IllegalArgumentError(f"subscribe() takes a list of topics, ['orders'], not {topics!r}")
+        raise IllegalArgumentError(f"subscribe() takes a list of topics, ['orders'], not {shown(topics)}")
     names = list(topics)
     for name in names:
         if not isinstance(name, str) or not _LEGAL.fullmatch(name) or name in (".", ".."):
             raise IllegalArgumentError(
-                f"{name!r} is not a legal topic name: use 1 to 249 letters, digits, dots, underscores and hyphens "
+                f"{shown(name)} is not a legal topic name: use 1 to 249 letters, digits, dots, underscores and hyphens "
                 "(pass a regular expression as pattern=)"
             )
     return frozenset(names)

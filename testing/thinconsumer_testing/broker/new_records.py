@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from thinconsumer.errors import IllegalArgumentError
@@ -13,10 +13,23 @@ _SHOWN_MAX = 40
 
 
 def as_list(values: Iterable[Any]) -> list[Any]:
-    """Return the values as a list; raise IllegalArgumentError for a single value, which is iterable, too."""
+    """Return the values as a list.
+
+    Raises:
+        IllegalArgumentError: ``values`` is no list of values, such as a single value, which may be iterable, too, or
+            there is no value: a batch has one at least.
+    """
+    kind = type(values).__name__
     if isinstance(values, (str, bytes, bytearray, NewRecord)):
-        raise IllegalArgumentError(f"values is a single {type(values).__name__}: give a list, [{_encoded(values)}]")
-    return list(values)
+        raise IllegalArgumentError(f"values is a single {kind}: give a list, [{_encoded(values)}]")
+    if values is None:
+        raise IllegalArgumentError("values is None: give a list, [None] for a record without a value")
+    if isinstance(values, Mapping) or not isinstance(values, Iterable):
+        raise IllegalArgumentError(f"values is of type {kind}: give a list, [b'one', NewRecord(b'two', key=b'2')]")
+    found = list(values)
+    if not found:
+        raise IllegalArgumentError("values is empty: give one at least, [None] for a record without a value")
+    return found
 
 
 def new_records(values: Iterable[Any]) -> list[NewRecord]:
