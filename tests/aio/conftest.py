@@ -1,13 +1,11 @@
 """An embedded broker for all tests of AsyncConsumer, and the loops in which they run."""
 
-import gc
 import itertools
-import os
 import socket
 from functools import partial
 
-import anyio
 import pytest
+from proving.loops import BACKENDS, in_loop
 
 from thinconsumer import TopicPartition
 from thinconsumer.aio import AsyncConsumer
@@ -17,7 +15,6 @@ pytest.importorskip("uvloop")
 NUMBERS = itertools.count()
 #: Sessions that a test can wait for.
 SHORT = {"session_timeout_ms": 2000, "heartbeat_interval_ms": 200, "max_poll_interval_ms": 2000}
-BACKENDS = {"asyncio": ("asyncio", {}), "uvloop": ("asyncio", {"use_uvloop": True}), "trio": ("trio", {})}
 
 
 def pytest_collection_modifyitems(config, items):
@@ -70,24 +67,6 @@ def run_slow(request):
 @pytest.fixture
 def run_asyncio():
     return partial(in_loop, "asyncio")
-
-
-def in_loop(name, main, *args, seconds=30):
-    async def limited():
-        with anyio.fail_after(seconds):
-            return await main(*args)
-
-    backend, options = BACKENDS[name]
-    anyio.run(anyio.sleep, 0, backend=backend, backend_options=options)  # uvloop keeps two of its first
-    before = open_descriptors()
-    found = anyio.run(limited, backend=backend, backend_options=options)
-    gc.collect()
-    assert open_descriptors() == before, "a descriptor is left"
-    return found
-
-
-def open_descriptors():
-    return len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else 0
 
 
 @pytest.fixture

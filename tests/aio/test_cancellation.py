@@ -1,10 +1,13 @@
 """A call that is cancelled at any of its waits has returned nothing: later calls return each record once, in order."""
 
 import asyncio
+import itertools
 import random
+from functools import partial
 
 import anyio
 import pytest
+from proving.loops import iterated, polled, read_with_cancellations
 
 from thinconsumer.errors import IllegalStateError
 from thinconsumer_testing.broker.faults import Delay
@@ -38,14 +41,6 @@ class Cancelled:
             return None
 
 
-async def polled(consumer, tp, records):
-    records.extend((await consumer.poll(2000, max_records=3)).get(tp, ()))
-
-
-async def iterated(consumer, tp, records):
-    records.append(await consumer.__anext__())
-
-
 async def once(consumer, tp, read, place, records):
     """Read once, cancelled at its nth wait; what it returns is counted."""
     found = []
@@ -72,48 +67,34 @@ def test_cancelled_at_every_wait_of_the_first_reads(run_asyncio, consumer, tp, r
     run_asyncio(main)
 
 
-async def read_with_cancellations(consumer, broker, tp, group, points, rng):
-    """Read and write in turn, with all kinds of calls, of which many are cancelled."""
-    records, written, cancelled = [], COUNT, 0
-    async with consumer(enable_auto_commit=False, group_id=group) as one:
-        one.assign([tp])
-        while points or len(records) < written:
-            if len(records) == written:
-                broker.produce(tp.topic, [b"%d" % n for n in range(4)])
-                written += 4
-            points = max(0, points - 1)
-            with anyio.move_on_after(rng.choice((0, 0.0002, 0.0005, 0.001)) if points else 10) as scope:
-                what = rng.random()
-                if what < 0.4:
-                    await polled(one, tp, records)
-                elif what < 0.8:
-                    await iterated(one, tp, records)
-                elif what < 0.85:
-                    await one.position(tp)
-                elif what < 0.9:
-                    await one.end_offsets([tp])
-                elif what < 0.95:
-                    await one.commit()
-                else:
-                    await one.committed(tp)
-            cancelled += scope.cancelled_caught
-        assert await one.position(tp) == written
-        await one.commit()
-        assert await one.committed(tp) == written
-    assert [record.offset for record in records] == list(range(written))
-    return cancelled
+@pytest.fixture
+def make(consumer, group):
+    """Return a function that makes a consumer which commits only when told to."""
+    return partial(consumer, enable_auto_commit=False, group_id=group)
+
+
+@pytest.fixture
+def write(broker, tp):
+    """Return a function that writes four records and returns the end offset."""
+    ends = itertools.count(COUNT + 4, 4)
+
+    def write():
+        broker.produce(tp.topic, [b"%d" % n for n in range(4)])
+        return next(ends)
+
+    return write
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_cancelled_at_random(run, consumer, broker, tp, group, seed):
-    assert run(read_with_cancellations, consumer, broker, tp, group, 100, random.Random(seed)) > 5
+def test_cancelled_at_random(run, make, write, tp, seed):
+    assert run(read_with_cancellations, make, write, tp, 100, random.Random(seed)) > 5
 
 
 @pytest.mark.soak(300)
 @pytest.mark.timeout(320)
-def test_cancelled_at_a_thousand_random_points(request, run, consumer, broker, tp, group):
+def test_cancelled_at_a_thousand_random_points(request, run, make, write, tp):
     points = 4500 if request.config.getoption("--soak") else 50
-    cancelled = run(read_with_cancellations, consumer, broker, tp, group, points, random.Random(7), seconds=280)
+    cancelled = run(read_with_cancellations, make, write, tp, points, random.Random(7), seconds=280)
     assert cancelled > 1000 or points < 1000
 
 

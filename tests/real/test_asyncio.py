@@ -1,14 +1,20 @@
 """AsyncConsumer on real Kafka reads every record in order, and neither blocks the event loop nor spins."""
 
 import asyncio
+import itertools
+import random
 import sys
 import time
+from functools import partial
 
 import pytest
+from proving import filling
+from proving.loops import in_loop, read_with_cancellations
 from realkafka import produce
 
 from thinconsumer import TopicPartition
 from thinconsumer.aio import AsyncConsumer
+from thinconsumer.records.builder import NewRecord, build_batch
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="no descriptor to watch there")
 
@@ -53,3 +59,21 @@ def test_an_idle_topic_costs_next_to_nothing(kafka, new_topic, polls):
             return time.process_time() - before
 
     assert asyncio.run(wait()) < 0.2
+
+
+@pytest.mark.parametrize("in_group", [False, True], ids=["assigned", "in a group"])
+def test_calls_that_are_cancelled_at_random_lose_and_repeat_nothing(kafka, new_topic, in_group):
+    """The same with more points, and in each loop: ``tests/aio/test_cancellation.py``, on the embedded broker."""
+    topic, ends = new_topic(kafka, partitions=1), itertools.count(4, 4)
+    batch = build_batch([NewRecord(b"value", timestamp=1_700_000_000_000)] * 4)
+    options = {"bootstrap_servers": kafka.bootstrap, "auto_offset_reset": "earliest", "enable_auto_commit": False}
+
+    def write():
+        filling.produce_raw(kafka.bootstrap, topic, 0, batch)
+        return next(ends)
+
+    make, tp, rng = partial(AsyncConsumer, group_id=topic, **options), TopicPartition(topic, 0), random.Random(3)
+    cancelled = in_loop(
+        "asyncio", partial(read_with_cancellations, in_group=in_group), make, write, tp, 400, rng, seconds=120
+    )
+    assert cancelled > 100
