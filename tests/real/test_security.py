@@ -14,12 +14,14 @@ from collections import Counter
 from dataclasses import dataclass
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, Encoding, PrivateFormat
 from groups import Locals
 from proving.proxy import Proxy
 from realkafka import produce, wait_for
 from realkafka.certificates import KEY_PASSWORD, STORE_PASSWORD
 from realkafka.fixtures import missing
-from realkafka.oidc import unsecured_token
+from realkafka.oidc import JWT_BEARER, unsecured_token
 from realkafka.security import CLIENTS, EXPIRED_LINE, REAUTHENTICATION_LINE, SERVICE, USERS, client_certificate
 
 from thinconsumer import Consumer, KafkaError, TopicPartition
@@ -43,7 +45,7 @@ ERROR_SECONDS = 2.0
 WAIT_SECONDS = 10.0
 #: How every JWT begins: base64 of '{"'.
 JWT = "eyJ"
-SECRETS = [*USERS.values(), *CLIENTS.values(), KEY_PASSWORD, STORE_PASSWORD, "wrong-secret", JWT]
+SECRETS = [*USERS.values(), *CLIENTS.values(), KEY_PASSWORD, STORE_PASSWORD, "wrong-secret", JWT, "PRIVATE KEY"]
 
 
 @dataclass
@@ -359,6 +361,45 @@ def test_a_wrong_client_secret(secured_kafka, record_property):
     found = failure(record_property, names_broker=False, **options)
     assert isinstance(found.error, SaslAuthenticationFailedError)
     assert "invalid_client" in str(found.error)
+
+
+def without_secret(secured_kafka, login, key):
+    """Return the options of a login by an assertion that ``key`` signs, or as an Azure machine."""
+    issuer = secured_kafka.security.issuer
+    if login == "azure_imds":
+        config = "query=api-version=2018-02-01&resource=kafka&client_id=billing"
+        own = {"metadata_authentication_type": login, "token_endpoint_url": issuer.metadata_url, "config": config}
+    else:
+        password = BestAvailableEncryption(KEY_PASSWORD.encode())
+        own = {
+            "token_endpoint_url": issuer.token_url,
+            "assertion_private_key_pem": key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, password).decode(),
+            "assertion_private_key_passphrase": KEY_PASSWORD,
+            "assertion_algorithm": "ES256",
+            "assertion_claim_aud": issuer.url,
+            "assertion_claim_jti_include": True,
+        }
+        if login == "grant":
+            own |= {"grant_type": JWT_BEARER, "assertion_claim_iss": "billing", "assertion_claim_sub": "alice"}
+        else:
+            own["client_credentials_client_id"] = "billing"
+    options = {f"sasl_oauthbearer_{name}": value for name, value in own.items()}
+    return secured_kafka.client_options("OIDC", "OAUTHBEARER") | options
+
+
+@pytest.mark.parametrize("login", ["grant", "client assertion", "azure_imds"])
+def test_logins_without_a_secret(secured_kafka, private_topic, record_property, login):
+    """KIP-1139: the issuer gives a token for the assertion's subject. KIP-1258: the assertion replaces the secret."""
+    issuer, key = secured_kafka.security.issuer, ec.generate_private_key(ec.SECP256R1())
+    options = without_secret(secured_kafka, login, key)
+    if login != "azure_imds":
+        found = failure(record_property, names_broker=False, **options)
+        assert isinstance(found.error, SaslAuthenticationFailedError)
+        assert "invalid_client" in str(found.error), "the issuer does not know this key"
+    issuer.keys["billing"] = key.public_key()
+    seen = len(issuer.requests)
+    reads(private_topic("alice" if login == "grant" else "billing"), **options)
+    assert {request.status for request in issuer.requests[seen:]} == {200}
 
 
 # -- Kerberos

@@ -1,4 +1,5 @@
-"""An OpenID Connect provider for tests: signs JWTs, publishes its key as JWKS, and answers client-credentials requests.
+"""An OpenID Connect provider for tests: signs JWTs, publishes its key as JWKS, and answers requests for tokens: with a
+client's secret, with an assertion (RFC 7523), or as Azure's metadata service.
 
 Owns one HTTP server on 127.0.0.1 in a thread of the test process. Knows nothing of Kafka.
 """
@@ -21,6 +22,8 @@ from .certificates import Certificate
 
 HOST = "127.0.0.1"
 KEY_ID = "key-1"
+JWT_BEARER = "urn:ietf:params:oauth:grant-type:jwt-bearer"
+ASSERTION_TYPE = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 BODY_MAX = 1 << 16
 SECONDS = 10
 
@@ -38,14 +41,19 @@ class TokenRequest:
 class Issuer:
     """The provider, from entering the ``with`` block to its end.
 
-    ``clients`` are secrets by client id. ``lifetime`` is that of tokens from the endpoint, in seconds. While ``outage``
-    is set, the token endpoint answers with this HTTP status. ``certificate`` makes the endpoints HTTPS.
+    ``clients`` are secrets by client id, ``keys`` the public keys that verify assertions. ``lifetime`` is that of
+    tokens from the endpoint, in seconds. While ``outage`` is set, the token endpoint answers with this HTTP status.
+    ``certificate`` makes the endpoints HTTPS.
     """
 
     def __init__(self, clients: Mapping[str, str], certificate: Certificate | None = None) -> None:
+        import jwt
         from cryptography.hazmat.primitives.asymmetric import rsa
 
+        self._jwt = jwt
         self.clients = dict(clients)
+        self.keys: dict[str, Any] = {}
+        self.assertion_ids: list[str] = []  #: The claim ``jti`` of each assertion that was accepted.
         self.lifetime = 3600.0
         self.outage = 0
         self.requests: list[TokenRequest] = []
@@ -88,6 +96,11 @@ class Issuer:
     def token_url(self) -> str:
         return f"{self.url}/token"
 
+    @property
+    def metadata_url(self) -> str:
+        """The URL of the metadata service of an Azure machine, whose managed identities are the clients."""
+        return f"{self.url}/metadata"
+
     def token(self, subject: str, lifetime: float = 3600.0, *, forged: bool = False, **claims: Any) -> str:
         """Return a signed JWT. A negative lifetime is one that has expired; ``forged`` signs with an unknown key."""
         now = time.time()
@@ -100,17 +113,38 @@ class Issuer:
         """Return status and body of a response of the token endpoint."""
         if self.outage:
             status, body = self.outage, {"error": "temporarily_unavailable", "error_description": "an outage"}
-        elif form.get("grant_type") != "client_credentials":
+        elif form.get("grant_type") not in ("client_credentials", JWT_BEARER):
             status, body = 400, {"error": "unsupported_grant_type"}
-        elif client_id not in self.clients or self.clients[client_id] != secret:
+        elif (subject := self._subject(client_id, secret, form)) is None:
             status, body = 401, {"error": "invalid_client", "error_description": "unknown client or wrong secret"}
         else:
             scope = form.get("scope", "kafka")
-            token = self.token(client_id, self.lifetime, scope=scope)
+            token = self.token(subject, self.lifetime, scope=scope)
             body = {"access_token": token, "token_type": "Bearer", "expires_in": int(self.lifetime), "scope": scope}
             status = 200
         self.requests.append(TokenRequest(client_id, form, status))
         return status, dict(body)
+
+    def _subject(self, client_id: str, secret: str, form: dict[str, str]) -> str | None:
+        """Return the subject that a secret or an assertion proves; None if it proves none."""
+        is_grant = form["grant_type"] == JWT_BEARER
+        if not is_grant and "client_assertion_type" not in form:
+            return client_id if client_id in self.clients and self.clients[client_id] == secret else None
+        jwt = self._jwt
+        try:
+            assertion = form["assertion" if is_grant else "client_assertion"]
+            issuer = jwt.decode(assertion, options={"verify_signature": False})["iss"]
+            needed = {"require": ["exp", "iat", "nbf", "sub", "aud", "jti"]}
+            claims = jwt.decode(
+                assertion, self.keys[issuer], ["RS256", "ES256"], audience=self.url, issuer=issuer, options=needed
+            )
+        except (KeyError, jwt.InvalidTokenError):
+            return None
+        is_own = form.get("client_assertion_type") == ASSERTION_TYPE and claims["sub"] == issuer == client_id
+        if claims["jti"] in self.assertion_ids or not (is_grant or is_own):
+            return None
+        self.assertion_ids.append(claims["jti"])
+        return str(claims["sub"])
 
     def jwks(self) -> dict[str, object]:
         """Return the public key as a JSON Web Key Set."""
@@ -158,8 +192,14 @@ def _handler(issuer: Issuer) -> type[BaseHTTPRequestHandler]:
         timeout = SECONDS
 
         def do_GET(self) -> None:
-            if self.path == "/jwks":
+            path, _, query = self.path.partition("?")
+            identity = dict(urllib.parse.parse_qsl(query))
+            if path == "/jwks":
                 self._send(200, issuer.jwks())
+            elif path == "/metadata" and self.headers.get("Metadata") == "true" and "resource" in identity:
+                client_id = identity.get("client_id", "")
+                form = {"grant_type": "client_credentials", **identity}
+                self._send(*issuer.answer(client_id, issuer.clients.get(client_id, ""), form))
             else:
                 self._send(404, {"error": "not_found"})
 
