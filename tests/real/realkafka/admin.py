@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
@@ -24,7 +25,8 @@ def wait_for(condition: Callable[[], T], seconds: float, what: str) -> T:
     deadline = time.monotonic() + seconds
     while not (value := condition()):
         if time.monotonic() > deadline:
-            raise TimeoutError(f"{what}: not within {seconds} s")
+            load = f"{os.getloadavg()[0]:.1f}" if hasattr(os, "getloadavg") else "unknown"
+            raise TimeoutError(f"{what}: not within {seconds} s; load average {load}, {os.cpu_count()} processors")
         time.sleep(0.05)
     return value
 
