@@ -31,8 +31,9 @@ def http(body: object = b"", status: int = 200, headers: str = "") -> bytes:
 TOKEN = http({"access_token": "abc", "expires_in": 60})
 
 
-def options(url=URL):
+def options(url=URL, **more):
     return ClientOptions(
+        **more,
         sasl_oauthbearer_token_endpoint_url=url,
         sasl_oauthbearer_client_credentials_client_id="app",
         sasl_oauthbearer_client_credentials_client_secret=SECRET,
@@ -46,10 +47,10 @@ class Driven(TokenFetch):
 
     unsent = ()
 
-    def __init__(self, url, wall_time, now, source=None):
+    def __init__(self, url, wall_time, now, source=None, **more):
         self.agenda = Agenda()
         source = source or ClientCredentials(options(url))
-        super().__init__(source, options(url), random.Random(1), wall_time, self.agenda, deque(), now)
+        super().__init__(source, options(url, **more), random.Random(1), wall_time, self.agenda, deque(), now)
 
     @property
     def commands(self):
@@ -269,8 +270,14 @@ def test_other_lookups_and_second_results_are_ignored():
     assert fetch.take_commands() == []  # no Hangup: the driver has no transport any more
 
 
+def test_an_endpoint_that_is_not_reached_is_one_that_proxy_url_is_not_used_for():
+    fetch = Driven(URL, lambda: 0.0, 0.0, proxy_url="http://proxy:3128")
+    fetch.resolved("idp.example", 8080, [], "no such name", 0.0)
+    assert str(fetch.error).endswith("no such name (not through proxy_url, which is for brokers only)")
+
+
 def test_a_rejected_certificate_is_the_error_that_counts():
-    fetch = Driven("https://idp.example/", lambda: 0.0, 0.0)
+    fetch = Driven("https://idp.example/", lambda: 0.0, 0.0, proxy_url="http://proxy:3128")
     fetch.take_commands()
     fetch.resolved("idp.example", 443, [Address(2, (f"10.0.0.{i}", 443)) for i in (1, 2)], "", 0.0)
     errors = [

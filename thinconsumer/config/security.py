@@ -137,7 +137,8 @@ class SecurityOptions:
     )
     sasl_oauthbearer_token_endpoint_url: str | None = _login(
         HttpUrl(),
-        "OAUTHBEARER: where to request tokens (OIDC, KIP-768; extra `oidc`). None: Azure's address, for `azure_imds`.",
+        "OAUTHBEARER: where to request tokens (OIDC, KIP-768; extra `oidc`), not through `proxy_url`. None: Azure's "
+        "address, for `azure_imds`.",
     )
     sasl_oauthbearer_grant_type: str = _login(
         GrantType(),

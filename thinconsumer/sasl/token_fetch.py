@@ -125,6 +125,8 @@ class TokenFetch:
         self._untried: deque[Address] = deque()
         self._stream: TokenStream | None = None
         self._errors: list[KafkaError] = []
+        #: For errors: whoever has set the option may expect it to be used here, too.
+        self._hint = "" if options.proxy_url is None else " (not through proxy_url, which is for brokers only)"
         self._commands = commands  #: For the driver.
         commands.append(Resolve(self._endpoint.host, self._endpoint.port))
 
@@ -214,7 +216,7 @@ class TokenFetch:
 
     def _connection_error(self, text: str, *, is_certificate_rejected: bool = False) -> KafkaConnectionError:
         return KafkaConnectionError(
-            f"{self._endpoint}: {text}",
+            f"{self._endpoint}: {text}{'' if is_certificate_rejected else self._hint}",
             host=self._endpoint.host,
             port=self._endpoint.port,
             is_certificate_rejected=is_certificate_rejected,
