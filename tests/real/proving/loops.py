@@ -41,6 +41,11 @@ async def iterated(consumer, tp, records):
     records.append(await consumer.__anext__())
 
 
+async def read_to_end(consumer, tp, records):
+    async for record in consumer.read_to_end(2000):
+        records.append(record)
+
+
 async def read_with_cancellations(make, write, tp, points, rng, *, in_group=False):
     """Read and write in turn, with all kinds of calls, of which ``points`` may be cancelled; return how many were.
 
@@ -68,10 +73,9 @@ async def read_with_cancellations(make, write, tp, points, rng, *, in_group=Fals
 
 async def call_one(consumer, tp, records, chance):
     """Await one call, which ``chance`` between 0 and 1 chooses: four of five read."""
-    if chance < 0.4:
-        await polled(consumer, tp, records)
-    elif chance < 0.8:
-        await iterated(consumer, tp, records)
+    if chance < 0.8:
+        read = polled if chance < 0.4 else iterated if chance < 0.7 else read_to_end
+        await read(consumer, tp, records)
     else:
         calls = (partial(consumer.position, tp), partial(consumer.end_offsets, [tp]))
         calls += (consumer.commit, partial(consumer.committed, tp))
