@@ -74,6 +74,6 @@ def test_calls_that_are_cancelled_at_random_lose_and_repeat_nothing(kafka, new_t
 
     make, tp, rng = partial(AsyncConsumer, group_id=topic, **options), TopicPartition(topic, 0), random.Random(3)
     cancelled = in_loop(
-        "asyncio", partial(read_with_cancellations, in_group=in_group), make, write, tp, 400, rng, seconds=120
+        "asyncio", partial(read_with_cancellations, in_group=in_group), make, write, tp, 1500, rng, seconds=120
     )
-    assert cancelled > 100
+    assert cancelled > 200
