@@ -4,7 +4,7 @@ A reader gets partitions by ``assign`` and positions by ``seek``. A member gets 
 positions from the group's committed offsets in OffsetFetch responses.
 """
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from thinconsumer.types import TopicPartition
@@ -23,14 +23,18 @@ class GroupEventAdapter(Checker):
     _owned: dict[SimReader, dict[TopicPartition, None]] = field(default_factory=dict, init=False)
     #: Assigned partitions without a position yet: their first position will be the committed offset (OffsetFetch).
     _starting: dict[SimReader, set[TopicPartition]] = field(default_factory=dict, init=False)
+    #: OffsetFetch requests written since the last assignment. An earlier one may be answered late, by a coordinator of
+    #: before: no position begins at its offsets.
+    _asked: dict[SimReader, list[SentRequest]] = field(default_factory=dict, init=False)
     _is_telling: bool = field(default=False, init=False)
 
     def started(self, reader: SimReader) -> None:
-        self._owned[reader], self._starting[reader] = {}, set()
+        self._owned[reader], self._starting[reader], self._asked[reader] = {}, set(), []
 
     def ended(self, reader: SimReader) -> None:
         self._owned.pop(reader, None)
         self._starting.pop(reader, None)
+        self._asked.pop(reader, None)
 
     def callback_started(self, member: Member, what: str, tps: Collection[TopicPartition]) -> None:
         """Report an assignment before its callback runs, so that a seek inside the callback is reported after it.
@@ -39,6 +43,7 @@ class GroupEventAdapter(Checker):
         callback may have sought them in the first call, before it raised.
         """
         if what == ASSIGNED:
+            self._asked[member].clear()
             self._starting[member] |= set(tps) - self._owned[member].keys()
             self._owned[member].update(dict.fromkeys(sorted(tps)))
             self.jury.tell("assigned", member, list(self._owned[member]))
@@ -51,11 +56,16 @@ class GroupEventAdapter(Checker):
             self._starting[member] -= set(tps)
             self.jury.tell("assigned", member, list(self._owned[member]))
 
+    def request_written(self, member: Member, line: int, sent: SentRequest, before: Sequence[SentRequest]) -> None:
+        if isinstance(sent.message, OffsetFetchRequest) and member in self._asked:
+            self._asked[member].append(sent)
+
     def response_read(self, member: Member, line: int, sent: SentRequest, response: Message) -> None:
         starting = self._starting.get(member)
         if not starting or not isinstance(response, OffsetFetchResponse):
             return
-        assert isinstance(sent.message, OffsetFetchRequest)
+        if not any(sent is each for each in self._asked[member]):
+            return
         self._is_telling = True
         for tp, offset, epoch in self._committed(response):
             if tp in starting:
