@@ -121,8 +121,9 @@ class RequestChecker(Checker):
     def response_read(self, member: SimReader, line: int, sent: SentRequest, response: Message) -> None:
         if isinstance(response, MetadataResponse):
             self._read_metadata(member, sent, response)
+        requested = dict(self._requested_epochs(member, sent.message))
         for key, code in self._codes(member, response):
-            self._read_code(key, line, code)
+            self._read_code(key, line, code, requested.get(key, self._sent.get((*key, line), -1)))
         for tp, asked, data in validated(sent.message, response):
             reading, truth = self._of(member, tp), self.truth(tp)
             # The client ignores an OffsetForLeaderEpoch response if it has sent another such request since, or has read
@@ -178,6 +179,18 @@ class RequestChecker(Checker):
                 self._epochs[key] = newest, max(newest, row.leader_epoch)
                 (self._leaderless.discard if row.leader_id in brokers else self._leaderless.add)(key)
 
+    def _requested_epochs(self, member: SimReader, request: Message | None) -> Iterator[tuple[PartitionKey, int]]:
+        """Yield the partitions of a Fetch or OffsetForLeaderEpoch request, and the leader epochs that it gives them."""
+        if isinstance(request, FetchRequest):
+            for topic in request.topics:
+                for row in topic.partitions:
+                    yield (member, topic.topic_id, row.partition), row.current_leader_epoch
+        elif isinstance(request, OffsetForLeaderEpochRequest):
+            for question in request.topics:
+                for asked in question.partitions:
+                    topic_id = self._ids.get((member, question.topic), ZERO_UUID)
+                    yield (member, topic_id, asked.partition), asked.current_leader_epoch
+
     def _codes(self, member: SimReader, response: Message) -> Iterator[tuple[PartitionKey, int]]:
         """Yield partitions and error codes of a Fetch, OffsetForLeaderEpoch or ListOffsets response.
 
@@ -199,10 +212,13 @@ class RequestChecker(Checker):
                     key = member, self._ids.get((member, found.name), ZERO_UUID), offset.partition_index
                     yield key, offset.error_code
 
-    def _read_code(self, key: PartitionKey, line: int, code: int) -> None:
-        """Note whether a node accepts the newest leader epoch; if it is proven wrong, begin again with a lower one."""
+    def _read_code(self, key: PartitionKey, line: int, code: int, requested: int) -> None:
+        """Note whether a node accepts the newest leader epoch; if it is proven wrong, begin again with a lower one.
+
+        A late response to a request with an older epoch says nothing about the newest one.
+        """
         node = self._nodes.get(self._addresses.get((key[0], line), ("", -1)), -1)
-        if code == Code.NONE:
+        if code == Code.NONE and requested >= self._epochs.get(key, (-1, -1))[1]:
             self._lower.accepted(key, node)
         if code != Code.UNKNOWN_LEADER_EPOCH:
             return

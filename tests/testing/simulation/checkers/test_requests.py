@@ -56,6 +56,15 @@ class Wire:
             response = FetchResponse(responses=[FetchableTopicResponse(topic_id=ID, partitions=[row])])
             self.checker.response_read(self.reader, 1, SentRequest(1, 13, FetchRequest()), response)
 
+    def accept(self, requested, line=1):
+        """Read a Fetch response of node 1 without an error, to a request with the epoch ``requested``."""
+        asked = FetchPartition(partition=0, current_leader_epoch=requested)
+        request = FetchRequest(topics=[FetchTopic(topic_id=ID, partitions=[asked])])
+        response = FetchResponse(
+            responses=[FetchableTopicResponse(topic_id=ID, partitions=[PartitionData(partition_index=0)])]
+        )
+        self.checker.response_read(self.reader, line, SentRequest(1, 13, request), response)
+
     def fetch(self, offset=0, epoch=5, topic_id=ID, line=1):
         """Write a Fetch, and return the violation."""
         row = FetchPartition(partition=0, current_leader_epoch=epoch, fetch_offset=offset)
@@ -130,6 +139,17 @@ def test_other_errors_and_metadata_requested_before_the_first_rejection_prove_no
     wire.reject(4.0, 5.0)
     wire.reject(6.0, code=Code.NOT_LEADER_OR_FOLLOWER)
     assert wire.fetch(epoch=3) != ""
+
+
+@pytest.mark.parametrize(("requested", "proves"), [(5, False), (3, True)], ids=["the newest", "an older one"])
+def test_only_a_response_to_a_request_with_the_newest_epoch_undoes_rejections(wire, requested, proves):
+    """A Fetch that was sent with an older epoch may be answered late, after rejections of the newest one."""
+    wire.reject(0.0)
+    wire.metadata(3)
+    wire.reject(1.0, 1.5)
+    wire.accept(requested)
+    wire.reject(2.0)
+    assert (wire.fetch(epoch=3) == "") is proves
 
 
 def test_first_fetch_after_a_seek_begins_there(wire):
