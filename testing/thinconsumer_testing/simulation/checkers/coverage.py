@@ -111,6 +111,9 @@ class CoverageChecker(Checker):
                     # The last record does not count, and after it the reader has passed a transaction marker with a
                     # newer epoch. So the reader requested the end of the marker's epoch, and continues at this end.
                     covered.go_back(end, (end - 1, epoch))
+                elif last is not None and last[1] < epoch and truth is not None and truth.successor(*last) is not None:
+                    # Also after such a marker, but below the end: the reader continues at its position.
+                    covered.last = None
         for tp, epoch in too_old_to_know(request, response):
             truth = self.truth(tp)
             for reader, covered in self._of(client, tp):

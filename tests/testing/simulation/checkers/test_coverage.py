@@ -185,6 +185,20 @@ def test_answer_with_an_older_epoch_excuses_readers_below_its_end(court, validat
     assert court.verdict() == "" or is_owed
 
 
+@pytest.mark.parametrize(("answer", "is_owed"), [(1, False), (0, True)], ids=["after a marker", "after the record"])
+def test_answer_above_a_record_that_was_lost_excuses_readers_that_have_passed_a_marker(
+    court, validation, answer, is_owed
+):
+    """The reader asks for the epoch of the marker, which the new leader never had: it continues at its position."""
+    zombies(court)
+    court.deliver(0, 1, 2, 3, 4, 5)  # the last two of epoch 0, which were lost
+    for n in range(6, 9):
+        court.write(b"n%d" % n, epoch=1)
+    court.checker.answered("ann", 1, *validation(2, leader=3, answer=(answer, 9)), 0.0)
+    court.deliver(7, epoch=1)
+    assert ("offset 4" in court.verdict()) is is_owed
+
+
 @pytest.mark.parametrize(
     ("policy", "leader", "epoch", "is_owed"),
     [("latest", 0, 1, False), ("latest", 1, 1, True), ("latest", 0, 2, True), ("earliest", 0, 1, True)],
