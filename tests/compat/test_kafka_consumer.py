@@ -98,7 +98,24 @@ def test_polls_return_lists_of_kafka_pythons_records(broker, make):
     consumer.seek_to_beginning()
     assert next(consumer) == records[0]
     assert consumer.assignment() == {tp}
-    assert {type(one) for one in (*consumer.assignment(), *consumer.end_offsets([tp]))} == {kafka.TopicPartition}
+    consumer.pause(tp)
+    found = (*consumer.assignment(), *consumer.paused(), *consumer.end_offsets([tp]), *consumer.offsets_for_times({}))
+    assert {type(one) for one in found} == {kafka.TopicPartition}
+
+
+def test_a_poll_without_update_returns_the_same_again(make, tp):
+    """An argument that kafka-python has for itself."""
+    consumer = make()
+    consumer.assign([tp])
+    first = consumer.poll(5000, max_records=2, update_offsets=False)
+    assert consumer.poll(5000, max_records=2) == first
+    assert consumer.poll(5000, max_records=2)[tp][0].offset == 2
+
+
+def test_times_may_have_fractions(make, tp):
+    found = make().offsets_for_times({tp: 1.5})
+    assert type(found[tp]) is kafka.structs.OffsetAndTimestamp
+    assert found[tp].offset == 0
 
 
 @pytest.mark.parametrize("ends", ["clean", "raises", "without commit"])
@@ -156,6 +173,7 @@ def test_a_negative_consumer_timeout_is_none():
         (lambda c, tp: c.commit(), kafka.errors.IllegalStateError),
         (lambda c, tp: c.commit_async(), kafka.errors.IllegalStateError),
         (lambda c, tp: c.subscribe(), ValueError),
+        (lambda c, tp: c.subscribe(pattern=""), ValueError),
         (lambda c, tp: c.subscribe("t"), TypeError),
         (lambda c, tp: c.subscribe(3), TypeError),
         (lambda c, tp: c.subscribe(["t"], pattern="t"), kafka.errors.IllegalStateError),
@@ -191,6 +209,23 @@ def test_queries_take_request_timeout_ms(make, topic):
     consumer = make(request_timeout_ms=300, fetch_max_wait_ms=100)
     with pytest.raises(kafka.errors.KafkaTimeoutError, match=r"0\.3"):
         consumer.beginning_offsets([TopicPartition(topic, 9)])
+
+
+def test_a_close_takes_request_timeout_ms(make, monkeypatch):
+    given = []
+    consumer = make(request_timeout_ms=4000)
+    with monkeypatch.context() as patch:
+        patch.setattr(thinconsumer.Consumer, "close", lambda self, *args, **kwargs: given.append((args, kwargs)))
+        consumer.close()
+        consumer.close(False, 7)
+    assert given == [((True, 4000), {"leave_group": None}), ((False, 7), {"leave_group": None})]
+
+
+def test_a_position_without_a_timeout_raises(make, topic):
+    consumer = make(default_api_timeout_ms=300, request_timeout_ms=300, fetch_max_wait_ms=100)
+    consumer.assign([TopicPartition(topic, 9)])
+    with pytest.raises(kafka.errors.KafkaTimeoutError):
+        consumer.position(TopicPartition(topic, 9))
 
 
 def test_what_is_unknown(make, topic, tp):
@@ -238,6 +273,7 @@ def test_a_listener_gets_kafka_pythons_partitions(make, topic, group):
     class Listener(ConsumerRebalanceListener):
         def on_partitions_assigned(self, assigned):
             heard.append(assigned)
+            assert consumer.group_metadata().state == kafka.structs.MemberState.REBALANCING
 
         def on_partitions_revoked(self, revoked):
             heard.append(revoked)
@@ -291,6 +327,18 @@ def test_a_callback_that_is_asynchronous_is_refused(make):
 
     with pytest.raises(ValueError, match="async def"):
         make(group_id="g").commit_async({}, told)
+    with pytest.raises(ValueError, match="async def"):
+        make(group_id="g", default_offset_commit_callback=told)
+
+
+def test_a_default_callback_hears_of_kafka_pythons_errors():
+    """Of automatic commits, too, which no future belongs to."""
+    heard = []
+    options = own_options({"default_offset_commit_callback": lambda *args: heard.append(args)})
+    error = thinconsumer.CommitFailedError("refused", reason="refused")
+    options["default_offset_commit_callback"]({}, error)
+    assert heard == [({}, error)]
+    assert isinstance(error, kafka.errors.CommitFailedError)
 
 
 def test_another_thread_may_look_at_the_group(make, topic, group):
@@ -373,7 +421,7 @@ def test_the_configuration_hides_secrets():
     with pytest.warns(ConfigurationWarning):
         consumer = KafkaConsumer(
             api_version=(4, 2),
-            proxy_url=f"socks5://me:{secret}@proxy.example:1080",
+            socks5_proxy=f"socks5://me:{secret}@proxy.example:1080",
             security_protocol="SASL_PLAINTEXT",
             sasl_mechanism="PLAIN",
             sasl_plain_username="me",
@@ -381,6 +429,7 @@ def test_the_configuration_hides_secrets():
         )
     consumer.close()
     assert consumer.config["sasl_plain_password"] == secret
+    assert secret in consumer.config["proxy_url"]
     assert secret not in repr(consumer.config)
 
 
@@ -408,6 +457,7 @@ def test_a_failed_commit_that_nobody_hears_of_is_logged(make, tp, group, caplog)
     while not future.is_done:
         consumer.poll(timeout_ms=100)
     assert "offsets not committed" in caplog.text
+    assert isinstance(future.exception, kafka.errors.CommitFailedError)
 
 
 def test_a_strategy_is_no_default_where_the_broker_assigns():
@@ -476,6 +526,7 @@ consumer.close()
 try:
     KafkaConsumer(nonsense=1)
 except errors.KafkaConfigurationError as error:
+    assert errors.UnknownMemberIdError is errors.UnknownMemberIdError
     print(type(error).__module__, errors.UnknownMemberIdError.__mro__[1].__name__)
 """
 

@@ -136,7 +136,9 @@ class KafkaConsumer(Consumer[Any, Any]):
         names = list(topics)
         if names and pattern:
             raise IllegalStateError("subscribe() takes topics or a pattern, not both")
-        found = pattern if pattern is None or isinstance(pattern, SubscriptionPattern) else beginning(pattern)
+        found = pattern or None
+        if found is not None and not isinstance(found, SubscriptionPattern):
+            found = beginning(found)
         super().subscribe(names, found, listener, exclude=exclude)
 
     def _checked(self, listener: Any) -> Any:
@@ -240,7 +242,8 @@ class KafkaConsumer(Consumer[Any, Any]):
         if member.is_settled:
             state = MemberState.STABLE
         else:
-            state = MemberState.REBALANCING if member.rebalancing else MemberState.UNJOINED
+            has_begun = member.rebalancing or member.identity.is_member
+            state = MemberState.REBALANCING if has_begun else MemberState.UNJOINED
         return ConsumerGroupMetadata(*member.identity[:4], state)
 
     def partitions_for_topic(self, topic: str, timeout_ms: float | None = None) -> set[int]:
