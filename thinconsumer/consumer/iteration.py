@@ -36,7 +36,7 @@ class Iteration:
         self.now = self._shell.driver.now
         #: How many records a poll may return. All are built before the application gets the first one. After a call
         #: such as ``position``, which ends the poll result, the remaining records are polled and built again.
-        self._records_max = min(reader.config.max_poll_records, BUILT_MAX)
+        self.records_max = min(reader.config.max_poll_records, BUILT_MAX)
 
     def prepare(self) -> PollResult:
         """Return a poll result of which ``taken`` is the index of the next record in :attr:`records`.
@@ -92,7 +92,7 @@ class Iteration:
         reader.partitions.in_hand = None  # the next record is requested: the one in hand is processed
         if not reader.behind(ends):
             return None
-        poll_result = yield from reader.polling(seconds, self._records_max, ends)
+        poll_result = yield from reader.polling(seconds, self.records_max, ends)
         behind = reader.behind(ends)
         if behind and not poll_result.count:
             call: Call[None] = Call(f"read_to_end, {len(behind)} partitions behind, {behind[0].tp} first")
@@ -154,7 +154,7 @@ class Iteration:
         limit, began, counting = reader.config.consumer_timeout_ms / 1000, now(), self._works()
         while True:
             seconds = max(0.0, began + limit - now()) if counting else LOOK_EVERY
-            poll_result = yield from reader.polling(seconds, self._records_max)
+            poll_result = yield from reader.polling(seconds, self.records_max)
             if poll_result.count or (counting and now() >= began + limit):
                 return poll_result
             if not counting and self._works():

@@ -1,0 +1,287 @@
+"""An AsyncConsumer that several tasks may call at once, and that rebalances between its polls: both as in aiokafka.
+
+A call is a generator that looks at the state of the engine after each step, and keeps none of its own. So others may go
+on between two of its steps, as calls of a coroutine listener do. Only polls exclude each other: the second one would
+return the records of the first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+from collections.abc import Awaitable, Mapping
+from typing import Any
+
+from ...aio import AsyncConsumer
+from ...aio.loops import Event, EventLoop
+from ...config import ConsumerConfig
+from ...driver import Driver
+from ...engine import Guard, Waiting
+from ...fetch.collector import PollResult
+from ...fetch.record_sequence import RecordSequence
+from ...positions.partitions import Partition
+from ...types import ConsumerRecord, TopicPartition
+
+log = logging.getLogger(__name__)
+
+#: A poll of partitions that are all paused or not assigned ends at once: look again after so many seconds.
+LOOK_AGAIN_S = 0.1
+Ends = Mapping[TopicPartition, int]
+
+
+class StoppedError(BaseException):
+    """Ends the calls that wait when the consumer is stopped, as a cancellation would: no handler may keep it."""
+
+
+class SharedConsumer(AsyncConsumer[Any, Any]):
+    """The consumer below :class:`.AIOKafkaConsumer`."""
+
+    def _set_up(self, config: ConsumerConfig, driver: Driver | None, topics: tuple[str, ...]) -> None:
+        self.is_stopping = False  #: Whether calls that wait end with :class:`StoppedError`.
+        #: What calls wait for that go on after I/O, or when a step is due: each of them steps the engine.
+        self._waits: set[Event] = set()
+        self._watchers: set[Event] = set()  #: What calls wait for that go on only after another call.
+        self._turn = asyncio.Lock()  #: Held by the poll in progress.
+        self._polling_task: object = None  #: The task whose poll is in progress.
+        self._rebalance: asyncio.Task[None] | None = None
+        self._rebalance_failed = False  #: Whether the next poll of the application has to raise an error first.
+        super()._set_up(config, driver, topics)
+
+    # -- polls
+
+    def next_polled(self) -> ConsumerRecord[Any, Any] | None:
+        """Return the next record of an earlier poll of :meth:`get_one`; None if a poll has to come first."""
+        iteration = self._iteration
+        poll_result, now = iteration.poll_result, iteration.now()
+        taken = poll_result.taken or 0
+        if (
+            poll_result is not self._reader.poll_result
+            or taken >= poll_result.count
+            or self._shell.step_interrupted
+            or self.is_stopping
+            or now >= iteration.drive_at
+        ):
+            return None
+        record: ConsumerRecord[Any, Any] = iteration.records[taken]
+        poll_result.taken = taken + 1
+        return record
+
+    async def get_one(self, ends: Ends | None = None) -> ConsumerRecord[Any, Any]:
+        """Return the next record; with ``ends``, of these partitions only. A cancelled call has taken none."""
+        if ends is not None:
+            found = await self.get_many(math.inf, 1, ends)
+            return next(iter(found.values()))[0]
+        iteration = self._iteration
+        async with self._turn:
+            await self._give_way()
+            await self._until_readable(math.inf)
+            if iteration.must_poll():
+                self._partitions.in_hand = None  # the application requests the next record: it has processed the last
+                polling = self._reader.polling(math.inf, iteration.records_max)
+                iteration.begin(await self._poll_shared(polling))
+            poll_result = iteration.poll_result
+            taken = poll_result.taken or 0
+            record: ConsumerRecord[Any, Any] = iteration.records[taken]
+            poll_result.taken = taken + 1  # with no wait after it, which a cancellation could end
+        return record
+
+    async def get_many(
+        self, seconds: float, limit: int, ends: Ends | None = None
+    ) -> dict[TopicPartition, RecordSequence[Any, Any]]:
+        """Return up to ``limit`` records as soon as there are any; an empty dict after so many seconds."""
+        now, reader = self._iteration.now, self._reader
+        deadline = now() + seconds
+        async with self._turn:
+            await self._give_way()
+            while await self._until_readable(deadline):
+                self._partitions.in_hand = None
+                left = max(0.0, deadline - now())
+                poll_result: PollResult = await self._poll_shared(reader.polling(left, limit, ends))
+                if poll_result.count or now() >= deadline:
+                    reader.poll_result = poll_result
+                    return poll_result.records
+                await self._until_changed(min(deadline, now() + LOOK_AGAIN_S))
+            return {}
+
+    async def until_assigned(self) -> None:
+        """Wait until the partitions of the subscription are assigned, and return no records meanwhile."""
+        async with self._turn:
+            await self._poll_shared(self._settling())
+
+    def _settling(self) -> Waiting[None]:
+        shell, subscriber = self._shell, self._reader.managers.subscriber
+        while subscriber is not None and subscriber.subscription.is_subscribed and not subscriber.is_settled:
+            yield from self._reader.polling(0, 1, {})
+            if not subscriber.is_settled:
+                shell.engine.touch()  # the poll may have changed what is due
+                shell.run_once((yield math.inf))
+
+    async def _poll_shared(self, waiting: Waiting[Any]) -> Any:
+        self._rebalance_failed = False
+        self._polling_task = self._loop and self._loop.task()
+        try:
+            return await self._run(waiting, self._shell.quiet_entry)
+        finally:
+            self._polling_task = None
+
+    async def _until_readable(self, deadline: float) -> bool:
+        """Wait until there is something to poll, and no listener runs; return whether that is so by the deadline."""
+        while self._shell.in_callback or not self.is_reading:
+            if self._iteration.now() >= deadline:
+                return False
+            await self._until_changed(deadline)
+        return True
+
+    # -- calls that do not poll
+
+    @property
+    def is_reading(self) -> bool:
+        """Whether there is a subscription, or partitions are assigned."""
+        return bool(self._partitions.assigned) or self._reader.managers.is_subscribed
+
+    def partition(self, tp: TopicPartition) -> Partition | None:
+        """Return the state of an assigned partition; None for another."""
+        return self._partitions.get(tp)
+
+    def fetched_at(self, partition: Partition) -> int | None:
+        """Return when a Fetch response has confirmed the partition's end last, in ms since 1970, or None."""
+        at, driver = partition.confirmed_at, self._shell.driver
+        return None if at is None else int(1000 * (driver.wall_time() - (driver.now() - at)))
+
+    def known_partitions(self, topic: str) -> set[int] | None:
+        """Return the partition numbers of a topic by the last metadata; None without any."""
+        found = self._reader.managers.metadata.topics.get(topic)
+        return set(found.partitions) or None if found is not None else None
+
+    def abandon(self) -> None:
+        """Close the connections without a wait, since nothing refers to the application's consumer any more."""
+        if not self._shell.closed:
+            self._shell.close()
+
+    def unsubscribe_now(self) -> None:
+        """Give up all partitions; the loop sends the commit and the request to leave. No listener is called."""
+        reader, now = self._reader, self._shell.driver.now()
+        group, whole_topics = reader.managers.group, reader.managers.whole_topics
+        with self._shell.change():
+            if group is not None:
+                if group.auto_commit is not None:
+                    self._partitions.in_hand = None
+                    group.auto_commit.commit_now(list(self._partitions), now + reader.default_timeout(None))
+                group.revocation.cancel()
+                self._partitions.assign(())
+                group.member.leave("the consumer unsubscribed", now)
+                group.subscription.clear()
+            elif whole_topics is not None:
+                whole_topics.unsubscribed()
+            self._partitions.assign(())
+
+    async def stop(self) -> None:
+        """End all calls that wait, commit if auto-commit is on, leave the group, and close."""
+        self.is_stopping = True
+        self._wake()
+        if self._rebalance is not None:
+            await asyncio.wait([self._rebalance])
+        async with self._turn:
+            self.is_stopping = False  # for the waits of close()
+            group = self._reader.managers.group
+            if not self._shell.closed and not self._shell.step_interrupted:
+                self._reader.settle()
+                self._partitions.in_hand = None  # the application has it, which counts as processed
+            if group is not None:
+                group.subscription.listener = None
+            try:
+                await self.close()
+            finally:
+                self.is_stopping = True
+
+    # -- how calls share the engine
+
+    def _check(self) -> None:
+        """Raise ConcurrentAccessError for a call in another thread or loop."""
+        if self._loop is not None:
+            self._loop.task()
+
+    def _end(self) -> None:
+        self._shell.engine.touch()
+        self._set_alarm()
+        self._wake()
+
+    def _wake(self) -> None:
+        for event in (*self._waits, *self._watchers):
+            event.set()
+
+    def _ready(self) -> None:
+        if self._waits:
+            for event in self._waits:
+                event.set()
+        else:
+            super()._ready()
+
+    async def _pause(self, loop: EventLoop, deadline: float) -> None:
+        now = self._shell.driver.now()
+        loop.alarm(max(0.0, min(deadline, self._step_at(now)) - now))
+        await self._until_set(self._waits)
+        # A listener that a commit has called, for example, decides about the records that a poll may return.
+        while self._shell.in_callback and self._polling_task is loop.task():
+            await self._until_set(self._watchers)
+
+    async def _until_changed(self, deadline: float) -> None:
+        """Wait for another call, or until the deadline. The loop drives the engine meanwhile."""
+        try:
+            left = None if deadline == math.inf else max(0.0, deadline - self._shell.driver.now())
+            await asyncio.wait_for(self._until_set(self._watchers), left)
+        except asyncio.TimeoutError:
+            pass
+
+    async def _until_set(self, events: set[Event]) -> None:
+        event = asyncio.Event()
+        events.add(event)
+        try:
+            if not self.is_stopping:
+                await event.wait()
+        finally:
+            events.discard(event)
+        self._gave_way_at = self._shell.driver.now()
+        if self.is_stopping:
+            raise StoppedError
+
+    async def _in_callback(self, coroutine: Awaitable[None]) -> None:
+        try:
+            await super()._in_callback(coroutine)
+        finally:
+            self._wake()
+
+    async def _run(self, waiting: Waiting[Any], entry: Guard) -> Any:
+        try:
+            return await super()._run(waiting, entry)
+        finally:
+            self._task = None  # the calls of several tasks do not end in the reverse order
+            self._wake()
+
+    def _drive(self) -> None:
+        super()._drive()
+        group = self._reader.managers.group
+        if group is None or self._rebalance is not None or self._rebalance_failed or self._turn.locked():
+            return
+        if group.has_work(self._shell.driver.now()) and not self._shell.step_interrupted:
+            self._rebalance = asyncio.ensure_future(self._rebalance_now())
+
+    async def _rebalance_now(self) -> None:
+        """Do what a rebalance waits for, such as the listener's calls: the application may not poll for long."""
+        try:
+            async with self._turn:
+                await self._poll_shared(self._attending())
+        except StoppedError:
+            pass
+        except Exception:
+            self._rebalance_failed = True  # the next poll tries again, and raises the error
+            log.exception("a rebalance between two polls failed: the next poll goes on with it")
+        finally:
+            self._rebalance = None
+            if not self._shell.closed:
+                self._set_alarm()
+
+    def _attending(self) -> Waiting[None]:
+        self._partitions.in_hand = None
+        yield from self._shell.run_callbacks(self._shell.driver.now())
