@@ -76,11 +76,27 @@ def run(
     shutil.copy(conftest, target / "conftest.py")
     (target / "pytest.ini").write_text("[pytest]\nasyncio_mode = auto\n")
     report = target / "report.xml"
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:randomly", "-p", "no:cacheprovider", f"--junitxml={report}"]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:randomly",
+        "-p",
+        "no:cacheprovider",
+        f"--junitxml={report}",
+    ]
     paths = [ROOT, ROOT / "testing", *sys.path]
     environ = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, paths)), "PYTEST_ADDOPTS": ""}
     done = subprocess.run(
-        [*command, *options, *tests], cwd=target, env=environ, timeout=seconds, capture_output=True, text=True, check=False
+        [*command, *options, *tests],
+        cwd=target,
+        env=environ,
+        timeout=seconds,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert report.exists(), done.stdout[-4000:] + done.stderr[-4000:]
     return read(report)

@@ -71,7 +71,8 @@ class AIOKafkaConsumer:
         provider = self._consumer.config.sasl_oauth_token_provider
         if isinstance(provider, Tokens):
             await provider.fetch()
-        await self._ask(self._consumer.bootstrap(self._consumer.config.bootstrap_timeout_ms))
+        # Later than NoBrokersAvailable, which names the cause for each address.
+        await self._ask(self._consumer.bootstrap(2 * self._consumer.config.bootstrap_timeout_ms + 1000))
         await self._ask(self._consumer.until_assigned())
         self._started = True
 
@@ -89,7 +90,11 @@ class AIOKafkaConsumer:
             log.exception("while the consumer was stopped")
 
     async def __aenter__(self) -> AIOKafkaConsumer:
-        await self.start()
+        try:
+            await self.start()
+        except BaseException:
+            await self.stop()
+            raise
         return self
 
     async def __aexit__(

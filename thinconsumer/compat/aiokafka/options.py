@@ -40,7 +40,7 @@ def translate(given: dict[str, Any]) -> dict[str, Any]:
     for name, (default, instead) in WITHOUT_EFFECT.items():
         value = given.pop(name, default)
         if value not in (default, "auto"):  # FastStream passes api_version="auto"
-            warnings.warn(f"{name} has no effect: {instead}", ConfigurationWarning, stacklevel=4)
+            warnings.warn(f"{name} has no effect: {instead}", ConfigurationWarning, stacklevel=3)
     options = {**OTHER_DEFAULTS, **given}
     options["partition_assignment_strategy"] = tuple(map(_assignor, options["partition_assignment_strategy"]))
     options.setdefault("default_api_timeout_ms", options["request_timeout_ms"])

@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Mapping
 from typing import Any
 
 from ...aio import AsyncConsumer
+from ...aio.consumer import GIVE_WAY_S
 from ...aio.loops import Event, EventLoop
 from ...config import ConsumerConfig
 from ...driver import Driver
@@ -44,6 +45,7 @@ class SharedConsumer(AsyncConsumer[Any, Any]):
         self._watchers: set[Event] = set()  #: What calls wait for that go on only after another call.
         self._turn = asyncio.Lock()  #: Held by the poll in progress.
         self._polling_task: object = None  #: The task whose poll is in progress.
+        self._callback_task: object = None  #: The task in which a coroutine of the listener runs.
         self._rebalance: asyncio.Task[None] | None = None
         self._rebalance_failed = False  #: Whether the next poll of the application has to raise an error first.
         super()._set_up(config, driver, topics)
@@ -61,6 +63,7 @@ class SharedConsumer(AsyncConsumer[Any, Any]):
             or self._shell.step_interrupted
             or self.is_stopping
             or now >= iteration.drive_at
+            or now >= self._gave_way_at + GIVE_WAY_S
         ):
             return None
         record: ConsumerRecord[Any, Any] = iteration.records[taken]
@@ -127,6 +130,8 @@ class SharedConsumer(AsyncConsumer[Any, Any]):
 
     async def _until_readable(self, deadline: float) -> bool:
         """Wait until there is something to poll, and no listener runs; return whether that is so by the deadline."""
+        if self.is_stopping:
+            raise StoppedError
         while self._shell.in_callback or not self.is_reading:
             if self._iteration.now() >= deadline:
                 return False
@@ -178,6 +183,8 @@ class SharedConsumer(AsyncConsumer[Any, Any]):
 
     async def stop(self) -> None:
         """End all calls that wait, commit if auto-commit is on, leave the group, and close."""
+        if self._callback_task is not None and self._callback_task is asyncio.current_task():
+            self._shell.refuse_in_callback("stop()")
         self.is_stopping = True
         self._wake()
         if self._rebalance is not None:
@@ -223,7 +230,7 @@ class SharedConsumer(AsyncConsumer[Any, Any]):
         loop.alarm(max(0.0, min(deadline, self._step_at(now)) - now))
         await self._until_set(self._waits)
         # A listener that a commit has called, for example, decides about the records that a poll may return.
-        while self._shell.in_callback and self._polling_task is loop.task():
+        while self._shell.in_callback and loop.task() is self._polling_task is not self._callback_task:
             await self._until_set(self._watchers)
 
     async def _until_changed(self, deadline: float) -> None:
@@ -247,9 +254,11 @@ class SharedConsumer(AsyncConsumer[Any, Any]):
             raise StoppedError
 
     async def _in_callback(self, coroutine: Awaitable[None]) -> None:
+        before, self._callback_task = self._callback_task, asyncio.current_task()
         try:
             await super()._in_callback(coroutine)
         finally:
+            self._callback_task = before
             self._wake()
 
     async def _run(self, waiting: Waiting[Any], entry: Guard) -> Any:
@@ -261,10 +270,10 @@ class SharedConsumer(AsyncConsumer[Any, Any]):
 
     def _drive(self) -> None:
         super()._drive()
-        group = self._reader.managers.group
+        group, shell = self._reader.managers.group, self._shell
         if group is None or self._rebalance is not None or self._rebalance_failed or self._turn.locked():
             return
-        if group.has_work(self._shell.driver.now()) and not self._shell.step_interrupted:
+        if group.has_work(shell.driver.now()) and not (shell.in_callback or shell.step_interrupted):
             self._rebalance = asyncio.ensure_future(self._rebalance_now())
 
     async def _rebalance_now(self) -> None:
