@@ -1,7 +1,7 @@
 """The consumer tests of aiokafka and of FastStream, run against our class in place of aiokafka's.
 
-``THINCONSUMER_PEER_TESTS`` names a folder with the folders ``aiokafka-0.14.0/tests`` and ``faststream-0.7.4/tests``, from
-the tags of these versions in the projects' repositories.
+``THINCONSUMER_PEER_TESTS`` names a folder with the folders ``aiokafka-0.14.0/tests`` and ``faststream-0.7.4/tests``,
+from the tags of these versions in the projects' repositories.
 """
 
 from pathlib import Path

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import re
 import warnings
 from collections.abc import Coroutine, Iterable
@@ -21,6 +22,11 @@ OTHER_DEFAULTS: dict[str, Any] = {
     "session_timeout_ms": 10000,
     "sasl_mechanism": "PLAIN",
 }
+#: The keywords of aiokafka's consumer that have no effect without a group.
+OF_GROUPS = (
+    "auto_commit_interval_ms", "enable_auto_commit", "group_instance_id", "heartbeat_interval_ms",
+    "max_poll_interval_ms", "partition_assignment_strategy", "session_timeout_ms",
+)  # fmt: skip
 #: aiokafka's own assignors, by their names, which are those of this package for the same algorithm.
 ASSIGNORS = ("range", "roundrobin", "sticky")
 #: Keywords without effect: their default, and what to do instead.
@@ -41,18 +47,24 @@ def translate(given: dict[str, Any]) -> dict[str, Any]:
         value = given.pop(name, default)
         if value not in (default, "auto"):  # FastStream passes api_version="auto"
             warnings.warn(f"{name} has no effect: {instead}", ConfigurationWarning, stacklevel=3)
+    if given.get("connections_max_idle_ms", 0) is None:
+        given["connections_max_idle_ms"] = math.inf
+    given = {name: value for name, value in given.items() if value is not None}  # aiokafka's default, or no value
     options = {**OTHER_DEFAULTS, **given}
     options["partition_assignment_strategy"] = tuple(map(_assignor, options["partition_assignment_strategy"]))
     options.setdefault("default_api_timeout_ms", options["request_timeout_ms"])
     options.setdefault("allow_auto_create_topics", True)
-    if options.get("group_id") is None or options.get("group_protocol", "classic") != "classic":
-        for name in ("partition_assignment_strategy", "session_timeout_ms"):  # without effect, and maybe the default
+    if options.get("group_id") is None:  # aiokafka accepts these options without a word then
+        for name in OF_GROUPS:
+            options.pop(name, None)
+    elif options.get("group_protocol", "classic") != "classic":
+        for name in ("partition_assignment_strategy", "session_timeout_ms"):
             if name not in given:
                 del options[name]
-    if not str(options.get("security_protocol", "")).startswith("SASL") and "sasl_mechanism" not in given:
-        del options["sasl_mechanism"]
-    if options.get("connections_max_idle_ms", 0) is None:
-        options["connections_max_idle_ms"] = float("inf")
+    if not str(options.get("security_protocol", "")).startswith("SASL"):
+        for name, default in (("sasl_mechanism", "PLAIN"), ("sasl_kerberos_service_name", "kafka")):
+            if options.get(name) == default:  # FastStream passes the defaults
+                del options[name]
     provider = options.get("sasl_oauth_token_provider")
     if provider is not None:
         options["sasl_oauth_token_provider"] = Tokens(provider)

@@ -80,9 +80,7 @@ class SharedConsumer(AsyncConsumer[Any, Any]):
             await self._give_way()
             await self._until_readable(math.inf)
             if iteration.must_poll():
-                self._partitions.in_hand = None  # the application requests the next record: it has processed the last
-                polling = self._reader.polling(math.inf, iteration.records_max)
-                iteration.begin(await self._poll_shared(polling))
+                iteration.begin(await self._poll_shared(self._polling(math.inf, iteration.records_max)))
             poll_result = iteration.poll_result
             taken = poll_result.taken or 0
             record: ConsumerRecord[Any, Any] = iteration.records[taken]
@@ -98,14 +96,17 @@ class SharedConsumer(AsyncConsumer[Any, Any]):
         async with self._turn:
             await self._give_way()
             while await self._until_readable(deadline):
-                self._partitions.in_hand = None
                 left = max(0.0, deadline - now())
-                poll_result: PollResult = await self._poll_shared(reader.polling(left, limit, ends))
+                poll_result: PollResult = await self._poll_shared(self._polling(left, limit, ends))
                 if poll_result.count or now() >= deadline:
                     reader.poll_result = poll_result
                     return poll_result.records
                 await self._until_changed(min(deadline, now() + LOOK_AGAIN_S))
             return {}
+
+    def _polling(self, seconds: float, limit: int, ends: Ends | None = None) -> Waiting[PollResult]:
+        self._partitions.in_hand = None  # what was returned counts as processed, also the last record
+        return (yield from self._reader.polling(seconds, limit, ends))
 
     async def until_assigned(self) -> None:
         """Wait until the partitions of the subscription are assigned, and return no records meanwhile."""
