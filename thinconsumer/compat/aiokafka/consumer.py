@@ -7,7 +7,7 @@ import logging
 import re
 import warnings
 from collections.abc import Awaitable, Collection, Iterable, Mapping
-from types import TracebackType
+from types import SimpleNamespace, TracebackType
 from typing import Any, TypeVar
 
 from ...config.values import INT64_MAX
@@ -48,6 +48,8 @@ class AIOKafkaConsumer:
     _closed = True  # for __del__, if the constructor raises
 
     def __init__(self, *topics: str, loop: asyncio.AbstractEventLoop | None = None, **options: Any) -> None:
+        if loop is not None:
+            warnings.warn("the argument loop is deprecated", DeprecationWarning, stacklevel=2)
         self._loop = asyncio.get_running_loop() if loop is None else loop
         self._max_records = options.pop("max_poll_records", None)
         self._check_limit(self._max_records, "max_poll_records")
@@ -73,6 +75,7 @@ class AIOKafkaConsumer:
             await provider.fetch()
         # Later than NoBrokersAvailable, which names the cause for each address.
         await self._ask(self._consumer.bootstrap(2 * self._consumer.config.bootstrap_timeout_ms + 1000))
+        await self._ask(self._consumer.until_topics_exist())
         await self._ask(self._consumer.until_assigned())
         self._started = True
 
@@ -128,10 +131,13 @@ class AIOKafkaConsumer:
             raise TypeError(f"topics are a list of names, not {topics!r}")
         calls = None if listener is None or self._has_no_group else AIOKafkaListenerCalls(listener)
         with AIOKAFKA.adopting():
+            is_member = not self._has_no_group and bool(self._consumer.subscription())
             if pattern:
                 self._consumer.subscribe(pattern=whole_names(pattern), listener=calls)
             else:
                 self._consumer.subscribe(topics, listener=calls)
+            if is_member:  # a new listener is called for the partitions that the member has, too
+                self._consumer.enforce_rebalance("the consumer subscribed again")
 
     def unsubscribe(self) -> None:
         """Give up all partitions, also those assigned by hand, and leave the group. The listener is not called."""
@@ -276,8 +282,9 @@ class AIOKafkaConsumer:
 
         Returns the committed offsets, None for partitions without one, which keep their positions.
         """
+        tps = self._to_seek(partitions)
         self._require_group()
-        committed = await self._ask(self._consumer.committed(self._to_seek(partitions)))
+        committed = await self._ask(self._consumer.committed(tps))
         for tp, offset in committed.items():
             if offset is not None:
                 self.seek(tp, offset)
@@ -353,9 +360,23 @@ class AIOKafkaConsumer:
             AIOKAFKA.adopt(error)
             raise
 
+    # FastStream's listener, which each of its subscribers has, reads these three for its log lines.
+
+    @property
+    def _group_id(self) -> str | None:
+        return self._consumer.config.group_id
+
+    @property
+    def _coordinator(self) -> SimpleNamespace:
+        return SimpleNamespace(member_id=self._consumer.group_metadata().member_id)
+
+    @property
+    def _subscription(self) -> SimpleNamespace:
+        return SimpleNamespace(topics=self.subscription())
+
     @property
     def _has_no_group(self) -> bool:
-        return self._consumer.config.group_id is None
+        return self._group_id is None
 
     def _require_group(self) -> None:
         if self._has_no_group:

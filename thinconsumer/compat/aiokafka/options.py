@@ -62,8 +62,8 @@ def translate(given: dict[str, Any]) -> dict[str, Any]:
             if name not in given:
                 del options[name]
     if not str(options.get("security_protocol", "")).startswith("SASL"):
-        for name, default in (("sasl_mechanism", "PLAIN"), ("sasl_kerberos_service_name", "kafka")):
-            if options.get(name) == default:  # FastStream passes the defaults
+        for name, usual in (("sasl_mechanism", "PLAIN"), ("sasl_kerberos_service_name", "kafka")):
+            if options.get(name) == usual:  # FastStream passes the defaults
                 del options[name]
     provider = options.get("sasl_oauth_token_provider")
     if provider is not None:

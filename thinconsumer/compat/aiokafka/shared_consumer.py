@@ -19,6 +19,7 @@ from ...aio.loops import Event, EventLoop
 from ...config import ConsumerConfig
 from ...driver import Driver
 from ...engine import Guard, Waiting
+from ...errors import UnknownTopicOrPartitionError
 from ...fetch.collector import PollResult
 from ...fetch.record_sequence import RecordSequence
 from ...positions.partitions import Partition
@@ -28,6 +29,11 @@ log = logging.getLogger(__name__)
 
 #: A poll of partitions that are all paused or not assigned ends at once: look again after so many seconds.
 LOOK_AGAIN_S = 0.1
+#: A poll raises the error of a partition again only at its end, since records of others come first. Calls that wait
+#: for longer therefore poll every so many seconds: else they would never raise it.
+POLL_S = 0.5
+#: How long :meth:`SharedConsumer.until_assigned` waits for positions: a leader may be missing for long.
+PLACE_S = 3.0
 Ends = Mapping[TopicPartition, int]
 
 
@@ -80,7 +86,9 @@ class SharedConsumer(AsyncConsumer[Any, Any]):
             await self._give_way()
             await self._until_readable(math.inf)
             if iteration.must_poll():
-                iteration.begin(await self._poll_shared(self._polling(math.inf, iteration.records_max)))
+                while not (poll_result := await self._poll_shared(self._polling(POLL_S, iteration.records_max))).count:
+                    await self._until_readable(math.inf)
+                iteration.begin(poll_result)
             poll_result = iteration.poll_result
             taken = poll_result.taken or 0
             record: ConsumerRecord[Any, Any] = iteration.records[taken]
@@ -96,7 +104,7 @@ class SharedConsumer(AsyncConsumer[Any, Any]):
         async with self._turn:
             await self._give_way()
             while await self._until_readable(deadline):
-                left = max(0.0, deadline - now())
+                left = max(0.0, min(POLL_S, deadline - now()))
                 poll_result: PollResult = await self._poll_shared(self._polling(left, limit, ends))
                 if poll_result.count or now() >= deadline:
                     reader.poll_result = poll_result
@@ -109,7 +117,10 @@ class SharedConsumer(AsyncConsumer[Any, Any]):
         return (yield from self._reader.polling(seconds, limit, ends))
 
     async def until_assigned(self) -> None:
-        """Wait until the partitions of the subscription are assigned, and return no records meanwhile."""
+        """Wait until the partitions of the subscription are assigned, and a little for the positions of all partitions.
+
+        A partition that starts at its end would otherwise miss records that are produced after the call.
+        """
         async with self._turn:
             await self._poll_shared(self._settling())
 
@@ -120,6 +131,10 @@ class SharedConsumer(AsyncConsumer[Any, Any]):
             if not subscriber.is_settled:
                 shell.engine.touch()  # the poll may have changed what is due
                 shell.run_once((yield math.inf))
+        deadline = self._iteration.now() + PLACE_S
+        # No polls: an error of a partition is raised by the application's first one.
+        while any(p.error is None for p in self._partitions.without_position()) and self._iteration.now() < deadline:
+            shell.run_once((yield deadline))
 
     async def _poll_shared(self, waiting: Waiting[Any]) -> Any:
         self._rebalance_failed = False
@@ -140,6 +155,21 @@ class SharedConsumer(AsyncConsumer[Any, Any]):
         return True
 
     # -- calls that do not poll
+
+    async def until_topics_exist(self) -> None:
+        """Wait until the brokers have created the topics that are to be read.
+
+        Raises:
+            UnknownTopicOrPartitionError: a topic does not exist after ``request_timeout_ms``.
+        """
+        deadline = self._iteration.now() + self.config.request_timeout_ms / 1000
+        for topic in {*self.subscription(), *(tp.topic for tp in self.assignment())}:
+            while await self.partitions_for_topic(topic) is None:
+                if self._iteration.now() >= deadline:
+                    raise UnknownTopicOrPartitionError(
+                        f"topic {topic!r} does not exist", code=3, name="UNKNOWN_TOPIC_OR_PARTITION", api="Metadata"
+                    )
+                await asyncio.sleep(self.config.retry_backoff_ms / 1000)
 
     @property
     def is_reading(self) -> bool:
