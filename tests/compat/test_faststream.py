@@ -57,7 +57,7 @@ def test_a_subscriber_gets_all_records(cluster, topic, options, batch):
         if "max_workers" in kwargs:
             kwargs["ack_policy"] = faststream_ack().ACK
 
-        @broker.subscriber(topic, auto_offset_reset="earliest", **kwargs)
+        @broker.subscriber(topic, auto_offset_reset="earliest", heartbeat_interval_ms=200, **kwargs)
         async def handle(body):
             found.extend(body if batch else [body])
             if len(found) >= 20:

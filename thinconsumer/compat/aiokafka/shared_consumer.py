@@ -19,7 +19,7 @@ from ...aio.loops import Event, EventLoop
 from ...config import ConsumerConfig
 from ...driver import Driver
 from ...engine import Guard, Waiting
-from ...errors import UnknownTopicOrPartitionError
+from ...errors import NoOffsetForPartitionError, UnknownTopicOrPartitionError
 from ...fetch.collector import PollResult
 from ...fetch.record_sequence import RecordSequence
 from ...positions.partitions import Partition
@@ -46,8 +46,8 @@ class SharedConsumer(AsyncConsumer[Any, Any]):
 
     def _set_up(self, config: ConsumerConfig, driver: Driver | None, topics: tuple[str, ...]) -> None:
         self.is_stopping = False  #: Whether calls that wait end with :class:`StoppedError`.
-        #: What calls wait for that go on after I/O, or when a step is due: each of them steps the engine.
-        self._waits: set[Event] = set()
+        #: What calls wait for that go on after I/O, when a step is due, or at a deadline: each of them steps the engine.
+        self._waits: dict[Event, float] = {}
         self._watchers: set[Event] = set()  #: What calls wait for that go on only after another call.
         self._turn = asyncio.Lock()  #: Held by the poll in progress.
         self._polling_task: object = None  #: The task whose poll is in progress.
@@ -127,14 +127,17 @@ class SharedConsumer(AsyncConsumer[Any, Any]):
     def _settling(self) -> Waiting[None]:
         shell, subscriber = self._shell, self._reader.managers.subscriber
         while subscriber is not None and subscriber.subscription.is_subscribed and not subscriber.is_settled:
-            yield from self._reader.polling(0, 1, {})
+            try:
+                yield from self._reader.polling(0, 1, {})
+            except NoOffsetForPartitionError:
+                pass  # the application's first poll raises it
             if not subscriber.is_settled:
                 shell.engine.touch()  # the poll may have changed what is due
                 shell.run_once((yield math.inf))
-        deadline = self._iteration.now() + PLACE_S
-        # No polls: an error of a partition is raised by the application's first one.
-        while any(p.error is None for p in self._partitions.without_position()) and self._iteration.now() < deadline:
-            shell.run_once((yield deadline))
+        now = self._iteration.now()
+        deadline = now + PLACE_S
+        while any(p.error is None for p in self._partitions.without_position()) and now < deadline:
+            now = yield from shell.run_callbacks(shell.run_once((yield deadline)))
 
     async def _poll_shared(self, waiting: Waiting[Any]) -> Any:
         self._rebalance_failed = False
@@ -253,33 +256,47 @@ class SharedConsumer(AsyncConsumer[Any, Any]):
         if self._waits:
             for event in self._waits:
                 event.set()
+            self._is_told = True
         else:
             super()._ready()
 
+    def _set_alarm(self) -> None:
+        super()._set_alarm()
+        if self._waits and self._loop is not None and not self._shell.closed:
+            now = self._shell.driver.now()
+            self._loop.alarm(max(0.0, min(*self._waits.values(), self._step_at(now)) - now))
+
     async def _pause(self, loop: EventLoop, deadline: float) -> None:
-        now = self._shell.driver.now()
-        loop.alarm(max(0.0, min(deadline, self._step_at(now)) - now))
-        await self._until_set(self._waits)
+        event = asyncio.Event()
+        self._waits[event] = deadline
+        try:
+            self._set_alarm()
+            await self._until_set(event)
+        finally:
+            del self._waits[event]
         # A listener that a commit has called, for example, decides about the records that a poll may return.
         while self._shell.in_callback and loop.task() is self._polling_task is not self._callback_task:
-            await self._until_set(self._watchers)
+            await self._until_told()
 
     async def _until_changed(self, deadline: float) -> None:
         """Wait for another call, or until the deadline. The loop drives the engine meanwhile."""
         try:
             left = None if deadline == math.inf else max(0.0, deadline - self._shell.driver.now())
-            await asyncio.wait_for(self._until_set(self._watchers), left)
+            await asyncio.wait_for(self._until_told(), left)
         except asyncio.TimeoutError:
             pass
 
-    async def _until_set(self, events: set[Event]) -> None:
+    async def _until_told(self) -> None:
         event = asyncio.Event()
-        events.add(event)
+        self._watchers.add(event)
         try:
-            if not self.is_stopping:
-                await event.wait()
+            await self._until_set(event)
         finally:
-            events.discard(event)
+            self._watchers.discard(event)
+
+    async def _until_set(self, event: Event) -> None:
+        if not self.is_stopping:
+            await event.wait()
         self._gave_way_at = self._shell.driver.now()
         if self.is_stopping:
             raise StoppedError
@@ -293,6 +310,7 @@ class SharedConsumer(AsyncConsumer[Any, Any]):
             self._wake()
 
     async def _run(self, waiting: Waiting[Any], entry: Guard) -> Any:
+        self._wake()  # the first step may receive what other calls wait for: they look after it
         try:
             return await super()._run(waiting, entry)
         finally:
