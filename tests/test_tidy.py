@@ -74,7 +74,8 @@ WORLD = {
 #: Where they belong. Everything else takes time and randomness as arguments, so that a test can replay it.
 MAY_TOUCH_THE_WORLD = {
     "support/imports.py", "support/files.py", "sockets", "engine/guard.py", "aio/loops.py", "spark", "cli",
-    "compat/aiokafka", "thinconsumer_testing",
+    "compat/aiokafka/consumer.py", "compat/aiokafka/options.py", "compat/aiokafka/shared_consumer.py",
+    "thinconsumer_testing",
     "thinconsumer_testing/broker/server.py", "thinconsumer_testing/broker/process.py",
     "thinconsumer_testing/broker/directory.py", "thinconsumer_testing/broker/channel.py",
     "thinconsumer_testing/broker/tls_channel.py",

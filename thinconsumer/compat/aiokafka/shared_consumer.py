@@ -46,7 +46,7 @@ class SharedConsumer(AsyncConsumer[Any, Any]):
 
     def _set_up(self, config: ConsumerConfig, driver: Driver | None, topics: tuple[str, ...]) -> None:
         self.is_stopping = False  #: Whether calls that wait end with :class:`StoppedError`.
-        #: What calls wait for that go on after I/O, when a step is due, or at a deadline: each of them steps the engine.
+        #: What calls wait for that go on after I/O, or when a step or their deadline is due. Each steps the engine.
         self._waits: dict[Event, float] = {}
         self._watchers: set[Event] = set()  #: What calls wait for that go on only after another call.
         self._turn = asyncio.Lock()  #: Held by the poll in progress.
