@@ -14,7 +14,7 @@ from thinconsumer.broker import Disconnect
 from thinconsumer.wire.error_codes import Code
 
 PACKAGE = os.path.dirname(thinconsumer.__file__)
-SOURCES = tuple(os.path.join(PACKAGE, room) + os.sep for room in ("produce", "client"))
+SOURCES = tuple(os.path.join(PACKAGE, room) + os.sep for room in ("produce", "engine"))
 #: Interrupt at every n-th place; 1 tries each.
 STRIDE = int(os.environ.get("THINCONSUMER_TEST_INTERRUPT_STRIDE", "211"))
 

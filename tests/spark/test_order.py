@@ -196,6 +196,16 @@ def test_records_that_retention_deletes_before_a_partition_is_removed_are_lost(o
 BARRIER = {"kafka.ordered.delivery": "barrier", "kafka.ordered.delivery.grace.ms": "60000"}
 
 
+def test_a_topic_with_ordered_delivery_has_no_barrier(ordered):
+    """Its gates are enough, and open without a grace time."""
+    query = Query(ordered, maxOffsetsPerTrigger="6", **BARRIER)
+    assert [query.trigger() for _ in range(3)] == [[("t", 0, 0, 6)], [("t", 0, 6, 8)], [("t", 1, 0, 4)]]
+    ordered.kafka.expand("t", 3)
+    ordered.append(b"v", partition=2)
+    assert query.trigger() == [("t", 2, 0, 1)]
+    assert query.at == '{"t": {"0": 8, "1": 4, "2": 1}}'
+
+
 def expanded(cluster, count=2):
     c = cluster({"t": 1}, holds=[b"v"] * 3)
     query = Query(c, **BARRIER)

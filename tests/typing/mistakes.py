@@ -27,3 +27,8 @@ def mistakes() -> None:
     BrokerProcess(nodes="three")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     Simulation(sed=1)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
     consumer.commit([offset])  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+
+
+def without_deserializer() -> Consumer[str, bytes | None]:
+    """Only a deserializer changes the type of keys."""
+    return Consumer("orders")  # type: ignore[return-value]  # pyright: ignore[reportReturnType]

@@ -47,6 +47,8 @@ class Consumer(PlainCalls[K, V]):
     """
 
     if TYPE_CHECKING:
+        # Not in PlainCalls, for AsyncConsumer, too: mypy would infer Consumer[Never, Never] from inherited overloads.
+        # One signature with type variables that default to bytes would accept Consumer[str, str] without deserializers.
 
         @overload
         def __init__(

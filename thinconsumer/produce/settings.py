@@ -33,7 +33,8 @@ class ProducerSettings(ClientOptions):
 
     delivery_timeout_ms: int = _write(
         POSITIVE_INT64,
-        "A record is acknowledged or fails at most this long after its batch was created, retries included.",
+        "A record is acknowledged or fails at most this long after its batch was created, retries included;"
+        " up to 1 s later if the application polls late.",
         120000,
     )
     max_block_ms: int = _write(

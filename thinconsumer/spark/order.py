@@ -180,17 +180,20 @@ def open_topic(
 
 
 def open_topics(
-    begin: Offsets, latest: Offsets, barriers: Barriers, when: LookedUp, options: OrderOptions
+    begin: Offsets, latest: Offsets, barriers: Barriers, when: LookedUp, options: OrderOptions, counted: Container[str]
 ) -> tuple[Offsets, Barriers]:
-    """Return the offsets up to which partitions may be read, and the barriers of the topics that have one."""
+    """Return the offsets up to which partitions may be read, and the barriers of the topics that have one.
+
+    The ``counted`` topics, those with ordered delivery, have gates instead, which hold nothing for a grace time.
+    """
     if options.kind != "barrier":
         return latest, barriers
     found: Offsets = {}
     left: dict[str, TopicBarrier] = {}
     for topic in sorted({tp.topic for tp in latest}):
-        open_ones, barrier = open_topic(
-            _of(topic, begin), _of(topic, latest), barriers.get(topic), when, options.grace_ms
-        )
+        open_ones, barrier = _of(topic, latest), None
+        if topic not in counted:
+            open_ones, barrier = open_topic(_of(topic, begin), open_ones, barriers.get(topic), when, options.grace_ms)
         found |= {TopicPartition(topic, number): offset for number, offset in open_ones.items()}
         if barrier is not None:
             left[topic] = barrier

@@ -254,7 +254,8 @@ class KafkaStreamReader(_Reader, DataSourceStreamReader, SupportsTriggerAvailabl
             begin, ends = self._begin()
         if is_finished:
             self.commit(start)  # after the lookup, which shows the partitions that were removed
-        offered, state = order.open_topics(begin, self._open_ends(begin, ends), before, ends.when, self._options.order)
+        opened, counted = self._open_ends(begin, ends), ends.order.counted
+        offered, state = order.open_topics(begin, opened, before, ends.when, self._options.order, counted)
         self._note_held(begin, offered, ends)
         end = self._limit(begin, offered, ends, limit)
         state = order.unfinished(state, end)

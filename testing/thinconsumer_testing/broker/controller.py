@@ -384,7 +384,7 @@ class Controller:
             code, problem = Code.INVALID_PARTITIONS, "Number of partitions was set to an invalid non-positive value."
         elif count > PARTITIONS_MAX:
             code = Code.INVALID_PARTITIONS
-            problem = f"{count} partitions are more than the {PARTITIONS_MAX} that a topic may have"
+            problem = f"{count} partitions are more than the {PARTITIONS_MAX} that one request may add"
         elif not alive:
             problem = f"Unable to replicate the partition {factor} time(s): All brokers are currently fenced."
         elif factor > len(nodes):
