@@ -112,6 +112,23 @@ def test_a_poll_without_update_returns_the_same_again(make, tp):
     assert consumer.poll(5000, max_records=2)[tp][0].offset == 2
 
 
+@pytest.mark.parametrize("read_one", [lambda consumer: consumer.poll(5000, 1).popitem()[1][0], next])
+def test_ctrl_c_while_records_are_converted_loses_none(make, tp, monkeypatch, read_one):
+    consumer = make()
+    consumer.assign([tp])
+    assert read_one(consumer).offset == 0
+    consumer.seek(tp, 1)  # the next record has to be polled
+
+    def interrupted(record):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("thinconsumer.compat.kafka.consumer.record_of", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            read_one(consumer)
+    assert read_one(consumer).offset == 1
+
+
 def test_times_may_have_fractions(make, tp):
     found = make().offsets_for_times({tp: 1.5})
     assert type(found[tp]) is kafka.structs.OffsetAndTimestamp
@@ -360,6 +377,24 @@ def test_another_thread_may_look_at_the_group(make, topic, group):
     assert metadata.state == kafka.structs.MemberState.STABLE
     assert (metadata.group_id, metadata.generation_id) == (group, 1)
     assert len(assignment) == 2
+
+
+@pytest.mark.usefixtures("leftovers_forgiven")
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_kafka_pythons_producer_commits_what_was_read(broker, make, topic, tp, group):
+    """In a transaction, as the member that read it (KIP-447)."""
+    consumer = make(topic, group_id=group, enable_auto_commit=False)
+    last = [record for record in read(consumer, 2 * EACH) if record.partition == 0][-1]
+    producer = kafka.KafkaProducer(bootstrap_servers=broker.bootstrap_servers, transactional_id=group)
+    try:
+        producer.init_transactions()
+        producer.begin_transaction()
+        offsets = {tp: OffsetAndMetadata(last.offset + 1, "", last.leader_epoch)}
+        producer.send_offsets_to_transaction(offsets, consumer.group_metadata())
+        producer.commit_transaction()
+    finally:
+        producer.close()
+    assert consumer.committed(tp) == EACH
 
 
 def test_a_foreign_partition_can_be_committed(make, broker, topic, tp, group):
