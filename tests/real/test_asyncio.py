@@ -73,7 +73,5 @@ def test_calls_that_are_cancelled_at_random_lose_and_repeat_nothing(kafka, new_t
         return next(ends)
 
     make, tp, rng = partial(AsyncConsumer, group_id=topic, **options), TopicPartition(topic, 0), random.Random(3)
-    cancelled = in_loop(
-        "asyncio", partial(read_with_cancellations, in_group=in_group), make, write, tp, 1500, rng, seconds=120
-    )
-    assert cancelled > 200
+    main = partial(read_with_cancellations, in_group=in_group)
+    in_loop("asyncio", main, make, write, tp, 300, rng, seconds=120)

@@ -47,7 +47,7 @@ async def read_to_end(consumer, tp, records):
 
 
 async def read_with_cancellations(make, write, tp, points, rng, *, in_group=False):
-    """Read and write in turn, with all kinds of calls, of which ``points`` may be cancelled; return how many were.
+    """Read and write in turn, with all kinds of calls, until ``points`` of them were cancelled while they waited.
 
     ``make`` returns a consumer with a group id. ``write`` writes some records to the partition and returns its end
     offset. Each record is read once, and the next consumer in this loop works.
@@ -55,11 +55,11 @@ async def read_with_cancellations(make, write, tp, points, rng, *, in_group=Fals
     records, written, cancelled = [], write(), 0
     async with make() as one:
         one.subscribe([tp.topic]) if in_group else one.assign([tp])
-        while points or len(records) < written:
+        while cancelled < points or len(records) < written:
             if len(records) == written:
                 written = write()
-            points = max(0, points - 1)
-            with anyio.move_on_after(rng.choice((0, 0.0002, 0.0005, 0.001)) if points else 10) as scope:
+            seconds = rng.choice((0, 0.0002, 0.0005, 0.001)) if cancelled < points else 10
+            with anyio.move_on_after(seconds) as scope:
                 await call_one(one, tp, records, rng.random() if one.assignment() else 0)
             cancelled += scope.cancelled_caught
         assert await one.position(tp) == written
@@ -68,7 +68,6 @@ async def read_with_cancellations(make, write, tp, points, rng, *, in_group=Fals
     assert [record.offset for record in records] == list(range(written))
     async with make() as other:
         assert await other.committed(tp) == written
-    return cancelled
 
 
 async def call_one(consumer, tp, records, chance):
