@@ -125,8 +125,9 @@ def test_compacted_topics_are_read_across_their_holes(world):
         while consumer.position(tp) < 200:
             assert world.now() < deadline
             for record in (consumer.poll(timeout_ms=200) or {tp: []})[tp]:
-                found[record.key] = record.value
-                offsets.append(record.offset)
+                if record.offset < 200:  # behind them are those by which a real world begins new segments
+                    found[record.key] = record.value
+                    offsets.append(record.offset)
         assert found == {b"k%d" % k: b"%d" % max(n for n in range(200) if n % 3 == k) for k in range(3)}
         assert offsets == sorted(set(offsets))
         assert len(offsets) < 200, "nothing was compacted"
