@@ -129,6 +129,20 @@ def test_what_was_returned_is_committed_by_default_at_stop(broker, started, topi
     assert committed(broker, group, tp) == 4
 
 
+def test_unsubscribe_leaves_the_group_without_a_call_that_follows(broker, started, topic, tp, group):
+    async def main():
+        async with started(topic, group_id=group) as one, started(topic, group_id=group) as two:
+            one.unsubscribe()
+            assert (one.subscription(), one.assignment()) == (frozenset(), set())
+            while len(two.assignment()) < 2:
+                await asyncio.sleep(0.02)
+            one.subscribe([topic])
+            while len(one.assignment()) != 1:
+                await asyncio.sleep(0.02)
+
+    run(main)
+
+
 def test_automatic_commits_cover_the_record_that_was_returned_last(broker, started, topic, tp, group):
     async def main():
         async with started(topic, group_id=group, auto_commit_interval_ms=100) as consumer:

@@ -140,7 +140,10 @@ class AIOKafkaConsumer:
                 self._consumer.enforce_rebalance("the consumer subscribed again")
 
     def unsubscribe(self) -> None:
-        """Give up all partitions, also those assigned by hand, and leave the group. The listener is not called."""
+        """Give up all partitions, also those assigned by hand, and leave the group.
+
+        The listener is not called, and nothing is committed: await :meth:`commit` before, if needed.
+        """
         with AIOKAFKA.adopting():
             self._consumer.unsubscribe_now()
 

@@ -199,17 +199,16 @@ class SharedConsumer(AsyncConsumer[Any, Any]):
             self._shell.close()
 
     def unsubscribe_now(self) -> None:
-        """Give up all partitions; the loop sends the commit and the request to leave. No listener is called."""
-        reader, now = self._reader, self._shell.driver.now()
-        group, whole_topics = reader.managers.group, reader.managers.whole_topics
+        """Give up all partitions without a commit; the loop sends the request to leave. No listener is called.
+
+        A commit would have to be answered before the request to leave, and this call cannot wait.
+        """
+        group, whole_topics = self._reader.managers.group, self._reader.managers.whole_topics
         with self._shell.change():
             if group is not None:
-                if group.auto_commit is not None:
-                    self._partitions.in_hand = None
-                    group.auto_commit.commit_now(list(self._partitions), now + reader.default_timeout(None))
                 group.revocation.cancel()
                 self._partitions.assign(())
-                group.member.leave("the consumer unsubscribed", now)
+                group.member.leave("the consumer unsubscribed", self._shell.driver.now())
                 group.subscription.clear()
             elif whole_topics is not None:
                 whole_topics.unsubscribed()
