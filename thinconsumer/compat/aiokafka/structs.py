@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from ...types import ConsumerRecord as Record
 from ...types import TopicPartition as OwnTopicPartition
+from ...types import stored
 from ..peer_types import AIOKAFKA
 
 __all__ = ["ConsumerRecord", "OffsetAndMetadata", "OffsetAndTimestamp", "TopicPartition"]
@@ -50,6 +51,10 @@ OffsetAndMetadata: Any = AIOKAFKA.find("structs.OffsetAndMetadata", OffsetWithMe
 OffsetAndTimestamp: Any = AIOKAFKA.find("structs.OffsetAndTimestamp", OffsetWithTimestamp)
 
 
+#: The items of every record, see :class:`thinconsumer.ConsumerRecord`.
+UP_TO_HEADERS = slice(9)
+
+
 def partition_of(tp: OwnTopicPartition) -> Any:
     """Return the partition as an object of aiokafka's class."""
     return TopicPartition(tp.topic, tp.partition)
@@ -62,16 +67,9 @@ def partitions_of(tps: Iterable[OwnTopicPartition]) -> set[Any]:
 
 def record_of(record: Record[Any, Any]) -> Any:
     """Return the record as an object of aiokafka's class."""
-    return ConsumerRecord(
-        record.topic,
-        record.partition,
-        record.offset,
-        record.timestamp,
-        record.timestamp_type,
-        record.key,
-        record.value,
-        record.checksum,
-        record.serialized_key_size,
-        record.serialized_value_size,
-        record.headers,
-    )
+    topic, partition, _, offset, timestamp, timestamp_type, key, value, headers = stored(record, UP_TO_HEADERS)
+    if tuple.__len__(record) == 9:  # key and value are bytes: faster than the properties
+        sizes = -1 if key is None else len(key), -1 if value is None else len(value)
+    else:
+        sizes = record.serialized_key_size, record.serialized_value_size
+    return ConsumerRecord(topic, partition, offset, timestamp, timestamp_type, key, value, None, *sizes, headers)
