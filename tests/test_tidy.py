@@ -45,7 +45,7 @@ LADDER = (
     {"consumer"},
     {"member"},
     {"aio", "cli", "spark"},
-    {"compat"},
+    {"compat", "workers"},
 )
 MAY_IMPORT = {room: set(chain(*LADDER[:rung])) for rung, rooms in enumerate(LADDER) for room in rooms}
 MAY_IMPORT["__main__"] = {"cli"}

@@ -35,6 +35,7 @@ from .metrics_recorder import read_off, record_returned
 from .open_calls import OpenCalls
 
 if TYPE_CHECKING:
+    from ..config.values import Deserializer
     from .group_callbacks import GroupCallbacks
 
 log = logging.getLogger(__name__)
@@ -74,6 +75,9 @@ class ConsumerCore:
         if log.isEnabledFor(logging.DEBUG):
             log.debug("records are read with: %s", ", ".join(f"{what}: {how}" for what, how in info().items()))
         self.config = config
+        #: Of keys and values.
+        self._deserializers: tuple[Deserializer | None, Deserializer | None]
+        self._deserializers = (config.key_deserializer, config.value_deserializer)
         self.managers = ConsumerManagers(config, driver.random, driver.wall_time, self._deserializer())
         self.partitions = self.managers.partitions
         self.shell = Shell(
@@ -332,17 +336,27 @@ class ConsumerCore:
         self.shell.step_interrupted = False
         return poll_result
 
+    def leave_deserializers(self) -> tuple[Deserializer | None, Deserializer | None]:
+        """Return the deserializers of keys and values; from now on records have the bytes.
+
+        Raises:
+            IllegalStateError: records were fetched already, which may be deserialized.
+        """
+        if self.managers.buffer.queues:
+            raise IllegalStateError("the consumer has fetched records: make its workers before the first poll")
+        left, self._deserializers = self._deserializers, (None, None)
+        self.managers.collector.chunk_decoder.deserialize = None
+        return left
+
     def _deserializer(self) -> Deserialize | None:
-        config = self.config
-        return self._deserialize if config.key_deserializer or config.value_deserializer else None
+        return self._deserialize if any(self._deserializers) else None
 
     def _deserialize(self, tp: TopicPartition, records: Records) -> tuple[Records, RecordError | None]:
         # A deserializer runs while step_interrupted is set. If it called the consumer, that call would recover as from
         # an interrupted step, and these records would be returned twice. The guard rejects such a call.
         with self.shell.guard.running("a deserializer"):
-            config, decoder = self.config, self.managers.collector.chunk_decoder
-            interrupted = partial(decoder.interrupted.__setitem__, tp)
-            return deserialize(records, config.key_deserializer, config.value_deserializer, interrupted)
+            interrupted = partial(self.managers.collector.chunk_decoder.interrupted.__setitem__, tp)
+            return deserialize(records, *self._deserializers, interrupted)
 
     def wait(self, call: Call[T], timeout_ms: float | None, settled: Callable[[], bool] | None = None) -> Waiting[T]:
         """Step until ``settled()`` is true (default: the call is done), and return the call's result.

@@ -93,7 +93,7 @@ class ChunkDecoder:
     def __init__(self, check_crcs: bool, buffer: Buffer, deserialize: Deserialize | None) -> None:
         self._check_crcs = check_crcs
         self._buffer = buffer
-        self._deserialize = deserialize
+        self.deserialize = deserialize  #: None: records are returned with the bytes of keys and values.
         self.has_numpy = True  #: False once the import has failed.
         #: Whether this poll has found too few records to decode them together; within a poll, they only become fewer.
         self.has_few = False
@@ -125,13 +125,13 @@ class ChunkDecoder:
         known = fetched.chunks[index]
         assert known is not None
         return (
-            known if self._deserialize is None else self._with_deserializer(fetched, index, known, record, calls_again)
+            known if self.deserialize is None else self._with_deserializer(fetched, index, known, record, calls_again)
         )
 
     def _with_deserializer(self, fetched: Fetched, index: int, known: Chunk, record: int, calls_again: bool) -> Chunk:
-        assert self._deserialize is not None
+        assert self.deserialize is not None
         if not known.is_deserialized:
-            records, failure = self._deserialized(self._deserialize, fetched.partition.tp, known.records)
+            records, failure = self._deserialized(self.deserialize, fetched.partition.tp, known.records)
             fetched.chunks[index] = known = known._replace(records=records, error=failure, is_deserialized=True)
         elif isinstance(known.error, DeserializationError) and record >= len(known.records):
             known = self._deserialize_rest(fetched, index, known)
@@ -256,7 +256,7 @@ class ChunkDecoder:
         last = end - 1 if len(self._buffer.queues) > TURNS_MAX else end
         while begin < end:
             stop = end if begin == last else last
-            if self._deserialize is not None:
+            if self.deserialize is not None:
                 # Deserializers may be slow: a poll must not call them for many more records than it returns.
                 most = decoded.first[begin] + min(self.poll_records, DESERIALIZED_MAX)
                 stop = min(stop, max(bisect_right(decoded.first, most, begin, end + 1) - 1, begin + 1))
@@ -321,7 +321,7 @@ class ChunkDecoder:
                 rows = batch.decode(*fetched.partition.tp, self._check_crcs, start=start)
         except RecordError as found:
             error = found
-        is_deserialized = self._deserialize is None or not rows
+        is_deserialized = self.deserialize is None or not rows
         return Chunk(rows, batch.next_offset, batch.leader_epoch, error, is_deserialized)
 
     def _chunk_of(
@@ -332,12 +332,12 @@ class ChunkDecoder:
             return Chunk([], batch.next_offset, batch.leader_epoch, decoded)
         if skipped := find_offset(decoded, max(fetched.start, fetched.cursor.offset)):
             decoded = part_of(decoded, skipped, len(decoded))
-        is_deserialized = self._deserialize is None or not decoded
+        is_deserialized = self.deserialize is None or not decoded
         return Chunk(decoded, batch.next_offset, batch.leader_epoch, None, is_deserialized, batches)
 
     def _deserialize_rest(self, fetched: Fetched, index: int, known: Chunk) -> Chunk:
         """Call the deserializer again for the record that has failed; if that succeeds, for those after it, too."""
-        assert self._deserialize is not None and known.error is not None
+        assert self.deserialize is not None and known.error is not None
         tp, start = fetched.partition.tp, known.error.offset
         self.interrupted.pop(tp, None)
         kept = (n for n in range(index, index + known.batches) if not self.is_aborted(fetched, n))
@@ -346,7 +346,7 @@ class ChunkDecoder:
         failure: RecordError | None = None
         for part in (raw[:1], raw[1:]):
             if failure is None:
-                more, failure = self._deserialized(self._deserialize, tp, part)
+                more, failure = self._deserialized(self.deserialize, tp, part)
                 records += more
         known = fetched.chunks[index] = known._replace(records=records, error=failure)
         return known

@@ -1,0 +1,42 @@
+"""Handlers that worker processes import."""
+
+import os
+import time
+from pathlib import Path
+
+
+def log_record(record):
+    """Append the record to the file that its header names."""
+    with Path(dict(record.headers)["log"].decode()).open("a") as log:
+        log.write(f"{os.getpid()} {record.partition} {record.offset} {record.key.decode()} {record.value}\n")
+
+
+def log_slowly(record):
+    time.sleep(0.01)
+    log_record(record)
+
+
+def kill_once(record):
+    """Kill the process at the value 13, unless its marker file exists."""
+    marker = Path(dict(record.headers)["log"].decode() + ".killed")
+    if record.value == 13 and not marker.exists():
+        marker.touch()
+        os.kill(os.getpid(), 9)
+    log_record(record)
+
+
+def kill_always(record):
+    if record.value == 13:
+        os._exit(3)
+    log_record(record)
+
+
+def fail(record):
+    if record.value == 13:
+        raise ValueError("thirteen")
+    log_record(record)
+
+
+def log_very_slowly(record):
+    time.sleep(0.05)
+    log_record(record)

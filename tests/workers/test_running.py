@@ -1,0 +1,131 @@
+"""Workers of a consumer on the embedded broker, with each kind of pool."""
+
+import os
+
+import pytest
+
+from tests.workers import handlers
+from thinconsumer import Consumer, TopicPartition
+from thinconsumer.errors import IllegalArgumentError, IllegalStateError, KafkaConfigurationError
+from thinconsumer.records.builder import NewRecord
+from thinconsumer.workers import HandlerFailedError, Workers, WorkerSettings, dead_letter
+
+POOLS = ("inline", "threads", "processes")
+
+
+@pytest.mark.parametrize("pool", POOLS)
+def test_every_record_is_processed_in_order_by_key_and_committed(world, pool):
+    world.work(handlers.log_slowly, pool=pool, concurrency=2)
+    lines = world.lines()
+    assert sorted(int(line[4]) for line in lines) == list(range(60))
+    assert world.is_in_order()
+    assert world.committed() == 60
+    assert (str(os.getpid()) in {line[0] for line in lines}) == (pool != "processes")
+
+
+def test_a_list_of_one_keys_records_is_one_call(world):
+    calls = []
+    world.work(calls.append, batch_size=4)
+    assert all(len({record.key for record in call}) == 1 for call in calls)
+    assert max(map(len, calls)) > 1
+    assert sorted(record.value for call in calls for record in call) == list(range(60))
+
+
+@pytest.mark.parametrize("pool", POOLS)
+def test_a_handler_that_fails_too_often_stops_the_workers_before_a_commit_passes_the_record(world, pool):
+    with pytest.raises(HandlerFailedError, match="failed 2 times for .* offset") as raised:
+        world.work(handlers.fail, pool=pool, attempts=2, backoff=0.0)
+    assert isinstance(raised.value.__cause__, ValueError)
+    assert [record.value for record in raised.value.records] == [b"13"]
+    processed = {int(line[4]) for line in world.lines()}
+    assert 13 not in processed
+    world.log.unlink()
+    world.work(handlers.log_record, until=60 - len(processed))  # the map of the commit leaves out what is finished
+    assert {int(line[4]) for line in world.lines()} == set(range(60)) - processed
+
+
+def test_records_that_are_skipped_count_as_done(world):
+    world.work(handlers.fail, attempts=2, backoff=0.0, on_failure="skip")
+    assert {int(line[4]) for line in world.lines()} == set(range(60)) - {13}
+    assert world.committed() == 60
+
+
+def test_dead_letters_are_written_with_reasons_before_the_record_counts_as_done(world):
+    topic = f"{world.topic}-dead"
+    world.broker.create_topic(topic, 1)
+    world.work(handlers.fail, attempts=2, backoff=0.0, on_failure=dead_letter(topic))
+    with Consumer(bootstrap_servers=world.broker.bootstrap_servers, auto_offset_reset="earliest") as consumer:
+        consumer.assign([TopicPartition(topic, 0)])
+        (record,) = consumer.read_to_end()
+    assert (record.key, record.value) == (b"k6", b"13")
+    headers = {name.removeprefix("__workers.errors."): value.decode() for name, value in record.headers}
+    assert headers.pop("log") == str(world.log)
+    assert int(headers.pop("timestamp")) == record.timestamp
+    assert headers == {
+        "topic": world.topic, "partition": "0", "offset": "5", "group": f"group-{world.topic}", "attempts": "2",
+        "exception": "builtins.ValueError", "message": "thirteen",
+    }  # fmt: skip
+    assert world.committed() == 60
+
+
+def test_records_that_no_deserializer_can_read_are_failures_of_their_handler(world):
+    world.broker.produce(world.topic, [NewRecord(b"no number", b"k9", [])])
+    world.work(handlers.log_record, until=61, attempts=1, on_failure="skip")
+    assert world.committed() == 61
+
+
+def test_a_process_that_is_killed_costs_an_attempt_and_loses_nothing(world):
+    world.work(handlers.kill_once, pool="processes", concurrency=2, backoff=0.0)
+    values = [int(line[4]) for line in world.lines()]
+    assert set(values) == set(range(60))
+    assert world.is_in_order()
+
+
+def test_a_record_that_kills_its_process_each_time_is_given_up(world):
+    world.work(handlers.kill_always, pool="processes", concurrency=1, backoff=0.0, attempts=2, on_failure="skip")
+    assert {int(line[4]) for line in world.lines()} >= set(range(60)) - {13}
+    assert world.committed() == 60
+
+
+def test_partitions_that_move_are_committed_with_what_is_finished(world):
+    """A second member joins while records are processed: none is processed twice, none is lost."""
+    with (
+        world.consumer() as first,
+        Workers(first, handlers.log_very_slowly, WorkerSettings()) as one,
+        world.consumer(heartbeat_interval_ms=50) as second,
+        Workers(second, handlers.log_slowly, WorkerSettings()) as other,
+    ):
+        while world.processed(one) < 10:
+            one.wait(one.step())
+        while world.processed(one) + world.processed(other) < 60:
+            one.step()
+            other.step()
+        assert world.processed(other)
+    assert sorted(int(line[4]) for line in world.lines()) == list(range(60))
+    assert world.committed() == 60
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [({"enable_auto_commit": True}, "enable_auto_commit=False"), ({"group_id": None}, "group_id")],
+    ids=["auto-commit", "no-group"],
+)
+def test_a_consumer_that_workers_cannot_use_is_refused(broker, options, words):
+    options = {
+        "group_id": "group",
+        "enable_auto_commit": False,
+        "bootstrap_servers": broker.bootstrap_servers,
+        **options,
+    }
+    with Consumer("topic", **options) as consumer, pytest.raises(IllegalStateError, match=words):
+        Workers(consumer, print, WorkerSettings())
+
+
+def test_options_are_checked_together(world):
+    with world.consumer() as consumer, pytest.raises(KafkaConfigurationError, match="order must be .*; attempts must"):
+        Workers(consumer, print, WorkerSettings(order="any", attempts=0))
+
+
+def test_a_handler_that_processes_cannot_import_is_refused(world):
+    with world.consumer() as consumer, pytest.raises(IllegalArgumentError, match="importable by name"):
+        Workers(consumer, lambda record: None, WorkerSettings(pool="processes"))

@@ -1,0 +1,102 @@
+"""Workers of an AsyncConsumer on the embedded broker: handlers in tasks."""
+
+import asyncio
+
+import pytest
+
+from tests.workers import handlers
+from thinconsumer import Consumer, TopicPartition
+from thinconsumer.workers import AsyncWorkers, HandlerFailedError, WorkerSettings, dead_letter, run
+
+
+async def log_soon(record):
+    await asyncio.sleep(0.005)
+    handlers.log_record(record)
+
+
+async def fail(record):
+    await asyncio.sleep(0)
+    handlers.fail(record)
+
+
+def work(world, handler, until=60, **settings):
+    async def main():
+        async with world.async_consumer() as consumer:
+            async with AsyncWorkers(consumer, handler, WorkerSettings(**settings)) as workers:
+                while world.processed(workers) < until:
+                    await workers.step()
+            assert len(asyncio.all_tasks()) == 1
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("concurrency", [1, 50])
+def test_every_record_is_processed_in_order_by_key_and_committed(world, concurrency):
+    work(world, log_soon, concurrency=concurrency)
+    assert sorted(world.values()) == list(range(60))
+    assert world.is_in_order()
+    assert world.committed() == 60
+
+
+def test_handlers_of_different_keys_run_at_the_same_time(world):
+    running, most = 0, 0
+
+    async def handler(record):
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        await asyncio.sleep(0.01)
+        running -= 1
+
+    work(world, handler, concurrency=20)
+    assert most == 7
+
+
+def test_a_handler_that_fails_too_often_stops_the_workers(world):
+    with pytest.raises(HandlerFailedError, match="failed 2 times"):
+        work(world, fail, attempts=2, backoff=0.01)
+    assert 13 not in world.values()
+
+
+def test_dead_letters_are_written(world):
+    topic = f"{world.topic}-dead"
+    world.broker.create_topic(topic, 1)
+    work(world, fail, attempts=2, backoff=0.01, on_failure=dead_letter(topic))
+    with Consumer(bootstrap_servers=world.broker.bootstrap_servers, auto_offset_reset="earliest") as consumer:
+        consumer.assign([TopicPartition(topic, 0)])
+        assert [record.value for record in consumer.read_to_end()] == [b"13"]
+    assert world.committed() == 60
+
+
+def test_the_end_cancels_handlers_that_take_too_long_and_commits_what_is_finished(world):
+    cancelled = []
+
+    async def handler(record):
+        if record.value == 13:
+            try:
+                await asyncio.sleep(1000)
+            except asyncio.CancelledError:
+                cancelled.append(record.value)
+                raise
+        handlers.log_record(record)
+
+    work(world, handler, until=50, drain_timeout_ms=100)
+    assert cancelled == [13]
+    done = set(world.values())
+    world.log.unlink()
+    work(world, log_soon, until=60 - len(done))
+    assert set(world.values()) == set(range(60)) - done
+
+
+def test_run_ends_with_the_task(world):
+    async def main():
+        async with world.async_consumer() as consumer:
+            task = asyncio.create_task(run(consumer, log_soon))
+            while len(world.lines()) < 60:
+                await asyncio.sleep(0.01)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+
+    asyncio.run(main())
+    assert world.committed() == 60

@@ -1,0 +1,63 @@
+"""Work in parallel, in order by key, of which only what is finished is committed.
+
+``run(consumer, handler)`` processes the records of a subscribed consumer until it is stopped. What is finished behind
+the committed offset is written into the commit's metadata, so that it is not processed again after a crash or a
+rebalance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any, overload
+
+from ..consumer import Consumer
+from .settings import WorkerSettings, dead_letter, exponential
+from .work import HandlerFailedError
+
+if TYPE_CHECKING:
+    from ..aio import AsyncConsumer
+    from .running import Workers
+    from .tasks import AsyncWorkers
+
+__all__ = ["AsyncWorkers", "HandlerFailedError", "WorkerSettings", "Workers", "dead_letter", "exponential", "run"]
+
+
+def __getattr__(name: str) -> Any:
+    # asyncio takes long to import, and a program uses one of the two.
+    if name == "Workers":
+        from .running import Workers
+
+        return Workers
+    if name == "AsyncWorkers":
+        from .tasks import AsyncWorkers
+
+        return AsyncWorkers
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+@overload
+def run(consumer: Consumer[Any, Any], handler: Callable[[Any], Any], **settings: Any) -> None: ...
+@overload
+def run(consumer: AsyncConsumer[Any, Any], handler: Callable[[Any], Any], **settings: Any) -> Awaitable[None]: ...
+def run(consumer: Any, handler: Callable[[Any], Any], **settings: Any) -> Any:
+    """Process the records of a subscribed consumer with workers, and commit what they have finished.
+
+    Returns only by an exception: Ctrl-C, an error of the consumer, or ``HandlerFailedError``. Before that it waits for
+    handlers that run, and commits. With an ``AsyncConsumer`` the handler is a coroutine function: await the result.
+    """
+    checked = WorkerSettings(**settings)
+    if isinstance(consumer, Consumer):
+        from .running import Workers
+
+        with Workers(consumer, handler, checked) as workers:
+            return workers.run()
+    return _run_tasks(consumer, handler, checked)
+
+
+async def _run_tasks(
+    consumer: AsyncConsumer[Any, Any], handler: Callable[[Any], Any], settings: WorkerSettings
+) -> None:
+    from .tasks import AsyncWorkers
+
+    async with AsyncWorkers(consumer, handler, settings) as workers:
+        await workers.run()

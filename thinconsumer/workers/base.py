@@ -1,0 +1,121 @@
+"""What workers of a ``Consumer`` and of an ``AsyncConsumer`` have in common: all that does not wait."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Mapping
+from typing import TYPE_CHECKING, Any
+
+from ..consumer import Consumer
+from ..errors import IllegalStateError
+from ..types import OffsetAndMetadata, TopicPartition
+from .calling import HandlerCall
+from .dead_letters import DeadLetters
+from .settings import DeadLetter, WorkerSettings
+from .work import Lookup, Work
+
+if TYPE_CHECKING:
+    from ..aio import AsyncConsumer
+
+log = logging.getLogger(__name__)
+
+#: The most records of one poll.
+POLL_MAX = 2_000
+
+
+class BaseWorkers:
+    """The work of one subscribed consumer, its commits and its dead letters."""
+
+    def __init__(
+        self,
+        consumer: Consumer[Any, Any] | AsyncConsumer[Any, Any],
+        handler: Callable[[Any], Any],
+        settings: WorkerSettings,
+    ) -> None:
+        settings.check()
+        self._reader = consumer._reader
+        self._calls = consumer
+        self._settings = settings
+        self._group = self._usable_group(consumer)
+        self._work = Work(settings)
+        self._call = HandlerCall(handler, *self._reader.leave_deserializers(), settings.batch_size is not None)
+        on_failure = settings.on_failure
+        self._dead_letters: DeadLetters | None = None
+        if isinstance(on_failure, DeadLetter):
+            self._dead_letters = DeadLetters(consumer.config, on_failure.topic, str(consumer.config.group_id))
+        self._paused: set[TopicPartition] = set()
+        self._commit_at = self._now() + settings.commit_interval_ms / 1000
+        self._stopping = False
+        self._closed = False
+
+    @staticmethod
+    def _usable_group(consumer: Consumer[Any, Any] | AsyncConsumer[Any, Any]) -> Any:
+        """Return what manages the consumer's group; raise IllegalStateError if workers cannot use the consumer."""
+        group = consumer._reader.managers.group
+        if group is None or not group.subscription.is_subscribed:
+            raise IllegalStateError("workers need a consumer with a group_id that has subscribed to topics")
+        if consumer.config.enable_auto_commit:
+            raise IllegalStateError(
+                "workers commit what their handlers have finished: make the consumer with enable_auto_commit=False"
+            )
+        return group
+
+    def _now(self) -> float:
+        return self._reader.shell.driver.now()
+
+    def stop(self) -> None:
+        """Let ``run`` return after the present step. Handlers and signal handlers may call this."""
+        self._stopping = True
+        self._calls.wakeup()
+
+    def _begin(self, committed: Mapping[TopicPartition, OffsetAndMetadata | None]) -> None:
+        """Begin with partitions that were assigned, whose commits these are."""
+        topic_id = self._reader.managers.metadata.topic_id
+        self._work.assign({each: Lookup(found, topic_id(each.topic)) for each, found in committed.items()})
+
+    def lose(self, partitions: Collection[TopicPartition]) -> None:
+        """Forget partitions that another member may own by now."""
+        self._work.remove(partitions)
+        self._paused -= set(partitions)
+
+    def _offsets(self, partitions: Collection[TopicPartition] | None = None) -> dict[TopicPartition, OffsetAndMetadata]:
+        """Return what is to be committed."""
+        for partition, lane in self._work.dispatcher.lanes.items():
+            found = None if lane.progress.count else self._reader.partitions.get(partition)
+            if found is not None and found.has_position:
+                lane.progress.advance(found.cursor.offset)
+        return self._work.offsets(partitions)
+
+    def _commit_if_due(self) -> None:
+        now = self._now()
+        if now >= self._commit_at:
+            self._commit_at = now + self._settings.commit_interval_ms / 1000
+            if offsets := self._offsets():
+                self._calls.commit_async(offsets, self._committed)
+
+    def _committed(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], error: Exception | None) -> None:
+        if error is not None:
+            log.warning("a commit has failed and is repeated: %s", error)
+            self._work.not_committed(offsets)
+
+    def _pause(self) -> None:
+        """Pause the partitions of which enough records wait, and resume the others."""
+        full = self._work.dispatcher.full(self._paused)
+        if full != self._paused:
+            assigned = self._calls.assignment()
+            self._calls.resume(*((self._paused - full) & assigned))
+            self._calls.pause(*(full & assigned))
+            self._paused = full
+
+    def _write_dead_letters(self) -> None:
+        if self._dead_letters is None:
+            return
+        given_up, self._work.given_up = self._work.given_up, []
+        for job, error in given_up:
+            self._dead_letters.send(job, error)
+        for job, failure in self._dead_letters.poll():
+            if failure is None:
+                self._work.written(job)
+            else:
+                log.error("a dead letter was not written; its handler is called again: %s", failure)
+                self._work.dispatcher.repeat(job, self._now() + self._settings.backoff_s(job.attempt))

@@ -1,0 +1,92 @@
+"""The call of a handler, the same in this process and in worker processes, and what a pool of workers is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple, Protocol
+
+from ..records.rows import ColumnDeserializer, deserialize
+from ..types import ConsumerRecord
+from .dispatcher import Job
+
+Record = ConsumerRecord[Any, Any]
+
+
+class HandlerCall(NamedTuple):
+    """A handler with what its argument is made by. It can be pickled if its parts can."""
+
+    handler: Callable[[Any], Any]
+    key_deserializer: ColumnDeserializer | None
+    value_deserializer: ColumnDeserializer | None
+    in_batches: bool  #: Whether the handler takes a list of records.
+
+    def argument(self, records: Sequence[Record]) -> Any:
+        """Return what to pass to the handler. Raises DeserializationError."""
+        if self.key_deserializer is not None or self.value_deserializer is not None:
+            records = [self._deserialized(each) for each in records]
+        return records if self.in_batches else records[0]
+
+    def _deserialized(self, record: Record) -> Record:
+        found, error = deserialize([record], self.key_deserializer, self.value_deserializer)
+        if error is not None:
+            raise error
+        return found[0]
+
+    def __call__(self, records: Sequence[Record]) -> Any:
+        return self.handler(self.argument(records))
+
+
+class Result(NamedTuple):
+    """How a job has ended."""
+
+    job: Job[Record]
+    value: Any  #: What the handler has returned.
+    error: Exception | None  #: What it has raised, or why its worker has ended.
+
+
+class Pool(Protocol):
+    """Runs jobs, in whatever way. No method waits, except ``stop``."""
+
+    def room(self) -> int:
+        """Return how many jobs can be started now."""
+
+    def start(self, job: Job[Record]) -> None:
+        """Start a job; call it only if there is room."""
+
+    def results(self) -> Iterable[Result]:
+        """Return the results of jobs that have ended since the last call."""
+
+    def watched(self) -> Iterable[tuple[int, bool]]:
+        """Return descriptors that are readable when there are results, each with whether to wait for writing, too."""
+
+    def stop(self, seconds: float) -> None:
+        """Give jobs that run up to ``seconds`` to end, and free everything. Their results are lost."""
+
+
+class InlinePool:
+    """Runs each job when it is started."""
+
+    def __init__(self, call: HandlerCall) -> None:
+        self._call = call
+        self._results: list[Result] = []
+
+    def room(self) -> int:
+        return 0 if self._results else 1
+
+    def start(self, job: Job[Record]) -> None:
+        try:
+            value = self._call(job.records)
+        except Exception as error:  # noqa: BLE001 - the handler's: its records are tried again, or given up
+            self._results.append(Result(job, None, error))
+        else:
+            self._results.append(Result(job, value, None))
+
+    def results(self) -> Iterable[Result]:
+        results, self._results = self._results, []
+        return results
+
+    def watched(self) -> Iterable[tuple[int, bool]]:
+        return ()
+
+    def stop(self, seconds: float) -> None:
+        pass

@@ -1,0 +1,92 @@
+"""Dead letters: records that were given up, written to a topic before they count as done."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ..config.client_options import ClientOptions
+from ..produce import Producer, ProducerSettings
+from ..produce.batch import SendFuture
+from ..records.headers import Header
+from ..sockets.secured import open_driver
+from .calling import Record
+from .dispatcher import Job
+
+#: What the headers begin with that say where a dead letter came from, and why. Compare KIP-298 and KIP-1034.
+HEADER_PREFIX = "__workers.errors."
+#: The longest message of an exception in a header, in characters.
+MESSAGE_MAX = 1_000
+
+
+def headers_of(record: Record, attempts: int, error: Exception, group_id: str) -> Iterator[Header]:
+    """Return the headers of a dead letter: those of the record, and the reasons."""
+    yield from record.headers
+    reasons = {
+        "topic": record.topic,
+        "partition": record.partition,
+        "offset": record.offset,
+        "timestamp": record.timestamp,
+        "group": group_id,
+        "attempts": attempts,
+        "exception": f"{type(error).__module__}.{type(error).__qualname__}",
+        "message": str(error)[:MESSAGE_MAX],
+    }
+    for name, value in reasons.items():
+        yield HEADER_PREFIX + name, str(value).encode(errors="replace")
+
+
+class DeadLetters:
+    """Writes to one topic with the connection options of the consumer. Its producer connects for the first record."""
+
+    def __init__(self, config: ClientOptions, topic: str, group_id: str) -> None:
+        self._topic = topic
+        self._group_id = group_id
+        shared = {name: getattr(config, name) for name in ClientOptions.options()}
+        settings = ProducerSettings(**shared, max_request_size=2**31 - 1, max_block_ms=0, buffer_memory=2**31)
+        self._producer = Producer(settings, driver=open_driver(settings))
+        self._pending: list[tuple[Job[Record], list[SendFuture]]] = []
+
+    def send(self, job: Job[Record], error: Exception) -> None:
+        """Send the records of a job that was given up because of ``error``."""
+        send, headers = self._producer.send, (job.attempt, error, self._group_id)
+        futures = [
+            send(
+                self._topic,
+                each.value,
+                key=each.key,
+                headers=headers_of(each, *headers),
+                timestamp_ms=max(each.timestamp, 0),
+            )
+            for each in job.records
+        ]
+        self._pending.append((job, futures))
+
+    def poll(self) -> Iterator[tuple[Job[Record], Exception | None]]:
+        """Send and receive without waiting; yield the jobs whose records are written, or why they are not."""
+        if not self._pending:
+            return
+        self._producer.poll(0)
+        pending = []
+        for job, futures in self._pending:
+            if all(future.done for future in futures):
+                yield job, next((found for future in futures if (found := future.error) is not None), None)
+            else:
+                pending.append((job, futures))
+        self._pending = pending
+
+    @property
+    def has_pending(self) -> bool:
+        """Whether a job waits for its records to be written."""
+        return bool(self._pending)
+
+    def wake_at(self) -> float:
+        """Return when to poll at the latest."""
+        return self._producer.wake_at()
+
+    def fileno(self) -> int:
+        """Return a descriptor that is readable when there is something to receive."""
+        return self._producer.fileno()
+
+    def close(self) -> None:
+        """Close the connections; records without an acknowledgement may be written or not."""
+        self._producer.close(timeout_ms=0)

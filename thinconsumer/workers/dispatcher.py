@@ -1,0 +1,246 @@
+"""Which records run next: in order by key, fair between partitions, with retries that hold back only their own key.
+
+The dispatcher does no I/O, reads no clock and runs no handler. It is given records as polls return them, hands out
+jobs, and is told how each has ended.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Collection, Hashable, Iterable
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+from typing import Generic, Literal, TypeVar
+
+from ..types import TopicPartition
+from .progress import PartitionProgress
+
+R = TypeVar("R")
+Order = Literal["key", "partition", "none"]
+
+
+@dataclass(eq=False)
+class Job(Generic[R]):
+    """Records of one key (with order "none" of one partition) for one call of the handler."""
+
+    lane: Lane[R]
+    key: Hashable
+    records: list[R]
+    offsets: list[int]
+    attempt: int = 0  #: How often the job has been handed out.
+    started_at: float = 0.0  #: When it was handed out for the last time.
+
+
+@dataclass(eq=False)
+class Waiting(Generic[R]):
+    """Records of one key that wait, in the order of the log; not ready while a job of the key is unfinished."""
+
+    key: Hashable
+    records: deque[tuple[int, R, int]] = field(default_factory=deque)  #: Offset, record, size in bytes.
+    busy: bool = False
+
+
+@dataclass(eq=False)
+class Lane(Generic[R]):
+    """One assigned partition."""
+
+    partition: TopicPartition
+    progress: PartitionProgress
+    keys: dict[Hashable, Waiting[R]] = field(default_factory=dict)
+    #: A heap of what could run now, by its first offset: keys, and jobs that are to be retried.
+    ready: list[tuple[int, Waiting[R] | Job[R]]] = field(default_factory=list)
+    running: set[Job[R]] = field(default_factory=set)
+    retrying: int = 0  #: Jobs that wait for the end of their backoff, or in ``ready``, for another attempt.
+    waiting: int = 0  #: Records received that have never been handed out.
+    waiting_bytes: int = 0
+    closed: bool = False  #: Nothing is handed out any more: the partition is being revoked, or is gone.
+
+
+class Dispatcher(Generic[R]):
+    """The lanes of all assigned partitions.
+
+    Args:
+        order: records of one "key" of a partition, or of one "partition", run one after the other; "none": in no order.
+        batch_size: the most records in one job.
+        attempts: how often a job may fail before the dispatcher gives it up; None for no limit.
+        backoff: the seconds until the next attempt, after so many failed ones.
+        waiting_max: records of one partition that may wait before it is to be paused.
+        waiting_bytes_max: bytes of all partitions that may wait before those with waiting records are to be paused.
+    """
+
+    def __init__(
+        self,
+        order: Order,
+        batch_size: int,
+        attempts: int | None,
+        backoff: Callable[[int], float],
+        waiting_max: int,
+        waiting_bytes_max: int,
+    ) -> None:
+        self.lanes: dict[TopicPartition, Lane[R]] = {}
+        self._order = order
+        self._batch_size = batch_size
+        self._attempts = attempts
+        self._backoff = backoff
+        self._waiting_max = waiting_max
+        self._waiting_bytes_max = waiting_bytes_max
+        #: The lanes with something ready, the one whose turn it is first. A lane that has to wait until one of its jobs
+        #: has finished is not in here.
+        self._turns: dict[Lane[R], None] = {}
+        self._retries: list[tuple[float, int, Job[R]]] = []  #: A heap of jobs, by the end of their backoff.
+        self._retry_count = 0
+
+    # -- partitions
+
+    def assign(self, partition: TopicPartition, progress: PartitionProgress) -> None:
+        """Begin with a partition that was assigned."""
+        self.lanes[partition] = Lane(partition, progress)
+
+    def close(self, partition: TopicPartition) -> None:
+        """Hand out no more jobs of a partition that is being revoked. Those that run may finish."""
+        if (lane := self.lanes.get(partition)) is not None:
+            lane.closed = True
+            self._turns.pop(lane, None)
+
+    def remove(self, partition: TopicPartition) -> None:
+        """Forget a partition. Results of its jobs are ignored from here on."""
+        self.close(partition)
+        self.lanes.pop(partition, None)
+
+    def full(self, paused: Collection[TopicPartition] = ()) -> set[TopicPartition]:
+        """Return the partitions to pause. Those that are paused stay so until half of their records are handed out."""
+        waiting = [lane for lane in self.lanes.values() if lane.waiting]
+        if sum(lane.waiting_bytes for lane in waiting) < self._waiting_bytes_max:
+            most = self._waiting_max
+            waiting = [each for each in waiting if each.waiting >= (most / 2 if each.partition in paused else most)]
+        return {lane.partition for lane in waiting}
+
+    @property
+    def has_ready(self) -> bool:
+        """Whether :meth:`next_job` may return a job now, apart from those whose backoff has ended."""
+        return bool(self._turns)
+
+    # -- records and jobs
+
+    def take(self, partition: TopicPartition, records: Iterable[tuple[int, int, Hashable, R, int]]) -> None:
+        """Take records of a poll, in order: offset, leader epoch, key, record, size in bytes."""
+        lane = self.lanes[partition]
+        receive, by_order = lane.progress.receive, self._order
+        for offset, leader_epoch, key, record, size in records:
+            if not receive(offset, leader_epoch):
+                continue
+            if by_order == "partition":
+                key = None
+            elif by_order == "none":
+                key = offset
+            queue = lane.keys.get(key)
+            if queue is None:
+                queue = lane.keys[key] = Waiting(key)
+            if not queue.records and not queue.busy:
+                heappush(lane.ready, (offset, queue))
+            queue.records.append((offset, record, size))
+            lane.waiting += 1
+            lane.waiting_bytes += size
+        if lane.ready and not lane.closed:
+            self._turns.setdefault(lane)
+
+    def next_job(self, now: float) -> Job[R] | None:
+        """Return the next job to run; None if there is none at present."""
+        while self._retries and self._retries[0][0] <= now:
+            _, _, job = heappop(self._retries)
+            heappush(job.lane.ready, (job.offsets[0], job))
+            if not job.lane.closed:
+                self._turns.setdefault(job.lane)
+        while self._turns:
+            lane = next(iter(self._turns))
+            del self._turns[lane]
+            found = self._next_of(lane)
+            if found is not None:
+                if lane.ready:
+                    self._turns[lane] = None  # behind all others
+                found.attempt += 1
+                found.started_at = now
+                lane.running.add(found)
+                return found
+        return None
+
+    def _next_of(self, lane: Lane[R]) -> Job[R] | None:
+        ready, dispatch = lane.ready, lane.progress.dispatch
+        offset, item = ready[0]
+        if isinstance(item, Job):
+            heappop(ready)
+            lane.retrying -= 1
+            return item
+        job: Job[R] = Job(lane, item.key, [], [])
+        while dispatch(offset):
+            item = self._move(lane, offset, job)
+            if len(job.offsets) == self._batch_size:
+                break
+            if item.records:
+                offset = item.records[0][0]
+            elif self._order == "none" and ready and isinstance(ready[0][1], Waiting):
+                offset = ready[0][0]
+            else:
+                break
+        return job if job.offsets else None
+
+    def _move(self, lane: Lane[R], offset: int, job: Job[R]) -> Waiting[R]:
+        """Move the record at ``offset``, the first of its key, into the job; return its key's queue."""
+        if lane.ready and lane.ready[0][0] == offset:
+            item = heappop(lane.ready)[1]
+            assert isinstance(item, Waiting)
+        else:
+            item = lane.keys[job.key]
+        _, record, size = item.records.popleft()
+        job.records.append(record)
+        job.offsets.append(offset)
+        lane.waiting -= 1
+        lane.waiting_bytes -= size
+        if self._order == "none":
+            del lane.keys[item.key]
+        else:
+            item.busy = True
+        return item
+
+    def finish(self, job: Job[R]) -> None:
+        """Take note that the job's records are done: processed, skipped, or written as dead letters."""
+        lane = job.lane
+        lane.running.discard(job)
+        if self.lanes.get(lane.partition) is not lane:
+            return  # the partition was lost, or is another owner's by now
+        for offset in job.offsets:
+            lane.progress.finish(offset)
+        queue = lane.keys.get(job.key)
+        if queue is not None:
+            queue.busy = False
+            if queue.records:
+                heappush(lane.ready, (queue.records[0][0], queue))
+            else:
+                del lane.keys[job.key]
+        if lane.ready and not lane.closed:
+            self._turns.setdefault(lane)
+
+    def fail(self, job: Job[R], now: float) -> bool:
+        """Take note that the handler has failed. Return whether the job is to be tried again.
+
+        If not, the caller decides what becomes of its records, and then calls :meth:`finish`. The job runs until then.
+        """
+        if self._attempts is not None and job.attempt >= self._attempts:
+            return False
+        self.repeat(job, now + self._backoff(job.attempt))
+        return True
+
+    def repeat(self, job: Job[R], at: float) -> None:
+        """Hand out a job that has not finished again from the time ``at`` on."""
+        lane = job.lane
+        lane.running.discard(job)
+        if self.lanes.get(lane.partition) is lane:
+            lane.retrying += 1
+            self._retry_count += 1
+            heappush(self._retries, (at, self._retry_count, job))
+
+    def next_time(self) -> float | None:
+        """Return when the next backoff ends; None if no job waits for another attempt."""
+        while self._retries and self.lanes.get(self._retries[0][2].lane.partition) is not self._retries[0][2].lane:
+            heappop(self._retries)
+        return self._retries[0][0] if self._retries else None

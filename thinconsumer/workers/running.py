@@ -1,0 +1,208 @@
+"""Workers of a ``Consumer``: the loop that polls it, feeds the handlers and commits what they have finished."""
+
+from __future__ import annotations
+
+import selectors
+from collections.abc import Callable, Collection
+from types import TracebackType
+from typing import Any
+
+from ..consumer import Consumer
+from ..errors import IllegalArgumentError, WakeupError
+from ..types import TopicPartition
+from .base import POLL_MAX, BaseWorkers
+from .calling import HandlerCall, InlinePool, Pool
+from .settings import WorkerSettings
+
+#: The handlers of an inline pool run for at most so many seconds between two polls.
+INLINE_S = 0.05
+
+
+def make_pool(call: HandlerCall, settings: WorkerSettings) -> Pool:
+    """Start the pool that the settings name."""
+    if settings.pool == "inline":
+        return InlinePool(call)
+    if settings.pool == "threads":
+        from .threads import ThreadPool
+
+        return ThreadPool(call, settings.concurrency)
+    if settings.pool == "processes":
+        from .processes import ProcessPool
+
+        return ProcessPool(call, settings.concurrency)
+    raise IllegalArgumentError("pool='tasks' needs an AsyncConsumer")
+
+
+class Workers(BaseWorkers):
+    """The workers of one subscribed consumer; see :func:`run` for the keywords.
+
+    In a ``with`` block, :meth:`run` runs until :meth:`stop`; or a program with a loop of its own calls :meth:`step` and
+    :meth:`wait`. The end of the block waits for handlers that run, up to ``drain_timeout_ms``, and commits.
+    """
+
+    def __init__(
+        self,
+        consumer: Consumer[Any, Any],
+        handler: Callable[[Any], Any],
+        settings: WorkerSettings,
+        pool: Callable[[HandlerCall, WorkerSettings], Pool] = make_pool,
+    ) -> None:
+        super().__init__(consumer, handler, settings)
+        self._consumer = consumer
+        self._selector = selectors.DefaultSelector()
+        self._pool = pool(self._call, settings)
+        self._listener = self._group.subscription.listener
+        self._group.subscription.listener = _Listener(self, self._listener)
+
+    def run(self) -> None:
+        """Process records until :meth:`stop`, or until a handler has failed too often.
+
+        Raises:
+            HandlerFailedError: ``on_failure`` is "stop", and a handler has failed ``attempts`` times.
+            KafkaError: as :meth:`Consumer.poll`.
+        """
+        try:
+            while not self._stopping:
+                self.wait(self.step())
+        except WakeupError:
+            if not self._stopping:
+                raise
+
+    def step(self) -> float:
+        """Poll, take results, start handlers and commit, all without waiting; return when to call this again.
+
+        That is in the time of ``time.monotonic()``, and earlier if :meth:`wait` says so.
+        """
+        work, pool = self._work, self._pool
+        records = self._consumer.poll(0, max_records=POLL_MAX)
+        for partition, offset in work.take(records).items():
+            self._consumer.seek(partition, offset)
+        self._take_results()
+        busy_until = self._now() + INLINE_S
+        while pool.room() and (now := self._now()) < busy_until and (job := work.next_job(now)) is not None:
+            pool.start(job)
+            if isinstance(pool, InlinePool):
+                self._take_results()
+        self._write_dead_letters()
+        self._commit_if_due()
+        self._pause()
+        if work.stopped_by is not None and not work.running():
+            raise work.stopped_by
+        return self._next_time()
+
+    def _take_results(self) -> None:
+        now = self._now()
+        for job, _, error in self._pool.results():
+            self._work.end(job, error, now)
+
+    def _next_time(self) -> float:
+        times = [self._commit_at, self._consumer.wake_at()]
+        if (retry := self._work.dispatcher.next_time()) is not None:
+            times.append(retry)
+        if self._dead_letters is not None:
+            times.append(self._dead_letters.wake_at())
+        if self._pool.room() and self._work.dispatcher.has_ready:
+            times.append(self._now())
+        return min(times)
+
+    def wait(self, until: float) -> None:
+        """Wait until there is I/O or a result, or the time ``until`` has come."""
+        self._select({self._consumer.fileno(): False}, until)
+
+    def _select(self, watched: dict[int, bool], until: float) -> None:
+        """Wait for the pool and other descriptors, each with whether to wait for writing, too."""
+        watched.update(self._pool.watched())
+        if self._dead_letters is not None:
+            watched[self._dead_letters.fileno()] = False
+        known = self._selector.get_map()
+        for descriptor in set(known) - set(watched):
+            self._selector.unregister(descriptor)
+        for descriptor, writes in watched.items():
+            events = selectors.EVENT_READ | (selectors.EVENT_WRITE if writes else 0)
+            if descriptor not in known:
+                self._selector.register(descriptor, events)
+            elif known[descriptor].events != events:
+                self._selector.modify(descriptor, events)
+        if (seconds := until - self._now()) > 0:
+            self._selector.select(seconds)
+
+    def assign(self, partitions: Collection[TopicPartition]) -> None:
+        """Begin with partitions that were assigned; the listener calls this."""
+        if partitions:
+            self._begin(self._consumer.committed(partitions, metadata=True))
+
+    def revoke(self, partitions: Collection[TopicPartition]) -> None:
+        """Let the handlers of partitions that are revoked end, up to ``drain_timeout_ms``; commit; forget them."""
+        try:
+            self._drain(partitions)
+            self._commit(partitions)
+        finally:
+            self.lose(partitions)
+
+    def _drain(self, partitions: Collection[TopicPartition]) -> None:
+        """Start nothing more of the partitions, and wait until nothing of them runs, up to ``drain_timeout_ms``."""
+        work = self._work
+        for partition in partitions:
+            work.dispatcher.close(partition)
+        until = self._now() + self._settings.drain_timeout_ms / 1000
+        while work.running(partitions) and self._now() < until:
+            self._select({}, until if self._dead_letters is None else min(until, self._dead_letters.wake_at()))
+            self._take_results()
+            self._write_dead_letters()
+
+    def _commit(self, partitions: Collection[TopicPartition] | None = None) -> None:
+        if offsets := self._offsets(partitions):
+            try:
+                self._consumer.commit(offsets)
+            except BaseException:
+                self._work.not_committed(offsets)
+                raise
+
+    def close(self) -> None:
+        """Wait for handlers that run, up to ``drain_timeout_ms``, and commit. The consumer stays open."""
+        if self._closed:
+            return
+        self._closed = True
+        try:
+            self._drain(list(self._work.dispatcher.lanes))
+            self._commit()
+        finally:
+            if isinstance(self._group.subscription.listener, _Listener):
+                self._group.subscription.listener = self._listener
+            self._selector.close()
+            self._pool.stop(0.0)
+            if self._dead_letters is not None:
+                self._dead_letters.close()
+
+    def __enter__(self) -> Workers:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class _Listener:
+    """Passes rebalances to the workers, and to the listener that the application has subscribed with."""
+
+    def __init__(self, workers: Workers, listener: Any) -> None:
+        self._workers = workers
+        self._listener = listener
+
+    def on_partitions_assigned(self, assigned: Collection[TopicPartition]) -> None:
+        self._workers.assign(assigned)
+        if self._listener is not None:
+            self._listener.on_partitions_assigned(assigned)
+
+    def on_partitions_revoked(self, revoked: Collection[TopicPartition]) -> None:
+        try:
+            self._workers.revoke(revoked)
+        finally:
+            if self._listener is not None:
+                self._listener.on_partitions_revoked(revoked)
+
+    def on_partitions_lost(self, lost: Collection[TopicPartition]) -> None:
+        self._workers.lose(lost)
+        if self._listener is not None:
+            getattr(self._listener, "on_partitions_lost", self._listener.on_partitions_revoked)(lost)
