@@ -10,6 +10,8 @@ from thinconsumer.errors import IllegalArgumentError, IllegalStateError, KafkaCo
 from thinconsumer.records.builder import NewRecord
 from thinconsumer.workers import HandlerFailedError, Workers, WorkerSettings, dead_letter
 
+pytestmark = pytest.mark.once
+
 POOLS = ("inline", "threads", "processes")
 
 

@@ -8,6 +8,8 @@ from tests.workers import handlers
 from thinconsumer import Consumer, TopicPartition
 from thinconsumer.workers import AsyncWorkers, HandlerFailedError, WorkerSettings, dead_letter, run
 
+pytestmark = pytest.mark.once
+
 
 async def log_soon(record):
     await asyncio.sleep(0.005)
