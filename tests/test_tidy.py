@@ -80,6 +80,7 @@ MAY_TOUCH_THE_WORLD = {
     "thinconsumer_testing/broker/directory.py", "thinconsumer_testing/broker/channel.py",
     "thinconsumer_testing/broker/tls_channel.py",
     "sasl/aws_msk_iam.py",  # Formats a given time.
+    "workers/processes.py", "workers/running.py", "workers/tasks.py", "workers/threads.py",
     "partitioning.py",  # Runs in producers of other clients.
 }  # fmt: skip
 

@@ -8,14 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from thinconsumer import TopicPartition
-from thinconsumer.workers.dispatcher import Dispatcher
+from thinconsumer.workers.dispatcher import JobDispatcher
 from thinconsumer.workers.progress import PartitionProgress
 
 A, B = TopicPartition("t", 0), TopicPartition("t", 1)
 
 
 def dispatcher(order="key", batch_size=1, attempts=None, backoff=lambda failed: 1.0, waiting_max=100, bytes_max=10_000):
-    made = Dispatcher(order, batch_size, attempts, backoff, waiting_max, bytes_max)
+    made = JobDispatcher(order, batch_size, attempts, backoff, waiting_max, bytes_max)
     for partition in (A, B):
         made.assign(partition, PartitionProgress(0))
     return made
@@ -142,7 +142,7 @@ def test_a_partition_is_full_by_its_records_or_by_the_bytes_of_all():
 @given(seed=st.integers(0, 10**9))
 def test_every_record_finishes_in_order_whatever_fails(order, seed):
     rng = random.Random(seed)
-    made = Dispatcher(order, rng.choice([1, 3]), None, lambda failed: rng.choice([0.0, 2.0]), 10, 500)
+    made = JobDispatcher(order, rng.choice([1, 3]), None, lambda failed: rng.choice([0.0, 2.0]), 10, 500)
     logs = {partition: [] for partition in (A, B)}
     for partition in logs:
         made.assign(partition, PartitionProgress(0, text_max=rng.choice([80, 4096])))

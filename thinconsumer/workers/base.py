@@ -12,7 +12,7 @@ from ..types import OffsetAndMetadata, TopicPartition
 from .calling import HandlerCall
 from .dead_letters import DeadLetters
 from .settings import DeadLetter, WorkerSettings
-from .work import Lookup, Work
+from .work import Assigned, Work
 
 if TYPE_CHECKING:
     from ..aio import AsyncConsumer
@@ -71,7 +71,7 @@ class BaseWorkers:
     def _begin(self, committed: Mapping[TopicPartition, OffsetAndMetadata | None]) -> None:
         """Begin with partitions that were assigned, whose commits these are."""
         topic_id = self._reader.managers.metadata.topic_id
-        self._work.assign({each: Lookup(found, topic_id(each.topic)) for each, found in committed.items()})
+        self._work.assign({each: Assigned(found, topic_id(each.topic)) for each, found in committed.items()})
 
     def lose(self, partitions: Collection[TopicPartition]) -> None:
         """Forget partitions that another member may own by now."""

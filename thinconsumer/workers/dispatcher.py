@@ -23,7 +23,7 @@ Order = Literal["key", "partition", "none"]
 class Job(Generic[R]):
     """Records of one key (with order "none" of one partition) for one call of the handler."""
 
-    lane: Lane[R]
+    lane: PartitionJobs[R]
     key: Hashable
     records: list[R]
     offsets: list[int]
@@ -41,7 +41,7 @@ class Waiting(Generic[R]):
 
 
 @dataclass(eq=False)
-class Lane(Generic[R]):
+class PartitionJobs(Generic[R]):
     """One assigned partition."""
 
     partition: TopicPartition
@@ -56,7 +56,7 @@ class Lane(Generic[R]):
     closed: bool = False  #: Nothing is handed out any more: the partition is being revoked, or is gone.
 
 
-class Dispatcher(Generic[R]):
+class JobDispatcher(Generic[R]):
     """The lanes of all assigned partitions.
 
     Args:
@@ -77,7 +77,7 @@ class Dispatcher(Generic[R]):
         waiting_max: int,
         waiting_bytes_max: int,
     ) -> None:
-        self.lanes: dict[TopicPartition, Lane[R]] = {}
+        self.lanes: dict[TopicPartition, PartitionJobs[R]] = {}
         self._order = order
         self._batch_size = batch_size
         self._attempts = attempts
@@ -86,7 +86,7 @@ class Dispatcher(Generic[R]):
         self._waiting_bytes_max = waiting_bytes_max
         #: The lanes with something ready, the one whose turn it is first. A lane that has to wait until one of its jobs
         #: has finished is not in here.
-        self._turns: dict[Lane[R], None] = {}
+        self._turns: dict[PartitionJobs[R], None] = {}
         self._retries: list[tuple[float, int, Job[R]]] = []  #: A heap of jobs, by the end of their backoff.
         self._retry_count = 0
 
@@ -94,7 +94,7 @@ class Dispatcher(Generic[R]):
 
     def assign(self, partition: TopicPartition, progress: PartitionProgress) -> None:
         """Begin with a partition that was assigned."""
-        self.lanes[partition] = Lane(partition, progress)
+        self.lanes[partition] = PartitionJobs(partition, progress)
 
     def close(self, partition: TopicPartition) -> None:
         """Hand out no more jobs of a partition that is being revoked. Those that run may finish."""
@@ -164,7 +164,7 @@ class Dispatcher(Generic[R]):
                 return found
         return None
 
-    def _next_of(self, lane: Lane[R]) -> Job[R] | None:
+    def _next_of(self, lane: PartitionJobs[R]) -> Job[R] | None:
         ready, dispatch = lane.ready, lane.progress.dispatch
         offset, item = ready[0]
         if isinstance(item, Job):
@@ -184,7 +184,7 @@ class Dispatcher(Generic[R]):
                 break
         return job if job.offsets else None
 
-    def _move(self, lane: Lane[R], offset: int, job: Job[R]) -> Waiting[R]:
+    def _move(self, lane: PartitionJobs[R], offset: int, job: Job[R]) -> Waiting[R]:
         """Move the record at ``offset``, the first of its key, into the job; return its key's queue."""
         if lane.ready and lane.ready[0][0] == offset:
             item = heappop(lane.ready)[1]

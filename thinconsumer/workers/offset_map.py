@@ -133,7 +133,7 @@ def decode(text: str, offset: int, topic_id: bytes) -> OffsetMap:
         raise OffsetMapError("it is not base64") from None
     if len(data) < 4 or checksum.crc32c(data[:-4]) != int.from_bytes(data[-4:], "big"):
         raise OffsetMapError("its checksum is wrong")
-    found = _Reader(data[:-4]).map()
+    found = _MapReader(data[:-4]).map()
     if found.offset != offset:
         raise OffsetMapError(f"it belongs to offset {found.offset}")
     if found.topic_id != topic_id:
@@ -141,7 +141,7 @@ def decode(text: str, offset: int, topic_id: bytes) -> OffsetMap:
     return found
 
 
-class _Reader:
+class _MapReader:
     """Reads the bytes of a map. They have a valid checksum, but may come from another program."""
 
     def __init__(self, data: bytes) -> None:

@@ -52,7 +52,7 @@ class Workers(BaseWorkers):
         self._selector = selectors.DefaultSelector()
         self._pool = pool(self._call, settings)
         self._listener = self._group.subscription.listener
-        self._group.subscription.listener = _Listener(self, self._listener)
+        self._group.subscription.listener = WorkersListener(self, self._listener)
 
     def run(self) -> None:
         """Process records until :meth:`stop`, or until a handler has failed too often.
@@ -167,7 +167,7 @@ class Workers(BaseWorkers):
             self._drain(list(self._work.dispatcher.lanes))
             self._commit()
         finally:
-            if isinstance(self._group.subscription.listener, _Listener):
+            if isinstance(self._group.subscription.listener, WorkersListener):
                 self._group.subscription.listener = self._listener
             self._selector.close()
             self._pool.stop(0.0)
@@ -183,7 +183,7 @@ class Workers(BaseWorkers):
         self.close()
 
 
-class _Listener:
+class WorkersListener:
     """Passes rebalances to the workers, and to the listener that the application has subscribed with."""
 
     def __init__(self, workers: Workers, listener: Any) -> None:

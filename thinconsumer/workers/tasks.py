@@ -43,7 +43,7 @@ class AsyncWorkers(BaseWorkers):
         self._timer: asyncio.TimerHandle | None = None  #: Starts jobs whose backoff has ended.
         self._listener = self._group.subscription.listener
         user = self._listener.listener if isinstance(self._listener, CoroutineListener) else self._listener
-        self._group.subscription.listener = consumer._checked(_Listener(self, user))
+        self._group.subscription.listener = consumer._checked(CoroutineWorkersListener(self, user))
 
     async def run(self) -> None:
         """Process records until :meth:`stop`, or until a handler has failed too often.
@@ -186,7 +186,7 @@ class AsyncWorkers(BaseWorkers):
         await self.close()
 
 
-class _Listener:
+class CoroutineWorkersListener:
     """Passes rebalances to the workers, and to the listener that the application has subscribed with."""
 
     def __init__(self, workers: AsyncWorkers, listener: Any) -> None:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from ..errors import KafkaError
 from ..types import ConsumerRecord, OffsetAndMetadata, TopicPartition
-from .dispatcher import Dispatcher, Job
+from .dispatcher import JobDispatcher, Job
 from .offset_map import OffsetMap, OffsetMapError, decode
 from .progress import PartitionProgress
 from .settings import WorkerSettings
@@ -36,7 +36,7 @@ class HandlerFailedError(KafkaError):
         self.attempts = attempts
 
 
-class Lookup(NamedTuple):
+class Assigned(NamedTuple):
     """What the coordinator and metadata say of one partition that was assigned."""
 
     committed: OffsetAndMetadata | None
@@ -52,7 +52,7 @@ class Work:
     def __init__(self, settings: WorkerSettings) -> None:
         self.settings = settings
         batch_size = 1 if settings.batch_size is None else settings.batch_size
-        self.dispatcher: Dispatcher[Record] = Dispatcher(
+        self.dispatcher: JobDispatcher[Record] = JobDispatcher(
             settings.order,
             batch_size,
             settings.attempts,
@@ -73,7 +73,7 @@ class Work:
 
     # -- partitions
 
-    def assign(self, found: Mapping[TopicPartition, Lookup]) -> None:
+    def assign(self, found: Mapping[TopicPartition, Assigned]) -> None:
         """Begin with partitions that were assigned, where the last commit says so."""
         for partition, (committed, topic_id) in found.items():
             if committed is None:
