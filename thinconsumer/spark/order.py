@@ -191,7 +191,8 @@ def open_topics(
     found: Offsets = {}
     left: dict[str, TopicBarrier] = {}
     for topic in sorted({tp.topic for tp in latest}):
-        open_ones, barrier = _of(topic, latest), None
+        barrier: TopicBarrier | None = None
+        open_ones: Mapping[int, int] = _of(topic, latest)
         if topic not in counted:
             open_ones, barrier = open_topic(_of(topic, begin), open_ones, barriers.get(topic), when, options.grace_ms)
         found |= {TopicPartition(topic, number): offset for number, offset in open_ones.items()}

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from ..errors import KafkaError
 from ..types import ConsumerRecord, OffsetAndMetadata, TopicPartition
-from .dispatcher import JobDispatcher, Job
+from .dispatcher import Job, JobDispatcher
 from .offset_map import OffsetMap, OffsetMapError, decode
 from .progress import PartitionProgress
 from .settings import WorkerSettings
