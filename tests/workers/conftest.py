@@ -26,11 +26,16 @@ class World:
     def __init__(self, broker, path):
         self.broker, self.log = broker, path / "log"
         self.topic = f"work-{next(NUMBERS)}"
+        self.count = 0
         broker.create_topic(self.topic, 3)
-        for n in range(60):
+        self.produce(60)
+
+    def produce(self, count):
+        for n in range(self.count, self.count + count):
             key = n % 7
             record = NewRecord(b"%d" % n, b"k%d" % key, [("log", str(self.log).encode())])
-            broker.produce(self.topic, [record], key % 3)
+            self.broker.produce(self.topic, [record], key % 3)
+        self.count += count
 
     def consumer(self, cls=Consumer, **options):
         options = {"enable_auto_commit": False, "auto_offset_reset": "earliest", **options}
