@@ -58,6 +58,9 @@ def test_topics_and_groups_are_managed(run: KafkaTools) -> None:
     assert len(lags) == 3
     assert sum(map(int, lags)) == COUNT
     assert "Empty" in run(GROUPS, "--describe", *group, "--state")
+    rows = [line.split()[:3] for line in run(GROUPS, "--delete-offsets", *group, "--topic", "j:0,7").splitlines()]
+    assert ["j", "0", "Successful"] in rows and ["j", "7", "Error:"] in rows
+    assert len(re.findall(r"tools\s+j\s+\d+\s+\d+", run(GROUPS, "--describe", *group))) == 2
     run(GROUPS, "--delete", *group)
     assert "tools" not in run(GROUPS, "--list").split()
     run("TopicCommand", "--delete", "--topic", "j")

@@ -14,6 +14,7 @@ from thinconsumer.wire.leave_group import LeaveGroupRequest, MemberIdentity
 from thinconsumer.wire.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from thinconsumer.wire.metadata import MetadataRequest, MetadataRequestTopic
 from thinconsumer.wire.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
+from thinconsumer.wire.offset_delete import OffsetDeleteRequest, OffsetDeleteRequestPartition, OffsetDeleteRequestTopic
 from thinconsumer.wire.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
@@ -211,6 +212,9 @@ def _changes(on: Resources) -> Iterator[Row]:
     yield Row(CreateTopicsRequest(topics=[new], timeout_ms=5000), [("CREATE", {"topic": name})])
     grown = [CreatePartitionsTopic(name=on.topic, count=2, assignments=None)]
     yield Row(CreatePartitionsRequest(topics=grown, timeout_ms=5000), [("ALTER", on.of_topic)])
+    offsets = OffsetDeleteRequestTopic(name=on.topic, partitions=[OffsetDeleteRequestPartition(partition_index=0)])
+    needed = [("READ", on.of_topic), ("DELETE", on.of_group)]
+    yield Row(OffsetDeleteRequest(group_id=on.group, topics=[offsets]), needed)
     yield Row(DeleteGroupsRequest(groups_names=[on.group]), [("DELETE", on.of_group)])
     states = [DeleteTopicState(name=on.topic)]
     yield Row(

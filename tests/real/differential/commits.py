@@ -4,6 +4,7 @@ from typing import Any
 
 from thinconsumer.wire.groups import DeleteGroupsRequest
 from thinconsumer.wire.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
+from thinconsumer.wire.offset_delete import OffsetDeleteRequest, OffsetDeleteRequestPartition, OffsetDeleteRequestTopic
 from thinconsumer.wire.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
@@ -220,3 +221,35 @@ def commits_of_a_topic_that_goes(world: World) -> None:
     if book.reads >= 2:
         book.read(everything=True)
     book.commit((0, 5), about="afterwards")
+
+
+@script
+def deleting_offsets(world: World) -> None:
+    """One by one: of groups without members, of readers of the topic or of another one, and of other members."""
+    book = Book(world, world.group(), world.topic(partitions=3))
+
+    def delete(*partitions: int, about: str = "", group: str = book.group, topic: str = book.topic) -> None:
+        rows = [OffsetDeleteRequestPartition(partition_index=number) for number in partitions]
+        topics = [OffsetDeleteRequestTopic(name=topic, partitions=rows)]
+        book.line.ask(OffsetDeleteRequest(group_id=group, topics=topics), about=about)
+        book.read(0, 1, 2)
+
+    delete(0, about="before the group exists")
+    book.commit((0, 1), (1, 2), (2, 3))
+    delete(1)
+    delete(1, 9, 0, -1, about="again, and more")
+    delete(about="nothing")
+    delete(0, topic="none", about="unknown topic")
+    delete(0, group="", about="no group")
+    for kind, name in (("consumer", "t"), ("consumer", book.topic), ("connect", "t")):
+        member = Member(world, book.group)
+        member.protocol_type = kind
+        member.protocols = [("range", b"\0\0\0\0\0\1\0" + bytes([len(name)]) + name.encode() + b"\xff" * 4)]
+        member.join()
+        book.commit((0, 1), by=member, about="before the sync")
+        delete(2, about=f"{kind} before the sync")
+        member.sync(plan={member.member_id: b"plan"}, protocol_type=kind)
+        book.commit((0, 1), (2, 3), by=member)
+        delete(0, about=f"{kind} is stable")
+        member.leave()
+        delete(2, about=f"{kind} has left")
