@@ -92,7 +92,8 @@ def test_values_may_be_none_empty_or_any_bytes_like_object(world):
     [
         {"value": "text"}, {"value": 1}, {"value": bytes(2**20)}, {"key": "text"}, {"topic": ""}, {"topic": b"t"},
         {"partition": -1}, {"partition": True}, {"partition": 1.0},
-        {"timestamp_ms": -1}, {"timestamp_ms": 2**63}, {"timestamp_ms": 0.5},
+        {"timestamp_ms": -1}, {"timestamp_ms": 2**63}, {"timestamp_ms": 10**5000}, {"partition": -(10**5000)},
+        {"timestamp_ms": 0.5},
         {"headers": [("h", "text")]}, {"headers": [("h",)]}, {"headers": [(b"h", b"1")]},
         {"headers": [("\udc80", b"1")]},
     ],

@@ -12,6 +12,7 @@ from ..records.builder import NewRecord
 from ..records.headers import Header
 from ..records.section import RecordSection
 from ..support.agenda import Agenda
+from ..support.shown import shown
 from .accumulator import Accumulator, BufferFullError
 from .batch import HEADER_OVERHEAD, RECORD_OVERHEAD, BatchFuture, SendFuture
 from .sender import DEADLINE_EXTENSION, Sender
@@ -77,7 +78,7 @@ class Producer(BaseClient):
         if timestamp_ms is None:
             timestamp_ms = int(shell.driver.wall_time() * 1000)
         elif not isinstance(timestamp_ms, int) or not 0 <= timestamp_ms <= INT64_MAX:
-            raise IllegalArgumentError(f"timestamp_ms must be an int from 0 to 2**63 - 1, not {timestamp_ms!r}")
+            raise IllegalArgumentError(f"timestamp_ms must be an int from 0 to 2**63 - 1, not {shown(timestamp_ms)}")
         if partition is not None:
             _check_partition(partition)
         if not topic or topic.__class__ is not str:
@@ -206,4 +207,4 @@ def _check_headers(headers: Iterable[Header]) -> tuple[tuple[Header, ...], int]:
 
 def _check_partition(partition: object) -> None:
     if isinstance(partition, bool) or not isinstance(partition, int) or not 0 <= partition < 2**31:
-        raise IllegalArgumentError(f"partition must be an int from 0 to 2**31 - 1, not {partition!r}")
+        raise IllegalArgumentError(f"partition must be an int from 0 to 2**31 - 1, not {shown(partition)}")
