@@ -73,7 +73,8 @@ WORLD = {
 }  # fmt: skip
 #: Where they belong. Everything else takes time and randomness as arguments, so that a test can replay it.
 MAY_TOUCH_THE_WORLD = {
-    "support/imports.py", "support/files.py", "sockets", "engine/guard.py", "aio/loops.py", "spark", "cli",
+    "support/imports.py", "support/files.py", "support/interval_timer.py", "support/held_logs.py",
+    "consumer/keep_alive.py", "sockets", "engine/guard.py", "aio/loops.py", "spark", "cli",
     "compat/aiokafka/consumer.py", "compat/aiokafka/options.py", "compat/aiokafka/shared_consumer.py",
     "thinconsumer_testing",
     "thinconsumer_testing/broker/server.py", "thinconsumer_testing/broker/process.py",

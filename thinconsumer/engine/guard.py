@@ -25,6 +25,8 @@ class RunningCall:
     #: Description of the user code that this call is running, such as "a deserializer"; empty if none.
     doing: str = ""
     may_call: bool = False  #: Whether the user code in ``doing`` may call this client.
+    #: Whether the call runs in a signal handler, see :meth:`Guard.refuse_user_code`.
+    in_signal_handler: bool = False
 
     def is_over(self) -> bool:
         """Return whether an exception has ended the call without leaving the guard: its frame is not on the stack.
@@ -102,6 +104,16 @@ class Guard:
         """Return a guard of the same calls, with other functions that begin and end a call."""
         return Guard(begin, end, self._calls)
 
+    def refuse_user_code(self) -> None:
+        """Let :meth:`running` raise in the call in progress, since it runs in a signal handler."""
+        self._calls["calls"][-1].in_signal_handler = True
+
+    @property
+    def refuses_user_code(self) -> bool:
+        """Whether the call in progress has called :meth:`refuse_user_code`."""
+        calls = self._calls.get("calls", ())
+        return bool(calls) and calls[-1].in_signal_handler
+
     @contextmanager
     def running(self, doing: str, *, may_call: bool = False) -> Iterator[None]:
         """Mark the block as user code, which ``doing`` describes in errors.
@@ -113,6 +125,8 @@ class Guard:
         if not calls:
             raise IllegalStateError(f"{doing} can run only inside a public call, and none is in progress")
         call = calls[-1]
+        if call.in_signal_handler:
+            raise IllegalStateError(f"{doing} waits for the next call: keep_alive() runs no code of the program")
         before = call.doing, call.may_call
         call.doing, call.may_call = doing, may_call
         try:

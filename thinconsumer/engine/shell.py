@@ -108,7 +108,7 @@ class Shell:
         self._name = name
         self._settle = settle
         self._attend = attend
-        self._stepped = stepped
+        self.stepped = stepped
         self.next_callback = next_callback
         self._entry = self.guard.entry(self.begin, engine.touch)
         #: The guard of a public call, as from :meth:`enter`, but not all managers step after the call.
@@ -216,7 +216,7 @@ class Shell:
         With ``everything``, all managers step after the wait. ``later`` is passed to :meth:`Engine.step`.
         """
         driver, engine = self.driver, self.engine
-        if engine.logins is not None:
+        if engine.logins is not None and not self.guard.refuses_user_code:
             self._get_credentials(engine.logins)
         if engine.agenda.touched:
             self.step_touched()
@@ -236,7 +236,7 @@ class Shell:
             # would cost a system call, and only the next step would handle the responses.
             driver.send(engine)
         self.step_interrupted = False
-        self._stepped(now)
+        self.stepped(now)
         # A wakeup makes poll() raise, but not a call inside a callback that poll() runs: on_partitions_revoked() must
         # be able to commit.
         if driver.woken and may_wake and not self.in_callback:
