@@ -452,7 +452,7 @@ class MemberStatus(ObstacleLog):
         for error in (self._member.error, self._coordinator.error, self._engine.login_error()):
             if error is not None:
                 yield Obstacle(str(error), error, final=True)
-        yield from engine_obstacles(self._engine)
+        yield from engine_obstacles(self._engine, now)
         yield from coordinator_obstacles(self._coordinator)
         yield from member_obstacles(self._member, "the membership is not confirmed", "unsettled", now)
 

@@ -150,10 +150,10 @@ def warnings_for(values: Values, given: Collection[str], needs_group: Collection
     if "max_poll_interval_ms" not in given or poll_ms <= session_ms:
         return []
     session = f"{spell('session_timeout_ms')}={session_ms}"
-    remedy = f"raise {spell('session_timeout_ms')} to {poll_ms}, or call Consumer.drive() in between"
+    remedy = f"raise {spell('session_timeout_ms')} to {poll_ms}, or call Consumer.drive() or keep_alive()"
     if not is_classic:
         session = f"the default of the broker's group.consumer.session.timeout.ms, {session_ms}"
-        remedy = "call Consumer.drive() in between, or have that setting raised"
+        remedy = "call Consumer.drive() or keep_alive(), or have that setting raised"
     note = (
         f"{spell('max_poll_interval_ms')}={poll_ms} is above {session}: heartbeats "
         f"are sent only inside your calls, so the session ends {session_ms / 1000:g} s after the last one. If records "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, overload
 
@@ -210,6 +211,26 @@ class Consumer(PlainCalls[K, V]):
         """
         with self._shell.enter():
             self._reader.open_calls.drop_old(self._shell.run_once(self._shell.driver.now()))
+
+    def keep_alive(self) -> AbstractContextManager[None]:
+        """Let an interval timer of the system do what :meth:`drive` does while the block computes, waits or sleeps.
+
+        For work that takes longer than the session timeout. Five times a second, a signal handler steps the client
+        between two bytecodes of the block: heartbeats, fetches and commits go on. Positions stay, no callback runs, no
+        token provider or ``resolver`` is called, and ``max_poll_interval_ms`` counts. Log lines and errors wait for the
+        next call. Blocks may be nested, also those of several consumers; other calls are allowed.
+
+        The block uses SIGALRM and ITIMER_REAL; an alarm that was set before comes at its time. Code in the block may
+        not set another one for longer. Functions of C libraries may return early with EINTR, and the client does
+        not work while such a function runs. See docs/groups.md.
+
+        Raises:
+            IllegalStateError: in another thread than the main one, on Windows, in a callback, or if SIGALRM belongs to
+                an event loop. Call :meth:`drive`, or let another process do the work.
+        """
+        from .keep_alive import KeepAlive  # on demand: few programs need it
+
+        return KeepAlive(self._reader)
 
     def fileno(self) -> int:
         """Return a file descriptor that becomes readable when there is I/O to do: then call ``poll(0)``.

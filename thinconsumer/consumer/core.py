@@ -87,7 +87,7 @@ class ConsumerCore:
             guard=guard,
             settle=self.settle,
             attend=self.attend if self.managers.group is not None else None,
-            stepped=self._stepped,
+            stepped=self.stepped,
         )
         self.callbacks: GroupCallbacks | None = None
         if self.managers.group is not None:
@@ -157,7 +157,8 @@ class ConsumerCore:
         if self.managers.group is not None:
             self.managers.group.member.called(now)
 
-    def _stepped(self, now: float) -> None:
+    def stepped(self, now: float) -> None:
+        """Note a complete step, and check the health if that is due."""
         self._stepped_at, self._skipped_steps = now, 0
         due = self.watch.check_at
         # Records that were just received are returned first; the next poll makes the check.

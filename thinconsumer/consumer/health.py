@@ -204,7 +204,7 @@ class HealthMonitor(ObstacleLog):
         if managers.answers.completed != self._completed:
             self._completed, self._fetched_at = managers.answers.completed, now
         obstacles = [Obstacle(str(error), error, final=True) for error in managers.persistent_errors()]
-        obstacles += [*engine_obstacles(managers.engine), *self._group(now), *self._broken()]
+        obstacles += [*engine_obstacles(managers.engine, now), *self._group(now), *self._broken()]
         obstacles += [*self._missing(now), *self._silent(now), *self._held()]
         if (error := managers.metadata.rejection) is not None:
             obstacles.append(Obstacle(f"metadata cannot be refreshed: {error}", error, "metadata"))
@@ -340,12 +340,14 @@ class HealthMonitor(ObstacleLog):
         return f"{where} answers no Fetch; check that it runs and can be reached"
 
 
-def engine_obstacles(engine: Engine) -> Iterator[Obstacle]:
-    """Yield an obstacle if no broker can be reached."""
+def engine_obstacles(engine: Engine, now: float) -> Iterator[Obstacle]:
+    """Yield an obstacle if no broker can be reached, and one if a provider of credentials should have been called."""
     if engine.network.outage_since is not None:
         waits_for = "" if engine.logins is None else engine.logins.waits_for()
         words = f"no broker can be reached{waits_for and f': {waits_for}'}"
         yield Obstacle(words, since=engine.network.outage_since)
+    if engine.logins is not None and (words := engine.logins.put_off(now)):
+        yield Obstacle(words, key="credentials", is_wait=True)
 
 
 def coordinator_obstacles(coordinator: Coordinator) -> Iterator[Obstacle]:

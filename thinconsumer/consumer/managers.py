@@ -172,6 +172,13 @@ class ConsumerManagers:
         self.engine.add(gatekeeper)
         return gatekeeper.step(now)
 
+    def prepare(self, now: float) -> None:
+        """Prepare for steps that import nothing and call no code of the program, see ``Consumer.keep_alive``."""
+        if self.config.ordered_delivery != "off":
+            from ..ordered import delivery as delivery
+        if self.engine.logins is not None:
+            self.engine.logins.prepare(now)
+
     def require_group(self) -> Group:
         """Return the group; raise IllegalStateError if there is no ``group_id``."""
         if self.group is None:

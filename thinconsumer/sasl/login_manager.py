@@ -20,6 +20,7 @@ from ..failures import OutageLog
 from ..network.authenticate import Login
 from ..network.request import Answer, Request
 from ..support.agenda import Agenda
+from ..support.imports import import_uninterrupted
 from ..support.server_text import shown
 from ..support.timers import Random
 from ..wire import Message
@@ -35,6 +36,9 @@ if TYPE_CHECKING:
     from .token_fetch import TokenFetch
 
 log = logging.getLogger(__name__)
+
+#: Seconds after which a due call of a provider counts as put off: a poll makes it at once.
+PUT_OFF_S = 1.0
 
 
 class FailedLogin:
@@ -140,6 +144,32 @@ class LoginManager:
         state = f"the last {self._what} expired" if self._refresh.is_obtained else f"no {self._what} yet"
         reason = self._last_failure or (self._fetch.progress if self._fetch is not None else "")
         return f"{state}: {reason}" if reason else state
+
+    def put_off(self, now: float) -> str:
+        """Return when the credentials end, if the call that replaces them is overdue; else an empty text.
+
+        That is the case if the program makes no calls, or only ``keep_alive`` steps the engine.
+        """
+        refresh = self._refresh
+        if self._call is None or refresh is None or refresh.expires_at is None or not self.may_dial():
+            return ""
+        if now < refresh.planned.at + PUT_OFF_S or refresh.failures:
+            return ""
+        left = refresh.expires_at - self._wall_time()
+        return f"the {self._what} ends in {left:.0f} s; the next call of the client renews it"
+
+    def prepare(self, now: float) -> None:
+        """Prepare for steps that call no provider and import nothing, see ``Consumer.keep_alive``.
+
+        A provider is then due, unless its last credentials are fresh. An OIDC token is renewed by the steps.
+        """
+        if self._oidc is not None:
+            from . import token_fetch as token_fetch
+        name = self._options.sasl_mechanism or ""
+        modules = {"OAUTHBEARER": "oauthbearer", "AWS_MSK_IAM": "aws_msk_iam", "GSSAPI": "gssapi", "PLAIN": "plain"}
+        import_uninterrupted(f"{__package__}.{modules.get(name, 'scram')}")
+        if self._call is not None and self._refresh is not None:
+            self._refresh.renew_early(now)
 
     @property
     def error(self) -> KafkaError | None:

@@ -75,6 +75,11 @@ class Refresh:
         else:
             self.planned.set(now + refresh_after(expires_at - wall, self.options, self.random))
 
+    def renew_early(self, now: float) -> None:
+        """Plan to replace the credential now if it is older than ``sasl_login_refresh_min_period_seconds``."""
+        if now >= self._obtained_at + max(LEAST_PERIOD, self.options.sasl_login_refresh_min_period_seconds):
+            self.planned.set_earlier(now)
+
     def rejected(self, now: float) -> None:
         """Plan to replace a credential that a broker has rejected, but not before it is as old as the longest backoff.
 
