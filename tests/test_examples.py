@@ -279,3 +279,10 @@ def test_the_pool_of_workers_settles_four_times(start):
     out, err = start("worker_pool.py").communicate(timeout=50)
     changes = ["two workers", "a strong third one", "bob leaves", "cid crashes"]
     assert [line.split("  ")[0] for line in out.splitlines()] == changes, err
+
+
+def test_long_work_keeps_its_generation(broker, start):
+    broker.create_topic("tasks", 1)
+    broker.produce("tasks", [b"last"])
+    out, err = start("long_work.py", broker.bootstrap_servers, "tasks", "4").communicate(timeout=50)
+    assert "the same generation" in out, err

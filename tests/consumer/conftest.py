@@ -1,11 +1,13 @@
 """A consumer on a cluster in memory: nothing here takes real time, and each run is the same."""
 
 import logging
+import sys
 
 import pytest
 
 from thinconsumer import Consumer, TopicPartition
 from thinconsumer.broker import Edit, EntryError
+from thinconsumer.consumer import keep_alive
 from thinconsumer.testing import MemoryCluster, Network
 from thinconsumer.wire.error_codes import Code
 from thinconsumer.wire.fetch import FetchRequest
@@ -211,3 +213,63 @@ class MemoryGroup:
 def make_group(closed_at_end):
     """Return a function that makes a group of members with a classic assignor, or ``"consumer"`` for that protocol."""
     return lambda style="range", **config: MemoryGroup(closed_at_end, style, **config)
+
+
+@pytest.fixture
+def run_traced():
+    """Return a function that calls a function, with Ctrl-C before one of the lines of this package that it runs.
+
+    It takes the function and the line's number, counted from 1 as they run, and returns whether there was such a line.
+    """
+
+    def run(function, number):
+        count = 0
+
+        def trace(frame, event, arg):
+            nonlocal count
+            if not str(frame.f_globals.get("__name__", "")).startswith("thinconsumer."):
+                return None
+            if event == "line":
+                count += 1
+                if count == number:
+                    raise KeyboardInterrupt
+            return trace
+
+        before = sys.gettrace()
+        sys.settrace(trace)
+        try:
+            function()
+        except KeyboardInterrupt:
+            assert count >= number
+        finally:
+            sys.settrace(before)
+        return count >= number
+
+    return run
+
+
+class NoTimer:
+    """Stands for the timer of ``keep_alive``: it never ticks."""
+
+    runs = False
+
+    def start(self, seconds):
+        self.runs = True
+
+    def stop(self):
+        self.runs = False
+
+
+@pytest.fixture
+def timer(monkeypatch):
+    """Replace the timer of ``keep_alive``, and see that each block ends."""
+    timer = NoTimer()
+    monkeypatch.setattr(keep_alive._keeper, "_timer", timer)
+    yield timer
+    assert keep_alive._keeper._blocks == () and not timer.runs
+
+
+@pytest.fixture
+def tick(timer):
+    """Return a function that does what ``keep_alive`` does at the timer's signal."""
+    return lambda: keep_alive._keeper._tick(sys._getframe(1))

@@ -5,17 +5,21 @@ import contextlib
 import dataclasses
 import itertools
 import json
+import re
+import socket
 
 import pytest
 
 from thinconsumer import (
     Consumer,
     GroupMember,
+    NoBrokersAvailable,
     SaslAuthenticationFailedError,
     TopicPartition,
     UnsupportedSaslMechanismError,
 )
 from thinconsumer.admin import Admin, ClientOptions
+from thinconsumer.driver import Address, Resolve
 from thinconsumer.produce import Producer, ProducerSettings
 from thinconsumer.wire.error_codes import Code
 from thinconsumer.wire.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
@@ -365,3 +369,59 @@ def test_secrets_are_in_no_repr(world):
     shown = f"{consumer!r} {consumer.config!r} {consumer.health()} {consumer._reader.managers.engine.network!r}"
     assert PASSWORD not in shown
     assert Consumer.__name__ in shown
+
+
+def test_a_token_provider_is_called_before_a_kept_alive_block_but_not_in_it(world, read, tick):
+    w = world(security=SECURITY)
+    tokens = Tokens(w, 1000)
+    consumer = w.consumer(T0, **BEARER, sasl_oauth_token_provider=tokens)
+    w.append(1)
+    read(consumer, 1)
+    with consumer.keep_alive():
+        assert tokens.calls == 1, "the token is fresh"
+    w.clock.advance(100)
+    with consumer.keep_alive():
+        assert tokens.calls == 2, "the block begins with a fresh token"
+        for _ in range(90):
+            w.clock.advance(10)
+            tick()
+        assert tokens.calls == 2
+        assert re.search(r"the OAUTHBEARER token ends in 100 s; the next call", consumer.health().reason)
+        consumer.poll(0)
+        assert tokens.calls == 3 and consumer.health().reason == ""
+
+
+def test_a_kept_alive_block_that_lasts_longer_than_its_token_ends_in_a_consumer_that_works(world, read, tick):
+    w = world(security=dataclasses.replace(SECURITY, connections_max_reauth_ms=3_600_000))
+    consumer = w.consumer(T0, **BEARER, sasl_oauth_token_provider=Tokens(w, 300))
+    w.append(1)
+    read(consumer, 1)
+    with consumer.keep_alive():
+        for _ in range(60):
+            w.clock.advance(10)
+            tick()
+        w.append(1)
+    with pytest.raises(NoBrokersAvailable):
+        consumer.poll(0)
+    assert read(consumer, 1)[0] == [1]
+
+
+def test_a_resolver_of_the_program_waits_for_the_end_of_a_kept_alive_block():
+    calls = []
+
+    def resolver(host, port):
+        calls.append(host)
+        return [Address(socket.AF_INET, ("127.0.0.1", 1))]
+
+    with Consumer(bootstrap_servers="some.where:1", resolver=resolver) as consumer:
+        consumer.assign([T0])
+        with consumer.keep_alive():
+            assert calls
+            calls.clear()
+            shell = consumer._shell
+            with shell.guard:
+                shell.guard.refuse_user_code()
+                shell.driver.endpoint.commands.append(Resolve("some.where", 1))
+                for _ in range(3):
+                    shell.run_due(shell.driver.now())
+            assert not calls
