@@ -317,10 +317,9 @@ def test_stop_ends_calls_that_wait(started, topic, tp):
     async def main():
         async with started(topic) as consumer:
             await consumer.getmany(timeout_ms=1000)
-            one, many = (
-                asyncio.ensure_future(consumer.getone()),
-                asyncio.ensure_future(consumer.getmany(timeout_ms=9000)),
-            )
+            one = asyncio.ensure_future(consumer.getone())
+            many = asyncio.ensure_future(consumer.getmany(timeout_ms=9000))
+            lookup = asyncio.ensure_future(consumer.end_offsets([TopicPartition(topic, 9)]))  # of no partition
 
             async def iterate():
                 return [record async for record in consumer]
@@ -328,8 +327,9 @@ def test_stop_ends_calls_that_wait(started, topic, tp):
             iteration = asyncio.ensure_future(iterate())
             await asyncio.sleep(0.05)
             await consumer.stop()
-            with pytest.raises(ConsumerStoppedError):
-                await one
+            for waiting in (one, lookup):
+                with pytest.raises(ConsumerStoppedError):
+                    await waiting
             assert await many == {}
             assert await iteration == []
             for call in (consumer.getone, consumer.getmany):
@@ -388,6 +388,7 @@ def test_a_listener_may_call_and_its_errors_are_logged(started, topic, tp, group
                 await consumer.seek_to_end(tp)
                 consumer.seek(tp, await consumer.position(tp) - 1)
 
+            assert await consumer.committed(tp) is None
             await asyncio.ensure_future(seek())
 
     async def main():
