@@ -33,9 +33,12 @@ class _Reading:
     #: sent already, or the position may have moved.
     starts: set[int] | None = None
     timestamp: int | None = None  #: LATEST or EARLIEST: ListOffsets responses for it add their offset to ``starts``.
-    last: int = -2  #: Offset of the last record returned since a seek; -2: none.
+    last: tuple[int, int] = -2, -1  #: Offset and leader epoch of the last record returned since a seek; -2: none.
     asked: SentRequest | None = None  #: The last OffsetForLeaderEpoch request for this partition.
-    #: Number of polls that returned since the response to ``asked`` showed that the record at ``last`` is truncated;
+    #: Offset of the last record when ``asked`` was written, if its response can show that this record is truncated; -2:
+    #: it cannot.
+    judged: int = -2
+    #: Number of polls that returned since the response to ``asked`` showed that the record at ``judged`` is truncated;
     #: None without such a response.
     polls: int | None = None
 
@@ -100,7 +103,7 @@ class RequestChecker(Checker):
     def delivered(self, reader: SimReader, records: Records, limit: int) -> None:
         for tp, found in records.items():
             if found:
-                self._of(reader, tp).last = found[-1].offset
+                self._of(reader, tp).last = found[-1].offset, found[-1].leader_epoch
 
     def raised(self, reader: SimReader, error: Exception) -> None:
         if isinstance(error, LogTruncationError):
@@ -129,7 +132,7 @@ class RequestChecker(Checker):
             # The client ignores an OffsetForLeaderEpoch response if it has sent another such request since, or has read
             # of a newer leader epoch.
             is_newest = truth is not None and truth.latest_epoch == asked.current_leader_epoch
-            if reading.asked is sent and is_newest and data.end_offset <= reading.last:
+            if reading.asked is sent and is_newest and data.end_offset <= reading.judged:
                 reading.polls = 0
 
     def request_written(self, member: SimReader, line: int, sent: SentRequest, before: Sequence[SentRequest]) -> None:
@@ -140,6 +143,10 @@ class RequestChecker(Checker):
                 for asked in question.partitions:
                     reading = self._of(member, TopicPartition(question.topic, asked.partition))
                     reading.asked, reading.polls = sent, None
+                    # A request for an older epoch may belong to a position before a seek: it waited for its connection.
+                    # The client ignores its response, and the end of that epoch is no truncation of newer records.
+                    offset, epoch = reading.last
+                    reading.judged = offset if asked.leader_epoch >= epoch else -2
         elif isinstance(sent.message, FetchRequest):
             for topic in sent.message.topics:
                 for row in topic.partitions if topic.topic_id in self._names else ():

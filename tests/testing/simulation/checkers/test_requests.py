@@ -75,9 +75,9 @@ class Wire:
     def look_up(self, timestamp, offset):
         self.checker.answered("ann", 1, *self._lookup(timestamp, offset), 1.0)
 
-    def validate(self, end, leader=0):
+    def validate(self, end, leader=0, epoch=0):
         """Write an OffsetForLeaderEpoch request; return a function by which the client reads the response."""
-        request, response = self._validation(0, leader, (0, end))
+        request, response = self._validation(epoch, leader, (epoch, end))
         sent = SentRequest(request.API_KEY, 4, request)
         self.checker.request_written(self.reader, 1, sent, [])
         self.checker.answered("ann", 1, request, response, 1.0)
@@ -179,3 +179,22 @@ def test_truncation_that_is_not_raised_is_a_violation(wire):
     assert wire.poll(POLLS_MAX) == ""
     words = "ann has not raised LogTruncationError within 4 polls, although delivered records of t-0 were truncated"
     assert wire.poll(1) == words
+
+
+def test_the_end_of_an_older_epoch_than_that_of_the_last_record_shows_no_truncation(wire):
+    """The request waited for its connection, and a seek has replaced the position meanwhile."""
+    wire.court.log.begin_epoch(1)
+    wire.court.write(b"d", epoch=1)
+    wire.court.deliver(3, epoch=1, reader=wire.reader)
+    wire.validate(3, leader=1)()
+    assert wire.poll() == ""
+    wire.validate(3, leader=1, epoch=1)()
+    assert wire.poll() != ""
+
+
+def test_records_returned_after_the_request_are_not_compared_with_its_response(wire):
+    wire.court.deliver(0, 1, reader=wire.reader)
+    read = wire.validate(2)
+    wire.court.deliver(2, reader=wire.reader)
+    read()
+    assert wire.poll() == ""
