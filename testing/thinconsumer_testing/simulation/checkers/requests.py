@@ -130,8 +130,9 @@ class RequestChecker(Checker):
         for tp, asked, data in validated(sent.message, response):
             reading, truth = self._of(member, tp), self.truth(tp)
             # The client ignores an OffsetForLeaderEpoch response if it has sent another such request since, or has read
-            # of a newer leader epoch.
-            is_newest = truth is not None and truth.latest_epoch == asked.current_leader_epoch
+            # of a newer leader epoch, which may not have begun: the new leader may learn of its election later.
+            newest = self._newest((member, self._ids.get((member, tp.topic), ZERO_UUID), tp.partition))
+            is_newest = truth is not None and asked.current_leader_epoch == max(truth.latest_epoch, newest)
             if reading.asked is sent and is_newest and data.end_offset <= reading.judged:
                 reading.polls = 0
 
@@ -170,6 +171,10 @@ class RequestChecker(Checker):
     def _of(self, reader: SimReader, tp: TopicPartition) -> _Reading:
         return self._reading.setdefault(reader.name, {}).setdefault(tp, _Reading())
 
+    def _newest(self, key: PartitionKey) -> int:
+        """Return the newest leader epoch that the client has read or sent, or may have read; -1: none."""
+        return max(self._epochs.get(key, (-1, -1))[1], self._hinted.get(key, -1))
+
     def _read_metadata(self, member: SimReader, sent: SentRequest, response: MetadataResponse) -> None:
         brokers = {broker.node_id for broker in response.brokers}
         self._nodes.update({(broker.host, broker.port): broker.node_id for broker in response.brokers})
@@ -181,8 +186,7 @@ class RequestChecker(Checker):
             for row in topic.partitions:
                 key = member, topic.topic_id, row.partition_index
                 _, newest = self._epochs.get(key, (-1, -1))
-                known = max(newest, self._hinted.get(key, -1))
-                self._lower.named(key, sent, row.leader_id, row.leader_epoch, known)
+                self._lower.named(key, sent, row.leader_id, row.leader_epoch, self._newest(key))
                 self._epochs[key] = newest, max(newest, row.leader_epoch)
                 (self._leaderless.discard if row.leader_id in brokers else self._leaderless.add)(key)
 

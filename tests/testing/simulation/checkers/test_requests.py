@@ -75,9 +75,9 @@ class Wire:
     def look_up(self, timestamp, offset):
         self.checker.answered("ann", 1, *self._lookup(timestamp, offset), 1.0)
 
-    def validate(self, end, leader=0, epoch=0):
+    def validate(self, end, epoch=0):
         """Write an OffsetForLeaderEpoch request; return a function by which the client reads the response."""
-        request, response = self._validation(epoch, leader, (epoch, end))
+        request, response = self._validation(epoch, 5, (epoch, end))
         sent = SentRequest(request.API_KEY, 4, request)
         self.checker.request_written(self.reader, 1, sent, [])
         self.checker.answered("ann", 1, request, response, 1.0)
@@ -96,6 +96,7 @@ def wire(new_court, lookup, validation):
     court = new_court(RequestChecker)
     court.log.begin_epoch(0)
     court.write(b"a", b"b", b"c")
+    court.log.begin_epoch(5)
     court.reader = court.new_reader(policy="none")
     wire = Wire(court, lookup, validation)
     wire.metadata(5)
@@ -183,12 +184,11 @@ def test_truncation_that_is_not_raised_is_a_violation(wire):
 
 def test_the_end_of_an_older_epoch_than_that_of_the_last_record_shows_no_truncation(wire):
     """The request waited for its connection, and a seek has replaced the position meanwhile."""
-    wire.court.log.begin_epoch(1)
-    wire.court.write(b"d", epoch=1)
-    wire.court.deliver(3, epoch=1, reader=wire.reader)
-    wire.validate(3, leader=1)()
+    wire.court.write(b"d", epoch=5)
+    wire.court.deliver(3, epoch=5, reader=wire.reader)
+    wire.validate(3)()
     assert wire.poll() == ""
-    wire.validate(3, leader=1, epoch=1)()
+    wire.validate(3, epoch=5)()
     assert wire.poll() != ""
 
 
@@ -196,5 +196,14 @@ def test_records_returned_after_the_request_are_not_compared_with_its_response(w
     wire.court.deliver(0, 1, reader=wire.reader)
     read = wire.validate(2)
     wire.court.deliver(2, reader=wire.reader)
+    read()
+    assert wire.poll() == ""
+
+
+def test_response_of_a_leader_that_is_deposed_according_to_metadata_shows_no_truncation(wire):
+    """The new leader has not learned of its election."""
+    wire.court.deliver(0, 1, 2, reader=wire.reader)
+    read = wire.validate(2)
+    wire.metadata(6)
     read()
     assert wire.poll() == ""
