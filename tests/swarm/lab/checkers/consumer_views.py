@@ -97,8 +97,7 @@ class ConsumerViews(Views):
         if response.error_code == Code.NONE:
             view.member_id, view.generation = response.member_id or request.member_id, response.member_epoch
             view.expelled = ""
-            # A member that leaves since it was late may read the response to an earlier heartbeat meanwhile.
-            view.may_forget = view.may_forget and view.asked_at < view.may_forget_at
+            view.keep_id()
             if response.assignment is not None:
                 view.share = named(response.assignment.topic_partitions, self.name_of)
             view.shared_in = view.generation

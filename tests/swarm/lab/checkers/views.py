@@ -80,6 +80,13 @@ class View:
         is_trusted = self.is_outpaced and self.unproven_gap <= self.survived and self.confirmed_at is not None
         return self.doubted_since is not None and not is_trusted
 
+    def keep_id(self) -> None:
+        """Note that the coordinator has accepted a join or heartbeat, so that the member keeps its member id.
+
+        A member that leaves since it was late may read the response to an earlier request meanwhile.
+        """
+        self.may_forget = self.may_forget and self.asked_at < self.may_forget_at
+
 
 @dataclass(eq=False)
 class Views(Checker):
@@ -176,7 +183,8 @@ class Views(Checker):
         code = response.error_code
         if code == Code.NONE:
             view.missed = view.missed or 0 <= view.generation < response.generation_id - 1
-            view.member_id, view.generation, view.may_forget = response.member_id, response.generation_id, False
+            view.member_id, view.generation = response.member_id, response.generation_id
+            view.keep_id()
             self._proven(view)
         elif code == Code.MEMBER_ID_REQUIRED:
             view.member_id, view.generation, view.may_forget = response.member_id, -1, False

@@ -204,13 +204,16 @@ class Room:
         self.tell("response_read", member, line, SentRequest(message.API_KEY, 0, message), response)
         self.now += 0.001
 
-    def join(self, member, generation=1, as_=None, code=0, gets=None, line=1):
-        """Join under the known member id or a given one, and read the response."""
+    def join(self, member, generation=1, as_=None, code=0, gets=None, line=1, away=0.0):
+        """Join under the known member id or a given one, and read the response, at once or in a poll after ``away``."""
         who = self.views.of[member].member_id if as_ is None else as_
         request = JoinGroupRequest(
             group_id=member.group, session_timeout_ms=1, member_id=who, protocol_type="consumer", protocols=[]
         )
         self.says(member, request, line)
+        if away:
+            self.now += away
+            self.tell("call_began", member, True)
         if code is not None:
             gets = gets if gets is not None else (who or f"{member.name}-id")
             answer = JoinGroupResponse(error_code=code, generation_id=generation, member_id=gets, leader="", members=[],

@@ -60,6 +60,15 @@ def test_member_that_missed_a_generation_loses_all_partitions(room, checker, coo
     assert "no response has ended its membership" in room.verdict(), "once"
 
 
+@pytest.mark.parametrize(("away", "is_lost"), [(29.0, False), (31.0, True)])
+def test_member_may_leave_that_reads_a_join_response_after_the_poll_interval(room, checker, coop, away, is_lost):
+    room.owns(coop, A, B)
+    room.tell("call_began", coop, True)
+    room.join(coop, 2, away=away)
+    room.callback_started(coop, "lost", A, B)
+    assert ("no response has ended its membership" in room.verdict()) != is_lost
+
+
 def test_revocation_after_a_missed_generation_is_a_violation(room, checker, coop):
     """Another member may have committed beyond the offset that a revocation would commit."""
     room.owns(coop, A, B)
