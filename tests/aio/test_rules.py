@@ -156,7 +156,7 @@ def test_every_public_call_of_consumer_is_there_with_the_same_arguments():
     """Those left out are the loop's: it drives, and watches the descriptor and the time."""
     names = {name for name in dir(Consumer) if not name.startswith("_")}
     own = {name for name in dir(AsyncConsumer) if not name.startswith("_")}
-    assert names - own == {"drive", "fileno", "wake_at"} and own <= names
+    assert names - own == {"drive", "fileno", "keep_alive", "wake_at"} and own <= names
     for name in own:
         mine, theirs = getattr(AsyncConsumer, name), getattr(Consumer, name)
         if callable(mine):
