@@ -16,6 +16,7 @@ import pytest
 
 from thinconsumer import Consumer, TopicPartition
 from thinconsumer.broker import BrokerProcess
+from thinconsumer.records.builder import NewRecord
 from thinconsumer.testing import MemoryCluster
 from thinconsumer_testing.simulation.observed import SimConsumer
 
@@ -98,6 +99,29 @@ def test_the_asyncio_example_reads(broker, start, words):
     assert sorted(eval(line.split(" ", 2)[2]).decode() for line in lines) == [
         f"{p}/{n}" for p in range(3) for n in range(3)
     ]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_orders_are_processed_in_parallel_and_committed_when_it_is_stopped(broker, start, number):
+    """It ends while it waits, and while orders are processed: then the next one has the rest."""
+    for key in range(20):
+        broker.produce("orders", [NewRecord(b"an order", b"customer %d" % key)] * 5, key % 3)
+    words = ("orders_in_parallel.py", broker.bootstrap_servers, "orders")
+    first = start(*words)
+    lines = [first.stdout.readline() for _ in range(20)]
+    first.send_signal(number)
+    lines += first.stdout.readlines()
+    _, err = first.communicate(timeout=50)
+    assert (first.returncode, "Traceback" in err) == (0, False), err
+    assert len(lines) < 109
+    second = start(*words)
+    lines += [second.stdout.readline() for _ in range(109 - len(lines))]
+    time.sleep(0.2)  # so that it waits
+    second.send_signal(number)
+    out, err = second.communicate(timeout=50)
+    assert (second.returncode, out, "Traceback" in err) == (0, "", False), err
+    places = [tuple(map(int, line.split()[:2])) for line in lines]
+    assert len(places) == len(set(places)) == sum(committed(broker, "billing")) == 109
 
 
 # -- offsets in a database

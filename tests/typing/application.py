@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from collections.abc import Collection
@@ -9,6 +10,7 @@ from dataclasses import dataclass
 
 from thinconsumer import (
     Consumer,
+    ConsumerRecord,
     KafkaError,
     OffsetAndMetadata,
     OffsetAndTimestamp,
@@ -24,6 +26,7 @@ from thinconsumer.compat.kafka import KafkaConsumer
 from thinconsumer.config.typed import ConsumerOptions
 from thinconsumer.testing import MemoryCluster, Simulation
 from thinconsumer.testing.fixtures import kafka_broker
+from thinconsumer.workers import WorkerOptions, dead_letter, exponential, run
 
 
 @dataclass
@@ -185,3 +188,21 @@ async def total_in_a_loop() -> float:
         await consumer.commit({tp: OffsetAndMetadata(offset or 0, "")})
         ends: dict[TopicPartition, int] = await consumer.end_offsets(found)
         return total + ends[tp]
+
+
+def work_in_parallel(consumer: Consumer[bytes | None, Order]) -> None:
+    """Process records with workers."""
+    options: WorkerOptions = {"order": "key", "pool": "processes", "concurrency": 8, "batch_size": 100}
+    run(consumer, print, **options)
+    run(consumer, print, attempts=None, backoff=exponential(0.5), on_failure=dead_letter("orders-dead"))
+
+
+async def work_in_a_loop(consumer: AsyncConsumer[bytes | None, Order]) -> None:
+    """Process records with coroutines."""
+
+    async def handler(record: ConsumerRecord[bytes | None, Order]) -> float:
+        return record.value.amount
+
+    task = asyncio.create_task(run(consumer, handler, concurrency=1000))
+    await asyncio.wait([task], timeout=60)
+    await run(consumer, handler, on_failure="skip")

@@ -6,6 +6,7 @@ Checked by ``mypy --strict`` and by pyright, and never run.
 from thinconsumer import Consumer, GroupMember, TopicPartition
 from thinconsumer.broker import BrokerProcess
 from thinconsumer.testing import Simulation
+from thinconsumer.workers import run
 
 TP = TopicPartition("orders", 0)
 
@@ -26,6 +27,8 @@ def mistakes() -> None:
     offset: int = consumer.committed(TP)  # type: ignore[assignment]  # pyright: ignore[reportAssignmentType]
     BrokerProcess(nodes="three")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     Simulation(sed=1)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    run(consumer, print, atempts=3)  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue]
+    run(consumer, print, order="keys")  # type: ignore[call-overload]  # pyright: ignore[reportArgumentType]
     consumer.commit([offset])  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 
 

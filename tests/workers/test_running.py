@@ -110,6 +110,16 @@ def test_partitions_that_move_are_committed_with_what_is_finished(world):
     assert world.committed() == world.count
 
 
+def test_the_end_commits_although_the_workers_were_stopped(world):
+    """``stop`` wakes the consumer up: of what comes next that waits, only a poll raises, not the last commit."""
+    with world.consumer() as consumer, Workers(consumer, handlers.log_record, WorkerSettings()) as workers:
+        while world.processed(workers) < 60:
+            workers.step()
+        workers.stop()
+        workers.run()
+    assert world.committed() == 60
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [({"enable_auto_commit": True}, "enable_auto_commit=False"), ({"group_id": None}, "group_id")],

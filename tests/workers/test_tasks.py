@@ -102,3 +102,18 @@ def test_run_ends_with_the_task(world):
 
     asyncio.run(main())
     assert world.committed() == 60
+
+
+def test_the_end_commits_although_the_workers_were_stopped(world):
+    async def main():
+        async with (
+            world.async_consumer() as consumer,
+            AsyncWorkers(consumer, log_soon, WorkerSettings(concurrency=10)) as workers,
+        ):
+            while world.processed(workers) < 60:
+                await workers.step()
+            workers.stop()
+            await workers.run()
+
+    asyncio.run(main())
+    assert world.committed() == 60

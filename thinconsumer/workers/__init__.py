@@ -7,19 +7,30 @@ rebalance.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import TYPE_CHECKING, Any, overload
 
 from ..consumer import Consumer
-from .settings import WorkerSettings, dead_letter, exponential
+from .settings import WorkerOptions, WorkerSettings, dead_letter, exponential
 from .work import HandlerFailedError
 
 if TYPE_CHECKING:
+    from typing_extensions import Unpack  # for type checkers only: not a runtime dependency
+
     from ..aio import AsyncConsumer
     from .running import Workers
     from .tasks import AsyncWorkers
 
-__all__ = ["AsyncWorkers", "HandlerFailedError", "WorkerSettings", "Workers", "dead_letter", "exponential", "run"]
+__all__ = [
+    "AsyncWorkers",
+    "HandlerFailedError",
+    "WorkerOptions",
+    "WorkerSettings",
+    "Workers",
+    "dead_letter",
+    "exponential",
+    "run",
+]
 
 
 def __getattr__(name: str) -> Any:
@@ -36,16 +47,18 @@ def __getattr__(name: str) -> Any:
 
 
 @overload
-def run(consumer: Consumer[Any, Any], handler: Callable[[Any], Any], **settings: Any) -> None: ...
+def run(consumer: Consumer[Any, Any], handler: Callable[[Any], Any], **options: Unpack[WorkerOptions]) -> None: ...
 @overload
-def run(consumer: AsyncConsumer[Any, Any], handler: Callable[[Any], Any], **settings: Any) -> Awaitable[None]: ...
-def run(consumer: Any, handler: Callable[[Any], Any], **settings: Any) -> Any:
+def run(
+    consumer: AsyncConsumer[Any, Any], handler: Callable[[Any], Awaitable[Any]], **options: Unpack[WorkerOptions]
+) -> Coroutine[Any, Any, None]: ...
+def run(consumer: Any, handler: Callable[[Any], Any], **options: Unpack[WorkerOptions]) -> Any:
     """Process the records of a subscribed consumer with workers, and commit what they have finished.
 
     Returns only by an exception: Ctrl-C, an error of the consumer, or ``HandlerFailedError``. Before that it waits for
     handlers that run, and commits. With an ``AsyncConsumer`` the handler is a coroutine function: await the result.
     """
-    checked = WorkerSettings(**settings)
+    checked = WorkerSettings(**options)
     if isinstance(consumer, Consumer):
         from .running import Workers
 

@@ -153,7 +153,10 @@ class Workers(BaseWorkers):
     def _commit(self, partitions: Collection[TopicPartition] | None = None) -> None:
         if offsets := self._offsets(partitions):
             try:
-                self._consumer.commit(offsets)
+                try:
+                    self._consumer.commit(offsets)
+                except WakeupError:  # stop() was called after the last poll
+                    self._consumer.commit(offsets)
             except BaseException:
                 self._work.not_committed(offsets)
                 raise

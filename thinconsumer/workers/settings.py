@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypedDict
 
 from ..errors import KafkaConfigurationError
 
@@ -36,6 +36,27 @@ def exponential(first_s: float = 0.1, factor: float = 2.0, longest_s: float = 60
     return seconds
 
 
+OnFailure = Literal["stop", "skip"] | DeadLetter
+
+
+class WorkerOptions(TypedDict, total=False):
+    """The keywords of :func:`thinconsumer.workers.run`, for type checkers; meanings and defaults: docs/workers.md."""
+
+    order: Order
+    concurrency: int
+    pool: PoolName
+    batch_size: int | None
+    attempts: int | None
+    backoff: float | Callable[[int], float]
+    on_failure: OnFailure
+    drain_timeout_ms: float
+    commit_interval_ms: float
+    distance_max: int
+    waiting_max: int
+    waiting_bytes_max: int
+    metadata_max: int
+
+
 @dataclass(frozen=True)
 class WorkerSettings:
     """The options of :func:`thinconsumer.workers.run`, with its keywords' names."""
@@ -46,7 +67,7 @@ class WorkerSettings:
     batch_size: int | None = None
     attempts: int | None = 5
     backoff: float | Callable[[int], float] = exponential()
-    on_failure: Literal["stop", "skip"] | DeadLetter = "stop"
+    on_failure: OnFailure = "stop"
     drain_timeout_ms: float = 10_000
     commit_interval_ms: float = 5_000
     distance_max: int = 1_000_000

@@ -154,7 +154,10 @@ class AsyncWorkers(BaseWorkers):
     async def _commit(self, partitions: Collection[TopicPartition] | None = None) -> None:
         if offsets := self._offsets(partitions):
             try:
-                await self._consumer.commit(offsets)
+                try:
+                    await self._consumer.commit(offsets)
+                except WakeupError:  # stop() was called after the last poll
+                    await self._consumer.commit(offsets)
             except BaseException:
                 self._work.not_committed(offsets)
                 raise
