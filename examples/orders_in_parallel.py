@@ -2,7 +2,7 @@
 
     python examples/orders_in_parallel.py localhost:9092 orders
 
-The records' keys are the customers. Eight orders are processed at a time, never two of one customer. An order that fails
+Keys of records are customers. Eight orders are processed at a time, never two of one customer. An order that fails
 five times is written to the topic ORDERS-dead. On Ctrl-C or SIGTERM the program finishes what runs, commits and leaves.
 Kill it, and start it again: an order that a commit has named as finished is not processed again.
 """

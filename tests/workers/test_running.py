@@ -1,5 +1,6 @@
 """Workers of a consumer on the embedded broker, with each kind of pool."""
 
+import dataclasses
 import os
 
 import pytest
@@ -8,7 +9,7 @@ from tests.workers import handlers
 from thinconsumer import Consumer, TopicPartition
 from thinconsumer.errors import IllegalArgumentError, IllegalStateError, KafkaConfigurationError
 from thinconsumer.records.builder import NewRecord
-from thinconsumer.workers import HandlerFailedError, Workers, WorkerSettings, dead_letter
+from thinconsumer.workers import HandlerFailedError, WorkerOptions, Workers, WorkerSettings, dead_letter
 
 pytestmark = pytest.mark.once
 
@@ -139,6 +140,19 @@ def test_a_consumer_that_workers_cannot_use_is_refused(broker, options, words):
 def test_options_are_checked_together(world):
     with world.consumer() as consumer, pytest.raises(KafkaConfigurationError, match="order must be .*; attempts must"):
         Workers(consumer, print, WorkerSettings(order="any", attempts=0))
+
+
+def test_a_coroutine_function_is_refused(world):
+    async def handler(record):
+        pass
+
+    with world.consumer() as consumer, pytest.raises(IllegalArgumentError, match="needs an AsyncConsumer"):
+        Workers(consumer, handler, WorkerSettings())
+
+
+def test_the_typed_keywords_are_the_options():
+    fields = {field.name: field.type for field in dataclasses.fields(WorkerSettings)}
+    assert {name: hint.__forward_arg__ for name, hint in WorkerOptions.__annotations__.items()} == fields
 
 
 def test_a_handler_that_processes_cannot_import_is_refused(world):

@@ -6,6 +6,7 @@ import pytest
 
 from tests.workers import handlers
 from thinconsumer import Consumer, TopicPartition
+from thinconsumer.errors import IllegalArgumentError
 from thinconsumer.workers import AsyncWorkers, HandlerFailedError, WorkerSettings, dead_letter, run
 
 pytestmark = pytest.mark.once
@@ -88,6 +89,15 @@ def test_the_end_cancels_handlers_that_take_too_long_and_commits_what_is_finishe
     world.log.unlink()
     work(world, log_soon, until=60 - len(done))
     assert set(world.values()) == set(range(60)) - done
+
+
+def test_pools_for_functions_are_refused(world):
+    async def main():
+        async with world.async_consumer() as consumer:
+            with pytest.raises(IllegalArgumentError, match="pool='processes' needs a Consumer"):
+                AsyncWorkers(consumer, log_soon, WorkerSettings(pool="processes"))
+
+    asyncio.run(main())
 
 
 def test_run_ends_with_the_task(world):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import selectors
 from collections.abc import Callable, Collection
+from inspect import iscoroutinefunction
 from types import TracebackType
 from typing import Any
 
@@ -47,6 +48,8 @@ class Workers(BaseWorkers):
         settings: WorkerSettings,
         pool: Callable[[HandlerCall, WorkerSettings], Pool] = make_pool,
     ) -> None:
+        if iscoroutinefunction(handler):  # called here, it would do nothing, and its records would count as finished
+            raise IllegalArgumentError("a coroutine function as handler needs an AsyncConsumer")
         super().__init__(consumer, handler, settings)
         self._consumer = consumer
         self._selector = selectors.DefaultSelector()

@@ -11,7 +11,7 @@ from typing import Any
 
 from ..aio import AsyncConsumer
 from ..aio.listeners import CoroutineListener
-from ..errors import WakeupError
+from ..errors import IllegalArgumentError, WakeupError
 from ..types import TopicPartition
 from .base import POLL_MAX, BaseWorkers
 from .calling import Record
@@ -36,6 +36,8 @@ class AsyncWorkers(BaseWorkers):
         self, consumer: AsyncConsumer[Any, Any], handler: Callable[[Any], Any], settings: WorkerSettings
     ) -> None:
         super().__init__(consumer, handler, settings)
+        if settings.pool in ("threads", "processes"):
+            raise IllegalArgumentError(f"pool={settings.pool!r} needs a Consumer: an AsyncConsumer has tasks")
         self._consumer = consumer
         #: By job that runs: its task. A task runs one job after the other while there are any.
         self._tasks: dict[Job[Record], asyncio.Task[None]] = {}
