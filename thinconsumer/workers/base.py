@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from ..consumer import Consumer
 from ..errors import IllegalStateError
+from ..metrics import MetricValues
 from ..types import OffsetAndMetadata, TopicPartition
 from .calling import HandlerCall
 from .dead_letters import DeadLetters
+from .health import WorkersHealth, health_of
 from .settings import DeadLetter, WorkerSettings
 from .work import Assigned, Work
 
@@ -67,6 +69,19 @@ class BaseWorkers:
         """Let ``run`` return after the present step. Handlers and signal handlers may call this."""
         self._stopping = True
         self._calls.wakeup()
+
+    def health(self, stuck_after_ms: float = 60_000) -> WorkersHealth:
+        """Return what the workers do, and which records are stuck, without I/O. The consumer has a health of its own.
+
+        Call it in the thread or event loop of the consumer. A record is stuck, and named in
+        :attr:`WorkersHealth.reason`, if it keeps its partition's committed offset from moving, and was received
+        ``stuck_after_ms`` ago.
+        """
+        return health_of(self._work, self._paused, self._now(), stuck_after_ms / 1000)
+
+    def metrics(self) -> MetricValues:
+        """Return the numbers of :meth:`health` by name, in the form of ``Consumer.metrics()``. No I/O."""
+        return self.health().metrics()
 
     def _begin(self, committed: Mapping[TopicPartition, OffsetAndMetadata | None]) -> None:
         """Begin with partitions that were assigned, whose commits these are."""

@@ -54,6 +54,20 @@ class PartitionJobs(Generic[R]):
     waiting: int = 0  #: Records received that have never been handed out.
     waiting_bytes: int = 0
     closed: bool = False  #: Nothing is handed out any more: the partition is being revoked, or is gone.
+    #: When records were received: offsets, each with the time at which records from there on came.
+    received: deque[tuple[int, float]] = field(default_factory=deque)
+
+    def note_received(self, offset: int, now: float) -> None:
+        """Take note that records from ``offset`` on have come, to a second, so that little is kept of a stuck one."""
+        received = self.received
+        while len(received) > 1 and received[1][0] <= self.progress.offset:
+            received.popleft()
+        if not received or now - received[-1][1] >= 1.0:
+            received.append((offset, now))
+
+    def received_at(self, offset: int) -> float:
+        """Return when the record at ``offset`` was received."""
+        return next((at for first, at in reversed(self.received) if first <= offset), self.received[0][1])
 
 
 class JobDispatcher(Generic[R]):
@@ -238,6 +252,19 @@ class JobDispatcher(Generic[R]):
             lane.retrying += 1
             self._retry_count += 1
             heappush(self._retries, (at, self._retry_count, job))
+
+    def first(self, lane: PartitionJobs[R]) -> tuple[R, int, bool] | None:
+        """Find a partition's first unfinished record: the record, its attempts, and whether it runs.
+
+        Returns None if it was not received yet, or if all are finished. Takes a time that grows with what waits.
+        """
+        offset = lane.progress.offset
+        jobs = [*lane.running, *(job for _, _, job in self._retries if job.lane is lane)]
+        for job in (*jobs, *(item for _, item in lane.ready if isinstance(item, Job))):
+            if offset in job.offsets:
+                return job.records[job.offsets.index(offset)], job.attempt, job in lane.running
+        heads = (queue.records[0] for queue in lane.keys.values() if queue.records)
+        return next(((record, 0, False) for at, record, _ in heads if at == offset), None)
 
     def next_time(self) -> float | None:
         """Return when the next backoff ends; None if no job waits for another attempt."""

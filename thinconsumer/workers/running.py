@@ -78,7 +78,7 @@ class Workers(BaseWorkers):
         """
         work, pool = self._work, self._pool
         records = self._consumer.poll(0, max_records=POLL_MAX)
-        for partition, offset in work.take(records).items():
+        for partition, offset in work.take(records, self._now()).items():
             self._consumer.seek(partition, offset)
         self._take_results()
         busy_until = self._now() + INLINE_S

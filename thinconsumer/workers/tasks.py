@@ -66,7 +66,7 @@ class AsyncWorkers(BaseWorkers):
             if not self._stopping and work.stopped_by is None and not work.given_up:
                 raise
             records = {}
-        for partition, offset in work.take(records).items():
+        for partition, offset in work.take(records, self._now()).items():
             self._consumer.seek(partition, offset)
         self._start()
         self._write_dead_letters()

@@ -104,7 +104,7 @@ class Work:
 
     # -- records
 
-    def take(self, records: Mapping[TopicPartition, Sequence[Record]]) -> dict[TopicPartition, int]:
+    def take(self, records: Mapping[TopicPartition, Sequence[Record]], now: float) -> dict[TopicPartition, int]:
         """Take the records of a poll. Return offsets to seek to, of partitions whose position has moved back.
 
         A position moves back when the log was truncated. Records from there on were replaced by others; they are
@@ -118,6 +118,7 @@ class Work:
             if each[0].offset < lane.progress.next_offset:
                 back[partition] = self._restart(partition, lane.progress)
                 continue
+            lane.note_received(each[0].offset, now)
             self.dispatcher.take(
                 partition,
                 (
@@ -133,7 +134,7 @@ class Work:
         restored = _restored(partition, committed, topic_id)
         self.dispatcher.remove(partition)
         self._begin(partition, offset, committed.leader_epoch, topic_id, restored)
-        log.warning("%s: the position has moved back; going on at offset %d", partition, offset)
+        log.warning("%s-%d: the position has moved back; going on at offset %d", *partition, offset)
         return offset
 
     def next_job(self, now: float) -> Job[Record] | None:
@@ -199,9 +200,9 @@ def _restored(partition: TopicPartition, committed: OffsetAndMetadata, topic_id:
         return decode(committed.metadata, committed.offset, topic_id)
     except OffsetMapError as error:
         log.warning(
-            "%s: the metadata of the committed offset %d is not used, as %s: records behind it that are finished may "
-            "be processed again",
-            partition,
+            "%s-%d: the metadata of the committed offset %d is not used, as %s: records behind it that are finished "
+            "may be processed again",
+            *partition,
             committed.offset,
             error,
         )
