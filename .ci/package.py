@@ -40,7 +40,7 @@ DISTRIBUTIONS = {
         frozenset(
             ("arrow", "fast", "gssapi", "msk-iam", "oidc", "pkcs12", "resolver", "snappy", "spark", "testing")
         ),
-        800_000,
+        900_000,
     ),
     "thinconsumer_testing": Distribution(
         ROOT / "testing", frozenset(("thinconsumer_testing",)), frozenset(("thinconsumer",)), frozenset(), 500_000

@@ -28,7 +28,7 @@ def mistakes() -> None:
     BrokerProcess(nodes="three")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     Simulation(sed=1)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
     run(consumer, print, atempts=3)  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue]
-    run(consumer, print, order="keys")  # type: ignore[call-overload]  # pyright: ignore[reportArgumentType]
+    run(consumer, print, order="keys")  # type: ignore[call-overload]  # pyright: ignore[reportArgumentType, reportCallIssue]
     consumer.commit([offset])  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 
 
