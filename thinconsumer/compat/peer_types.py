@@ -134,9 +134,11 @@ def _restored(package: str, own: type[KafkaError], arguments: tuple[Any, ...], s
     return PEERS[package].adopt(error)
 
 
-AIOKAFKA = PeerClasses(
-    "aiokafka",
-    {"CorruptRecordError": "CorruptRecordException", "SaslAuthenticationFailedError": "AuthenticationFailedError"},
-)
-KAFKA_PYTHON = PeerClasses("kafka", {})
+#: Names of aiokafka and of kafka-python's version 2.
+_OTHER_NAMES = {
+    "CorruptRecordError": "CorruptRecordException",
+    "SaslAuthenticationFailedError": "AuthenticationFailedError",
+}
+AIOKAFKA = PeerClasses("aiokafka", _OTHER_NAMES)
+KAFKA_PYTHON = PeerClasses("kafka", _OTHER_NAMES)
 PEERS = {peer.package: peer for peer in (AIOKAFKA, KAFKA_PYTHON)}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from functools import wraps
+from functools import partial, wraps
 from inspect import getmembers, isfunction
 from typing import Any, ClassVar, TypeVar
 
@@ -18,7 +18,7 @@ from ...consumer.arguments import ToCommit, refuse_async
 from ...consumer.group_calls import CommitCallback
 from ...consumer.iteration import Iteration
 from ...driver import Driver
-from ...errors import IllegalStateError, KafkaError, KafkaTimeoutError, NoBrokersAvailable
+from ...errors import ConcurrentAccessError, IllegalStateError, KafkaTimeoutError, NoBrokersAvailable, WakeupError
 from ...fetch.collector import PollResult
 from ...group.offsets.commit_queue import log_failure
 from ...types import OffsetAndMetadata as OwnOffset
@@ -36,8 +36,10 @@ from .structs import (
     OffsetAndMetadata,
     OffsetAndTimestamp,
     TopicPartition,
+    offset_of,
     partition_of,
     record_of,
+    time_of,
 )
 
 __all__ = ["KafkaConsumer"]
@@ -58,6 +60,7 @@ class KafkaConsumer(Consumer[Any, Any]):
     """
 
     DEFAULT_CONFIG: ClassVar[dict[str, Any]] = DEFAULT_CONFIG
+    _iteration: _Iteration
 
     def __init__(self, *topics: str, driver: Driver | None = None, **configs: Any) -> None:
         self._set_up(ConsumerConfig.from_options(**own_options(configs)), driver, topics)
@@ -100,7 +103,9 @@ class KafkaConsumer(Consumer[Any, Any]):
             with self._shell.quiet_entry:
                 poll_result = self._reader.poll(self._poll_seconds(timeout_ms), limit)
                 found = {partition_of(tp): [*map(record_of, records)] for tp, records in poll_result.records.items()}
-        except KafkaError as error:
+        except BaseException as error:
+            if self._iteration.close_if_due() and isinstance(error, WakeupError):
+                return {}
             KAFKA_PYTHON.adopt(error)
             raise
         # The last statement, as in Consumer.poll: an exception before it loses no record.
@@ -118,7 +123,7 @@ class KafkaConsumer(Consumer[Any, Any]):
 
     def subscribe(
         self,
-        topics: Iterable[str] = (),
+        topics: Iterable[str] | None = (),
         pattern: str | re.Pattern[str] | SubscriptionPattern | None = None,
         listener: Any = None,
         *,
@@ -131,6 +136,7 @@ class KafkaConsumer(Consumer[Any, Any]):
             IllegalStateError: both are given, or partitions were assigned by hand.
             TypeError: ``topics`` is no list, or ``listener`` lacks a method.
         """
+        topics = () if topics is None else topics
         if isinstance(topics, str) or not isinstance(topics, Iterable):
             raise TypeError(f"topics is a list of names, not {topics!r}")
         names = list(topics)
@@ -228,7 +234,7 @@ class KafkaConsumer(Consumer[Any, Any]):
         """Return the group's committed offset, or with ``metadata`` an ``OffsetAndMetadata``; None if there is none."""
         require_partitions(partition)
         found = super().committed(partition, True, timeout_ms)
-        return found if found is None else OffsetAndMetadata(*found) if metadata else found.offset
+        return found if found is None else offset_of(found) if metadata else found.offset
 
     def group_metadata(self) -> ConsumerGroupMetadata:  # type: ignore[override]
         """Return the member's identity in its group, and whether it has its assignment; also without a group.
@@ -268,7 +274,7 @@ class KafkaConsumer(Consumer[Any, Any]):
         """Return the first record at or after each time, or None, within ``request_timeout_ms`` by default."""
         whole = {tp: int(timestamp) for tp, timestamp in timestamps.items()}
         found = super().offsets_for_times(whole, self._query_ms(timeout_ms))
-        return self._by_partition({tp: None if at is None else OffsetAndTimestamp(*at) for tp, at in found.items()})
+        return self._by_partition({tp: None if at is None else time_of(at) for tp, at in found.items()})
 
     def _query_ms(self, timeout_ms: float | None) -> float:
         return self._reader.config.request_timeout_ms if timeout_ms is None else timeout_ms
@@ -276,6 +282,10 @@ class KafkaConsumer(Consumer[Any, Any]):
     @staticmethod
     def _by_partition(found: Mapping[OwnPartition, T]) -> dict[TopicPartition, T]:
         return {partition_of(tp): value for tp, value in found.items()}
+
+    def bootstrap_connected(self) -> bool:
+        """Return whether a connection to any broker is ready for requests; False once the consumer is closed."""
+        return not self._shell.closed and super().bootstrap_connected()
 
     def metrics(self, raw: bool = False) -> Any:
         """Return the metrics by group and name; None with ``metrics_enabled=False``."""
@@ -287,25 +297,45 @@ class KafkaConsumer(Consumer[Any, Any]):
         """Commit, leave the group, and close all connections, within ``request_timeout_ms`` by default.
 
         As in kafka-python, and unlike :meth:`Consumer.close`, the record that an iteration returned last is committed.
+        Another thread or a signal handler may call this during another call: that call ends, and closes the consumer.
         """
-        if autocommit and not self._shell.closed:
-            with self._shell.guard:
-                self._reader.settle()
-                self._reader.partitions.in_hand = None
+        if not self._shell.closed:
+            try:
+                with self._shell.guard:
+                    if autocommit:
+                        self._reader.settle()
+                        self._reader.partitions.in_hand = None
+            except ConcurrentAccessError:
+                self._iteration.close_due = partial(self.close, autocommit, timeout_ms, leave_group=leave_group)
+                self.wakeup()
+                return
         super().close(autocommit, self._query_ms(timeout_ms), leave_group=leave_group)
 
 
 class _Iteration(Iteration):
     """Returns records of kafka-python's class one by one; ends if the consumer is closed."""
 
+    #: Closes the consumer. A ``close`` during another call sets it, and that call runs it when it ends.
+    close_due: Callable[[], None] | None = None
+
     def prepare(self) -> PollResult:
         if self._shell.closed:
             return PollResult()
         try:
             return super().prepare()
-        except KafkaError as error:
+        except BaseException as error:
+            if self.close_if_due() and isinstance(error, WakeupError):
+                return PollResult()
             KAFKA_PYTHON.adopt(error)
             raise
+
+    def close_if_due(self) -> bool:
+        """Close the consumer if ``close`` was called during the call that ends; return whether it was."""
+        if self.close_due is None or self._shell.in_callback:
+            return False
+        close, self.close_due = self.close_due, None
+        close()
+        return True
 
     def listed(self, poll_result: PollResult) -> list[Any]:
         return [*map(record_of, super().listed(poll_result))]
@@ -335,13 +365,19 @@ def beginning(pattern: str | re.Pattern[str]) -> re.Pattern[str]:
 
 
 def _adopting(method: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the method, which lets the errors that it raises be instances of kafka-python's classes, too."""
+    """Return the method, which lets the errors that it raises be instances of kafka-python's classes, too.
+
+    If it ends with an exception, and ``close`` was called meanwhile, it closes the consumer.
+    """
+    name = method.__name__
 
     @wraps(method)
     def call(*args: Any, **kwargs: Any) -> Any:
         try:
             return method(*args, **kwargs)
-        except KafkaError as error:
+        except BaseException as error:
+            if name != "__init__":
+                args[0]._iteration.close_if_due()
             KAFKA_PYTHON.adopt(error)
             raise
 

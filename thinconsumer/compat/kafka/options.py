@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ...config import OPTIONS, ConsumerConfig, Secret
 from ...config.values import is_async
 from ..peer_types import KAFKA_PYTHON
-from .structs import OffsetAndMetadata, TopicPartition, partition_of
+from .structs import OffsetAndMetadata, TopicPartition, offset_of, partition_of
 
 __all__ = ["DEFAULT_CONFIG", "IsolationLevel", "all_values", "own_options"]
 
@@ -50,15 +50,26 @@ DEFAULT_CONFIG: dict[str, Any] = {
     **_OTHER_DEFAULTS,
     **_OTHER_GROUP_DEFAULTS,
     **_WITHOUT_EFFECT,
+    "auto_offset_reset": "latest",
     "bootstrap_servers": "localhost",
 }
+#: Options of kafka-python's version 2 alone. They have no effect here.
+_OF_VERSION_2 = frozenset({"legacy_iterator", "sock_chunk_buffer_count", "sock_chunk_bytes"})
 
 _OLDER_RESETS = {"smallest": "earliest", "largest": "latest"}
 
 
 def own_options(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return kafka-python's keywords as this package's: its defaults where they differ, and its older values."""
-    options = {**_OTHER_DEFAULTS, **(_OTHER_GROUP_DEFAULTS if given.get("group_id") is not None else {}), **given}
+    """Return kafka-python's keywords as this package's: its defaults where they differ, and its older options."""
+    options = {**_OTHER_DEFAULTS, **(_OTHER_GROUP_DEFAULTS if given.get("group_id") is not None else {})}
+    for name, value in given.items():
+        is_unset = value == "" and name.startswith(("sasl_", "ssl_"))  # os.environ.get(name, "")
+        if not is_unset and name not in _OF_VERSION_2:
+            options[name] = value
+    if "api_version_auto_timeout_ms" in options:  # version 2's name
+        options.setdefault("bootstrap_timeout_ms", options.pop("api_version_auto_timeout_ms"))
+    if isinstance(options.get("bootstrap_servers"), (set, frozenset)):
+        options["bootstrap_servers"] = sorted(options["bootstrap_servers"])
     if given.get("group_protocol", "classic") != "classic" and "partition_assignment_strategy" not in given:
         options.pop("partition_assignment_strategy", None)
     level = options.get("isolation_level")
@@ -84,7 +95,7 @@ def commit_callback(told: Callable[..., Any]) -> Callable[..., Any]:
     def call(offsets: Mapping[Any, Any], error: Exception | None) -> None:
         found: dict[TopicPartition, OffsetAndMetadata] = {}
         for tp, offset in offsets.items():
-            found[partition_of(tp)] = OffsetAndMetadata(*offset)
+            found[partition_of(tp)] = offset_of(offset)
         told(found, KAFKA_PYTHON.adopt(error))
 
     return call

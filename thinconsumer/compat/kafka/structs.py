@@ -1,10 +1,13 @@
 """The values of kafka-python's consumer, under the names of its module ``kafka.structs``.
 
-They are of kafka-python's own classes where it is installed, and named tuples with the same fields elsewhere.
+They are of kafka-python's own classes where it is installed, and named tuples with the same fields elsewhere. Some of
+version 2's classes have fewer fields: no leader epoch.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ... import types
@@ -72,6 +75,19 @@ else:
     TopicPartition = _find("structs.TopicPartition", types.TopicPartition)
 
 
+def _made_from(own: Any, peer: Any) -> Callable[[tuple[Any, ...]], Any]:
+    """Return a function from an item of ``own`` to one of ``peer``, which may lack fields of it."""
+    if peer._fields == own._fields:
+        return peer._make  # type: ignore[no-any-return]
+    chosen = itemgetter(*map(own._fields.index, peer._fields))
+    return lambda items: peer._make(chosen(items))
+
+
+_record_from = _made_from(_ConsumerRecord, ConsumerRecord)
+offset_of = _made_from(types.OffsetAndMetadata, OffsetAndMetadata)
+time_of = _made_from(types.OffsetAndTimestamp, OffsetAndTimestamp)
+
+
 def partition_of(tp: types.TopicPartition) -> TopicPartition:
     """Return a partition of this package as kafka-python's class."""
     return TopicPartition(tp.topic, tp.partition)
@@ -80,4 +96,4 @@ def partition_of(tp: types.TopicPartition) -> TopicPartition:
 def record_of(record: types.ConsumerRecord[Any, Any]) -> ConsumerRecord:
     """Return a record of this package as kafka-python's class."""
     items = record[:]
-    return ConsumerRecord._make((*items[:8], list(items[8]), *items[9:]))
+    return _record_from((*items[:8], list(items[8]), *items[9:]))  # type: ignore[no-any-return]
