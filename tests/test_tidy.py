@@ -44,8 +44,10 @@ LADDER = (
     {"sockets"},
     {"consumer"},
     {"member"},
-    {"aio", "cli", "spark"},
-    {"compat", "workers"},
+    {"aio"},
+    {"workers"},
+    {"cli", "spark"},
+    {"compat"},
 )
 MAY_IMPORT = {room: set(chain(*LADDER[:rung])) for rung, rooms in enumerate(LADDER) for room in rooms}
 MAY_IMPORT["__main__"] = {"cli"}

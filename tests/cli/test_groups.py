@@ -1,5 +1,6 @@
 """The command ``groups``, on groups of kafka-python's consumer."""
 
+import dataclasses
 import json
 from types import SimpleNamespace
 
@@ -8,11 +9,12 @@ from kafka import KafkaConsumer
 from kafka import TopicPartition as TheirPartition
 from kafka.structs import OffsetAndMetadata as TheirOffset
 
-from thinconsumer import Consumer, TopicPartition
+from thinconsumer import Consumer, OffsetAndMetadata, TopicPartition
 from thinconsumer.admin import CLASSIC, CONSUMER, Admin, GroupDescription, MemberDescription
 from thinconsumer.cli.groups import _holds
 from thinconsumer.cli.parsing import CommandError
 from thinconsumer.errors import KafkaTimeoutError
+from thinconsumer.workers.offset_map import OffsetMap, encode
 
 #: kafka-python does not always close its sockets.
 pytestmark = [
@@ -51,6 +53,28 @@ def test_groups_are_listed_described_and_deleted(say, topic, group):
     ]
     assert say("groups", "delete", group) == (0, "", f"deleted {group}\n")
     assert group not in say("groups", "list")[1]
+
+
+def test_what_is_finished_behind_the_committed_offset_is_shown(say, cluster, topic, group):
+    progress = OffsetMap(2, 9, [4, 5], [(2, 0)], bytes(16))
+    theirs = "bAAHagA="  # 7 offsets, of which the first, third and fifth are unfinished
+    with Consumer(bootstrap_servers=cluster.bootstrap_servers, group_id=group) as consumer:
+        topic_id = consumer._reader.managers.metadata.topic_id
+        consumer.partitions_for_topic(topic)
+        ours = encode(dataclasses.replace(progress, topic_id=topic_id(topic)))
+        commits = {0: (2, ours), 1: (40, theirs), 2: (2, encode(progress))}
+        consumer.commit({TopicPartition(topic, n): OffsetAndMetadata(*each) for n, each in commits.items()})
+    common = {"group": group, "topic": topic}
+    error = "the metadata is not used, as it belongs to a topic of the same name with another id"
+    assert rows(say("groups", "describe", group, "--finished", "--json")[1]) == [
+        {**common, "partition": 0, "committed": 2, "finished": 4, "unfinished": 3, "until": 9, "error": None},
+        {**common, "partition": 1, "committed": 40, "finished": 4, "unfinished": 3, "until": 47, "error": None},
+        {**common, "partition": 2, "committed": 2, "finished": None, "unfinished": None, "until": None, "error": error},
+    ]
+    with Consumer(bootstrap_servers=cluster.bootstrap_servers, group_id=group) as consumer:
+        consumer.commit({TopicPartition(topic, 0): 3, TopicPartition(topic, 1): OffsetAndMetadata(5, "bAABAQA=")})
+    found = rows(say("groups", "describe", group, "--finished", "--json")[1])
+    assert [(row["finished"], row["unfinished"], row["until"]) for row in found[:2]] == [(0, 0, 3), (0, 0, 5)]
 
 
 def test_members_are_described(say, cluster, topic, group):

@@ -7,10 +7,12 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ..admin import CLASSIC, CONSUMER, GroupDescription, MemberDescription
+from ..admin import CLASSIC, CONSUMER, GroupDescription, MemberDescription, TopicDescription
 from ..consumer import Consumer
 from ..errors import KafkaError
 from ..types import OffsetAndMetadata, TopicPartition
+from ..workers.foreign_maps import decode_any
+from ..workers.offset_map import OffsetMapError
 from .cluster import TopicsByName, connected_admin, exit_code, has_leader, notify, successes
 from .group_delete_offsets import delete_offsets, describe_deletion
 from .group_reset import describe_reset, reset
@@ -22,6 +24,7 @@ GROUP = ("group", "type", "state", "assignor", "epoch", "assignment_epoch")
 MEMBER = ("member", "instance", "client", "host", "member_type", "member_epoch")
 MEMBER_TOPICS = ("topics", "regex", "assignment", "target")
 LAG = ("group", "topic", "partition", "committed", "end", "lag")
+FINISHED = ("group", "topic", "partition", "committed", "finished", "unfinished", "until", "error")
 HELD = ("group", "topic", "partition", "committed", "reason")
 Row = tuple[Any, ...]
 Committed = Mapping[TopicPartition, OffsetAndMetadata | KafkaError]
@@ -44,6 +47,10 @@ def describe(parser: Parser) -> None:
     shown.add_argument(
         "--held", action="store_true",
         help="show the partitions that a consumer would hold at the committed offsets, and until when",
+    )  # fmt: skip
+    shown.add_argument(
+        "--finished", action="store_true",
+        help="show what workers or parallel-consumer have finished behind the committed offsets",
     )  # fmt: skip
     describe_reset(add_action(parser, _reset, "Move the committed offsets of a group without members.", has_rows=True))
     describe_deletion(
@@ -68,11 +75,12 @@ def _describe(options: argparse.Namespace) -> int:
     with connected_admin(options) as (admin, topics):
         results: Mapping[str, GroupDescription | KafkaError] = admin.describe_groups(options.groups)
         groups = successes(results)
-        if options.lag or options.held:
+        if options.lag or options.held or options.finished:
             offsets = admin.list_group_offsets(list(groups))
             committed = successes(offsets)
-            rows, code = (_lags if options.lag else _held)(options, topics, committed)
-            print_rows(LAG if options.lag else HELD, rows, options.json)
+            names, find = (LAG, _lags) if options.lag else (HELD, _held) if options.held else (FINISHED, _finished)
+            rows, code = find(options, topics, committed)
+            print_rows(names, rows, options.json)
             return max(code, exit_code(offsets), exit_code(results))
     rows = [row for name in groups for row in _members(groups[name])]
     print_rows(GROUP + MEMBER + MEMBER_TOPICS, rows, options.json)
@@ -115,6 +123,33 @@ def _lags(
             lag = None if offset is None or end is None else max(0, end - offset)
             rows.append((name, tp.topic, tp.partition, offset, end, lag))
     return rows, 0
+
+
+def _finished(
+    options: argparse.Namespace, topics: TopicsByName, committed: Mapping[str, Committed]
+) -> tuple[list[Row], int]:
+    """Return what the metadata of commits name as finished; an error in place of what cannot be read."""
+    rows: list[Row] = []
+    for name, offsets in committed.items():
+        for tp, found in sorted(offsets.items()):
+            if isinstance(found, KafkaError):
+                rows.append((name, *tp, None, None, None, None, str(found)))
+            elif not found.metadata:
+                rows.append((name, *tp, found.offset, 0, 0, found.offset, None))
+            else:
+                rows.append((name, *tp, found.offset, *_in_metadata(found, topics.get(tp.topic))))
+    return rows, 0
+
+
+def _in_metadata(found: OffsetAndMetadata, topic: TopicDescription | None) -> tuple[Any, ...]:
+    try:
+        progress = decode_any(found.metadata, found.offset, bytes(16) if topic is None else topic.topic_id)
+    except OffsetMapError as error:
+        return None, None, None, f"the metadata is not used, as {error}"
+    if progress is None:
+        return 0, 0, found.offset, None
+    unfinished = 1 + len(progress.unfinished)
+    return progress.end - progress.offset - unfinished, unfinished, progress.end, None
 
 
 def _held(

@@ -83,7 +83,7 @@ class PartitionProgress:
         if restored is not None:
             if offset >= restored.end:
                 self._end_restored(restored.end)
-            elif restored.epoch_of(offset) != leader_epoch:
+            elif restored.epoch_of(offset) not in (-1, leader_epoch):  # those of a foreign map are unknown
                 # The log was truncated and has grown again: from here on the map names records that are gone.
                 self._end_restored(offset)
             else:

@@ -55,6 +55,7 @@ class WorkerOptions(TypedDict, total=False):
     waiting_max: int
     waiting_bytes_max: int
     metadata_max: int
+    take_over: Literal["parallel-consumer"] | None
 
 
 @dataclass(frozen=True)
@@ -74,6 +75,7 @@ class WorkerSettings:
     waiting_max: int = 2_000
     waiting_bytes_max: int = 64 * 1024 * 1024
     metadata_max: int = 4_096
+    take_over: Literal["parallel-consumer"] | None = None
 
     def check(self) -> None:
         """Raise KafkaConfigurationError, which names all invalid options."""
@@ -103,6 +105,7 @@ class WorkerSettings:
                 "'stop', 'skip' or dead_letter(topic)",
                 self.on_failure in ("stop", "skip") or isinstance(self.on_failure, DeadLetter),
             ),
+            ("take_over", "'parallel-consumer' or None", self.take_over in ("parallel-consumer", None)),
             *((name, "a positive int", is_count(getattr(self, name), 1)) for name in _COUNTS),
             *((name, "0 or a positive number", is_number(getattr(self, name), 0)) for name in _TIMES),
         ]

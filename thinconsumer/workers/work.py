@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 from ..errors import KafkaError
 from ..types import ConsumerRecord, OffsetAndMetadata, TopicPartition
 from .dispatcher import Job, JobDispatcher
-from .offset_map import OffsetMap, OffsetMapError, decode
+from .foreign_maps import decode_any
+from .offset_map import OffsetMap, OffsetMapError, decode, encode
 from .progress import PartitionProgress
 from .settings import WorkerSettings
 
@@ -79,7 +80,7 @@ class Work:
             if committed is None:
                 self._begin(partition, -1, -1, topic_id, None)
             else:
-                restored = _restored(partition, committed, topic_id)
+                restored = _restored(partition, committed, topic_id, self.settings)
                 self._begin(partition, committed.offset, committed.leader_epoch, topic_id, restored)
 
     def _begin(
@@ -131,7 +132,7 @@ class Work:
     def _restart(self, partition: TopicPartition, progress: PartitionProgress) -> int:
         offset, topic_id = progress.offset, progress.topic_id
         committed = OffsetAndMetadata(offset, progress.metadata(), progress.leader_epoch())
-        restored = _restored(partition, committed, topic_id)
+        restored = _restored(partition, committed, topic_id, self.settings)
         self.dispatcher.remove(partition)
         self._begin(partition, offset, committed.leader_epoch, topic_id, restored)
         log.warning("%s-%d: the position has moved back; going on at offset %d", *partition, offset)
@@ -193,11 +194,18 @@ class Work:
                 self._committed[partition] = (-1, -1)
 
 
-def _restored(partition: TopicPartition, committed: OffsetAndMetadata, topic_id: bytes) -> OffsetMap | None:
+def _restored(
+    partition: TopicPartition, committed: OffsetAndMetadata, topic_id: bytes, settings: WorkerSettings
+) -> OffsetMap | None:
     if not committed.metadata:
         return None
     try:
-        return decode(committed.metadata, committed.offset, topic_id)
+        if settings.take_over is None:
+            return decode(committed.metadata, committed.offset, topic_id)
+        found = decode_any(committed.metadata, committed.offset, topic_id)
+        if found is not None and len(encode(found)) > settings.metadata_max:  # no commit could say the same
+            raise OffsetMapError("it would be too large in the form of workers")
+        return found
     except OffsetMapError as error:
         log.warning(
             "%s-%d: the metadata of the committed offset %d is not used, as %s: records behind it that are finished "
