@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..consumer import Consumer
-from ..errors import IllegalStateError
+from ..errors import IllegalStateError, KafkaTimeoutError
 from ..metrics import MetricValues
 from ..types import OffsetAndMetadata, TopicPartition
 from .calling import HandlerCall
@@ -88,6 +88,21 @@ class BaseWorkers:
         topic_id = self._reader.managers.metadata.topic_id
         self._work.assign({each: Assigned(found, topic_id(each.topic)) for each, found in committed.items()})
 
+    @staticmethod
+    def _not_read_in_time(error: KafkaTimeoutError) -> None:
+        """Begin without partitions whose commits cannot be read, as those of a topic that was deleted meanwhile.
+
+        Raised by the listener, the error would keep the member from giving such a partition up, and from all others.
+        """
+        log.warning("the commits of assigned partitions were not read; they are read with the first records: %s", error)
+
+    def _take(self, records: Mapping[TopicPartition, Sequence[Any]]) -> list[TopicPartition]:
+        """Take the records of a poll. Return partitions whose commits were not read, and which begin once they are."""
+        back = self._work.take(records, self._now())
+        for partition, offset in back.items():
+            self._calls.seek(partition, offset)
+        return [each for each in back if each not in self._work.dispatcher.lanes]
+
     def lose(self, partitions: Collection[TopicPartition]) -> None:
         """Forget partitions that another member may own by now."""
         self._work.remove(partitions)
@@ -112,6 +127,11 @@ class BaseWorkers:
         if error is not None:
             log.warning("a commit has failed and is repeated: %s", error)
             self._work.not_committed(offsets)
+
+    @staticmethod
+    def _not_committed_in_time(error: Exception) -> None:
+        """Go on without the last commit of partitions that are given up: raised, it would end all of the work."""
+        log.warning("the last commit of revoked partitions failed; their next owner processes more again: %s", error)
 
     def _pause(self) -> None:
         """Pause the partitions of which enough records wait, and resume the others."""

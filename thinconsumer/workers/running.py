@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Any
 
 from ..consumer import Consumer
-from ..errors import IllegalArgumentError, WakeupError
+from ..errors import CommitFailedError, IllegalArgumentError, KafkaTimeoutError, WakeupError
 from ..types import TopicPartition
 from .base import POLL_MAX, BaseWorkers
 from .calling import HandlerCall, InlinePool, Pool
@@ -78,8 +78,8 @@ class Workers(BaseWorkers):
         """
         work, pool = self._work, self._pool
         records = self._consumer.poll(0, max_records=POLL_MAX)
-        for partition, offset in work.take(records, self._now()).items():
-            self._consumer.seek(partition, offset)
+        if not_begun := self._take(records):
+            self.assign(not_begun)
         self._take_results()
         busy_until = self._now() + INLINE_S
         while pool.room() and (now := self._now()) < busy_until and (job := work.next_job(now)) is not None:
@@ -100,12 +100,14 @@ class Workers(BaseWorkers):
 
     def _next_time(self) -> float:
         times = [self._commit_at, self._consumer.wake_at()]
-        if (retry := self._work.dispatcher.next_time()) is not None:
-            times.append(retry)
         if self._dead_letters is not None:
             times.append(self._dead_letters.wake_at())
-        if self._pool.room() and self._work.dispatcher.has_ready:
-            times.append(self._now())
+        # Without room, what is ready waits for a result: its time would be in the past, and the loop would never wait.
+        if self._pool.room() and self._work.stopped_by is None:
+            if (retry := self._work.dispatcher.next_time()) is not None:
+                times.append(retry)
+            if self._work.dispatcher.has_ready:
+                times.append(self._now())
         return min(times)
 
     def wait(self, until: float) -> None:
@@ -132,13 +134,18 @@ class Workers(BaseWorkers):
     def assign(self, partitions: Collection[TopicPartition]) -> None:
         """Begin with partitions that were assigned; the listener calls this."""
         if partitions:
-            self._begin(self._consumer.committed(partitions, metadata=True))
+            try:
+                self._begin(self._consumer.committed(partitions, metadata=True))
+            except KafkaTimeoutError as error:
+                self._not_read_in_time(error)
 
     def revoke(self, partitions: Collection[TopicPartition]) -> None:
         """Let the handlers of partitions that are revoked end, up to ``drain_timeout_ms``; commit; forget them."""
         try:
             self._drain(partitions)
             self._commit(partitions)
+        except (CommitFailedError, KafkaTimeoutError) as error:
+            self._not_committed_in_time(error)
         finally:
             self.lose(partitions)
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from ..aio import AsyncConsumer
 from ..aio.listeners import CoroutineListener
-from ..errors import IllegalArgumentError, WakeupError
+from ..errors import CommitFailedError, IllegalArgumentError, KafkaTimeoutError, WakeupError
 from ..types import TopicPartition
 from .base import POLL_MAX, BaseWorkers
 from .calling import Record
@@ -66,8 +66,8 @@ class AsyncWorkers(BaseWorkers):
             if not self._stopping and work.stopped_by is None and not work.given_up:
                 raise
             records = {}
-        for partition, offset in work.take(records, self._now()).items():
-            self._consumer.seek(partition, offset)
+        if not_begun := self._take(records):
+            await self.assign(not_begun)
         self._start()
         self._write_dead_letters()
         self._commit_if_due()
@@ -88,7 +88,9 @@ class AsyncWorkers(BaseWorkers):
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        if (retry := self._work.dispatcher.next_time()) is not None and not self._closed:
+        if self._closed or self._work.stopped_by is not None or len(self._tasks) >= self._settings.concurrency:
+            return  # what is due would not be started: a timer in the past would be called without end
+        if (retry := self._work.dispatcher.next_time()) is not None:
             self._timer = asyncio.get_running_loop().call_later(max(0.0, retry - now), self._start)
 
     async def _run(self, job: Job[Record]) -> None:
@@ -114,6 +116,7 @@ class AsyncWorkers(BaseWorkers):
                     self._consumer.wakeup()
             following = self._work.next_job(self._now()) if len(self._tasks) < self._settings.concurrency else None
             if following is None:
+                self._start()  # sets a timer, for which there was no room
                 return
             self._tasks[following] = task
             job = following
@@ -121,13 +124,18 @@ class AsyncWorkers(BaseWorkers):
     async def assign(self, partitions: Collection[TopicPartition]) -> None:
         """Begin with partitions that were assigned; the listener awaits this."""
         if partitions:
-            self._begin(await self._consumer.committed(partitions, metadata=True))
+            try:
+                self._begin(await self._consumer.committed(partitions, metadata=True))
+            except KafkaTimeoutError as error:
+                self._not_read_in_time(error)
 
     async def revoke(self, partitions: Collection[TopicPartition]) -> None:
         """Let the handlers of partitions that are revoked end, up to ``drain_timeout_ms``; commit; forget them."""
         try:
             await self._drain(partitions)
             await self._commit(partitions)
+        except (CommitFailedError, KafkaTimeoutError) as error:
+            self._not_committed_in_time(error)
         finally:
             self.lose(partitions)
 

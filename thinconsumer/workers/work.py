@@ -106,15 +106,19 @@ class Work:
     # -- records
 
     def take(self, records: Mapping[TopicPartition, Sequence[Record]], now: float) -> dict[TopicPartition, int]:
-        """Take the records of a poll. Return offsets to seek to, of partitions whose position has moved back.
+        """Take the records of a poll. Return offsets to seek to, of partitions whose records were not taken.
 
+        These are partitions that have not begun, since their commits were not read, and those whose position has moved.
         A position moves back when the log was truncated. Records from there on were replaced by others; they are
         received again from the first unfinished record on, and those that are still the same and finished are left out.
         """
         back: dict[TopicPartition, int] = {}
         for partition, each in records.items():
+            if not each:
+                continue
             lane = self.dispatcher.lanes.get(partition)
-            if lane is None or not each:
+            if lane is None:
+                back[partition] = each[0].offset
                 continue
             if each[0].offset < lane.progress.next_offset:
                 back[partition] = self._restart(partition, lane.progress)
