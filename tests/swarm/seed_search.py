@@ -20,18 +20,19 @@ from pathlib import Path
 
 from consumer_group_bugs import CONSUMER_GROUP_BUGS
 from group_bugs import GROUP_BUGS
-from lab import ConsumerGroupSwarm, GroupSwarm, ReaderSwarm
+from lab import ConsumerGroupSwarm, GroupSwarm, ParallelConsumerGroupSwarm, ParallelSwarm, ReaderSwarm
 from lab.__main__ import limit
 from lab.checkers.key_order import OutOfOrder
 from login_bugs import LOGIN_BUGS
 from order_bugs import ORDER_BUGS
 from planting import AnySwarm, PlantedBug, planted
 from reader_bugs import READER_BUGS
+from work_bugs import WORK_BUGS
 
 from thinconsumer_testing.simulation import Violation
 
 BUGS: dict[str, PlantedBug] = {
-    bug.name: bug for bug in (*READER_BUGS, *LOGIN_BUGS, *GROUP_BUGS, *CONSUMER_GROUP_BUGS, *ORDER_BUGS)
+    bug.name: bug for bug in (*READER_BUGS, *LOGIN_BUGS, *GROUP_BUGS, *CONSUMER_GROUP_BUGS, *ORDER_BUGS, *WORK_BUGS)
 }
 HINTS = Path(__file__).with_name("hints.json")
 #: The number of worlds, among those that meet a bug's ``needs``, of which at least one has to show the bug.
@@ -39,7 +40,13 @@ WORLDS_MAX = 300
 #: Of so many seeds at most one meets a bug's ``needs``, or these are too narrow.
 SEEDS_PER_WORLD = 100
 #: The seeds that ``test_swarm.py`` runs without any bug; with ``--soak`` it runs ``SOAKED`` times as many.
-WORLDS: dict[AnySwarm, range] = {ReaderSwarm: range(40), GroupSwarm: range(16), ConsumerGroupSwarm: range(8)}
+WORLDS: dict[AnySwarm, range] = {
+    ReaderSwarm: range(40),
+    GroupSwarm: range(16),
+    ConsumerGroupSwarm: range(8),
+    ParallelSwarm: range(4),
+    ParallelConsumerGroupSwarm: range(4),
+}
 SOAKED = 10
 #: The files with planted code end so.
 PLANTED = ("_bugs.py", "planting.py")

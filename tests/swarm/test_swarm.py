@@ -1,7 +1,7 @@
 """Worlds drawn from seeds: no checker accuses, every client catches up, none is empty.
 
-They are 40 of readers, 16 of classic groups, and 8 of groups with the consumer group protocol; with ``--soak``, ten
-times as many.
+They are 40 of readers, 16 of classic groups, 8 of groups with the consumer group protocol, and 4 of each protocol whose
+members have workers; with ``--soak``, ten times as many.
 
 Each world has a virtual minute of faults and then peace; groups then change in good order, and rest. See
 ``lab.swarm``. Seeds run in blocks, so that a failing one is named at once; the sums are
@@ -15,7 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from lab import ConsumerGroupSwarm, GroupSwarm, ReaderSwarm
+from lab import ConsumerGroupSwarm, GroupSwarm, ParallelConsumerGroupSwarm, ParallelSwarm, ReaderSwarm
 from lab.knobs import Knobs
 from lab.swarm import Swarm
 from seed_search import SOAKED, WORLDS
@@ -96,11 +96,14 @@ GROUP_MINIMUMS = {
     "tokens": 11,
 }
 CONSUMER_GROUP_MINIMUMS = {"processed": 1500, "epochs": 140, "assigned": 160, "revoked": 72, "lives": 58}
+PARALLEL_MINIMUMS = {"jobs": 200, "commits": 80, "maps": 2, "assigned": 40, "revoked": 12, "lives": 15}
 #: Of each kind of swarm: how many seeds are one test, and the least counts.
 SWARMS: dict[type[Swarm], tuple[int, dict[str, int]]] = {
     ReaderSwarm: (4, READER_MINIMUMS),
     GroupSwarm: (2, GROUP_MINIMUMS),
     ConsumerGroupSwarm: (2, CONSUMER_GROUP_MINIMUMS),
+    ParallelSwarm: (2, PARALLEL_MINIMUMS),
+    ParallelConsumerGroupSwarm: (2, PARALLEL_MINIMUMS),
 }
 
 

@@ -9,6 +9,15 @@ from .actors.member import MemberActor
 from .actors.worker import WorkerActor
 from .consumer_group_swarm import ConsumerGroupSwarm
 from .group_swarm import GroupSwarm
+from .parallel_swarm import ParallelConsumerGroupSwarm, ParallelSwarm
 from .reader_swarm import ReaderSwarm
 
-__all__ = ["ConsumerGroupSwarm", "GroupSwarm", "MemberActor", "ReaderSwarm", "WorkerActor"]
+__all__ = [
+    "ConsumerGroupSwarm",
+    "GroupSwarm",
+    "MemberActor",
+    "ParallelConsumerGroupSwarm",
+    "ParallelSwarm",
+    "ReaderSwarm",
+    "WorkerActor",
+]

@@ -4,7 +4,7 @@ The knobs are the parameters that a run draws from its seed. ``--seed 123`` repe
 trace if it fails. ``--seeds 1:20000 --jobs 2`` runs many seeds; those that fail are listed with the first line of their
 error, and the exit code is 1. ``--groups`` simulates consumer groups instead of readers with assigned partitions,
 ``--consumer-groups`` those whose members use the consumer group protocol (KIP-848), and ``--order`` groups that read a
-topic while its partition count changes.
+topic while its partition count changes. Members have workers with ``--workers`` and ``--consumer-workers``.
 """
 
 import argparse
@@ -22,6 +22,7 @@ from .consumer_group_swarm import ConsumerGroupSwarm
 from .group_swarm import GroupSwarm
 from .order_knobs import OrderKnobs
 from .order_swarm import OrderSwarm
+from .parallel_swarm import ParallelConsumerGroupSwarm, ParallelSwarm
 from .reader_swarm import ReaderSwarm
 from .swarm import Swarm
 
@@ -37,11 +38,17 @@ def say(*words: object) -> None:
 
 
 READERS, GROUPS, CONSUMER_GROUPS, ORDER = "readers", "groups", "consumer-groups", "order"
+WORKERS, CONSUMER_WORKERS = "workers", "consumer-workers"
 
 
 def swarm_of(kind: str) -> type[Swarm]:
-    """Return the class of a kind of run: READERS, GROUPS or CONSUMER_GROUPS."""
-    return {GROUPS: GroupSwarm, CONSUMER_GROUPS: ConsumerGroupSwarm}.get(kind, ReaderSwarm)
+    """Return the class of a kind of run, other than ORDER."""
+    return {
+        GROUPS: GroupSwarm,
+        CONSUMER_GROUPS: ConsumerGroupSwarm,
+        WORKERS: ParallelSwarm,
+        CONSUMER_WORKERS: ParallelConsumerGroupSwarm,
+    }.get(kind, ReaderSwarm)
 
 
 def run_one(seed: int, *, kind: str = READERS) -> tuple[int, Counter[str], str]:
@@ -134,6 +141,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         (GROUPS, "worlds of consumer groups"),
         (CONSUMER_GROUPS, "worlds of groups with the consumer group protocol"),
         (ORDER, "worlds of a topic whose partition count changes"),
+        (WORKERS, "worlds of groups whose members have workers"),
+        (CONSUMER_WORKERS, "the same with the consumer group protocol"),
     ):
         kinds.add_argument(f"--{kind}", action="store_const", const=kind, dest="kind", help=words)
     parser.set_defaults(kind=READERS)

@@ -40,10 +40,12 @@ class GroupEventAdapter(Checker):
         """Report an assignment before its callback runs, so that a seek inside the callback is reported after it.
 
         A callback that raised is called again. This second call does not add its partitions to ``_starting`` again: the
-        callback may have sought them in the first call, before it raised.
+        callback may have sought them in the first call, before it raised. A request of the first call may still be
+        under way, and its response gives the positions.
         """
         if what == ASSIGNED:
-            self._asked[member].clear()
+            if set(tps) - self._owned[member].keys():
+                self._asked[member].clear()
             self._starting[member] |= set(tps) - self._owned[member].keys()
             self._owned[member].update(dict.fromkeys(sorted(tps)))
             self.jury.tell("assigned", member, list(self._owned[member]))

@@ -42,6 +42,7 @@ class GroupSwarm(Swarm):
 
     COMMAND = "PYTHONPATH=testing:tests/swarm python -m lab --groups --seed {seed}"
     of_groups = True
+    member_kind = MemberActor
 
     def __init__(self, seed: int, *, traced: bool = False, knobs: Knobs | None = None) -> None:
         super().__init__(seed, traced=traced, knobs=knobs)
@@ -214,7 +215,7 @@ class GroupSwarm(Swarm):
             "fetch_max_wait_ms": self.knobs.fetch_max_wait_ms,
             **self.login_options(name),
         }
-        kind = WorkerActor if group.shards else MemberActor
+        kind = WorkerActor if group.shards else self.member_kind
         actor = kind(
             sim.world,
             sim.network,

@@ -321,13 +321,14 @@ class Knobs:
     double_absences: float = 0.0
     naps: float = 0.0  #: In those runs: a member makes one call every few seconds, several times in a row.
     logins: LoginKnobs | None = None  #: None if clients do not log in.
+    work: list[Any] = field(default_factory=list)  #: The knobs of each group's workers, in runs of workers.
 
     @classmethod
     def draw(cls, seed: int | str, *, groups: bool = False) -> Knobs:
         """Draw the knobs of a run from its seed: for a simulation of readers, or of groups."""
         knobs = cls._draw_groups(seed) if groups else cls._draw_readers(seed)
         kind = "groups" if groups else "readers"
-        logins: LoginKnobs = _drawn(LoginKnobs, Streams(f"{seed}/logins/{kind}"), kind)
+        logins: LoginKnobs = draw_knobs(LoginKnobs, Streams(f"{seed}/logins/{kind}"), kind)
         if logins.share < LOGINS_SHARE:
             logins.fit(knobs)
             knobs.logins = logins
@@ -364,8 +365,8 @@ class Knobs:
 
     @classmethod
     def _draw_readers(cls, seed: int | str) -> Knobs:
-        knobs: Knobs = _drawn(cls, Streams(f"{seed}/knobs"))
-        knobs.clients = [_drawn(ClientKnobs, Streams(f"{seed}/knobs/{n}")) for n in range(knobs.consumers)]
+        knobs: Knobs = draw_knobs(cls, Streams(f"{seed}/knobs"))
+        knobs.clients = [draw_knobs(ClientKnobs, Streams(f"{seed}/knobs/{n}")) for n in range(knobs.consumers)]
         for client in knobs.clients:
             client.columns = knobs.columns
         knobs.replication = min(knobs.replication, knobs.brokers)
@@ -375,13 +376,13 @@ class Knobs:
 
     @classmethod
     def _draw_groups(cls, seed: int | str) -> Knobs:
-        knobs: Knobs = _drawn(cls, Streams(f"{seed}/groups"), "groups")
-        knobs.group_knobs = [_drawn(GroupKnobs, Streams(f"{seed}/groups/{n}")) for n in range(knobs.groups)]
+        knobs: Knobs = draw_knobs(cls, Streams(f"{seed}/groups"), "groups")
+        knobs.group_knobs = [draw_knobs(GroupKnobs, Streams(f"{seed}/groups/{n}")) for n in range(knobs.groups)]
         for number, group in enumerate(knobs.group_knobs):
             if knobs.groups > 1:
                 group.members = min(group.members, 3)
             streams = (Streams(f"{seed}/groups/{number}/{n}") for n in range(group.members))
-            group.clients = [_drawn(ClientKnobs, mine, "groups") for mine in streams]
+            group.clients = [draw_knobs(ClientKnobs, mine, "groups") for mine in streams]
         if knobs.shards:
             knobs.group_knobs.append(cls._draw_workers(f"{seed}/workers", knobs.shards))
         knobs.consumers = sum(group.members for group in knobs.group_knobs)
@@ -396,9 +397,9 @@ class Knobs:
 
     @staticmethod
     def _draw_workers(seed: str, shards: int) -> GroupKnobs:
-        workers: GroupKnobs = _drawn(GroupKnobs, Streams(seed))
+        workers: GroupKnobs = draw_knobs(GroupKnobs, Streams(seed))
         workers.style, workers.shards = "cooperative" if shards % 2 else "range", shards
-        workers.clients = [_drawn(ClientKnobs, Streams(f"{seed}/{n}"), "groups") for n in range(workers.members)]
+        workers.clients = [draw_knobs(ClientKnobs, Streams(f"{seed}/{n}"), "groups") for n in range(workers.members)]
         for client in workers.clients:
             # Workers' callbacks never raise. If on_join_complete() raised, the worker would own no shards, while the
             # checkers expect that partitions are owned even if a consumer's callback raised.
@@ -427,11 +428,12 @@ class Knobs:
             self.record_size_max = min(self.record_size_max, 100)
 
     def __str__(self) -> str:
-        lines = [_words(self, "clients", "group_knobs")]
+        lines = [_words(self, "clients", "group_knobs", "work")]
         lines += [f"consumer {n}: {_words(client)}" for n, client in enumerate(self.clients, start=1)]
         for number, group in enumerate(self.group_knobs, start=1):
             lines.append(f"group {number}: {_words(group, 'clients')}")
             lines += [f"  member {n}: {_words(client)}" for n, client in enumerate(group.clients, start=1)]
+        lines += [f"workers {number}: {_words(work)}" for number, work in enumerate(self.work, start=1)]
         return "\n".join(lines)
 
 
@@ -440,9 +442,10 @@ def same_named(kind: type, knobs: Any) -> dict[str, Any]:
     return {f.name: getattr(knobs, f.name) for f in fields(kind) if hasattr(knobs, f.name)}
 
 
-def _drawn(cls: type[T], streams: Streams, kind: str = "readers") -> T:
-    drawn = {f.name: f.metadata[kind](streams(f.name)) for f in fields(cls) if kind in f.metadata}  # type: ignore[arg-type]
-    return cls(**drawn)
+def draw_knobs(cls: type[T], streams: Streams, kind: str = "readers") -> T:
+    """Draw the knobs that a dataclass declares."""
+    values = {f.name: f.metadata[kind](streams(f.name)) for f in fields(cls) if kind in f.metadata}  # type: ignore[arg-type]
+    return cls(**values)
 
 
 def _words(knobs: Any, *but: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -56,6 +56,10 @@ class Ledger:
         if not self.read_committed:
             self._up_to[tp] = max(low, min(high, truth.end) if missing is None else missing)
         return missing
+
+    def done(self, tp: TopicPartition) -> Mapping[int, int]:
+        """Return the leader epochs of a partition's processed records, by offset."""
+        return self._done.setdefault(tp, {})
 
     def next_from(self, tp: TopicPartition, offset: int) -> int | None:
         """Return the first offset from ``offset`` on with a record that members must process, None if there is none."""

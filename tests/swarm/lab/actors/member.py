@@ -239,9 +239,13 @@ class MemberActor(Application):
     def _in_callback(self, what: str, tps: Collection[TopicPartition]) -> Iterator[None]:
         self.note(what, "%s", names(tps))
         self.jury.tell("callback_started", self.member, what, tps)
-        yield
-        fails = not self.is_calm and self.random.random() < self.behaviour.raise_rate
-        error = CallbackFailure(f"the listener of {what} fails on purpose") if fails else None
+        error: Exception | None = None
+        try:
+            yield
+        except KafkaError as raised:
+            error = raised
+        if not self.is_calm and self.random.random() < self.behaviour.raise_rate:
+            error = CallbackFailure(f"the listener of {what} fails on purpose")
         if what == ASSIGNED:
             self._owned |= set(tps)
         else:
