@@ -258,6 +258,7 @@ class NoTimer:
 
     def stop(self):
         self.runs = False
+        return True
 
 
 @pytest.fixture
@@ -266,7 +267,7 @@ def timer(monkeypatch):
     timer = NoTimer()
     monkeypatch.setattr(keep_alive._keeper, "_timer", timer)
     yield timer
-    assert keep_alive._keeper._blocks == () and not timer.runs
+    assert not keep_alive._keeper._blocks and not timer.runs
 
 
 @pytest.fixture

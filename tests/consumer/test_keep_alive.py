@@ -1,5 +1,6 @@
 """Blocks of ``keep_alive``, on a virtual clock: the tests call what the timer's signal would call."""
 
+import gc
 import logging
 import os
 import signal
@@ -261,7 +262,7 @@ def test_ctrl_c_at_any_line_of_a_tick_leaves_a_consumer_that_goes_on(make_group,
 
         if not run_traced(block, number):
             break
-        assert keep_alive._keeper._blocks == () and not keep_alive._keeper._timer.runs, number
+        assert not keep_alive._keeper._blocks and not keep_alive._keeper._timer.runs, number
         number = number + 1 if request.config.getoption("--soak") else int(number * 1.1) + 1
     while read < produced:
         read += sum(map(len, member.poll(500).values()))
@@ -332,6 +333,59 @@ def test_where_it_is_not_possible_an_error_names_alternatives(make_group, timer,
         block.__enter__()
 
 
+def test_a_block_that_ctrl_c_ends_as_its_exit_begins_gets_no_more_steps(make_group, timer, tick, monkeypatch):
+    """Python checks for signals before the first line of a function, where nothing can catch what they raise."""
+    group = make_group()
+    member = group.member(**SHORT)
+    group.settle(member)
+
+    def trace(frame, event, arg):
+        if frame.f_code is keep_alive.KeepAlive.__exit__.__code__:
+            raise KeyboardInterrupt
+
+    before = sys.gettrace()
+    try:
+        with member.keep_alive():
+            sys.settrace(trace)
+    except KeyboardInterrupt:
+        pass
+    finally:
+        sys.settrace(before)
+    assert timer.runs and tick() is None and not keep_alive._keeper._blocks
+    timer.stop()
+
+
+def test_no_garbage_is_collected_in_a_step(make_group, tick, monkeypatch):
+    """It could call ``__del__`` of the program, or end a block."""
+    group = make_group()
+    member = group.member(**SHORT)
+    group.settle(member)
+    enabled = []
+    monkeypatch.setattr(keep_alive, "_step", lambda core: enabled.append(gc.isenabled()))
+    with member.keep_alive():
+        tick()
+    assert enabled == [False] and gc.isenabled()
+
+
+def test_a_block_whose_timer_the_program_has_taken_ends_with_a_warning(make_group, caplog):
+    group = make_group()
+    member = group.member(**SHORT)
+    group.settle(member)
+    with member.keep_alive():
+        pass
+    assert not logged(caplog, "SIGALRM")
+    with member.keep_alive(), member.keep_alive():
+        signal.alarm(100)
+        signal.alarm(0)
+    with member.keep_alive():
+        signal.alarm(100)
+        signal.alarm(0)
+        with member.keep_alive():  # lets the ticks begin again
+            pass
+        assert signal.getitimer(signal.ITIMER_REAL)[0]
+    assert len(logged(caplog, "SIGALRM or ITIMER_REAL: from then on no heartbeats")) == 2
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 def test_a_forked_child_has_no_block(make_group, monkeypatch):
     group = make_group()
@@ -339,9 +393,12 @@ def test_a_forked_child_has_no_block(make_group, monkeypatch):
     before = signal.getsignal(signal.SIGALRM)
     with member.keep_alive():
         assert signal.getsignal(signal.SIGALRM) is not before
+        with keep_alive._keeper._logs:
+            keep_alive.log.warning("the parent's")
         pid = os.fork()
         if pid == 0:
-            is_clean = keep_alive._keeper._blocks == () and signal.getsignal(signal.SIGALRM) is before
+            is_clean = not keep_alive._keeper._blocks and not keep_alive._keeper._logs._held
+            is_clean = is_clean and signal.getsignal(signal.SIGALRM) is before
             os._exit(0 if is_clean else 1)
         assert os.waitpid(pid, 0)[1] == 0
         assert keep_alive._keeper._blocks

@@ -103,7 +103,7 @@ def test_blocks_with_random_nesting_exceptions_and_signals(make_group, handlers,
                     nest(stack, draw.randrange(1, 5))
             except InjectedError:
                 raised += 1
-            assert signal.getsignal(signal.SIGALRM) is program and keep_alive._keeper._blocks == (), number
+            assert signal.getsignal(signal.SIGALRM) is program and not keep_alive._keeper._blocks, number
             end = time.monotonic() + 10
             while len(alarms) < expected and time.monotonic() < end:
                 time.sleep(0.0005)

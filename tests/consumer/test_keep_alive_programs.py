@@ -223,6 +223,39 @@ def test_a_block_that_is_never_left_does_not_end_the_process(run):
     assert code == 0, errors
 
 
+def test_garbage_collection_may_end_blocks_at_any_time(run):
+    """Also in the signal handler: the timer, set again after its handler was put back, would end the process."""
+    checked(run("""
+        import gc
+
+        class Cycle:
+            pass
+
+        def generator():
+            with consumer.keep_alive():
+                yield
+
+        def step_and_collect(core):
+            step(core)
+            gc.collect()
+
+        counting = keep_alive._step
+        for each in (step_and_collect, counting):
+            keep_alive._step = each
+            gc.set_threshold(5, 2, 2)
+            end = time.monotonic() + 0.5
+            while time.monotonic() < end:
+                cycle = Cycle()
+                cycle.self, cycle.generator = cycle, generator()
+                next(cycle.generator)
+                del cycle
+                for _ in range(2000):
+                    pass
+        gc.collect()
+        assert signal.getitimer(signal.ITIMER_REAL) == (0, 0)
+    """))  # fmt: skip
+
+
 @pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
 def test_a_block_in_the_thread_of_an_event_loop(run, loop):
     """It works, unless the loop handles signals: then ticks could make it lose others."""

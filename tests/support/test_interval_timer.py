@@ -102,6 +102,23 @@ def test_a_tick_that_returns_none_is_the_last(system):
     assert (system.handler, system.at) == (signal.SIG_DFL, None)
 
 
+def test_a_tick_in_which_the_timer_is_stopped_is_the_last(system):
+    """Garbage collection may stop it there. Set again, the timer would end the process."""
+    ticks = []
+
+    def tick(frame):
+        ticks.append(system.now)
+        timer.stop()
+        return 0.1
+
+    timer = IntervalTimer(tick)
+    timer.start(0.1)
+    assert timer.runs
+    system.advance(1)
+    assert len(ticks) == 1 and not timer.runs
+    assert (system.handler, system.at) == (signal.SIG_DFL, None)
+
+
 def test_after_an_exception_the_ticks_go_on(system):
     raised = iter([KeyboardInterrupt])
 

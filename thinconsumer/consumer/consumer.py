@@ -13,6 +13,7 @@ from ..config.values import INT64_MAX, HeadersDeserializer, TopicDeserializer
 from ..driver import Driver
 from ..fetch.collector import Form
 from ..fetch.record_sequence import RecordSequence
+from ..support.imports import import_uninterrupted
 from ..types import ConsumerRecord, OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 from .arguments import ToCommit
 from .plain_calls import PlainCalls, check_autocommit, require_numpy
@@ -228,9 +229,9 @@ class Consumer(PlainCalls[K, V]):
             IllegalStateError: in another thread than the main one, on Windows, in a callback, or if SIGALRM belongs to
                 an event loop. Call :meth:`drive`, or let another process do the work.
         """
-        from .keep_alive import KeepAlive  # on demand: few programs need it
-
-        return KeepAlive(self._reader)
+        # On demand: few programs need it. After an import that Ctrl-C cuts off, a lock of all imports may stay taken.
+        block: AbstractContextManager[None] = import_uninterrupted(f"{__package__}.keep_alive").KeepAlive(self._reader)
+        return block
 
     def fileno(self) -> int:
         """Return a file descriptor that becomes readable when there is I/O to do: then call ``poll(0)``.

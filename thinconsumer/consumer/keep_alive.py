@@ -14,9 +14,12 @@ import sys
 import time
 from contextlib import AbstractContextManager
 from functools import partial
+from threading import get_ident, main_thread
 from types import FrameType, TracebackType
+from weakref import ref
 
 from ..errors import ConcurrentAccessError, IllegalStateError
+from ..support.garbage_collection import garbage_collection_paused
 from ..support.held_logs import HeldLogs
 from ..support.imports import import_uninterrupted
 from ..support.interval_timer import IntervalTimer
@@ -55,9 +58,9 @@ class KeepAlive(AbstractContextManager[None]):
         if _is_in_call(frame, ()):
             raise IllegalStateError(f"keep_alive() is not possible inside another call of a consumer: {INSTEAD}")
         _begin(self.core)
-        self.frame = frame
         try:
             _keeper.add(self)
+            self.frame = frame
         except BaseException as error:
             self.__exit__()
             if isinstance(error, IllegalStateError):
@@ -114,7 +117,9 @@ class Keeper:
     """Steps the consumers of all blocks of this process."""
 
     def __init__(self) -> None:
-        self._blocks: tuple[KeepAlive, ...] = ()
+        #: Weak references, by the blocks' ids: Ctrl-C as the first thing in a block's ``__exit__`` ends it without that
+        #: method. In a dict, since the garbage collection may end a block at any allocation, also in the methods here.
+        self._blocks: dict[int, ref[KeepAlive]] = {}
         self._timer = IntervalTimer(self._tick)
         self._logs = HeldLogs()
         # Python's end resets the handler: the timer of a block that was never left would then end the process.
@@ -124,30 +129,51 @@ class Keeper:
 
     def add(self, block: KeepAlive) -> None:
         block.core.shell.stepped = partial(self._stepped, block.core)
-        self._blocks = (*self._blocks, block)
+        self._blocks[id(block)] = ref(block)
         self._timer.start(PERIOD_S)
+
+    def _live(self) -> list[KeepAlive]:
+        """Return all blocks, and forget those that no code can end any more."""
+        found = {key: one() for key, one in self._blocks.copy().items()}
+        for key, block in found.items():
+            if block is None:
+                self._blocks.pop(key, None)
+        return [block for block in found.values() if block is not None]
 
     def remove(self, block: KeepAlive) -> None:
         """End a block; what a second call finds done, it leaves."""
-        self._blocks = tuple(one for one in self._blocks if one is not block)
-        if all(one.core is not block.core for one in self._blocks):
+        is_lost = id(block) in self._blocks and block.frame is not None and not self._timer.runs
+        self._blocks.pop(id(block), None)
+        left = self._live()
+        if all(one.core is not block.core for one in left):
             block.core.shell.stepped = block.core.stepped
-        if not self._blocks:
+        if not left:
             self._timer.stop()
-        self._logs.release()
+        if get_ident() == main_thread().ident:  # in another thread, a step may be in progress
+            self._logs.release()
         self._logs.write()
+        if is_lost:
+            log.warning(
+                "the block of keep_alive() has set SIGALRM or ITIMER_REAL: from then on no heartbeats were sent"
+            )
 
     def _after_fork(self) -> None:
-        self._blocks = ()
+        self._blocks.clear()
         self._timer.after_fork()
+        self._logs.release()
+        self._logs = HeldLogs()  # the parent writes the records
 
     def _stepped(self, core: ConsumerCore, now: float) -> None:
         core.stepped(now)
         self._logs.write()
 
+    @garbage_collection_paused
     def _tick(self, frame: FrameType | None) -> float | None:
-        """Step all consumers; return the seconds until the next time, or None if there is no block."""
-        blocks = self._blocks
+        """Step all consumers; return the seconds until the next time, or None if there is no block.
+
+        A garbage collection could call ``__del__`` of the program, or end another block.
+        """
+        blocks = self._live()
         if not blocks:
             return None
         began = time.thread_time()

@@ -27,6 +27,7 @@ from ..network.metadata import Metadata
 from ..network.request import Request
 from ..positions.partitions import Partitions
 from ..support.agenda import Agenda
+from ..support.imports import import_uninterrupted
 from ..support.timers import Random
 from ..types import TopicPartition
 from ..wire.error_codes import Code, to_error
@@ -175,7 +176,7 @@ class ConsumerManagers:
     def prepare(self, now: float) -> None:
         """Prepare for steps that import nothing and call no code of the program, see ``Consumer.keep_alive``."""
         if self.config.ordered_delivery != "off":
-            from ..ordered import delivery as delivery
+            import_uninterrupted("thinconsumer.ordered.delivery")
         if self.engine.logins is not None:
             self.engine.logins.prepare(now)
 

@@ -164,7 +164,7 @@ class LoginManager:
         A provider is then due, unless its last credentials are fresh. An OIDC token is renewed by the steps.
         """
         if self._oidc is not None:
-            from . import token_fetch as token_fetch
+            import_uninterrupted(f"{__package__}.token_fetch")
         name = self._options.sasl_mechanism or ""
         modules = {"OAUTHBEARER": "oauthbearer", "AWS_MSK_IAM": "aws_msk_iam", "GSSAPI": "gssapi", "PLAIN": "plain"}
         import_uninterrupted(f"{__package__}.{modules.get(name, 'scram')}")

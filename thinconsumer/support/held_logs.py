@@ -62,8 +62,11 @@ class HeldLogs:
 
     def write(self) -> None:
         """Log the held records with the times and places at which they were made; inside the block, do nothing."""
-        while self._held and not self._thread:
-            one = self._held.popleft()
+        while not self._thread:
+            try:
+                one = self._held.popleft()
+            except IndexError:  # not tested before: another thread may write, too
+                break
             file, line, function = one.place
             of_caller: Any = (one.logger.name, one.level, file, line, one.message, one.args, one.exc_info, function)
             record = one.logger.makeRecord(*of_caller)

@@ -75,6 +75,11 @@ class IntervalTimer:
                 self._program_at = None
         self._set(seconds)
 
+    @property
+    def runs(self) -> bool:
+        """Whether ticks come: not after :meth:`stop`, and not while the program has set the timer or the handler."""
+        return self._is_ours() and signal.getsignal(signal.SIGALRM) is self._handler
+
     def stop(self) -> None:
         """End the calls, and put back the program's alarm and handler. In another thread, the next tick does so."""
         if not hasattr(signal, "setitimer") or threading.get_ident() != threading.main_thread().ident:
@@ -115,6 +120,8 @@ class IntervalTimer:
                 self.stop()
             else:
                 self._set(seconds)
+                if signal.getsignal(signal.SIGALRM) is not self._handler:
+                    self.stop()  # again: ``tick``, or garbage collection, has called it, and a signal could be fatal
         except BaseException:  # of another signal's handler: the next tick calls the program's
             self._program_at = at
             raise
