@@ -3,6 +3,7 @@
 import itertools
 import os
 import signal
+import ssl
 import subprocess
 import sys
 import threading
@@ -18,6 +19,7 @@ from thinconsumer_testing.broker.process import BrokerProcess
 pytestmark = pytest.mark.once
 NUMBERS = itertools.count()
 EACH = 6
+CONTEXT = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
 
 @pytest.fixture(scope="module")
@@ -135,6 +137,7 @@ def test_a_close_in_a_listener_is_refused(broker, group, closed_at_end):
         ({"api_version_auto_timeout_ms": 5000, "bootstrap_timeout_ms": 1}, {"bootstrap_timeout_ms": 1}),
         ({"legacy_iterator": False, "sock_chunk_bytes": 4096, "sock_chunk_buffer_count": 1000}, {}),
         ({"sasl_plain_username": "", "ssl_cafile": "", "ssl_check_hostname": False}, {"ssl_check_hostname": False}),
+        ({"ssl_context": CONTEXT, "ssl_check_hostname": False}, {"ssl_context": CONTEXT}),
         ({"bootstrap_servers": {"b:1", "a:1"}}, {"bootstrap_servers": ["a:1", "b:1"]}),
         ({"client_id": ""}, {"client_id": ""}),
     ],

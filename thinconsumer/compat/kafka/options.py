@@ -68,6 +68,8 @@ def own_options(given: Mapping[str, Any]) -> dict[str, Any]:
             options[name] = value
     if "api_version_auto_timeout_ms" in options:  # version 2's name
         options.setdefault("bootstrap_timeout_ms", options.pop("api_version_auto_timeout_ms"))
+    if options.get("ssl_context") is not None:
+        options.pop("ssl_check_hostname", None)  # the context has its own ``check_hostname``
     if isinstance(options.get("bootstrap_servers"), (set, frozenset)):
         options["bootstrap_servers"] = sorted(options["bootstrap_servers"])
     if given.get("group_protocol", "classic") != "classic" and "partition_assignment_strategy" not in given:
