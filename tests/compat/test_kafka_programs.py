@@ -86,7 +86,7 @@ def test_a_close_during_a_poll_ends_it(consumer, broker, group, meanwhile):
 
 def test_a_close_during_another_call_ends_it(consumer, meanwhile):
     meanwhile(consumer.close)
-    with pytest.raises(kafka.errors.KafkaError):
+    with pytest.raises(kafka.errors.IllegalStateError, match="closed"):
         consumer.end_offsets([TopicPartition("t", 9)], timeout_ms=20_000)
     assert list(consumer) == []
 

@@ -367,7 +367,8 @@ def beginning(pattern: str | re.Pattern[str]) -> re.Pattern[str]:
 def _adopting(method: Callable[..., Any]) -> Callable[..., Any]:
     """Return the method, which lets the errors that it raises be instances of kafka-python's classes, too.
 
-    If it ends with an exception, and ``close`` was called meanwhile, it closes the consumer.
+    If it ends with an exception, and ``close`` was called meanwhile, it closes the consumer. The error of a wakeup, which
+    that ``close`` has caused, becomes ``IllegalStateError``.
     """
     name = method.__name__
 
@@ -376,8 +377,8 @@ def _adopting(method: Callable[..., Any]) -> Callable[..., Any]:
         try:
             return method(*args, **kwargs)
         except BaseException as error:
-            if name != "__init__":
-                args[0]._iteration.close_if_due()
+            if name != "__init__" and args[0]._iteration.close_if_due() and isinstance(error, WakeupError):
+                raise KAFKA_PYTHON.adopt(IllegalStateError("this consumer is closed")) from None
             KAFKA_PYTHON.adopt(error)
             raise
 
