@@ -91,6 +91,15 @@ def test_a_close_during_another_call_ends_it(consumer, meanwhile):
     assert list(consumer) == []
 
 
+def test_an_iteration_ends_while_another_thread_closes(consumer, monkeypatch):
+    found = []
+    with monkeypatch.context() as patch:
+        patch.setattr(thinconsumer.Consumer, "close", lambda *args, **kwargs: found.append(next(consumer, None)))
+        consumer.close()
+    assert found == [None]
+    assert next(consumer).offset == 0
+
+
 def test_a_handler_that_closes_and_exits_leaves_a_closed_consumer(consumer, broker, group):
     def stop(*_):
         consumer.close()

@@ -309,7 +309,11 @@ class KafkaConsumer(Consumer[Any, Any]):
                 self._iteration.close_due = partial(self.close, autocommit, timeout_ms, leave_group=leave_group)
                 self.wakeup()
                 return
-        super().close(autocommit, self._query_ms(timeout_ms), leave_group=leave_group)
+        self._iteration.is_closing = True
+        try:
+            super().close(autocommit, self._query_ms(timeout_ms), leave_group=leave_group)
+        finally:
+            self._iteration.is_closing = False
 
 
 class _Iteration(Iteration):
@@ -317,9 +321,10 @@ class _Iteration(Iteration):
 
     #: Closes the consumer. A ``close`` during another call sets it, and that call runs it when it ends.
     close_due: Callable[[], None] | None = None
+    is_closing = False  #: Whether ``close`` runs, maybe in another thread.
 
     def prepare(self) -> PollResult:
-        if self._shell.closed:
+        if self._shell.closed or self.is_closing:
             return PollResult()
         try:
             return super().prepare()
@@ -367,8 +372,8 @@ def beginning(pattern: str | re.Pattern[str]) -> re.Pattern[str]:
 def _adopting(method: Callable[..., Any]) -> Callable[..., Any]:
     """Return the method, which lets the errors that it raises be instances of kafka-python's classes, too.
 
-    If it ends with an exception, and ``close`` was called meanwhile, it closes the consumer. The error of a wakeup, which
-    that ``close`` has caused, becomes ``IllegalStateError``.
+    If it ends with an exception, and ``close`` was called meanwhile, it closes the consumer. ``IllegalStateError``
+    replaces the error of the wakeup with which that ``close`` has ended it.
     """
     name = method.__name__
 
