@@ -37,6 +37,12 @@ def fail(record):
     log_record(record)
 
 
+def double(record):
+    if record.value == 13:
+        raise ValueError("thirteen")
+    return 2 * record.value
+
+
 def log_very_slowly(record):
     time.sleep(0.05)
     log_record(record)

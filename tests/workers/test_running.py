@@ -142,6 +142,52 @@ def test_options_are_checked_together(world):
         Workers(consumer, print, WorkerSettings(order="any", attempts=0))
 
 
+@pytest.mark.parametrize("pool", POOLS)
+def test_a_program_with_a_loop_of_its_own_submits_records_and_takes_results(world, pool):
+    results, polled = [], {}
+    settings = WorkerSettings(pool=pool, concurrency=2, attempts=2, backoff=0.0, on_failure="skip")
+    with world.consumer() as consumer, Workers(consumer, handlers.double, settings) as workers:
+        while world.processed(workers) < 60:
+            records = consumer.poll(20)
+            polled |= {(tp.partition, record.offset): record.value for tp in records for record in records[tp]}
+            workers.wait(workers.submit(records))
+            results += workers.results()
+        assert workers.results() == []
+    assert len(polled) == 60
+    failed = [result for result in results if result.error is not None]
+    assert [(type(each.error), each.value, each.attempts) for each in failed] == [(ValueError, None, n) for n in (1, 2)]
+    done = {(record.partition, record.offset): each.value for each in results for record in each.records}
+    assert done == {at: None if int(value) == 13 else 2 * int(value) for at, value in polled.items()}
+    assert world.committed() == 60
+
+
+def test_records_that_were_polled_and_not_submitted_are_not_committed(world):
+    """What ends the workers between ``poll`` and ``submit`` must not let their last commit pass the records."""
+    with world.consumer() as consumer, Workers(consumer, handlers.log_record, WorkerSettings()) as workers:
+        while not (records := consumer.poll(1000)):
+            workers.submit(records)
+        consumer.position(next(iter(records)))  # moves the positions
+    assert world.committed() == 0
+    world.work(handlers.log_record)
+    assert sorted(world.values()) == list(range(60))
+
+
+def test_results_are_only_kept_for_programs_that_submit(world):
+    with world.consumer() as consumer, Workers(consumer, handlers.double, WorkerSettings(on_failure="skip")) as workers:
+        while world.processed(workers) < 40:
+            workers.step()
+        assert workers.results() == []
+
+
+def test_a_consumer_that_has_polled_is_refused(world):
+    """Records that it has returned are unknown to the workers, which would commit past them."""
+    with world.consumer() as consumer:
+        while not consumer.poll(1000):
+            pass
+        with pytest.raises(IllegalStateError, match="before the first poll"):
+            Workers(consumer, print, WorkerSettings())
+
+
 def test_a_coroutine_function_is_refused(world):
     async def handler(record):
         pass

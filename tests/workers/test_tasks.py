@@ -91,6 +91,38 @@ def test_the_end_cancels_handlers_that_take_too_long_and_commits_what_is_finishe
     assert set(world.values()) == set(range(60)) - done
 
 
+def test_a_program_with_a_loop_of_its_own_submits_records_and_takes_results(world):
+    async def double(record):
+        await asyncio.sleep(0.001)
+        return handlers.double(record)
+
+    async def main():
+        results = []
+        settings = WorkerSettings(attempts=2, backoff=0.0, on_failure="skip")
+        async with world.async_consumer() as consumer, AsyncWorkers(consumer, double, settings) as workers:
+            while world.processed(workers) < 60:
+                await workers.submit(await consumer.poll(10))
+                results += workers.results()
+        return [*results, *workers.results()]
+
+    results = asyncio.run(main())
+    assert [str(each.error) for each in results if each.error is not None] == ["thirteen"] * 2
+    values = {record.value: each.value for each in results for record in each.records}
+    assert values == {b"%d" % n: None if n == 13 else 2 * n for n in range(60)}
+    assert world.committed() == 60
+
+
+def test_a_failure_that_ends_the_workers_is_raised_by_submit(world):
+    async def main():
+        settings = WorkerSettings(attempts=1)
+        async with world.async_consumer() as consumer, AsyncWorkers(consumer, fail, settings) as workers:
+            while True:
+                await workers.submit(await consumer.poll(10))  # no WakeupError: the program has not asked for one
+
+    with pytest.raises(HandlerFailedError):
+        asyncio.run(main())
+
+
 def test_pools_for_functions_are_refused(world):
     async def main():
         async with world.async_consumer() as consumer:

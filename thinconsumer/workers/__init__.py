@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import TYPE_CHECKING, Any, overload
 
 from ..consumer import Consumer
+from .calling import CallResult
 from .health import PartitionWork, UnfinishedRecord, WorkersHealth
 from .settings import WorkerOptions, WorkerSettings, dead_letter, exponential
 from .work import HandlerFailedError
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AsyncWorkers",
+    "CallResult",
     "HandlerFailedError",
     "PartitionWork",
     "UnfinishedRecord",

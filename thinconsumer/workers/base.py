@@ -10,8 +10,9 @@ from ..consumer import Consumer
 from ..errors import IllegalStateError, KafkaTimeoutError
 from ..metrics import MetricValues
 from ..types import OffsetAndMetadata, TopicPartition
-from .calling import HandlerCall
+from .calling import CallResult, HandlerCall, Record
 from .dead_letters import DeadLetters
+from .dispatcher import Job
 from .health import WorkersHealth, health_of
 from .settings import DeadLetter, WorkerSettings
 from .work import Assigned, Work
@@ -45,6 +46,10 @@ class BaseWorkers:
         self._dead_letters: DeadLetters | None = None
         if isinstance(on_failure, DeadLetter):
             self._dead_letters = DeadLetters(consumer.config, on_failure.topic, str(consumer.config.group_id))
+        #: Results for the application, which feeds the workers by ``submit``; None if they poll by themselves.
+        self._results: list[CallResult] | None = None
+        #: Whether all records that the consumer has returned were taken: else its positions may be past others.
+        self._has_all = False
         self._paused: set[TopicPartition] = set()
         self._commit_at = self._now() + settings.commit_interval_ms / 1000
         self._stopping = False
@@ -60,6 +65,9 @@ class BaseWorkers:
             raise IllegalStateError(
                 "workers commit what their handlers have finished: make the consumer with enable_auto_commit=False"
             )
+        if consumer.assignment():
+            # Its positions may be past records that are not finished, of which the workers would not know.
+            raise IllegalStateError("make workers before the first poll of their consumer")
         return group
 
     def _now(self) -> float:
@@ -82,6 +90,20 @@ class BaseWorkers:
     def metrics(self) -> MetricValues:
         """Return the numbers of :meth:`health` by name, in the form of ``Consumer.metrics()``. No I/O."""
         return self.health().metrics()
+
+    def results(self) -> list[CallResult]:
+        """Return how calls of the handler have ended since the last call of this, also those that will be repeated.
+
+        There are results from the first ``submit`` on, and they are kept until this is called.
+        """
+        results = self._results or []
+        if self._results is not None:
+            self._results = []
+        return results
+
+    def _end(self, job: Job[Record], value: Any, error: Exception | None) -> None:
+        if self._work.end(job, error, self._now()) and self._results is not None:
+            self._results.append(CallResult(job.records, value, error, job.attempt))
 
     def _begin(self, committed: Mapping[TopicPartition, OffsetAndMetadata | None]) -> None:
         """Begin with partitions that were assigned, whose commits these are."""
@@ -109,18 +131,24 @@ class BaseWorkers:
         self._paused -= set(partitions)
 
     def _offsets(self, partitions: Collection[TopicPartition] | None = None) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Return what is to be committed."""
+        """Return what is to be committed at a revocation, or at the end."""
+        if self._has_all:
+            self._advance()
+        return self._work.offsets(partitions)
+
+    def _advance(self) -> None:
+        """Move past what is no record, such as control batches, in partitions where all records are finished."""
         for partition, lane in self._work.dispatcher.lanes.items():
             found = None if lane.progress.count else self._reader.partitions.get(partition)
             if found is not None and found.has_position:
                 lane.progress.advance(found.cursor.offset)
-        return self._work.offsets(partitions)
 
     def _commit_if_due(self) -> None:
         now = self._now()
         if now >= self._commit_at:
             self._commit_at = now + self._settings.commit_interval_ms / 1000
-            if offsets := self._offsets():
+            self._advance()
+            if offsets := self._work.offsets():
                 self._calls.commit_async(offsets, self._committed)
 
     def _committed(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], error: Exception | None) -> None:

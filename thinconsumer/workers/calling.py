@@ -44,6 +44,15 @@ class Result(NamedTuple):
     error: Exception | None  #: What it has raised, or why its worker has ended.
 
 
+class CallResult(NamedTuple):
+    """How a call of the handler has ended."""
+
+    records: Sequence[Record]  #: The records of the call, with the bytes of keys and values.
+    value: Any  #: What the handler has returned.
+    error: Exception | None  #: What it has raised, or why its worker process has ended.
+    attempts: int  #: How often the handler was called for these records.
+
+
 class Pool(Protocol):
     """Runs jobs, in whatever way. No method waits, except ``stop``."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import selectors
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping, Sequence
 from inspect import iscoroutinefunction
 from types import TracebackType
 from typing import Any
@@ -12,7 +12,7 @@ from ..consumer import Consumer
 from ..errors import CommitFailedError, IllegalArgumentError, KafkaTimeoutError, WakeupError
 from ..types import TopicPartition
 from .base import POLL_MAX, BaseWorkers
-from .calling import HandlerCall, InlinePool, Pool
+from .calling import HandlerCall, InlinePool, Pool, Record
 from .settings import WorkerSettings
 
 #: The handlers of an inline pool run for at most so many seconds between two polls.
@@ -76,10 +76,26 @@ class Workers(BaseWorkers):
 
         That is in the time of ``time.monotonic()``, and earlier if :meth:`wait` says so.
         """
+        self._has_all = False
+        return self._feed(self._consumer.poll(0, max_records=POLL_MAX))
+
+    def submit(self, records: Mapping[TopicPartition, Sequence[Record]]) -> float:
+        """Do what :meth:`step` does for records that the application has polled: all that its poll has returned.
+
+        Take what the handlers return from :meth:`results`, and call this after each poll, also an empty one: it takes
+        results, starts handlers and commits. Records that the application leaves out count as finished.
+        """
+        if self._results is None:
+            self._results = []
+        until = self._feed(records)
+        self._has_all = False  # as the application polls next
+        return until
+
+    def _feed(self, records: Mapping[TopicPartition, Sequence[Record]]) -> float:
         work, pool = self._work, self._pool
-        records = self._consumer.poll(0, max_records=POLL_MAX)
         if not_begun := self._take(records):
             self.assign(not_begun)
+        self._has_all = True
         self._take_results()
         busy_until = self._now() + INLINE_S
         while pool.room() and (now := self._now()) < busy_until and (job := work.next_job(now)) is not None:
@@ -94,9 +110,8 @@ class Workers(BaseWorkers):
         return self._next_time()
 
     def _take_results(self) -> None:
-        now = self._now()
-        for job, _, error in self._pool.results():
-            self._work.end(job, error, now)
+        for job, value, error in self._pool.results():
+            self._end(job, value, error)
 
     def _next_time(self) -> float:
         times = [self._commit_at, self._consumer.wake_at()]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping, Sequence
 from inspect import isawaitable
 from types import TracebackType
 from typing import Any
@@ -60,14 +60,31 @@ class AsyncWorkers(BaseWorkers):
     async def step(self) -> None:
         """Wait for records or for what else is due, and start handlers."""
         work = self._work
+        self._has_all = False
         try:
             records = await self._consumer.poll(math.ceil(1000 * self._wait_s()), max_records=POLL_MAX)
         except WakeupError:
             if not self._stopping and work.stopped_by is None and not work.given_up:
                 raise
             records = {}
+        await self._feed(records)
+
+    async def submit(self, records: Mapping[TopicPartition, Sequence[Record]]) -> None:
+        """Do what :meth:`step` does for records that the application has polled: all that its poll has returned.
+
+        Take what the handlers return from :meth:`results`, and call this after each poll, also an empty one: it starts
+        handlers and commits. Records that the application leaves out count as finished.
+        """
+        if self._results is None:
+            self._results = []
+        await self._feed(records)
+        self._has_all = False  # as the application polls next
+
+    async def _feed(self, records: Mapping[TopicPartition, Sequence[Record]]) -> None:
+        work = self._work
         if not_begun := self._take(records):
             await self.assign(not_begun)
+        self._has_all = True
         self._start()
         self._write_dead_letters()
         self._commit_if_due()
@@ -96,9 +113,9 @@ class AsyncWorkers(BaseWorkers):
     async def _run(self, job: Job[Record]) -> None:
         task = self._tasks[job]
         while True:
-            error: Exception | None = None
+            value, error = None, None
             try:
-                await self._call.handler(self._call.argument(job.records))
+                value = await self._call.handler(self._call.argument(job.records))
             except Exception as raised:  # noqa: BLE001 - the handler's: its records are tried again, or given up
                 error = raised
             except asyncio.CancelledError:
@@ -109,10 +126,10 @@ class AsyncWorkers(BaseWorkers):
             finally:
                 del self._tasks[job]
                 self._ended.set()
-            self._work.end(job, error, self._now())
+            self._end(job, value, error)
             if error is not None:
                 self._start()  # sets a timer for the backoff
-                if self._work.stopped_by is not None or self._work.given_up:
+                if self._results is None and (self._work.stopped_by is not None or self._work.given_up):
                     self._consumer.wakeup()
             following = self._work.next_job(self._now()) if len(self._tasks) < self._settings.concurrency else None
             if following is None:

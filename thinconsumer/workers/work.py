@@ -146,18 +146,25 @@ class Work:
         """Return the next records for a handler, or None if there are none at present, or nothing is to be started."""
         return None if self.stopped_by is not None else self.dispatcher.next_job(now)
 
-    def end(self, job: Job[Record], error: Exception | None, now: float) -> None:
-        """Take the result of a job: None if the handler has returned, or what it has raised."""
+    def end(self, job: Job[Record], error: Exception | None, now: float) -> bool:
+        """Take the result of a job: None if the handler has returned, or what it has raised.
+
+        Returns False if the job's partition was revoked or lost meanwhile, and the result does not count.
+        """
         if self.dispatcher.lanes.get(job.lane.partition) is not job.lane:
-            return
+            return False
         if error is None:
             self.finished_count += len(job.records)
             self.dispatcher.finish(job)
-            return
-        self.failed_count += 1
-        if self.dispatcher.fail(job, now):
-            log.info("%s: attempt %d failed, and is repeated: %r", _name(job), job.attempt, error)
-            return
+        else:
+            self.failed_count += 1
+            if self.dispatcher.fail(job, now):
+                log.info("%s: attempt %d failed, and is repeated: %r", _name(job), job.attempt, error)
+            else:
+                self._give_up(job, error)
+        return True
+
+    def _give_up(self, job: Job[Record], error: Exception) -> None:
         if self.settings.on_failure == "skip":
             self.skipped_count += len(job.records)
             log.error("%s: skipped after %d attempts: %r", _name(job), job.attempt, error)
