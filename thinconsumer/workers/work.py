@@ -110,7 +110,7 @@ class Work:
 
         These are partitions that have not begun, since their commits were not read, and those whose position has moved.
         A position moves back when the log was truncated. Records from there on were replaced by others; they are
-        received again from the first unfinished record on, and those that are still the same and finished are left out.
+        received again, and those that are still the same and finished are left out.
         """
         back: dict[TopicPartition, int] = {}
         for partition, each in records.items():
@@ -121,7 +121,8 @@ class Work:
                 back[partition] = each[0].offset
                 continue
             if each[0].offset < lane.progress.next_offset:
-                back[partition] = self._restart(partition, lane.progress)
+                if (offset := self._moved_back(partition, lane.progress, each)) is not None:
+                    back[partition] = offset
                 continue
             lane.note_received(each[0].offset, now)
             self.dispatcher.take(
@@ -132,6 +133,25 @@ class Work:
                 ),
             )
         return back
+
+    def _moved_back(
+        self, partition: TopicPartition, progress: PartitionProgress, records: Sequence[Record]
+    ) -> int | None:
+        """Begin again at the first of the records that is not finished, and return its offset; None if all are.
+
+        Of the records before the first unfinished one, those of a newer leader epoch have replaced finished ones. If
+        the workers went on behind them, they would be lost.
+        """
+        end, epoch = progress.offset, progress.leader_epoch()
+        for record in records:
+            if record.offset >= end:
+                return self._restart(partition, progress)
+            if record.leader_epoch > epoch:
+                self.dispatcher.remove(partition)
+                self._begin(partition, record.offset, -1, progress.topic_id, None)
+                log.warning("%s-%d: finished records from offset %d on were replaced", *partition, record.offset)
+                return record.offset
+        return None
 
     def _restart(self, partition: TopicPartition, progress: PartitionProgress) -> int:
         offset, topic_id = progress.offset, progress.topic_id

@@ -1,0 +1,56 @@
+"""What workers do with the records of a poll whose position has moved back, or whose commits were not read."""
+
+from types import SimpleNamespace
+
+from thinconsumer import OffsetAndMetadata, TopicPartition
+from thinconsumer.workers import WorkerSettings
+from thinconsumer.workers.work import Assigned, Work
+
+A = TopicPartition("t", 0)
+
+
+def records(first, *epochs):
+    return [
+        SimpleNamespace(offset=first + at, leader_epoch=epoch, key=b"%d" % at, value=b"", topic="t", partition=0)
+        for at, epoch in enumerate(epochs)
+    ]
+
+
+def begun(*epochs):
+    """Return work of which the records from offset 0 on are finished."""
+    work = Work(WorkerSettings())
+    work.assign({A: Assigned(OffsetAndMetadata(0, "", -1), bytes(16))})
+    assert work.take({A: records(0, *epochs)}, 0.0) == {}
+    run(work)
+    return work
+
+
+def run(work):
+    """Run and finish all jobs; return their offsets."""
+    offsets = []
+    while (job := work.next_job(0.0)) is not None:
+        offsets += job.offsets
+        work.end(job, None, 0.0)
+    return sorted(offsets)
+
+
+def test_records_that_have_replaced_finished_ones_are_processed():
+    work = begun(0, 0, 0, 0)
+    assert work.take({A: records(1, 0, 1, 1)}, 0.0) == {A: 2}
+    assert work.take({A: records(2, 1, 1, 1)}, 0.0) == {}
+    assert run(work) == [2, 3, 4]
+    assert work.offsets()[A].offset == 5
+
+
+def test_finished_records_that_come_again_are_left_out():
+    work = begun(0, 0, 1, 1)
+    assert work.take({A: records(0, 0, 0)}, 0.0) == {}
+    assert work.take({A: records(2, 1, 1, 1)}, 0.0) == {A: 4}
+    assert work.take({A: records(4, 1)}, 0.0) == {}
+    assert run(work) == [4]
+
+
+def test_a_partition_whose_commits_were_not_read_goes_back_to_its_first_record():
+    work = Work(WorkerSettings())
+    assert work.take({A: records(7, 0, 0)}, 0.0) == {A: 7}
+    assert run(work) == []
