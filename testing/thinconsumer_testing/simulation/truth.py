@@ -66,6 +66,10 @@ class Truth:
         """Return whether the record of this leader epoch at this offset counts: the newest leader's log has it."""
         return offset >= self.start and self._epoch_of.get(offset) == epoch
 
+    def epoch_at(self, offset: int) -> int:
+        """Return the leader epoch of the record at this offset in the newest leader's log, -1 if there is none."""
+        return self._epoch_of.get(offset, -1)
+
     def is_hidden(self, offset: int, epoch: int) -> bool:
         """Return whether read_committed must not return this record: its transaction is open or was aborted."""
         key = offset, epoch

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -49,13 +49,23 @@ class Ledger:
             return None
         high = truth.end if before is None else before
         low = self._up_to.get(tp, 0)
-        done = self._done.get(tp, {})
-        missing = truth.first_from(low, high, committed=self.read_committed, but=done)
+        missing = next(self.missing(tp, low, high), None)
         # Under read_committed, ``_up_to`` is not raised: once an open transaction commits, its records below the limit
         # have to be processed, too.
         if not self.read_committed:
             self._up_to[tp] = max(low, min(high, truth.end) if missing is None else missing)
         return missing
+
+    def missing(self, tp: TopicPartition, low: int, high: int, epoch: int | None = None) -> Iterator[int]:
+        """Yield the unprocessed offsets from ``low`` to below ``high``, of leader epochs up to ``epoch``."""
+        truth, done = self._truth(tp), self.done(tp)
+        while truth is not None:
+            found = truth.first_from(low, high, committed=self.read_committed, but=done)
+            if found is None:
+                return
+            if epoch is None or truth.epoch_at(found) <= epoch:
+                yield found
+            low = found + 1
 
     def done(self, tp: TopicPartition) -> Mapping[int, int]:
         """Return the leader epochs of a partition's processed records, by offset."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -68,8 +68,10 @@ class WorkChecker(Checker):
         self._running[at] = job.offsets[0]
         if job.offsets[0] <= self._finished.get(at, -1):
             self.accuse(f"{member} begins {_name(tp, job.offsets[0])} after offset {self._finished[at]} of its key")
-        for offset, key in self._missing(member.group, tp, 0, job.offsets[-1]):
-            if offset not in job.offsets and job.key in (None, key):
+        truth, epoch = self.truth(tp), job.records[-1].leader_epoch
+        for offset in self.ledgers[member.group].missing(tp, 0, job.offsets[-1], epoch):
+            row = None if truth is None else truth.rows.get((offset, truth.epoch_at(offset)))
+            if offset not in job.offsets and row is not None and job.key in (None, row.key):
                 self.accuse(f"{member} begins {_name(tp, job.offsets[0])} before offset {offset} of its key")
 
     def ended(self, reader: Any) -> None:
@@ -116,28 +118,12 @@ class WorkChecker(Checker):
                 self.accuse(f"{client} has committed a map for {_name(tp, offset)} that cannot be read: {error}")
                 return
             unfinished = {offset, *found.unfinished}
-            for each, _ in self._missing(group, tp, offset, found.end):
+            for each in self.ledgers[group].missing(tp, offset, found.end, found.epochs[-1][1]):
                 if each not in unfinished:
                     self.accuse(f"{client} has committed a map for {_name(tp, offset)} in which offset {each} is done")
             named |= {at for at in done.items() if offset <= at[0] < found.end and at[0] not in unfinished}
             self.counts["named_by_maps"] += len(named)
         self._named[group, tp] = frozenset(named)
-
-    def _missing(self, group: str, tp: TopicPartition, low: int, high: int) -> Iterator[tuple[int, bytes | None]]:
-        """Yield the offset and key of each unprocessed record of a partition within these offsets."""
-        truth, ledger = self.truth(tp), self.ledgers[group]
-        if truth is None:
-            return
-        first = ledger.first_missing(tp, high)
-        at = None if first is None else max(first, low)
-        while at is not None:
-            found = truth.first_from(at, high, committed=ledger.read_committed, but=ledger.done(tp))
-            if found is None:
-                return
-            rows = (truth.rows.get((found, epoch)) for epoch, _ in reversed(truth.epochs))
-            row = next((row for row in rows if row is not None), None)
-            yield found, None if row is None else row.key
-            at = found + 1
 
 
 def _name(tp: TopicPartition, offset: int) -> str:
