@@ -247,5 +247,7 @@ def test_none_raises_when_there_is_no_place_to_begin(world):
         with pytest.raises(OffsetOutOfRangeError) as raised:
             world.read(consumer, 1)
         assert raised.value.position == 100
+        with pytest.raises(OffsetOutOfRangeError):
+            next(iter(consumer))  # again: it has no deadline, and would wait for ever
         consumer.seek(tp, 0)
         assert values(world.read(consumer, 1)) == [b"a"]

@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from thinconsumer import DeserializationError, KafkaTimeoutError, TopicPartition
+from thinconsumer import DeserializationError, KafkaTimeoutError, OffsetOutOfRangeError, TopicPartition
 from thinconsumer.broker import Silence
 from thinconsumer.consumer.iteration import Iteration
 from thinconsumer.records.batch import ControlType
@@ -78,6 +78,37 @@ def test_driving_between_records_does_not_cost_a_step_per_record(reading):
     steps = consumer._shell.driver.steps
     assert take(consumer, 499) == list(range(1, 500))
     assert consumer._shell.driver.steps == steps
+
+
+# -- errors that last
+
+
+@pytest.mark.parametrize("others", [(), ("paused",)])
+def test_an_error_that_leaves_nothing_to_read_is_raised_by_each_iteration(world, others):
+    """Nothing is requested until the application acts, so an iteration that waited for records would never end."""
+    w = world(topics={"t": 2})
+    w.append(3)
+    consumer = w.consumer(*(("t", n) for n in range(1 + len(others))), auto_offset_reset="none")
+    consumer.seek(T0, 500)
+    if others:
+        consumer.seek(T1, 0)
+        consumer.pause(T1)
+    for n in range(3):
+        seconds, _ = w.elapsed(lambda: pytest.raises(OffsetOutOfRangeError, next, consumer))
+        assert seconds < 2, n
+    consumer.seek(T0, 1)
+    assert next(consumer).offset == 1
+
+
+def test_an_error_is_not_raised_again_while_another_partition_can_be_read(world):
+    w = world(topics={"t": 2})
+    consumer = w.consumer(("t", 0), ("t", 1), auto_offset_reset="none")
+    consumer.seek(T0, 500)
+    consumer.seek(T1, 0)
+    with pytest.raises(OffsetOutOfRangeError):
+        next(consumer)
+    w.network.call_at(w.clock.now() + 10, lambda: w.append(1, 1))
+    assert next(consumer).partition == 1
 
 
 # -- mixed with everything else

@@ -64,6 +64,9 @@ CHECK_LATER_S = 0.5
 #: How long close() waits, in seconds, for brokers to answer the requests that close the fetch sessions. A broker that
 #: holds a Fetch on the same connection may answer only after fetch_max_wait_ms, which would delay the program's end.
 GOODBYE = 0.2
+#: A poll ends after this many seconds without a record, and raises the error of a partition again, if no partition can
+#: have records before the application acts: otherwise an iteration, which has no deadline, would hang without a word.
+RAISE_AGAIN_S = 1.0
 
 
 class ConsumerCore:
@@ -199,6 +202,8 @@ class ConsumerCore:
                 elif now >= deadline or (ends is not None and not self.behind(ends)):
                     break
                 else:
+                    if self._raised and self._is_blocked():
+                        deadline = min(deadline, now + RAISE_AGAIN_S)
                     now = shell.run_due(deadline, later=later)
         finally:
             self._returned_at = self.managers.metrics.poll_ended = shell.driver.now()
@@ -232,6 +237,8 @@ class ConsumerCore:
                 elif now >= deadline or (ends is not None and not self.behind(ends)):
                     break
                 else:
+                    if self._raised and self._is_blocked():
+                        deadline = min(deadline, now + RAISE_AGAIN_S)
                     now = shell.run_due((yield deadline), later=later)
         finally:
             self._returned_at = self.managers.metrics.poll_ended = shell.driver.now()
@@ -402,6 +409,12 @@ class ConsumerCore:
             if key not in self._raised:
                 return error
         return None if may_wait else next(filter(waits_for_user, errors.values()), None)
+
+    def _is_blocked(self) -> bool:
+        """Return whether no record can come before the application acts: all partitions are paused or have errors."""
+        return any(map(waits_for_user, self.managers.errors().values())) and all(
+            p.paused or (p.error is not None and waits_for_user(p.error)) for p in self.partitions
+        )
 
     def _raise(self, error: KafkaError) -> NoReturn:
         self._owes_records = True
