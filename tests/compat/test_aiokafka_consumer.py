@@ -250,8 +250,11 @@ def test_errors_have_aiokafkas_names(started, topic, tp, group):
             assert isinstance(caught.value, KafkaError)
             consumer.seek(tp, 500)
             consumer.seek(TopicPartition(topic, 1), 0)
-            with pytest.raises(OffsetOutOfRangeError):
+            with pytest.raises(OffsetOutOfRangeError) as caught:
                 await consumer.getmany(timeout_ms=5000)
+            assert caught.value.args == ({tp: 500},)
+            await consumer.seek_to_beginning(*caught.value.args[0])
+            assert (await consumer.getone()).offset == 0
 
     run(main)
 

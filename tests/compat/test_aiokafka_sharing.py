@@ -114,7 +114,7 @@ async def main():
         try:
             await consumer.getone()
         except NoOffsetForPartitionError as error:
-            print(type(error) is errors.NoOffsetForPartitionError, isinstance(error, KafkaError))
+            print(isinstance(error, errors.NoOffsetForPartitionError), isinstance(error, KafkaError))
         tp = TopicPartition("alone", 0)
         consumer.seek(tp, 0)
         print((await consumer.getone()).value)

@@ -23,7 +23,7 @@ def peer(request):
 def error_of(kind):
     """Return an error of this class, without calling its constructor."""
     error = kind.__new__(kind)
-    error.args, error.next_offset = ("words",), 1
+    error.args, error.next_offset, error.partition, error.partitions = ("words",), 1, None, ()
     if issubclass(kind, errors.BrokerResponseError):
         error.code = 29
     return error
@@ -77,6 +77,21 @@ def test_an_adopted_error_is_the_same_object_with_its_attributes_and_traceback(p
     assert type(peer.adopt(errors.NoOffsetForPartitionError([TP]))) is kind
 
 
+@pytest.mark.parametrize("copied", [lambda error: error, lambda error: pickle.loads(pickle.dumps(error))])
+def test_partitions_to_seek_are_in_the_arguments_of_an_error(peer, copied):
+    """As in the programs of aiokafka's pages: ``await consumer.seek_to_beginning(*error.args[0].keys())``."""
+    error = errors.OffsetOutOfRangeError("outside", code=1, name="OFFSET_OUT_OF_RANGE", partition=TP)
+    error.position = 100
+    error = copied(peer.adopt(error))
+    [found] = error.args[0]
+    assert (error.args[0][found], found) == (100, TP)
+    assert type(found) is peer.find("structs.TopicPartition", TopicPartition)
+    assert "outside" in str(error)
+    missing = copied(peer.adopt(errors.NoOffsetForPartitionError([TP])))
+    assert (missing.args, missing.partitions) == ((TP,), (TP,))
+    assert "no offset to start from for orders-0" in str(missing)
+
+
 def test_errors_of_others_pass(peer):
     error = ZeroDivisionError()
     with pytest.raises(ZeroDivisionError), peer.adopting():
@@ -99,6 +114,7 @@ def test_without_the_peer_its_names_are_this_packages_classes():
     assert issubclass(ABSENT.error("ProducerFenced"), errors.KafkaError)
     error = errors.KafkaTimeoutError("late")
     assert type(ABSENT.adopt(error)) is errors.KafkaTimeoutError
+    assert ABSENT.adopt(errors.NoOffsetForPartitionError([TP])).args == (TP,)
     with pytest.raises(AttributeError):
         ABSENT.error("__path__")
 

@@ -7,18 +7,34 @@ an instance both of this package's class and of the peer's. Without it, the same
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib import import_module
 from types import ModuleType
 from typing import Any, TypeVar
 
 from .. import errors
-from ..errors import BrokerResponseError, KafkaError
+from ..errors import BrokerResponseError, KafkaError, NoOffsetForPartitionError, OffsetOutOfRangeError
+from ..types import TopicPartition
 
 __all__ = ["AIOKAFKA", "KAFKA_PYTHON", "PeerClasses"]
 
 T = TypeVar("T")
+
+
+def _positions(error: OffsetOutOfRangeError, topic_partition: Callable[..., Any]) -> tuple[Any, ...]:
+    return error.args if error.partition is None else ({topic_partition(*error.partition): error.position},)
+
+
+def _partitions(error: NoOffsetForPartitionError, topic_partition: Callable[..., Any]) -> tuple[Any, ...]:
+    return tuple(topic_partition(*tp) for tp in error.partitions) or error.args
+
+
+#: By class: what an error of the peers has as ``args`` in place of a text. Programs seek the partitions in it.
+ARGUMENTS: dict[type, Callable[[Any, Any], tuple[Any, ...]]] = {
+    OffsetOutOfRangeError: _positions,
+    NoOffsetForPartitionError: _partitions,
+}
 
 
 class PeerClasses:
@@ -65,9 +81,10 @@ class PeerClasses:
     def adopt(self, error: T) -> T:
         """Make an error of this package an instance of the peer's class, too, and return it; leave others as they are.
 
-        It stays the same object, with its traceback, cause and attributes.
+        It stays the same object, with its traceback, cause and attributes. See ``ARGUMENTS`` for two whose ``args``
+        become the peer's, also without the peer.
         """
-        if isinstance(error, KafkaError) and self._module("errors") is not None:
+        if isinstance(error, KafkaError) and (type(error) in ARGUMENTS or self._module("errors") is not None):
             own = type(error)
             code = error.code if isinstance(error, BrokerResponseError) else None
             if own not in self._combined.values():
@@ -75,6 +92,9 @@ class PeerClasses:
                 if combined is None:
                     combined = self._combined[own, code] = self._combine(own, code)
                 error.__class__ = combined  # type: ignore[assignment]
+                if own in ARGUMENTS and "text" not in vars(error):
+                    vars(error)["text"] = str(error)
+                    error.args = ARGUMENTS[own](error, self.find("structs.TopicPartition", TopicPartition))
         return error
 
     @contextmanager
@@ -124,6 +144,8 @@ class PeerClasses:
         }
         if code is not None:
             body["errno"] = code
+        if own in ARGUMENTS:
+            body["__str__"] = lambda self: vars(self).get("text") or super(own, self).__str__()
         return type(own.__name__, (own, *peers), body)
 
 
