@@ -1,8 +1,8 @@
 """An AsyncConsumer that several tasks may call at once, and that rebalances between its polls: both as in aiokafka.
 
 A call is a generator that looks at the state of the engine after each step, and keeps none of its own. So others may go
-on between two of its steps, as calls of a coroutine listener do. Only polls exclude each other: the second one would
-return the records of the first.
+on between two of its steps, as calls of a coroutine listener do. Only polls take turns: one that goes on after it has
+waited passes first what others have returned meanwhile.
 """
 
 from __future__ import annotations
@@ -49,8 +49,9 @@ class SharedConsumer(AsyncConsumer[Any, Any]):
         #: What calls wait for that go on after I/O, or when a step or their deadline is due. Each steps the engine.
         self._waits: dict[Event, float] = {}
         self._watchers: set[Event] = set()  #: What calls wait for that go on only after another call.
-        self._turn = asyncio.Lock()  #: Held by the poll in progress.
-        self._polling_task: object = None  #: The task whose poll is in progress.
+        self._turn = asyncio.Lock()  #: Held by the poll that steps or rebalances, and not while it waits for records.
+        self._polling_task: object = None  #: The task that holds it.
+        self._one = asyncio.Lock()  #: Held by a call for the next record of any partition: one of them waits.
         self._callback_task: object = None  #: The task in which a coroutine of the listener runs.
         self._rebalance: asyncio.Task[None] | None = None
         self._rebalance_failed = False  #: Whether the next poll of the application has to raise an error first.
@@ -82,18 +83,23 @@ class SharedConsumer(AsyncConsumer[Any, Any]):
             found = await self.get_many(math.inf, 1, ends)
             return next(iter(found.values()))[0]
         iteration = self._iteration
-        async with self._turn:
+        async with self._one:
             await self._give_way()
-            await self._until_readable(math.inf)
-            if iteration.must_poll():
-                while not (poll_result := await self._poll_shared(self._polling(POLL_S, iteration.records_max))).count:
-                    await self._until_readable(math.inf)
-                iteration.begin(poll_result)
-            poll_result = iteration.poll_result
-            taken = poll_result.taken or 0
-            record: ConsumerRecord[Any, Any] = iteration.records[taken]
-            poll_result.taken = taken + 1  # with no wait after it, which a cancellation could end
-        return record
+            while True:
+                await self._take_turn(math.inf)
+                try:
+                    if iteration.must_poll():
+                        poll_result = await self._poll_shared(self._polling(POLL_S, iteration.records_max))
+                        if not poll_result.count:
+                            continue
+                        iteration.begin(poll_result)
+                    poll_result = iteration.poll_result
+                    taken = poll_result.taken or 0
+                    record: ConsumerRecord[Any, Any] = iteration.records[taken]
+                    poll_result.taken = taken + 1  # with no wait after it, which a cancellation could end
+                    return record
+                finally:
+                    self._end_turn()
 
     async def get_many(
         self, seconds: float, limit: int, ends: Ends | None = None
@@ -101,16 +107,19 @@ class SharedConsumer(AsyncConsumer[Any, Any]):
         """Return up to ``limit`` records as soon as there are any; an empty dict after so many seconds."""
         now, reader = self._iteration.now, self._reader
         deadline = now() + seconds
-        async with self._turn:
-            await self._give_way()
-            while await self._until_readable(deadline):
-                left = max(0.0, min(POLL_S, deadline - now()))
-                poll_result: PollResult = await self._poll_shared(self._polling(left, limit, ends))
+        await self._give_way()
+        while await self._take_turn(deadline):
+            until = max(now(), min(now() + POLL_S, deadline))
+            try:
+                poll_result: PollResult = await self._poll_shared(self._polling(until - now(), limit, ends))
                 if poll_result.count or now() >= deadline:
                     reader.poll_result = poll_result
                     return poll_result.records
+            finally:
+                self._end_turn()
+            if now() < until:
                 await self._until_changed(min(deadline, now() + LOOK_AGAIN_S))
-            return {}
+        return {}
 
     def _polling(self, seconds: float, limit: int, ends: Ends | None = None) -> Waiting[PollResult]:
         self._partitions.in_hand = None  # what was returned counts as processed, also the last record
@@ -121,8 +130,11 @@ class SharedConsumer(AsyncConsumer[Any, Any]):
 
         A partition that starts at its end would otherwise miss records that are produced after the call.
         """
-        async with self._turn:
+        await self._take_turn()
+        try:
             await self._poll_shared(self._settling())
+        finally:
+            self._end_turn()
 
     def _settling(self) -> Waiting[None]:
         shell, subscriber = self._shell, self._reader.managers.subscriber
@@ -141,11 +153,26 @@ class SharedConsumer(AsyncConsumer[Any, Any]):
 
     async def _poll_shared(self, waiting: Waiting[Any]) -> Any:
         self._rebalance_failed = False
-        self._polling_task = self._loop and self._loop.task()
-        try:
-            return await self._run(waiting, self._shell.quiet_entry)
-        finally:
+        return await self._run(waiting, self._shell.quiet_entry)
+
+    async def _take_turn(self, deadline: float | None = None) -> bool:
+        """Wait for the turn to poll; return whether it was taken.
+
+        With a ``deadline``, wait also until there is something to poll, and no listener runs, until then at most.
+        """
+        while deadline is None or await self._until_readable(deadline):
+            await self._turn.acquire()
+            self._polling_task = asyncio.current_task()
+            if deadline is None or (self.is_reading and not self._shell.in_callback):
+                return True
+            self._end_turn()
+        return False
+
+    def _end_turn(self) -> None:
+        """Release the turn, unless the call has ended while it waited for records."""
+        if self._polling_task is asyncio.current_task():
             self._polling_task = None
+            self._turn.release()
 
     async def _until_readable(self, deadline: float) -> bool:
         """Wait until there is something to poll, and no listener runs; return whether that is so by the deadline."""
@@ -222,6 +249,8 @@ class SharedConsumer(AsyncConsumer[Any, Any]):
         self._wake()
         if self._rebalance is not None:
             await asyncio.wait([self._rebalance])
+        while self._waits or self._watchers:
+            await asyncio.sleep(0)  # until the tasks that were woken have seen it
         async with self._turn:
             self.is_stopping = False  # for the waits of close()
             group = self._reader.managers.group
@@ -266,16 +295,31 @@ class SharedConsumer(AsyncConsumer[Any, Any]):
             self._loop.alarm(max(0.0, min(*self._waits.values(), self._step_at(now)) - now))
 
     async def _pause(self, loop: EventLoop, deadline: float) -> None:
-        event = asyncio.Event()
+        event, group = asyncio.Event(), self._reader.managers.group
         self._waits[event] = deadline
+        is_poll = loop.task() is self._polling_task is not self._callback_task
+        # Others may poll while this one waits for records, but not while it rebalances.
+        shares = is_poll and (group is None or not group.has_work(self._shell.driver.now()))
         try:
             self._set_alarm()
+            if shares:
+                self._end_turn()
             await self._until_set(event)
         finally:
             del self._waits[event]
+        if shares:
+            await self._take_turn()
+            self._pass_returned()
         # A listener that a commit has called, for example, decides about the records that a poll may return.
         while self._shell.in_callback and loop.task() is self._polling_task is not self._callback_task:
             await self._until_told()
+
+    def _pass_returned(self) -> None:
+        """Move the positions past what another poll has returned, so that the poll that goes on does not return it."""
+        if self._reader.poll_result is not None and not self._shell.step_interrupted:
+            with self._shell.guard:
+                self._reader.settle()
+            self._partitions.in_hand = None
 
     async def _until_changed(self, deadline: float) -> None:
         """Wait for another call, or until the deadline. The loop drives the engine meanwhile."""
@@ -327,8 +371,11 @@ class SharedConsumer(AsyncConsumer[Any, Any]):
     async def _rebalance_now(self) -> None:
         """Do what a rebalance waits for, such as the listener's calls: the application may not poll for long."""
         try:
-            async with self._turn:
+            await self._take_turn()
+            try:
                 await self._poll_shared(self._attending())
+            finally:
+                self._end_turn()
         except StoppedError:
             pass
         except Exception:
