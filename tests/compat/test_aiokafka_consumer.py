@@ -12,8 +12,9 @@ import pytest
 
 from thinconsumer import Consumer, TopicPartition, errors
 from thinconsumer.compat import aiokafka as compat
-from thinconsumer.compat.aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener
+from thinconsumer.compat.aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener, shared_consumer
 from thinconsumer.compat.aiokafka.errors import (
+    CommitFailedError,
     ConsumerStoppedError,
     IllegalOperation,
     IllegalStateError,
@@ -488,3 +489,64 @@ def test_no_broker_is_a_connection_error():
 def test_a_consumer_is_made_in_a_running_loop():
     with pytest.raises(RuntimeError), warnings.catch_warnings():
         AIOKafkaConsumer()
+
+
+def test_a_call_that_waits_for_an_idle_partition_keeps_no_other_from_its_records(broker, started, topic, tp):
+    async def main():
+        idle = TopicPartition(topic, 1)
+        async with started(topic) as consumer:
+            waiting = asyncio.ensure_future(consumer.getone(idle))
+            await asyncio.sleep(0.05)
+            found = await asyncio.wait_for(consumer.getmany(tp, timeout_ms=5000), 5)
+            assert [record.offset for record in found[tp]] == list(range(20))
+            others = [asyncio.ensure_future(consumer.getone()) for _ in range(2)]
+            assert await asyncio.wait_for(consumer.getmany(tp, timeout_ms=100), 5) == {}
+            broker.produce(topic, [b"a", b"b", b"c"], 1)
+            return sorted(record.offset for record in await asyncio.gather(waiting, *others))
+
+    assert run(main) == [0, 1, 2]
+
+
+def test_a_call_that_waits_for_long_returns_records_as_soon_as_they_come(broker, started, topic, tp, monkeypatch):
+    """Every so often it looks for an error; only without anything to poll does it wait for other calls then."""
+    monkeypatch.setattr(shared_consumer, "POLL_S", 0.05)
+    monkeypatch.setattr(shared_consumer, "LOOK_AGAIN_S", 9)
+
+    async def main():
+        async with started(topic) as consumer:
+            await consumer.getmany(tp, timeout_ms=5000)
+            waiting = asyncio.ensure_future(consumer.getmany(timeout_ms=9000))
+            await asyncio.sleep(0.2)
+            broker.produce(topic, [b"late"])
+            return [record.value for record in (await asyncio.wait_for(waiting, 4))[tp]]
+
+    assert run(main) == [b"late"]
+
+
+def test_a_member_without_partitions_commits_nothing(started, topic, tp, group):
+    async def main():
+        async with started(topic, group_id=group) as one, started(topic, group_id=group) as two:
+            async with started(topic, group_id=group) as three:
+                members = one, two, three
+                while sorted(len(member.assignment()) for member in members) != [0, 1, 1]:
+                    await asyncio.sleep(0.02)
+                idle = next(member for member in members if not member.assignment())
+                await idle.commit()
+                with pytest.raises(IllegalStateError):
+                    await idle.commit({tp: 1})
+
+    run(main)
+
+
+def test_a_commit_after_the_partitions_were_lost_fails_as_in_aiokafka(started, topic, group):
+    async def main():
+        options = {"group_id": group, "session_timeout_ms": 1000, "max_poll_interval_ms": 1000}
+        async with started(topic, **options) as consumer:
+            await consumer.getone()
+            while consumer.assignment():
+                await asyncio.sleep(0.1)
+            with pytest.raises(CommitFailedError):
+                await consumer.commit()
+            return (await consumer.getone()).offset
+
+    assert run(main) == 0

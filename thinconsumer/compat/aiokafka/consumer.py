@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from ...config.values import INT64_MAX
 from ...consumer.arguments import topic_partition
-from ...errors import IllegalStateError, KafkaError
+from ...errors import CommitFailedError, IllegalStateError, KafkaError
 from ...positions.partitions import Partition
 from ...types import OffsetAndMetadata as OwnOffsetAndMetadata
 from ...types import TopicPartition as OwnTopicPartition
@@ -235,8 +235,9 @@ class AIOKafkaConsumer:
         with AIOKAFKA.adopting():
             if not self._consumer.is_reading:
                 raise IllegalStateError("Not subscribed to any topics")
-            assigned = self._consumer.assignment()
-            if not assigned:
+            if not self._consumer.assignment() and (found or not self._consumer.is_settled):
+                if self._started and not found:
+                    raise CommitFailedError("the partitions were revoked", reason="rebalance_in_progress")
                 raise IllegalStateError("No partitions assigned")
             self._require_assigned(found or ())
         await self._ask(self._consumer.commit(found))

@@ -46,6 +46,7 @@ class SharedConsumer(AsyncConsumer[Any, Any]):
 
     def _set_up(self, config: ConsumerConfig, driver: Driver | None, topics: tuple[str, ...]) -> None:
         self.is_stopping = False  #: Whether calls that wait end with :class:`StoppedError`.
+        self._is_stopped = False  #: Whether no poll may begin: also while :meth:`stop` itself waits.
         #: What calls wait for that go on after I/O, or when a step or their deadline is due. Each steps the engine.
         self._waits: dict[Event, float] = {}
         self._watchers: set[Event] = set()  #: What calls wait for that go on only after another call.
@@ -68,7 +69,7 @@ class SharedConsumer(AsyncConsumer[Any, Any]):
             poll_result is not self._reader.poll_result
             or taken >= poll_result.count
             or self._shell.step_interrupted
-            or self.is_stopping
+            or self._is_stopped
             or now >= iteration.drive_at
             or now >= self._gave_way_at + GIVE_WAY_S
         ):
@@ -163,7 +164,7 @@ class SharedConsumer(AsyncConsumer[Any, Any]):
         while deadline is None or await self._until_readable(deadline):
             await self._turn.acquire()
             self._polling_task = asyncio.current_task()
-            if deadline is None or (self.is_reading and not self._shell.in_callback):
+            if deadline is None or (self.is_reading and not self._shell.in_callback and not self._is_stopped):
                 return True
             self._end_turn()
         return False
@@ -176,7 +177,7 @@ class SharedConsumer(AsyncConsumer[Any, Any]):
 
     async def _until_readable(self, deadline: float) -> bool:
         """Wait until there is something to poll, and no listener runs; return whether that is so by the deadline."""
-        if self.is_stopping:
+        if self._is_stopped:
             raise StoppedError
         while self._shell.in_callback or not self.is_reading:
             if self._iteration.now() >= deadline:
@@ -205,6 +206,12 @@ class SharedConsumer(AsyncConsumer[Any, Any]):
     def is_reading(self) -> bool:
         """Whether there is a subscription, or partitions are assigned."""
         return bool(self._partitions.assigned) or self._reader.managers.is_subscribed
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether the share of the subscribed topics is assigned, which may be no partition."""
+        subscriber = self._reader.managers.subscriber
+        return subscriber is not None and subscriber.is_settled
 
     def partition(self, tp: TopicPartition) -> Partition | None:
         """Return the state of an assigned partition; None for another."""
@@ -245,7 +252,7 @@ class SharedConsumer(AsyncConsumer[Any, Any]):
         """End all calls that wait, commit if auto-commit is on, leave the group, and close."""
         if self._callback_task is not None and self._callback_task is asyncio.current_task():
             self._shell.refuse_in_callback("stop()")
-        self.is_stopping = True
+        self.is_stopping = self._is_stopped = True
         self._wake()
         if self._rebalance is not None:
             await asyncio.wait([self._rebalance])
