@@ -5,6 +5,7 @@ import random
 import subprocess
 import sys
 from collections import Counter
+from functools import partial
 
 import pytest
 
@@ -40,6 +41,7 @@ class Reader:
         chance, consumer = self.chance, self.consumer
         kind = chance.choice(["one", "many", "many", "commit", "topics", "pause"])
         assignment = list(consumer.assignment())
+        some = chance.sample(assignment, 1) if assignment and chance.random() < 0.5 else ()
         if kind == "pause":
             if assignment:
                 tp = chance.choice(assignment)
@@ -47,8 +49,8 @@ class Reader:
                 consumer.resume(tp)
             await asyncio.sleep(0)
             return
-        calls = {"one": consumer.getone, "commit": consumer.commit, "topics": consumer.topics}
-        many = consumer.getmany(timeout_ms=20, max_records=chance.randrange(1, 20)) if kind == "many" else None
+        calls = {"one": partial(consumer.getone, *some), "commit": consumer.commit, "topics": consumer.topics}
+        many = consumer.getmany(*some, timeout_ms=20, max_records=chance.randrange(1, 20)) if kind == "many" else None
         task = asyncio.ensure_future(many if many is not None else calls[kind]())
         if chance.random() < 0.4:
             for _ in range(chance.randrange(6)):
@@ -142,3 +144,20 @@ def test_without_aiokafka_this_packages_classes_have_its_names(broker):
         "b'first'",
         "1 True",
     ]
+
+
+@pytest.mark.parametrize("timeout_ms", [60_000, float("inf")])
+@pytest.mark.parametrize("turns", range(4))
+def test_a_cancellation_that_comes_with_the_end_of_a_wait_is_kept(broker, turns, timeout_ms):
+    async def main():
+        async with AIOKafkaConsumer(bootstrap_servers=broker.bootstrap_servers) as consumer:
+            waiting = asyncio.ensure_future(consumer.getmany(timeout_ms=timeout_ms))  # nothing is assigned
+            await asyncio.sleep(0.02)
+            consumer._consumer._wake()
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            waiting.cancel()
+            await asyncio.wait([waiting], timeout=2)
+            return waiting.cancelled()
+
+    assert asyncio.run(main())

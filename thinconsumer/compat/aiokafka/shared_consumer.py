@@ -330,19 +330,20 @@ class SharedConsumer(AsyncConsumer[Any, Any]):
 
     async def _until_changed(self, deadline: float) -> None:
         """Wait for another call, or until the deadline. The loop drives the engine meanwhile."""
-        try:
-            left = None if deadline == math.inf else max(0.0, deadline - self._shell.driver.now())
-            await asyncio.wait_for(self._until_told(), left)
-        except asyncio.TimeoutError:
-            pass
+        left = None if deadline == math.inf else max(0.0, deadline - self._shell.driver.now())
+        await self._until_told(left)
 
-    async def _until_told(self) -> None:
+    async def _until_told(self, seconds: float | None = None) -> None:
         event = asyncio.Event()
         self._watchers.add(event)
+        # No ``wait_for``: before Python 3.12 it may keep a cancellation that comes with the end of the wait.
+        timer = None if seconds is None else asyncio.get_running_loop().call_later(seconds, event.set)
         try:
             await self._until_set(event)
         finally:
             self._watchers.discard(event)
+            if timer is not None:
+                timer.cancel()
 
     async def _until_set(self, event: Event) -> None:
         if not self.is_stopping:
