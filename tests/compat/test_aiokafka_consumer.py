@@ -525,15 +525,18 @@ def test_a_call_that_waits_for_long_returns_records_as_soon_as_they_come(broker,
 
 def test_a_member_without_partitions_commits_nothing(started, topic, tp, group):
     async def main():
-        async with started(topic, group_id=group) as one, started(topic, group_id=group) as two:
-            async with started(topic, group_id=group) as three:
-                members = one, two, three
-                while sorted(len(member.assignment()) for member in members) != [0, 1, 1]:
-                    await asyncio.sleep(0.02)
-                idle = next(member for member in members if not member.assignment())
-                await idle.commit()
-                with pytest.raises(IllegalStateError):
-                    await idle.commit({tp: 1})
+        async with (
+            started(topic, group_id=group) as one,
+            started(topic, group_id=group) as two,
+            started(topic, group_id=group) as three,
+        ):
+            members = one, two, three
+            while sorted(len(member.assignment()) for member in members) != [0, 1, 1]:
+                await asyncio.sleep(0.02)
+            idle = next(member for member in members if not member.assignment())
+            await idle.commit()
+            with pytest.raises(IllegalStateError):
+                await idle.commit({tp: 1})
 
     run(main)
 

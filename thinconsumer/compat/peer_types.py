@@ -145,7 +145,7 @@ class PeerClasses:
         if code is not None:
             body["errno"] = code
         if own in ARGUMENTS:
-            body["__str__"] = lambda self: vars(self).get("text") or super(own, self).__str__()
+            body["__str__"] = lambda self: vars(self).get("text") or KafkaError.__str__(self)
         return type(own.__name__, (own, *peers), body)
 
 
