@@ -21,15 +21,15 @@ class GroupEventAdapter(Checker):
     jury: Jury
     name_of: Callable[[bytes], str]
     _owned: dict[SimReader, dict[TopicPartition, None]] = field(default_factory=dict, init=False)
-    #: Assigned partitions without a position yet: their first position will be the committed offset (OffsetFetch).
-    _starting: dict[SimReader, set[TopicPartition]] = field(default_factory=dict, init=False)
-    #: OffsetFetch requests written since the last assignment. An earlier one may be answered late, by a coordinator of
-    #: before: no position begins at its offsets.
+    #: Assigned partitions without a position yet: their first position will be the committed offset (OffsetFetch). The
+    #: value is the number of OffsetFetch requests that were written before the assignment. One of those may be answered
+    #: late, by a coordinator of before: no position begins at its offsets.
+    _starting: dict[SimReader, dict[TopicPartition, int]] = field(default_factory=dict, init=False)
     _asked: dict[SimReader, list[SentRequest]] = field(default_factory=dict, init=False)
     _is_telling: bool = field(default=False, init=False)
 
     def started(self, reader: SimReader) -> None:
-        self._owned[reader], self._starting[reader], self._asked[reader] = {}, set(), []
+        self._owned[reader], self._starting[reader], self._asked[reader] = {}, {}, []
 
     def ended(self, reader: SimReader) -> None:
         self._owned.pop(reader, None)
@@ -45,8 +45,7 @@ class GroupEventAdapter(Checker):
         """
         if what == ASSIGNED:
             if set(tps) - self._owned[member].keys():
-                self._asked[member].clear()
-            self._starting[member] |= set(tps) - self._owned[member].keys()
+                self._starting[member] |= dict.fromkeys(set(tps) - self._owned[member].keys(), len(self._asked[member]))
             self._owned[member].update(dict.fromkeys(sorted(tps)))
             self.jury.tell("assigned", member, list(self._owned[member]))
 
@@ -55,7 +54,8 @@ class GroupEventAdapter(Checker):
     ) -> None:
         if what != ASSIGNED:
             self._owned[member] = {tp: None for tp in self._owned[member] if tp not in tps}
-            self._starting[member] -= set(tps)
+            for tp in tps:
+                self._starting[member].pop(tp, None)
             self.jury.tell("assigned", member, list(self._owned[member]))
 
     def request_written(self, member: Member, line: int, sent: SentRequest, before: Sequence[SentRequest]) -> None:
@@ -66,11 +66,10 @@ class GroupEventAdapter(Checker):
         starting = self._starting.get(member)
         if not starting or not isinstance(response, OffsetFetchResponse):
             return
-        if not any(sent is each for each in self._asked[member]):
-            return
+        number = next((at for at, each in enumerate(self._asked[member]) if each is sent), -1)
         self._is_telling = True
         for tp, offset, epoch in self._committed(response):
-            if tp in starting:
+            if tp in starting and number >= starting[tp]:
                 self.jury.tell("sought", member, tp, max(offset, 0), epoch)
         self._is_telling = False
 
@@ -91,7 +90,7 @@ class GroupEventAdapter(Checker):
     def _begun(self, reader: SimReader, tp: TopicPartition) -> None:
         starting = self._starting.get(reader)
         if starting:
-            starting.discard(tp)
+            starting.pop(tp, None)
 
     def _committed(self, response: OffsetFetchResponse) -> Iterator[tuple[TopicPartition, int, int]]:
         topics = [topic for group in response.groups if not group.error_code for topic in group.topics]

@@ -36,6 +36,7 @@ def test_only_offsets_that_were_requested_since_the_assignment_are_a_position(is
     adapter.callback_started("ann", ASSIGNED, [TP])
     if not is_late:
         adapter.request_written("ann", 1, sent, [])
+    adapter.callback_started("ann", ASSIGNED, [TopicPartition("t", 1)])  # while the request is answered
     row = OffsetFetchResponsePartition(partition_index=0, committed_offset=6, committed_leader_epoch=0)
     group = OffsetFetchResponseGroup(topics=[OffsetFetchResponseTopics(name="t", partitions=[row])])
     adapter.response_read("ann", 1, sent, OffsetFetchResponse(groups=[group]))
