@@ -47,6 +47,12 @@ def test_records_of_a_key_run_one_after_the_other():
     assert records(jobs(made)) == [["a1"]]
 
 
+def test_records_without_a_key_count_as_one_key():
+    made = dispatcher()
+    take(made, [None, "a", None])
+    assert records(jobs(made)) == [["None0"], ["a1"]]
+
+
 def test_a_job_has_records_of_one_key_up_to_the_batch_size():
     made = dispatcher(batch_size=2)
     take(made, "abaaba")
