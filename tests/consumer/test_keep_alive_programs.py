@@ -216,11 +216,12 @@ def test_a_block_that_is_never_left_does_not_end_the_process(run):
         kept = generator()
         next(kept)
         sys.modules["somewhere"] = kept
+        del kept  # the end of the process closes the generator
         print("steps 1")
         """,
         coda="",
     )
-    assert code == 0, errors
+    assert code == 0 and "SIGALRM" not in errors, errors
 
 
 def test_garbage_collection_may_end_blocks_at_any_time(run):

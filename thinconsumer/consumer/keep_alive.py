@@ -98,14 +98,17 @@ def _begin(core: ConsumerCore) -> None:
         shell.run_due(now, may_wake=False)
 
 
-def _is_in_call(frame: FrameType | None, until: tuple[FrameType | None, ...]) -> bool:
-    """Return whether the stack from ``frame`` to one of ``until`` has code of a client, or of an import in progress.
+def _is_in_call(frame: FrameType | None, blocks: tuple[FrameType | None, ...]) -> bool:
+    """Return whether the stack from ``frame`` has code of a client, or, above ``blocks``, of an import in progress.
 
-    While a module is imported, a step could need a lock of it: ``import_uninterrupted`` would wait for ever.
+    While a module is imported, a step could need a lock of it: ``import_uninterrupted`` would wait for ever. Code of a
+    client may also be below a block: the block of a generator that a deserializer of another consumer goes on with.
     """
-    while frame is not None and frame not in until:
+    may_import = not blocks
+    while frame is not None:
+        may_import = may_import or frame in blocks
         name = frame.f_globals.get("__name__") or ""
-        if until and frame.f_code.co_filename.startswith("<frozen importlib"):
+        if not may_import and frame.f_code.co_filename.startswith("<frozen importlib"):
             return True
         if name.partition(".")[0] in PACKAGES and not name.startswith(OUTSIDE):
             return True
@@ -122,8 +125,9 @@ class Keeper:
         self._blocks: dict[int, ref[KeepAlive]] = {}
         self._timer = IntervalTimer(self._tick)
         self._logs = HeldLogs()
+        self._has_warned = False  #: A program may set an alarm in thousands of blocks.
         # Python's end resets the handler: the timer of a block that was never left would then end the process.
-        atexit.register(self._timer.stop)
+        atexit.register(self._end)
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self._after_fork)
 
@@ -142,6 +146,7 @@ class Keeper:
 
     def remove(self, block: KeepAlive) -> None:
         """End a block; what a second call finds done, it leaves."""
+        # Before the block is forgotten: after that, a tick stops the timer.
         is_lost = id(block) in self._blocks and block.frame is not None and not self._timer.runs
         self._blocks.pop(id(block), None)
         left = self._live()
@@ -152,10 +157,15 @@ class Keeper:
         if get_ident() == main_thread().ident:  # in another thread, a step may be in progress
             self._logs.release()
         self._logs.write()
-        if is_lost:
+        if is_lost and not self._has_warned:
+            self._has_warned = True
             log.warning(
                 "the block of keep_alive() has set SIGALRM or ITIMER_REAL: from then on no heartbeats were sent"
             )
+
+    def _end(self) -> None:
+        self._blocks.clear()
+        self._timer.stop()
 
     def _after_fork(self) -> None:
         self._blocks.clear()
