@@ -113,6 +113,8 @@ class IntervalTimer:
         now, at = time.monotonic(), self._program_at  # only now: during the tick, another signal may have come
         # If the timer is not this one, the program's alarm is set in it, and will send a signal of its own.
         is_due = at is not None and now >= at - EARLY_S and self._is_ours()
+        handler = self._program_handler
+        is_function = callable(handler)
         try:
             if at is not None and is_due:
                 self._program_at = max(now, at + self._program_interval) if self._program_interval else None
@@ -125,8 +127,12 @@ class IntervalTimer:
         except BaseException:  # of another signal's handler: the next tick calls the program's
             self._program_at = at
             raise
-        if is_due or is_programs:
-            self._call_program(number, frame)  # last, since it may raise
+        if not (is_due or is_programs):
+            return
+        if is_function:  # here, since another signal's handler may raise as a method begins: the alarm would be lost
+            handler(number, frame)  # last, since it may raise
+        else:
+            self._call_program(number, frame)
 
     def _set(self, seconds: float) -> None:
         """Set the timer to ``seconds``, or to the program's alarm if that is earlier; note the alarm it replaces."""
