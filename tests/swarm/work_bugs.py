@@ -14,6 +14,7 @@ from thinconsumer.workers.base import BaseWorkers
 from thinconsumer.workers.dispatcher import JobDispatcher
 from thinconsumer.workers.progress import PartitionProgress
 from thinconsumer.workers.running import Workers
+from thinconsumer.workers.work import Work
 
 parallel = functools.partial(bug, ParallelSwarm)
 
@@ -70,6 +71,10 @@ def turn_lost(finish, self, job):
 def due_without_room(next_time, self):
     retry = self._work.dispatcher.next_time()
     return min(next_time(self), NEVER if retry is None else retry)
+
+
+def began_only(take, self, records, now):
+    return {tp: offset for tp, offset in take(self, records, now).items() if tp in self.dispatcher.lanes}
 
 
 WORK_BUGS = (
@@ -134,6 +139,12 @@ WORK_BUGS = (
         "lost partitions kept",
         "Workers forget a partition that was lost or revoked, and never commit it.",
         returns(BaseWorkers, "lose"),
+    ),
+    parallel(
+        "partitions without commits passed over",
+        "A partition whose commits cannot be read when it is assigned begins once they are.",
+        Plant(Work, "take", began_only),
+        needs=lambda knobs: knobs.coordinator_kills or knobs.coordinator_pauses or knobs.vanishings,
     ),
     parallel(
         "partitions paused for good",

@@ -5,7 +5,7 @@ from dataclasses import dataclass, fields
 
 import pytest
 from lab.group_faults import GROUP_FAULTS
-from lab.knobs import Knobs, _drawn, between, whole
+from lab.knobs import Knobs, between, draw_knobs, whole
 
 from thinconsumer.config import ConsumerConfig
 from thinconsumer_testing.simulation import Simulation
@@ -50,7 +50,7 @@ def test_a_seed_draws_the_same_knobs_and_another_draws_others(drawn):
 
 def test_one_more_knob_does_not_change_the_others():
     for seed in range(5):
-        small, larger = _drawn(Small, Streams(seed)), _drawn(Larger, Streams(seed))
+        small, larger = draw_knobs(Small, Streams(seed)), draw_knobs(Larger, Streams(seed))
         assert (small.a, small.c) == (larger.a, larger.c)
 
 
