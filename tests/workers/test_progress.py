@@ -2,6 +2,7 @@
 
 import random
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -160,6 +161,7 @@ def test_unfinished_records_that_compaction_removed_hold_nothing_back():
     assert third.commit()[:2] == (9, "")
 
 
+@pytest.mark.timeout(900)
 def test_ten_million_records_take_bounded_memory(request):
     """Without ``--soak`` there are a hundred thousand."""
     count = 10_000_000 if request.config.getoption("--soak") else 100_000
