@@ -3,6 +3,7 @@
 import random
 import struct
 import tracemalloc
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -84,6 +85,11 @@ def test_memory_stays_proportional_to_the_frame(cls: type[Message], version: int
     encoded = max((candidate for candidate in candidates if len(candidate) < 500), key=len)
     frames = [encoded[:at] + lie + encoded[at + len(lie) :] for at in range(len(encoded)) for lie in LIES]
     cls.decode(encoded, version)  # Compile first.
+    # Memory that a thread of another test allocates meanwhile counts, too: the lower of two peaks is the decoder's.
+    assert min(peak_of_decoding(cls, version, frames) for _ in range(2)) < 20_000 + 100 * len(encoded)
+
+
+def peak_of_decoding(cls: type[Message], version: int, frames: Sequence[bytes]) -> int:
     tracemalloc.start()
     try:
         for frame in frames:
@@ -91,10 +97,9 @@ def test_memory_stays_proportional_to_the_frame(cls: type[Message], version: int
                 cls.decode(frame, version)
             except KafkaProtocolError:
                 continue
-        _, peak = tracemalloc.get_traced_memory()
+        return tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    assert peak < 20_000 + 100 * len(encoded)
 
 
 @pytest.mark.parametrize("count", [2**31 - 1, 10**6, 2, -2, -(2**31)])
