@@ -254,7 +254,7 @@ def test_garbage_collection_may_end_blocks_at_any_time(run):
                     pass
         gc.collect()
         assert signal.getitimer(signal.ITIMER_REAL) == (0, 0)
-    """))  # fmt: skip
+    """), steps=0)  # fmt: skip
 
 
 @pytest.mark.parametrize("loop", ["asyncio", "uvloop"])

@@ -1,7 +1,9 @@
 """An embedded broker for the tests of workers, and topics with records whose order by key can be checked."""
 
 import itertools
+import sys
 from collections import defaultdict
+from pathlib import Path
 
 import pytest
 
@@ -82,5 +84,7 @@ class World:
 
 
 @pytest.fixture
-def world(broker, tmp_path):
+def world(broker, tmp_path, monkeypatch):
+    # Worker processes import the handlers by name, and get this path. What is installed comes first.
+    monkeypatch.setattr(sys, "path", [*sys.path, str(Path(__file__).parents[2])])
     return World(broker, tmp_path)

@@ -9,23 +9,29 @@ import anyio
 BACKENDS = {"asyncio": ("asyncio", {}), "uvloop": ("asyncio", {"use_uvloop": True}), "trio": ("trio", {})}
 
 
+def running():
+    """Return the tasks, without those that trio starts for itself at some time."""
+    return [task for task in anyio.get_running_tasks() if not (task.name or "").startswith("<")]
+
+
 def in_loop(name, main, *args, seconds=30):
     """Return the result of a coroutine function, which leaves neither a task nor a descriptor."""
 
     async def limited():
-        before = len(anyio.get_running_tasks())
+        before = len(running())
         with anyio.fail_after(seconds):
             result = await main(*args)
-        left = anyio.get_running_tasks()
+        left = running()
         assert len(left) == before, f"a task is left: {left}"
         return result
 
     backend, options = BACKENDS[name]
     anyio.run(anyio.sleep, 0, backend=backend, backend_options=options)  # uvloop keeps two of its first
+    gc.collect()  # what tests before have left
     before = open_descriptors()
     found = anyio.run(limited, backend=backend, backend_options=options)
     gc.collect()
-    assert open_descriptors() == before, "a descriptor is left"
+    assert open_descriptors() <= before, "a descriptor is left"
     return found
 
 
