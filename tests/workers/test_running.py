@@ -2,6 +2,7 @@
 
 import dataclasses
 import os
+import time
 
 import pytest
 
@@ -204,3 +205,17 @@ def test_the_typed_keywords_are_the_options():
 def test_a_handler_that_processes_cannot_import_is_refused(world):
     with world.consumer() as consumer, pytest.raises(IllegalArgumentError, match="importable by name"):
         Workers(consumer, lambda record: None, WorkerSettings(pool="processes"))
+
+
+def test_a_process_in_place_of_another_may_get_its_descriptor(world):
+    """Under the number of a pipe that is closed, the pipe of the next process is waited for like any other."""
+    with world.consumer() as consumer, Workers(consumer, handlers.log_record, WorkerSettings()) as workers:
+        for _ in range(2):
+            reader, writer = os.pipe()
+            os.write(writer, b"x")
+            workers._select({reader: False}, time.monotonic() + 0.01)
+            began = time.monotonic()
+            workers._select({reader: False}, began + 5.0)
+            assert time.monotonic() < began + 1.0
+            os.close(reader)
+            os.close(writer)

@@ -52,7 +52,8 @@ class Workers(BaseWorkers):
             raise IllegalArgumentError("a coroutine function as handler needs an AsyncConsumer")
         super().__init__(consumer, handler, settings)
         self._consumer = consumer
-        self._selector = selectors.DefaultSelector()
+        # Not epoll, which drops a descriptor that is closed: that of the next worker process often has the same number.
+        self._selector: selectors.BaseSelector = getattr(selectors, "PollSelector", selectors.SelectSelector)()
         self._pool = pool(self._call, settings)
         self._listener = self._group.subscription.listener
         self._group.subscription.listener = WorkersListener(self, self._listener)
