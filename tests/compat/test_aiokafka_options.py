@@ -10,7 +10,8 @@ import pytest
 from thinconsumer import KafkaConfigurationError, KafkaError
 from thinconsumer.compat import aiokafka as compat
 from thinconsumer.compat.aiokafka import AIOKafkaConsumer
-from thinconsumer.compat.aiokafka.options import Tokens, translate, whole_names
+from thinconsumer.compat.aiokafka.options import Tokens, translate
+from thinconsumer.compat.patterns import beginning
 from thinconsumer.config.build import ConfigurationWarning
 
 
@@ -117,7 +118,7 @@ def test_assignors_of_aiokafka_select_ours():
     ],
 )
 def test_a_pattern_has_to_match_the_beginning(pattern, name, matches):
-    assert bool(whole_names(pattern).fullmatch(name)) is matches
+    assert bool(beginning(pattern).fullmatch(name)) is matches
 
 
 def test_tokens_are_fetched_in_the_loop():

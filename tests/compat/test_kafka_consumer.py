@@ -24,8 +24,8 @@ from thinconsumer.compat.kafka import (
     TopicPartition,
     errors,
 )
-from thinconsumer.compat.kafka.consumer import beginning
 from thinconsumer.compat.kafka.options import DEFAULT_CONFIG, own_options
+from thinconsumer.compat.patterns import beginning
 from thinconsumer_testing.broker import NewRecord
 from thinconsumer_testing.broker.process import BrokerProcess
 

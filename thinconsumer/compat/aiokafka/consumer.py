@@ -16,11 +16,12 @@ from ...errors import CommitFailedError, IllegalStateError, KafkaError
 from ...positions.partitions import Partition
 from ...types import OffsetAndMetadata as OwnOffsetAndMetadata
 from ...types import TopicPartition as OwnTopicPartition
+from ..patterns import beginning
 from ..peer_types import AIOKAFKA
 from .abc import ConsumerRebalanceListener
 from .errors import ConsumerStoppedError, IllegalOperation
 from .listener import AIOKafkaListenerCalls
-from .options import Tokens, translate, whole_names
+from .options import Tokens, translate
 from .shared_consumer import SharedConsumer, StoppedError
 from .structs import OffsetAndTimestamp, partition_of, partitions_of, record_of
 
@@ -133,7 +134,7 @@ class AIOKafkaConsumer:
         with AIOKAFKA.adopting():
             is_member = not self._has_no_group and bool(self._consumer.subscription())
             if pattern:
-                self._consumer.subscribe(pattern=whole_names(pattern), listener=calls)
+                self._consumer.subscribe(pattern=beginning(pattern), listener=calls)
             else:
                 self._consumer.subscribe(topics, listener=calls)
             if is_member:  # a new listener is called for the partitions that the member has, too

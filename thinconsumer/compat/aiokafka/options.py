@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import math
-import re
 import warnings
 from collections.abc import Coroutine, Iterable
 from typing import Any
@@ -12,7 +11,7 @@ from typing import Any
 from ...config.build import ConfigurationWarning
 from ...errors import KafkaConfigurationError, KafkaError
 
-__all__ = ["Tokens", "translate", "whole_names"]
+__all__ = ["Tokens", "translate"]
 
 #: The keywords and defaults of aiokafka's consumer that are not passed on as they are.
 OTHER_DEFAULTS: dict[str, Any] = {
@@ -81,20 +80,6 @@ def _assignor(entry: Any) -> Any:
             )
         return name
     return entry
-
-
-def whole_names(pattern: str | re.Pattern[str]) -> re.Pattern[str]:
-    """Return a pattern that matches whole names, for one that matches the beginning of names, as aiokafka's do.
-
-    Raises:
-        ValueError: the pattern is not valid.
-    """
-    try:
-        compiled = re.compile(pattern)
-    except re.error as error:
-        raise ValueError(f"{pattern!r} is not a valid pattern: {error}") from error
-    text = re.sub(r"^\(\?[aiLmsux]+\)", "", compiled.pattern)  # these flags are in ``flags``, and allowed only in front
-    return re.compile(f"(?:{text})(?s:.*)", compiled.flags)
 
 
 class Tokens:

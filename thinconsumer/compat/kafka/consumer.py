@@ -24,6 +24,7 @@ from ...group.offsets.commit_queue import log_failure
 from ...types import OffsetAndMetadata as OwnOffset
 from ...types import SubscriptionPattern
 from ...types import TopicPartition as OwnPartition
+from ..patterns import beginning
 from ..peer_types import KAFKA_PYTHON
 from .errors import BootstrapTimeoutError
 from .future import Future
@@ -351,22 +352,6 @@ def require_partitions(*partitions: object) -> None:
     for tp in partitions:
         if not isinstance(tp, (TopicPartition, OwnPartition)):
             raise TypeError(f"expected a TopicPartition, not {tp!r}")
-
-
-def beginning(pattern: str | re.Pattern[str]) -> re.Pattern[str]:
-    """Return a pattern that matches the whole of each name that begins with a match of ``pattern``.
-
-    Raises:
-        ValueError: it is no regular expression.
-    """
-    try:
-        compiled = re.compile(pattern)
-    except re.error as error:
-        raise ValueError(f"{pattern!r} is no regular expression: {error}") from None
-    # Flags such as (?i) are allowed only where an expression begins; they are among the compiled one's flags.
-    source = re.sub(r"\A(\(\?[aiLmsux]+\))+", "", compiled.pattern)
-    end = "\n" if compiled.flags & re.VERBOSE else ""  # ends a comment
-    return re.compile(f"(?:{source}{end})(?s:.*)", compiled.flags)
 
 
 def _adopting(method: Callable[..., Any]) -> Callable[..., Any]:
