@@ -11,8 +11,6 @@ from ..admin import CLASSIC, CONSUMER, GroupDescription, MemberDescription, Topi
 from ..consumer import Consumer
 from ..errors import KafkaError
 from ..types import OffsetAndMetadata, TopicPartition
-from ..workers.foreign_maps import decode_any
-from ..workers.offset_map import OffsetMapError
 from .cluster import TopicsByName, connected_admin, exit_code, has_leader, notify, successes
 from .group_delete_offsets import delete_offsets, describe_deletion
 from .group_reset import describe_reset, reset
@@ -142,6 +140,9 @@ def _finished(
 
 
 def _in_metadata(found: OffsetAndMetadata, topic: TopicDescription | None) -> tuple[Any, ...]:
+    from ..workers.foreign_maps import decode_any  # on demand: only ``--finished`` needs the room of workers
+    from ..workers.offset_map import OffsetMapError
+
     try:
         progress = decode_any(found.metadata, found.offset, bytes(16) if topic is None else topic.topic_id)
     except OffsetMapError as error:

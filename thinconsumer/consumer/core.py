@@ -78,7 +78,7 @@ class ConsumerCore:
         if log.isEnabledFor(logging.DEBUG):
             log.debug("records are read with: %s", ", ".join(f"{what}: {how}" for what, how in info().items()))
         self.config = config
-        #: Of keys and values.
+        #: The deserializers of keys and of values. With None, records have the bytes.
         self._deserializers: tuple[Deserializer | None, Deserializer | None]
         self._deserializers = (config.key_deserializer, config.value_deserializer)
         self.managers = ConsumerManagers(config, driver.random, driver.wall_time, self._deserializer())

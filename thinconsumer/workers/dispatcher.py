@@ -10,13 +10,13 @@ from collections import deque
 from collections.abc import Callable, Collection, Hashable, Iterable
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
-from typing import Generic, Literal, TypeVar
+from typing import Generic, TypeVar
 
 from ..types import TopicPartition
 from .progress import PartitionProgress
+from .settings import Order
 
 R = TypeVar("R")
-Order = Literal["key", "partition", "none"]
 
 
 @dataclass(eq=False)
@@ -28,7 +28,6 @@ class Job(Generic[R]):
     records: list[R]
     offsets: list[int]
     attempt: int = 0  #: How often the job has been handed out.
-    started_at: float = 0.0  #: When it was handed out for the last time.
 
 
 @dataclass(eq=False)
@@ -50,7 +49,6 @@ class PartitionJobs(Generic[R]):
     #: A heap of what could run now, by its first offset: keys, and jobs that are to be retried.
     ready: list[tuple[int, Waiting[R] | Job[R]]] = field(default_factory=list)
     running: set[Job[R]] = field(default_factory=set)
-    retrying: int = 0  #: Jobs that wait for the end of their backoff, or in ``ready``, for another attempt.
     waiting: int = 0  #: Records received that have never been handed out.
     waiting_bytes: int = 0
     closed: bool = False  #: Nothing is handed out any more: the partition is being revoked, or is gone.
@@ -173,7 +171,6 @@ class JobDispatcher(Generic[R]):
                 if lane.ready:
                     self._turns[lane] = None  # behind all others
                 found.attempt += 1
-                found.started_at = now
                 lane.running.add(found)
                 return found
         return None
@@ -183,7 +180,6 @@ class JobDispatcher(Generic[R]):
         offset, item = ready[0]
         if isinstance(item, Job):
             heappop(ready)
-            lane.retrying -= 1
             return item
         job: Job[R] = Job(lane, item.key, [], [])
         while dispatch(offset):
@@ -249,9 +245,13 @@ class JobDispatcher(Generic[R]):
         lane = job.lane
         lane.running.discard(job)
         if self.lanes.get(lane.partition) is lane:
-            lane.retrying += 1
             self._retry_count += 1
             heappush(self._retries, (at, self._retry_count, job))
+
+    def retrying(self, lane: PartitionJobs[R]) -> list[Job[R]]:
+        """Return the jobs that wait for another attempt: for the end of their backoff, or for their turn."""
+        waiting = [job for _, _, job in self._retries if job.lane is lane]
+        return waiting + [item for _, item in lane.ready if isinstance(item, Job)]
 
     def first(self, lane: PartitionJobs[R]) -> tuple[R, int, bool] | None:
         """Find a partition's first unfinished record: the record, its attempts, and whether it runs.
@@ -259,8 +259,7 @@ class JobDispatcher(Generic[R]):
         Returns None if it was not received yet, or if all are finished. Takes a time that grows with what waits.
         """
         offset = lane.progress.offset
-        jobs = [*lane.running, *(job for _, _, job in self._retries if job.lane is lane)]
-        for job in (*jobs, *(item for _, item in lane.ready if isinstance(item, Job))):
+        for job in (*lane.running, *self.retrying(lane)):
             if offset in job.offsets:
                 return job.records[job.offsets.index(offset)], job.attempt, job in lane.running
         heads = (queue.records[0] for queue in lane.keys.values() if queue.records)

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 
 from ..metrics import NAN, MetricValues
 from ..types import TopicPartition
+from .calling import Record
 from .dispatcher import PartitionJobs
-from .work import Record, Work
+from .work import Work
 
 #: The group of the metrics of workers.
 GROUP = "worker-metrics"
@@ -93,7 +94,8 @@ def _partition(work: Work, lane: PartitionJobs[Record], is_paused: bool, now: fl
         record, attempts, is_running = found
         age = max(now - lane.received_at(record.offset), 0.0)
         oldest = UnfinishedRecord(lane.partition, record.offset, record.key, age, attempts, is_running)
-    return PartitionWork(len(lane.running), lane.retrying, lane.waiting, lane.progress.offset, is_paused, oldest)
+    retrying = len(work.dispatcher.retrying(lane))
+    return PartitionWork(len(lane.running), retrying, lane.waiting, lane.progress.offset, is_paused, oldest)
 
 
 def _words(record: UnfinishedRecord) -> str:

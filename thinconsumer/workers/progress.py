@@ -172,10 +172,15 @@ class PartitionProgress:
         return self._epochs[0][1]
 
     def metadata(self) -> str:
-        """Return the map to commit with :attr:`offset`; empty if no record behind it is finished."""
+        """Return what to commit with :attr:`offset`: the map as text, empty if no record behind it is finished."""
+        found = self.offset_map()
+        return "" if found is None else encode(found)
+
+    def offset_map(self) -> OffsetMap | None:
+        """Return which records behind :attr:`offset` are finished; None if none is."""
         first = self._ends.next
         if first is self._ends or self._finished_end <= first.offset:
-            return ""
+            return None
         self._drop_epochs(first.offset - 1)
         unfinished = []
         each = first.next
@@ -185,7 +190,7 @@ class PartitionProgress:
         epochs = [(max(at, first.offset), epoch) for at, epoch in self._epochs if at < self._finished_end]
         if len(epochs) > 1 and epochs[1][0] == first.offset:
             del epochs[0]  # of the record before
-        return encode(OffsetMap(first.offset, self._finished_end, unfinished, epochs, self.topic_id))
+        return OffsetMap(first.offset, self._finished_end, unfinished, epochs, self.topic_id)
 
     # -- the list, and the size of a map of all that is dispatched
 

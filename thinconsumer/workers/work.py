@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ..errors import KafkaError
-from ..types import ConsumerRecord, OffsetAndMetadata, TopicPartition
+from ..types import OffsetAndMetadata, TopicPartition
+from .calling import Record
 from .dispatcher import Job, JobDispatcher
 from .foreign_maps import decode_any
 from .offset_map import OffsetMap, OffsetMapError, decode, encode
@@ -16,7 +17,6 @@ from .settings import WorkerSettings
 
 log = logging.getLogger(__name__)
 
-Record = ConsumerRecord[Any, Any]
 #: What a record needs in memory beside its key and its value, in bytes.
 RECORD_OVERHEAD = 200
 
@@ -28,11 +28,7 @@ class HandlerFailedError(KafkaError):
     """
 
     def __init__(self, records: Sequence[Record], attempts: int) -> None:
-        first = records[0]
-        more = f" and {len(records) - 1} more of its batch" if len(records) > 1 else ""
-        super().__init__(
-            f"the handler failed {attempts} times for {first.topic}-{first.partition} offset {first.offset}{more}"
-        )
+        super().__init__(f"the handler failed {attempts} times for {_name(records)}")
         self.records = records  #: The records of the call, with the bytes of keys and values.
         self.attempts = attempts
 
@@ -62,9 +58,8 @@ class Work:
             settings.waiting_bytes_max,
         )
         self.stopped_by: HandlerFailedError | None = None  #: Why nothing more is to be started.
-        self.given_up: list[
-            tuple[Job[Record], Exception]
-        ] = []  #: Jobs whose records are to be written as dead letters.
+        #: Jobs whose records are to be written as dead letters.
+        self.given_up: list[tuple[Job[Record], Exception]] = []
         self.finished_count = 0  #: Records whose handler has returned.
         self.failed_count = 0  #: Calls of the handler that have raised.
         self.skipped_count = 0  #: Records that were given up and skipped.
@@ -154,11 +149,9 @@ class Work:
         return None
 
     def _restart(self, partition: TopicPartition, progress: PartitionProgress) -> int:
-        offset, topic_id = progress.offset, progress.topic_id
-        committed = OffsetAndMetadata(offset, progress.metadata(), progress.leader_epoch())
-        restored = _restored(partition, committed, topic_id, self.settings)
+        offset = progress.offset
         self.dispatcher.remove(partition)
-        self._begin(partition, offset, committed.leader_epoch, topic_id, restored)
+        self._begin(partition, offset, progress.leader_epoch(), progress.topic_id, progress.offset_map())
         log.warning("%s-%d: the position has moved back; going on at offset %d", *partition, offset)
         return offset
 
@@ -179,7 +172,7 @@ class Work:
         else:
             self.failed_count += 1
             if self.dispatcher.fail(job, now):
-                log.info("%s: attempt %d failed, and is repeated: %r", _name(job), job.attempt, error)
+                log.info("%s: attempt %d failed, and is repeated: %r", _name(job.records), job.attempt, error)
             else:
                 self._give_up(job, error)
         return True
@@ -187,7 +180,7 @@ class Work:
     def _give_up(self, job: Job[Record], error: Exception) -> None:
         if self.settings.on_failure == "skip":
             self.skipped_count += len(job.records)
-            log.error("%s: skipped after %d attempts: %r", _name(job), job.attempt, error)
+            log.error("%s: skipped after %d attempts: %r", _name(job.records), job.attempt, error)
             self.dispatcher.finish(job)
         elif self.settings.on_failure == "stop":
             if self.stopped_by is None:
@@ -252,7 +245,7 @@ def _size(data: Any) -> int:
     return RECORD_OVERHEAD // 2 + (len(data) if data else 0)
 
 
-def _name(job: Job[Record]) -> str:
-    first = job.records[0]
-    more = f" and {len(job.records) - 1} more" if len(job.records) > 1 else ""
+def _name(records: Sequence[Record]) -> str:
+    first = records[0]
+    more = f" and {len(records) - 1} more of its batch" if len(records) > 1 else ""
     return f"{first.topic}-{first.partition} offset {first.offset}{more}"
