@@ -359,7 +359,7 @@ def test_a_default_callback_hears_of_kafka_pythons_errors():
 
 
 def test_another_thread_may_look_at_the_group(make, topic, group):
-    """kafka-python's documentation says so of these two calls."""
+    """As kafka-python's documentation allows for these two calls."""
     consumer = make(topic, group_id=group)
     assert consumer.group_metadata() == ConsumerGroupMetadata(group_id=group)
     read(consumer, 2 * EACH)

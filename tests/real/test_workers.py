@@ -55,7 +55,7 @@ class Judge:
         self._busy: dict[str, tuple[int, bool]] = {}  #: By key: the last offset that was begun, and whether it ended.
         self._incarnation = 0
         self.assigned = 0  #: The last incarnation that has had partitions assigned.
-        self.named: set[Record] = set()  #: What commits have named as finished.
+        self.named: set[Record] = set()  #: The records that commits have named as finished.
         self.named_before: frozenset[Record] = frozenset()  #: The same, when the present incarnation was started.
         self.finished: set[Record] = set()
         self.repeated = 0  #: Records that had ended, and were begun again.

@@ -85,6 +85,6 @@ class World:
 
 @pytest.fixture
 def world(broker, tmp_path, monkeypatch):
-    # Worker processes import the handlers by name, and get this path. What is installed comes first.
+    # Worker processes import the handlers by name, and get this path, in which installed packages come first.
     monkeypatch.setattr(sys, "path", [*sys.path, str(Path(__file__).parents[2])])
     return World(broker, tmp_path)

@@ -36,11 +36,11 @@ STEPS_PER_HEARTBEAT = 3
 #: How many calls of functions a step may be deep. With less room, it would end with RecursionError, and the next call
 #: would have to open new connections.
 DEPTH = 150
-#: The packages whose code no step may interrupt, and their parts that only call the client.
+#: No step interrupts the code of these packages, except that of the modules after them, which only call the client.
 PACKAGES, OUTSIDE = {"thinconsumer", "thinconsumer_testing"}, ("thinconsumer.cli.", "thinconsumer.spark.")
-#: What a step imports on demand, beside what :meth:`ConsumerManagers.prepare` imports.
+#: The modules that a step imports on demand, beside what :meth:`ConsumerManagers.prepare` imports.
 ON_DEMAND = ("dataclasses", "encodings.idna", "ipaddress", "thinconsumer.sockets.cares_lookup")
-#: What to do where a block is not possible.
+#: Advice in errors, where a block is not possible.
 INSTEAD = "call drive() now and then, let another process do the work, or use AsyncConsumer and run_in_executor"
 
 

@@ -106,7 +106,7 @@ class BaseWorkers:
             self._results.append(CallResult(job.records, value, error, job.attempt))
 
     def _begin(self, committed: Mapping[TopicPartition, OffsetAndMetadata | None]) -> None:
-        """Begin with partitions that were assigned, whose commits these are."""
+        """Begin with partitions that were assigned, at their committed offsets."""
         topic_id = self._reader.managers.metadata.topic_id
         self._work.assign({each: Assigned(found, topic_id(each.topic)) for each, found in committed.items()})
 

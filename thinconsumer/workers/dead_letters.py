@@ -12,7 +12,7 @@ from ..sockets.secured import open_driver
 from .calling import Record
 from .dispatcher import Job
 
-#: What the headers begin with that say where a dead letter came from, and why. Compare KIP-298 and KIP-1034.
+#: The prefix of the headers that name a dead letter's origin and its error. Compare KIP-298 and KIP-1034.
 HEADER_PREFIX = "__workers.errors."
 #: The longest message of an exception in a header, in characters.
 MESSAGE_MAX = 1_000

@@ -1,4 +1,4 @@
-"""The options of workers, and what becomes of a record whose handler keeps failing."""
+"""The options of workers: order, pool, bounds, attempts, and the fate of records that were given up."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """aiokafka's exceptions under its names: its own classes, or this package's without it.
 
-What the consumer raises is an instance of aiokafka's class and of this package's class for the same error.
+Each error of the consumer is an instance both of aiokafka's class and of this package's class.
 """
 
 from __future__ import annotations
