@@ -337,3 +337,30 @@ def test_records_from_the_node_of_before_are_followed_by_a_second_fetch_to_the_n
     before.answer({a.tp: {"records": kit.batch(100, 10), "high_watermark": 120}})
     world.fetches()
     assert world.seconds[2].asked()[a.tp].fetch_offset == 110
+
+
+def test_a_partition_that_the_planner_would_look_at_again_makes_it_due(world, kit):
+    """Its former node reports a later log end, and the next Fetch to that node ends what the node confirmed.
+
+    This was reported to the planner, but not to the agenda: records waited until something else made the planner step.
+    """
+    world.cluster({kit.tp(n): (leader, 5) for n, leader in enumerate((2, 2, 1))})
+    a, _, _ = world.assign({kit.tp(0): 100, kit.tp(1): 200, kit.tp(2): 300}, epoch=5)
+    a.prefer(1, world.now + 60)
+    ends = {
+        1: {a.tp: {"high_watermark": 100}, kit.tp(2): {"high_watermark": 300}},
+        2: {kit.tp(1): {"high_watermark": 200}},
+    }
+    for node_id, sent in world.fetches().items():
+        sent.answer(ends[node_id])
+    held = world.fetches()
+    world.now += 60
+    for _ in range(2):
+        assert world.wake_at() == world.now
+        assert world.fetches() == world.seconds == {}, "the leader has nothing more, as far as is known"
+    assert world.wake_at() == NEVER
+    held[1].answer({a.tp: {"high_watermark": 101}})
+    assert world.fetch().forgotten() == {a.tp} and not world.seconds
+    assert world.wake_at() == world.now, "the planner is due"
+    assert set(world.second().asked()) == {a.tp}
+    assert world.wake_at() == NEVER

@@ -340,6 +340,10 @@ class Planner:
             second.tried.clear()
             second.held.clear()
         targets.late.pop(node_id, None)
+        if self._partitions.changed:
+            # Partitions that left the session have reported a change. Unless the planner steps again, a second Fetch
+            # that this change makes due would wait for something else that makes it step.
+            self._alarm.touch()
         return self._message(plan, session.reserved, self._max_wait_ms)
 
     def _compose_second(self, second: SecondFetch, version: int) -> Message:

@@ -105,6 +105,7 @@ class FetchTargets:
             if not is_over and partition.preferred_replica in self._metadata.nodes:
                 return partition.preferred_replica
             partition.preferred_replica = -1
+            self._planner.touch()  # this change of the partition is reported, too, and the planner looks at it
         return None if info is None else info.leader
 
     def _place(self, partition: Partition, now: float) -> None:
