@@ -57,10 +57,10 @@ def let_go_at_once(repeat, self, job, at):
         self._turns.setdefault(job.lane)
 
 
-def not_busy(move, self, lane, offset, job):
-    item = move(self, lane, offset, job)
-    item.busy = False
-    return item
+def not_busy(job_of, self, lane, queue):
+    job = job_of(self, lane, queue)
+    queue.busy = False
+    return job
 
 
 def turn_lost(finish, self, job):
@@ -109,7 +109,7 @@ WORK_BUGS = (
     parallel(
         "two records of a key at once",
         "A record begins when those of its key before it are finished.",
-        Plant(JobDispatcher, "_move", not_busy),
+        Plant(JobDispatcher, "_job_of", not_busy),
         needs=by_key,
     ),
     parallel(

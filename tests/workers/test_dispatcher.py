@@ -14,8 +14,16 @@ from thinconsumer.workers.progress import PartitionProgress
 A, B = TopicPartition("t", 0), TopicPartition("t", 1)
 
 
-def dispatcher(order="key", batch_size=1, attempts=None, backoff=lambda failed: 1.0, waiting_max=100, bytes_max=10_000):
-    made = JobDispatcher(order, batch_size, attempts, backoff, waiting_max, bytes_max)
+def dispatcher(
+    order="key",
+    batch_size=1,
+    attempts=None,
+    backoff=lambda failed: 1.0,
+    waiting_max=100,
+    bytes_max=10_000,
+    null_key_order="none",
+):
+    made = JobDispatcher(order, batch_size, attempts, backoff, waiting_max, bytes_max, null_key_order)
     for partition in (A, B):
         made.assign(partition, PartitionProgress(0))
     return made
@@ -47,10 +55,52 @@ def test_records_of_a_key_run_one_after_the_other():
     assert records(jobs(made)) == [["a1"]]
 
 
-def test_records_without_a_key_count_as_one_key():
+def test_records_without_a_key_have_no_order():
     made = dispatcher()
+    take(made, [None, "a", None, None, "a"])
+    found = jobs(made)
+    assert records(found) == [["None0"], ["a1"], ["None2"], ["None3"]]
+    made.finish(found[2])
+    assert jobs(made) == []
+    take(made, [None], first=5)
+    assert records(jobs(made)) == [["None5"]]
+
+
+def test_records_without_a_key_may_have_the_order_of_their_partition():
+    made = dispatcher(null_key_order="partition")
     take(made, [None, "a", None])
-    assert records(jobs(made)) == [["None0"], ["a1"]]
+    take(made, [None], B)
+    first, other, third = jobs(made)
+    assert records([first, other, third]) == [["None0"], ["None0"], ["a1"]]
+    made.finish(first)
+    assert records(jobs(made)) == [["None2"]]
+
+
+def test_an_empty_key_is_a_key():
+    made = dispatcher()
+    take(made, [b"", b""])
+    assert len(jobs(made)) == 1
+
+
+def test_records_of_a_partition_without_a_key_are_in_one_job_up_to_the_batch_size():
+    made = dispatcher(batch_size=2)
+    take(made, [None, "a", None, None, "a", None])
+    take(made, [None], B)
+    assert records(jobs(made)) == [["None0", "None2"], ["None0"], ["a1", "a4"], ["None3", "None5"]]
+
+
+def test_records_without_an_order_wait_for_the_map_and_go_on():
+    """The first of a batch may be dispatched, the next only once an earlier record has finished."""
+    made = dispatcher(batch_size=3)
+    made.assign(A, PartitionProgress(0, distance_max=4))
+    take(made, "x")
+    take(made, [None] * 5, first=1)
+    stuck, batch = jobs(made)
+    assert records([stuck, batch]) == [["x0"], ["None1", "None2", "None3"]]
+    made.finish(batch)
+    assert jobs(made) == []
+    made.finish(stuck)
+    assert records(jobs(made)) == [["None4", "None5"]]
 
 
 def test_a_job_has_records_of_one_key_up_to_the_batch_size():
@@ -144,11 +194,19 @@ def test_a_partition_is_full_by_its_records_or_by_the_bytes_of_all():
     assert made.full() == set()
 
 
-@pytest.mark.parametrize("order", ["key", "partition", "none"])
+@pytest.mark.parametrize(
+    ("order", "null_key_order"), [("key", "none"), ("key", "partition"), ("partition", "none"), ("none", "partition")]
+)
 @given(seed=st.integers(0, 10**9))
-def test_every_record_finishes_in_order_whatever_fails(order, seed):
+def test_every_record_finishes_in_order_whatever_fails(order, null_key_order, seed):
+    def chain_of(key):
+        """Return what names the records that run one after the other with those of the key; None: in no order."""
+        if order == "key":
+            return key or (null_key_order == "partition" and "null")
+        return order == "partition" and "all"
+
     rng = random.Random(seed)
-    made = JobDispatcher(order, rng.choice([1, 3]), None, lambda failed: rng.choice([0.0, 2.0]), 10, 500)
+    made = dispatcher(order, rng.choice([1, 3]), None, lambda failed: rng.choice([0.0, 2.0]), 10, 500, null_key_order)
     logs = {partition: [] for partition in (A, B)}
     for partition in logs:
         made.assign(partition, PartitionProgress(0, text_max=rng.choice([80, 4096])))
@@ -157,27 +215,24 @@ def test_every_record_finishes_in_order_whatever_fails(order, seed):
         now += 0.1
         if count < 60 and rng.random() < 0.5:
             partition = rng.choice([each for each in logs if each not in made.full()] or [A])
-            keys = [rng.choice("abc") for _ in range(rng.choice([1, 5]))]
+            keys = [rng.choice(["a", "b", "c", None]) for _ in range(rng.choice([1, 5]))]
             take(made, keys, partition, len(logs[partition]))
-            logs[partition] += keys
+            logs[partition] += map(chain_of, keys)
             count += len(keys)
         if len(running) < 4 and (job := made.next_job(now)) is not None:
-            if order != "none":
-                keys = {record[0] for record in job.records} if order == "key" else {None}
-                assert not any(
-                    job.lane is each.lane and (order == "partition" or keys & {record[0] for record in each.records})
-                    for each in running
-                )
+            log = logs[job.lane.partition]
+            (chain,) = {log[offset] for offset in job.offsets}
+            assert not any(chain and job.lane is each.lane and chain == log[each.offsets[0]] for each in running)
             running.append(job)
         if running and rng.random() < 0.4:
             job = running.pop(rng.randrange(len(running)))
             if rng.random() < 0.3:
                 made.fail(job, now)
             else:
-                for record in job.records:
-                    finished[job.lane.partition, record[0] if order == "key" else None].append(int(record[1:]))
+                partition = job.lane.partition
+                finished[partition, logs[partition][job.offsets[0]]] += job.offsets
                 made.finish(job)
-    for (partition, key), offsets in finished.items():
-        expected = [offset for offset, each in enumerate(logs[partition]) if key in (each, None)]
-        assert (sorted(offsets) if order == "none" else offsets) == expected
+    for (partition, chain), offsets in finished.items():
+        expected = [offset for offset, each in enumerate(logs[partition]) if each == chain]
+        assert (offsets if chain else sorted(offsets)) == expected
     assert not any(lane.ready or lane.keys or lane.running or lane.waiting_bytes for lane in made.lanes.values())

@@ -2,6 +2,8 @@
 
 from types import SimpleNamespace
 
+import pytest
+
 from thinconsumer import OffsetAndMetadata, TopicPartition
 from thinconsumer.workers import WorkerSettings
 from thinconsumer.workers.work import Assigned, Work
@@ -54,3 +56,15 @@ def test_a_partition_whose_commits_were_not_read_goes_back_to_its_first_record()
     work = Work(WorkerSettings())
     assert work.take({A: records(7, 0, 0)}, 0.0) == {A: 7}
     assert run(work) == []
+
+
+@pytest.mark.parametrize(("order", "count"), [("none", 2), ("partition", 1)])
+def test_the_order_of_records_without_a_key_is_a_setting(order, count):
+    work = Work(WorkerSettings(null_key_order=order))
+    work.assign({A: Assigned(None, bytes(16))})
+    taken = records(0, 0, 0)
+    for each in taken:
+        each.key = None
+    work.take({A: taken}, 0.0)
+    jobs = [work.next_job(0.0) for _ in taken]
+    assert sum(job is not None for job in jobs) == count

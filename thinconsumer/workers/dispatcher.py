@@ -14,14 +14,14 @@ from typing import Generic, TypeVar
 
 from ..types import TopicPartition
 from .progress import PartitionProgress
-from .settings import Order
+from .settings import NullKeyOrder, Order
 
 R = TypeVar("R")
 
 
 @dataclass(eq=False)
 class Job(Generic[R]):
-    """Records of one key (with order "none" of one partition) for one call of the handler."""
+    """Records of one key, or records of one partition that have no order, for one call of the handler."""
 
     lane: PartitionJobs[R]
     key: Hashable
@@ -32,11 +32,11 @@ class Job(Generic[R]):
 
 @dataclass(eq=False)
 class Waiting(Generic[R]):
-    """Records of one key that wait, in the order of the log; not ready while a job of the key is unfinished."""
+    """Records of one key that wait, in the order of the log; those that have no order count as one key."""
 
     key: Hashable
     records: deque[tuple[int, R, int]] = field(default_factory=deque)  #: Offset, record, size in bytes.
-    busy: bool = False
+    busy: bool = False  #: Whether the records wait for an unfinished job of the key.
 
 
 @dataclass(eq=False)
@@ -78,6 +78,8 @@ class JobDispatcher(Generic[R]):
         backoff: the seconds until the next attempt, after so many failed ones.
         waiting_max: records of one partition that may wait before it is to be paused.
         waiting_bytes_max: bytes of all partitions that may wait before those with waiting records are to be paused.
+        null_key_order: with order "key": whether records of a partition without a key run one after the other
+            ("partition"), or in no order ("none").
     """
 
     def __init__(
@@ -88,9 +90,12 @@ class JobDispatcher(Generic[R]):
         backoff: Callable[[int], float],
         waiting_max: int,
         waiting_bytes_max: int,
+        null_key_order: NullKeyOrder = "none",
     ) -> None:
         self.lanes: dict[TopicPartition, PartitionJobs[R]] = {}
-        self._order = order
+        self._is_by_key = order == "key"
+        #: Whether records with the key None have no order. With another order than "key", all count as such.
+        self._has_unordered = (null_key_order if self._is_by_key else order) == "none"
         self._batch_size = batch_size
         self._attempts = attempts
         self._backoff = backoff
@@ -137,14 +142,12 @@ class JobDispatcher(Generic[R]):
     def take(self, partition: TopicPartition, records: Iterable[tuple[int, int, Hashable, R, int]]) -> None:
         """Take records of a poll, in order: offset, leader epoch, key, record, size in bytes."""
         lane = self.lanes[partition]
-        receive, by_order = lane.progress.receive, self._order
+        receive, is_by_key = lane.progress.receive, self._is_by_key
         for offset, leader_epoch, key, record, size in records:
             if not receive(offset, leader_epoch):
                 continue
-            if by_order == "partition":
+            if not is_by_key:
                 key = None
-            elif by_order == "none":
-                key = offset
             queue = lane.keys.get(key)
             if queue is None:
                 queue = lane.keys[key] = Waiting(key)
@@ -176,41 +179,29 @@ class JobDispatcher(Generic[R]):
         return None
 
     def _next_of(self, lane: PartitionJobs[R]) -> Job[R] | None:
-        ready, dispatch = lane.ready, lane.progress.dispatch
-        offset, item = ready[0]
-        if isinstance(item, Job):
-            heappop(ready)
-            return item
-        job: Job[R] = Job(lane, item.key, [], [])
-        while dispatch(offset):
-            item = self._move(lane, offset, job)
-            if len(job.offsets) == self._batch_size:
-                break
-            if item.records:
-                offset = item.records[0][0]
-            elif self._order == "none" and ready and isinstance(ready[0][1], Waiting):
-                offset = ready[0][0]
-            else:
-                break
-        return job if job.offsets else None
+        offset, item = lane.ready[0]
+        if isinstance(item, Waiting) and not lane.progress.dispatch(offset):
+            return None
+        heappop(lane.ready)
+        return item if isinstance(item, Job) else self._job_of(lane, item)
 
-    def _move(self, lane: PartitionJobs[R], offset: int, job: Job[R]) -> Waiting[R]:
-        """Move the record at ``offset``, the first of its key, into the job; return its key's queue."""
-        if lane.ready and lane.ready[0][0] == offset:
-            item = heappop(lane.ready)[1]
-            assert isinstance(item, Waiting)
+    def _job_of(self, lane: PartitionJobs[R], queue: Waiting[R]) -> Job[R]:
+        """Make a job of the first records of a queue, of which at least one may be dispatched."""
+        job: Job[R] = Job(lane, queue.key, [], [])
+        records, dispatch = queue.records, lane.progress.dispatch
+        while records and len(job.offsets) < self._batch_size and dispatch(records[0][0]):
+            offset, record, size = records.popleft()
+            job.records.append(record)
+            job.offsets.append(offset)
+            lane.waiting -= 1
+            lane.waiting_bytes -= size
+        if queue.key is not None or not self._has_unordered:
+            queue.busy = True
+        elif records:
+            heappush(lane.ready, (records[0][0], queue))
         else:
-            item = lane.keys[job.key]
-        _, record, size = item.records.popleft()
-        job.records.append(record)
-        job.offsets.append(offset)
-        lane.waiting -= 1
-        lane.waiting_bytes -= size
-        if self._order == "none":
-            del lane.keys[item.key]
-        else:
-            item.busy = True
-        return item
+            del lane.keys[queue.key]
+        return job
 
     def finish(self, job: Job[R]) -> None:
         """Take note that the job's records are done: processed, skipped, or written as dead letters."""
@@ -221,7 +212,7 @@ class JobDispatcher(Generic[R]):
         for offset in job.offsets:
             lane.progress.finish(offset)
         queue = lane.keys.get(job.key)
-        if queue is not None:
+        if queue is not None and queue.busy:
             queue.busy = False
             if queue.records:
                 heappush(lane.ready, (queue.records[0][0], queue))

@@ -9,6 +9,7 @@ from typing import Any, Literal, NamedTuple, TypedDict
 from ..errors import KafkaConfigurationError
 
 Order = Literal["key", "partition", "none"]
+NullKeyOrder = Literal["partition", "none"]
 PoolName = Literal["inline", "threads", "processes", "tasks"]
 
 
@@ -43,6 +44,7 @@ class WorkerOptions(TypedDict, total=False):
     """The keywords of :func:`thinconsumer.workers.run`, for type checkers; meanings and defaults: docs/workers.md."""
 
     order: Order
+    null_key_order: NullKeyOrder
     concurrency: int
     pool: PoolName
     batch_size: int | None
@@ -63,6 +65,7 @@ class WorkerSettings:
     """The options of :func:`thinconsumer.workers.run`, with its keywords' names."""
 
     order: Order = "key"
+    null_key_order: NullKeyOrder = "none"
     concurrency: int = 8
     pool: PoolName = "inline"
     batch_size: int | None = None
@@ -92,6 +95,7 @@ class WorkerSettings:
 
         rules = [
             ("order", "'key', 'partition' or 'none'", self.order in ("key", "partition", "none")),
+            ("null_key_order", "'partition' or 'none'", self.null_key_order in ("partition", "none")),
             (
                 "pool",
                 "'inline', 'threads', 'processes' or 'tasks'",

@@ -56,6 +56,7 @@ class Work:
             settings.backoff_s,
             settings.waiting_max,
             settings.waiting_bytes_max,
+            settings.null_key_order,
         )
         self.stopped_by: HandlerFailedError | None = None  #: Why nothing more is to be started.
         #: Jobs whose records are to be written as dead letters.

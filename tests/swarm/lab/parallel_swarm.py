@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+from .actors.log_writer import KEYS
 from .actors.parallel_member import ParallelMember
 from .checkers.work import WorkChecker
 from .consumer_group_swarm import ConsumerGroupSwarm
@@ -37,6 +38,7 @@ class ParallelSwarm(GroupSwarm):
 
     def _add_checkers(self) -> None:
         super()._add_checkers()
+        self.log_writer.keys = (None, *KEYS[1:])
         self._work = {group.name: work for group, work in zip(self.groups, self.knobs.work, strict=True)}
         ledgers = {group.name: group.ledger for group in self.groups}
         self.work_checker = WorkChecker(

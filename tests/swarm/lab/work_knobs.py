@@ -16,6 +16,7 @@ class WorkKnobs:
     """The knobs of the workers of one group."""
 
     order: str = one_of("key", "key", "key", "partition", "none")
+    null_key_order: str = one_of("partition", "none")
     concurrency: int = one_of(1, 3, 8)
     batch_size: int | None = one_of(None, None, 1, 3, 20)
     attempts: int | None = one_of(1, 2, 5, None)

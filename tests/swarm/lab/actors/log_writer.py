@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 CODECS = (Codec.GZIP, Codec.LZ4, Codec.ZSTD)
 #: Limit of open transactions: each holds back the last stable offset of its partitions.
 OPEN_MAX = 3
-KEYS = 8
+KEYS: tuple[bytes | None, ...] = tuple(b"k%d" % number for number in range(8))
 
 
 @dataclass(slots=True)
@@ -37,6 +37,8 @@ class _Transaction:
 
 class LogWriter(Actor):
     """Appends ``knobs.writes`` batches within ``seconds``."""
+
+    keys = KEYS
 
     def __init__(
         self,
@@ -117,7 +119,7 @@ class LogWriter(Actor):
     def _record(self, size: int) -> NewRecord:
         self._numbers += 1
         value = b"record:%d" % self._numbers
-        key = b"k%d" % self.random.randrange(KEYS)
+        key = self.keys[self.random.randrange(len(self.keys))]
         headers = (("n", value),) if self._numbers % 7 == 0 else ()
         return NewRecord(None if self._numbers % 23 == 0 else value + b"." * size, key, headers)
 

@@ -27,8 +27,9 @@ class WorkChecker(Checker):
     """Checks the jobs of workers, and their commits that coordinators accepted.
 
     A job begins when no other of its key (with order "partition": of its partition) runs, and when every record of the
-    key before it was processed. A commit leaves out no record that is unprocessed, its metadata keep to their budget,
-    and no member that reads it later begins a record that it names as finished.
+    key before it was processed; records without a key may have no order. A commit leaves out no record that is
+    unprocessed, its metadata keep to their budget, and no member that reads it later begins a record that it names as
+    finished.
     """
 
     ledgers: Mapping[str, Ledger]
@@ -60,7 +61,9 @@ class WorkChecker(Checker):
                 self.accuse(
                     f"{member} begins {_name(tp, record.offset)}, which a commit that it has read names as done"
                 )
-        if self.knobs[member.group].order == "none":
+        order, null_key_order = self.knobs[member.group].order, self.knobs[member.group].null_key_order
+        if (null_key_order if order == "key" and job.key is None else order) == "none":
+            self.counts["unordered_jobs"] += 1
             return
         at = job.lane, job.key
         if at in self._running:
@@ -71,7 +74,7 @@ class WorkChecker(Checker):
         truth, epoch = self.truth(tp), job.records[-1].leader_epoch
         for offset in self.ledgers[member.group].missing(tp, 0, job.offsets[-1], epoch):
             row = None if truth is None else truth.rows.get((offset, truth.epoch_at(offset)))
-            if offset not in job.offsets and row is not None and job.key in (None, row.key):
+            if offset not in job.offsets and row is not None and (order == "partition" or job.key == row.key):
                 self.accuse(f"{member} begins {_name(tp, job.offsets[0])} before offset {offset} of its key")
 
     def ended(self, reader: Any) -> None:
