@@ -180,6 +180,40 @@ def test_results_of_a_partition_that_is_gone_are_ignored():
     assert records(jobs(made, 100.0)) == [["a0"]]
 
 
+def test_jobs_of_an_assignment_before_hold_their_keys_until_they_have_ended():
+    made = dispatcher(attempts=1)
+    take(made, "aabc")
+    old = jobs(made)
+    for _ in range(2):
+        made.remove(A)
+        made.assign(A, PartitionProgress(0))
+    take(made, "aabcd")
+    assert records(jobs(made)) == [["d4"]]
+    made.finish(old[1])
+    assert records(jobs(made)) == [["b2"]]
+    made.repeat(old[0], 100.0)  # as it was cancelled
+    (job,) = jobs(made)
+    assert job.records == ["a0"]
+    made.finish(job)
+    assert records(jobs(made)) == [["a1"]]
+    made.leave(old[2])
+    assert records(jobs(made)) == [["c3"]]
+    assert not made._left
+
+
+@pytest.mark.parametrize(("order", "count"), [("partition", 0), ("none", 3)])
+def test_jobs_of_an_assignment_before_hold_what_they_have_an_order_with(order, count):
+    made = dispatcher(order)
+    take(made, "abc")
+    (old, *_) = jobs(made)
+    made.remove(A)
+    made.assign(A, PartitionProgress(0))
+    take(made, "abc")
+    assert len(jobs(made)) == count
+    made.finish(old)
+    assert len(jobs(made)) == 1 - min(count, 1)
+
+
 def test_a_partition_is_full_by_its_records_or_by_the_bytes_of_all():
     made = dispatcher(waiting_max=3)
     take(made, "aa")

@@ -2,7 +2,9 @@
 
 import dataclasses
 import os
+import threading
 import time
+from collections import Counter
 
 import pytest
 
@@ -110,6 +112,36 @@ def test_partitions_that_move_are_committed_with_what_is_finished(world):
         assert world.processed(other)
     assert sorted(world.values()) == list(range(world.count))
     assert world.committed() == world.count
+
+
+def test_a_handler_of_a_partition_that_was_lost_and_assigned_again_holds_back_its_key(world):
+    """It cannot be ended. The record is handed out again, and must not run beside it, nor those behind it."""
+    lock, goes_on, running, most = threading.Lock(), threading.Event(), Counter(), 0
+
+    def handler(record):
+        nonlocal most
+        with lock:
+            running[record.key] += 1
+            most = max(most, *running.values())
+        if record.key == b"k6":
+            goes_on.wait(30)
+        with lock:
+            running[record.key] -= 1
+
+    settings = WorkerSettings(pool="threads")
+    with world.consumer() as consumer, Workers(consumer, handler, settings) as workers:
+        while not running[b"k6"]:
+            workers.wait(workers.step())
+        partitions = consumer.assignment()
+        workers.lose(partitions)
+        workers.assign(partitions)
+        consumer.seek_to_beginning(*partitions)
+        done = world.processed(workers)
+        while world.processed(workers) < done + 60:
+            workers.wait(workers.step())
+            if world.processed(workers) >= done + 52:  # all but those of the key
+                goes_on.set()
+    assert most == 1
 
 
 def test_the_end_commits_although_the_workers_were_stopped(world):

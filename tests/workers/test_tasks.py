@@ -91,6 +91,21 @@ def test_the_end_cancels_handlers_that_take_too_long_and_commits_what_is_finishe
     assert set(world.values()) == set(range(60)) - done
 
 
+def test_handlers_of_lost_partitions_give_their_places_back_also_if_they_have_not_begun(world):
+    async def main():
+        async with world.async_consumer() as consumer, AsyncWorkers(consumer, log_soon, WorkerSettings()) as workers:
+            while not workers._tasks:
+                await workers.step()
+            workers.lose(consumer.assignment())
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+            assert not workers._tasks
+            assert not workers._work.dispatcher._left
+
+    asyncio.run(main())
+    assert world.values() == []
+
+
 def test_a_program_with_a_loop_of_its_own_submits_records_and_takes_results(world):
     async def double(record):
         await asyncio.sleep(0.001)

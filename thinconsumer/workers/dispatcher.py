@@ -36,7 +36,7 @@ class Waiting(Generic[R]):
 
     key: Hashable
     records: deque[tuple[int, R, int]] = field(default_factory=deque)  #: Offset, record, size in bytes.
-    busy: bool = False  #: Whether the records wait for an unfinished job of the key.
+    busy: bool = False  #: Whether the records wait for a job of the key: an unfinished one, or of an assignment before.
 
 
 @dataclass(eq=False)
@@ -106,12 +106,20 @@ class JobDispatcher(Generic[R]):
         self._turns: dict[PartitionJobs[R], None] = {}
         self._retries: list[tuple[float, int, Job[R]]] = []  #: A heap of jobs, by the end of their backoff.
         self._retry_count = 0
+        #: By partition: the jobs that ran when it was removed, and that have not ended. They hold their keys.
+        self._left: dict[TopicPartition, set[Job[R]]] = {}
 
     # -- partitions
 
     def assign(self, partition: TopicPartition, progress: PartitionProgress) -> None:
-        """Begin with a partition that was assigned."""
-        self.lanes[partition] = PartitionJobs(partition, progress)
+        """Begin with a partition that was assigned.
+
+        Jobs of the same partition that were running when it was removed may go on: records of their keys wait for them.
+        """
+        lane = self.lanes[partition] = PartitionJobs(partition, progress)
+        for job in self._left.get(partition, ()):
+            if self._has_order(job.key):
+                lane.keys[job.key] = Waiting(job.key, busy=True)
 
     def close(self, partition: TopicPartition) -> None:
         """Hand out no more jobs of a partition that is being revoked. Those that run may finish."""
@@ -120,9 +128,11 @@ class JobDispatcher(Generic[R]):
             self._turns.pop(lane, None)
 
     def remove(self, partition: TopicPartition) -> None:
-        """Forget a partition. Results of its jobs are ignored from here on."""
+        """Forget a partition. Results of its jobs are ignored from here on, apart from that they have ended."""
         self.close(partition)
-        self.lanes.pop(partition, None)
+        lane = self.lanes.pop(partition, None)
+        if lane is not None and lane.running:
+            self._left.setdefault(partition, set()).update(lane.running)
 
     def full(self, paused: Collection[TopicPartition] = ()) -> set[TopicPartition]:
         """Return the partitions to pause. Those that are paused stay so until half of their records are handed out."""
@@ -195,7 +205,7 @@ class JobDispatcher(Generic[R]):
             job.offsets.append(offset)
             lane.waiting -= 1
             lane.waiting_bytes -= size
-        if queue.key is not None or not self._has_unordered:
+        if self._has_order(queue.key):
             queue.busy = True
         elif records:
             heappush(lane.ready, (records[0][0], queue))
@@ -203,21 +213,40 @@ class JobDispatcher(Generic[R]):
             del lane.keys[queue.key]
         return job
 
+    def _has_order(self, key: Hashable) -> bool:
+        return key is not None or not self._has_unordered
+
     def finish(self, job: Job[R]) -> None:
         """Take note that the job's records are done: processed, skipped, or written as dead letters."""
         lane = job.lane
-        lane.running.discard(job)
         if self.lanes.get(lane.partition) is not lane:
-            return  # the partition was lost, or is another owner's by now
+            self.leave(job)
+            return
+        lane.running.discard(job)
         for offset in job.offsets:
             lane.progress.finish(offset)
-        queue = lane.keys.get(job.key)
+        self._go_on(lane, job.key)
+
+    def leave(self, job: Job[R]) -> None:
+        """Take note that a job has ended, in whatever way, whose partition was removed."""
+        partition = job.lane.partition
+        left = self._left.get(partition, set())
+        if job in left:
+            left.remove(job)
+            if not left:
+                del self._left[partition]
+            if (lane := self.lanes.get(partition)) is not None:
+                self._go_on(lane, job.key)
+
+    def _go_on(self, lane: PartitionJobs[R], key: Hashable) -> None:
+        """Let records of a key that waited for a job have their turn."""
+        queue = lane.keys.get(key)
         if queue is not None and queue.busy:
             queue.busy = False
             if queue.records:
                 heappush(lane.ready, (queue.records[0][0], queue))
             else:
-                del lane.keys[job.key]
+                del lane.keys[key]
         if lane.ready and not lane.closed:
             self._turns.setdefault(lane)
 
@@ -234,10 +263,12 @@ class JobDispatcher(Generic[R]):
     def repeat(self, job: Job[R], at: float) -> None:
         """Hand out a job that has not finished again from the time ``at`` on."""
         lane = job.lane
+        if self.lanes.get(lane.partition) is not lane:
+            self.leave(job)
+            return
         lane.running.discard(job)
-        if self.lanes.get(lane.partition) is lane:
-            self._retry_count += 1
-            heappush(self._retries, (at, self._retry_count, job))
+        self._retry_count += 1
+        heappush(self._retries, (at, self._retry_count, job))
 
     def retrying(self, lane: PartitionJobs[R]) -> list[Job[R]]:
         """Return the jobs that wait for another attempt: for the end of their backoff, or for their turn."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
-from inspect import isawaitable
+from inspect import CORO_CREATED, getcoroutinestate, isawaitable
 from types import TracebackType
 from typing import Any
 
@@ -159,9 +159,12 @@ class AsyncWorkers(BaseWorkers):
     def lose(self, partitions: Collection[TopicPartition]) -> None:
         """Forget partitions that another member may own by now, and cancel their handlers."""
         gone = set(partitions)
-        for job, task in self._tasks.items():
+        for job, task in list(self._tasks.items()):
             if job.lane.partition in gone:
                 task.cancel()
+                if getcoroutinestate(task.get_coro()) == CORO_CREATED:  # it never runs, and would keep its place
+                    del self._tasks[job]
+                    job.lane.running.discard(job)
         super().lose(partitions)
 
     async def _drain(self, partitions: Collection[TopicPartition]) -> None:

@@ -166,6 +166,7 @@ class Work:
         Returns False if the job's partition was revoked or lost meanwhile, and the result does not count.
         """
         if self.dispatcher.lanes.get(job.lane.partition) is not job.lane:
+            self.dispatcher.leave(job)
             return False
         if error is None:
             self.finished_count += len(job.records)
