@@ -1,12 +1,13 @@
 """The health of workers: numbers, and the record that keeps a partition's offset from being committed."""
 
 import asyncio
+import logging
 import math
 
 import pytest
 
-from thinconsumer import ConsumerRecord, TopicPartition
-from thinconsumer.workers import AsyncWorkers, UnfinishedRecord, Workers, WorkerSettings, dead_letter
+from thinconsumer import ConsumerRecord, HealthState, TopicPartition
+from thinconsumer.workers import AsyncWorkers, UnfinishedRecord, Workers, WorkerSettings, base, dead_letter
 from thinconsumer.workers.health import health_of
 from thinconsumer.workers.work import Assigned, Work
 
@@ -95,6 +96,37 @@ def test_workers_report_what_became_of_all_records(world):
         assert (found.running, found.retrying, found.waiting, found.oldest) == (0, 0, 0, None)
         assert sum(each.offset for each in found.partitions.values()) == 60
         assert workers.metrics()["worker-metrics"]["records-finished-total"] == 59
+
+
+def test_the_consumer_and_the_log_tell_of_stuck_records_too(world, monkeypatch, caplog):
+    """A program that calls ``run`` has no other object to ask."""
+    monkeypatch.setattr(base, "STUCK_S", 0.2)
+    goes_on = False
+
+    def handler(record):
+        if record.value == 13 and not goes_on:
+            raise ValueError
+
+    settings = WorkerSettings(attempts=None, backoff=0.1, commit_interval_ms=10)
+    caplog.set_level(logging.INFO, base.log.name)
+    with world.consumer() as consumer:
+        with Workers(consumer, handler, settings) as workers:
+            while world.processed(workers) < 53 or not caplog.records:
+                workers.wait(workers.step())
+            health, metrics = consumer.health(), consumer.metrics()
+            place = f"{world.topic}-0 offset 5"
+            assert f"{place}, key b'k6', is unfinished since 0 s: waiting, " in health.reason
+            assert health.state is HealthState.WORKING
+            assert metrics["worker-metrics"]["records-finished-total"] == 53
+            assert metrics[f"worker-metrics.partition-{world.topic}-0"]["calls-retrying"] == 1
+            goes_on = True
+            while len(caplog.records) < 2:
+                workers.wait(workers.step())
+        assert "worker-metrics" not in consumer.metrics()
+        assert not consumer.health().reason
+    stuck, over = (record.getMessage() for record in caplog.records)
+    assert stuck.startswith(f"{place} is unfinished since 0 s: waiting, ")
+    assert over.startswith(f"{world.topic}-0 goes on after ")
 
 
 def test_a_task_sees_the_record_that_is_stuck(world):

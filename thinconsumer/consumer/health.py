@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import enum
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..errors import BrokerResponseError, KafkaError, RecordError, UnknownTopicOrPartitionError
 from ..failures import OutageLog
@@ -17,11 +17,12 @@ from ..support.lazy_dataclass import dataclass
 from ..types import TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from ..engine import Engine
     from ..group.coordinator import Coordinator
     from ..group.membership import Membership
+    from ..metrics import MetricValues
     from .managers import ConsumerManagers
 
 __all__ = ["Health", "HealthState", "MemberHealth"]
@@ -91,6 +92,13 @@ class Obstacle:
     #: Whether there is progress beside the obstacle, which therefore never counts as stuck. An example is a partition
     #: that is held until other partitions are read.
     is_wait: bool = False
+
+
+class Processing(NamedTuple):
+    """What workers add to the health and the metrics of the consumer whose records they process."""
+
+    obstacles: Callable[[float], Iterable[Obstacle]]  #: Called with the time for each report, and for no check.
+    metrics: Callable[[], MetricValues]
 
 
 class ObstacleLog:
@@ -192,20 +200,21 @@ class HealthMonitor(ObstacleLog):
         return not self._managers.buffer.size_of(partition) and (at is None or now - at > self._patience)
 
     def report(self, now: float) -> Health:
-        assigned, group, obstacles = len(self._managers.partitions), self._managers.group, self._look(now)
+        assigned, group, processing = len(self._managers.partitions), self._managers.group, self._managers.processing
+        obstacles = self._look(now, () if processing is None else processing.obstacles(now))
         coordinator, member = (None, None) if group is None else (group.coordinator, group.member)
         is_busy = assigned or self._managers.is_subscribed
         without = HealthState.OK if is_busy else HealthState.IDLE
         described = self._describe(obstacles, coordinator, member, now, without)
         return Health(*(*described, assigned, _age(self._fetched_at, now)))
 
-    def _look(self, now: float) -> list[Obstacle]:
+    def _look(self, now: float, more: Iterable[Obstacle] = ()) -> list[Obstacle]:
         managers = self._managers
         if managers.answers.completed != self._completed:
             self._completed, self._fetched_at = managers.answers.completed, now
         obstacles = [Obstacle(str(error), error, final=True) for error in managers.persistent_errors()]
         obstacles += [*engine_obstacles(managers.engine, now), *self._group(now), *self._broken()]
-        obstacles += [*self._missing(now), *self._silent(now), *self._held()]
+        obstacles += [*self._missing(now), *self._silent(now), *self._held(), *more]
         if (error := managers.metadata.rejection) is not None:
             obstacles.append(Obstacle(f"metadata cannot be refreshed: {error}", error, "metadata"))
         for node_id in managers.planner.paced_nodes(now):

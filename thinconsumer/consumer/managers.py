@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from ..group.subscription import Subscriber
     from ..group.whole_topics import WholeTopics
     from ..ordered.gate_queries import GateQueries
+    from .health import Processing
 
 
 class ConsumerManagers:
@@ -63,6 +64,7 @@ class ConsumerManagers:
         about = self.partitions, self.metadata, self.buffer, self.planner, random
         self.answers = Answers(config, *about, self.metrics.fetches.record)
         self.collector = Collector(config, self.partitions, self.buffer, deserialize)
+        self.processing: Processing | None = None  #: Set by workers.
         self.group: Group | None = None
         if config.group_id is not None:
             # On demand: a client without a group starts in less time and memory if it imports no modules of groups.

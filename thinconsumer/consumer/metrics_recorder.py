@@ -41,7 +41,7 @@ def figures(managers: ConsumerManagers, now: float) -> MetricValues:
         "assigned-partitions": float(len(managers.partitions)),
         "connection-count": float(network.connection_counts()[1]),
     }
-    return metrics.values(now, gauges)
+    return metrics.values(now, gauges) | ({} if managers.processing is None else managers.processing.metrics())
 
 
 def read_off(metrics: ConsumerMetrics, network: NetworkClient, member: MemberStats | None, now: float) -> None:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..consumer import Consumer
+from ..consumer.health import Obstacle, Processing
 from ..errors import IllegalStateError, KafkaTimeoutError
+from ..failures import OutageLog
 from ..metrics import MetricValues
 from ..types import OffsetAndMetadata, TopicPartition
 from .calling import CallResult, HandlerCall, Record
 from .dead_letters import DeadLetters
 from .dispatcher import Job
-from .health import WorkersHealth, health_of
+from .health import WorkersHealth, health_of, in_words
 from .settings import DeadLetter, WorkerSettings
 from .work import Assigned, Work
 
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+#: After so many seconds an unfinished record is stuck: the consumer's health names it, and a line is logged.
+STUCK_S = 60.0
 #: The most records of one poll.
 POLL_MAX = 2_000
 
@@ -52,6 +56,9 @@ class BaseWorkers:
         self._has_all = False
         self._paused: set[TopicPartition] = set()
         self._commit_at = self._now() + settings.commit_interval_ms / 1000
+        self._outages = OutageLog(log)
+        self._look_at = self._now() + STUCK_S  #: When to look for stuck records, which takes long if many wait.
+        self._reader.managers.processing = Processing(self._obstacles, self.metrics)
         self._stopping = False
         self._closed = False
 
@@ -79,7 +86,7 @@ class BaseWorkers:
         self._calls.wakeup()
 
     def health(self, stuck_after_ms: float = 60_000) -> WorkersHealth:
-        """Return what the workers do, and which records are stuck, without I/O. The consumer has a health of its own.
+        """Return what the workers do, and which records are stuck, without I/O. The consumer's health names these, too.
 
         Call it in the thread or event loop of the consumer. A record is stuck, and named in
         :attr:`WorkersHealth.reason`, if it keeps its partition's committed offset from moving, and was received
@@ -90,6 +97,20 @@ class BaseWorkers:
     def metrics(self) -> MetricValues:
         """Return the numbers of :meth:`health` by name, in the form of ``Consumer.metrics()``. No I/O."""
         return self.health().metrics()
+
+    def _obstacles(self, now: float) -> Iterator[Obstacle]:
+        """Yield the stuck records for the consumer's health: a handler may take as long as it needs."""
+        for each in health_of(self._work, self._paused, now, STUCK_S).stuck:
+            yield Obstacle(in_words(each), since=now - each.age, is_wait=True)
+
+    def _log_stuck(self, now: float) -> None:
+        self._look_at = now + STUCK_S
+        self._outages.keep(self._work.dispatcher.lanes)
+        stuck = {each.partition: each for each in health_of(self._work, self._paused, now, STUCK_S).stuck}
+        for partition in self._work.dispatcher.lanes.keys() - stuck:
+            self._outages.recovered(partition, now, f"{partition.topic}-{partition.partition} goes on")
+        for partition, record in stuck.items():
+            self._outages.failed(partition, now, in_words(record, has_key=False), subject=partition, attempts=0)
 
     def results(self) -> list[CallResult]:
         """Return how calls of the handler have ended since the last call of this, also those that will be repeated.
@@ -147,6 +168,8 @@ class BaseWorkers:
         now = self._now()
         if now >= self._commit_at:
             self._commit_at = now + self._settings.commit_interval_ms / 1000
+            if now >= self._look_at:
+                self._log_stuck(now)
             self._advance()
             if offsets := self._work.offsets():
                 self._calls.commit_async(offsets, self._committed)

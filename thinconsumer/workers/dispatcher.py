@@ -55,6 +55,18 @@ class PartitionJobs(Generic[R]):
     #: When records were received: offsets, each with the time at which records from there on came.
     received: deque[tuple[int, float]] = field(default_factory=deque)
 
+    def first(self, retrying: Iterable[Job[R]]) -> tuple[R, int, bool] | None:
+        """Find the first unfinished record: the record, its attempts, and whether it runs.
+
+        Returns None if it was not received yet, or if all are finished. Takes a time that grows with what waits.
+        """
+        offset = self.progress.offset
+        for job in (*self.running, *retrying):
+            if offset in job.offsets:
+                return job.records[job.offsets.index(offset)], job.attempt, job in self.running
+        heads = (queue.records[0] for queue in self.keys.values() if queue.records)
+        return next(((record, 0, False) for at, record, _ in heads if at == offset), None)
+
     def note_received(self, offset: int, now: float) -> None:
         """Take note that records from ``offset`` on have come, to a second, so that little is kept of a stuck one."""
         received = self.received
@@ -270,22 +282,13 @@ class JobDispatcher(Generic[R]):
         self._retry_count += 1
         heappush(self._retries, (at, self._retry_count, job))
 
-    def retrying(self, lane: PartitionJobs[R]) -> list[Job[R]]:
-        """Return the jobs that wait for another attempt: for the end of their backoff, or for their turn."""
-        waiting = [job for _, _, job in self._retries if job.lane is lane]
-        return waiting + [item for _, item in lane.ready if isinstance(item, Job)]
-
-    def first(self, lane: PartitionJobs[R]) -> tuple[R, int, bool] | None:
-        """Find a partition's first unfinished record: the record, its attempts, and whether it runs.
-
-        Returns None if it was not received yet, or if all are finished. Takes a time that grows with what waits.
-        """
-        offset = lane.progress.offset
-        for job in (*lane.running, *self.retrying(lane)):
-            if offset in job.offsets:
-                return job.records[job.offsets.index(offset)], job.attempt, job in lane.running
-        heads = (queue.records[0] for queue in lane.keys.values() if queue.records)
-        return next(((record, 0, False) for at, record, _ in heads if at == offset), None)
+    def retrying(self) -> dict[PartitionJobs[R], list[Job[R]]]:
+        """Return by lane the jobs that wait for another attempt: for the end of their backoff, or for their turn."""
+        found = {lane: [item for _, item in lane.ready if isinstance(item, Job)] for lane in self.lanes.values()}
+        for _, _, job in self._retries:
+            if job.lane in found:
+                found[job.lane].append(job)
+        return found
 
     def next_time(self) -> float | None:
         """Return when the next backoff ends; None if no job waits for another attempt."""

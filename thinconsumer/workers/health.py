@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from ..metrics import NAN, MetricValues
 from ..types import TopicPartition
 from .calling import Record
-from .dispatcher import PartitionJobs
+from .dispatcher import Job, PartitionJobs
 from .work import Work
 
 #: The group of the metrics of workers.
@@ -39,6 +39,15 @@ class PartitionWork:
     is_paused: bool  #: Whether no more of it is fetched, as enough waits.
     oldest: UnfinishedRecord | None  #: None if all records that were received are finished.
 
+    def metrics(self) -> dict[str, float]:
+        """Return the numbers by name."""
+        return {
+            "calls-running": self.running,
+            "calls-retrying": self.retrying,
+            "records-waiting": self.waiting,
+            **_age(self.oldest),
+        }
+
 
 @dataclass(frozen=True, slots=True)
 class WorkersHealth:
@@ -52,11 +61,12 @@ class WorkersHealth:
     skipped: int  #: Records that were given up and skipped.
     dead_letters: int  #: Records that were given up and written as dead letters.
     oldest: UnfinishedRecord | None  #: The oldest of all partitions.
-    reason: str  #: The stuck records in words, the oldest first; empty if there are none.
+    stuck: tuple[UnfinishedRecord, ...]  #: The records that are unfinished for long, the oldest first.
+    reason: str  #: :attr:`stuck` in words; empty if there are none.
     partitions: Mapping[TopicPartition, PartitionWork]
 
     def metrics(self) -> MetricValues:
-        """Return the numbers in the form of ``Consumer.metrics()``."""
+        """Return the numbers in the form of ``Consumer.metrics()``: of all, and of each partition."""
         values: dict[str, float] = {
             "calls-running": self.running,
             "calls-retrying": self.retrying,
@@ -65,15 +75,20 @@ class WorkersHealth:
             "records-finished-total": self.finished,
             "records-skipped-total": self.skipped,
             "dead-letters-total": self.dead_letters,
-            "oldest-unfinished-seconds-ago": NAN if self.oldest is None else self.oldest.age,
+            **_age(self.oldest),
         }
-        return {GROUP: values}
+        return {
+            GROUP: values,
+            **{f"{GROUP}.partition-{tp.topic}-{tp.partition}": one.metrics() for tp, one in self.partitions.items()},
+        }
 
 
 def health_of(work: Work, paused: Collection[TopicPartition], now: float, stuck_after: float) -> WorkersHealth:
     """Describe the work at the time ``now``."""
-    partitions = {tp: _partition(work, lane, tp in paused, now) for tp, lane in work.dispatcher.lanes.items()}
+    retrying = work.dispatcher.retrying()
+    partitions = {lane.partition: _partition(lane, jobs, paused, now) for lane, jobs in retrying.items()}
     found = sorted((each.oldest for each in partitions.values() if each.oldest is not None), key=lambda one: -one.age)
+    stuck = tuple(each for each in found if each.age >= stuck_after)
     return WorkersHealth(
         running=sum(each.running for each in partitions.values()),
         retrying=sum(each.retrying for each in partitions.values()),
@@ -83,28 +98,37 @@ def health_of(work: Work, paused: Collection[TopicPartition], now: float, stuck_
         skipped=work.skipped_count,
         dead_letters=work.dead_letter_count,
         oldest=found[0] if found else None,
-        reason="; ".join(_words(each) for each in found if each.age >= stuck_after),
+        stuck=stuck,
+        reason="; ".join(in_words(each) for each in stuck),
         partitions=partitions,
     )
 
 
-def _partition(work: Work, lane: PartitionJobs[Record], is_paused: bool, now: float) -> PartitionWork:
+def _partition(
+    lane: PartitionJobs[Record], retrying: Collection[Job[Record]], paused: Collection[TopicPartition], now: float
+) -> PartitionWork:
     oldest = None
-    if (found := work.dispatcher.first(lane)) is not None:
+    if (found := lane.first(retrying)) is not None:
         record, attempts, is_running = found
         age = max(now - lane.received_at(record.offset), 0.0)
         oldest = UnfinishedRecord(lane.partition, record.offset, record.key, age, attempts, is_running)
-    retrying = len(work.dispatcher.retrying(lane))
-    return PartitionWork(len(lane.running), retrying, lane.waiting, lane.progress.offset, is_paused, oldest)
+    is_paused, offset = lane.partition in paused, lane.progress.offset
+    return PartitionWork(len(lane.running), len(retrying), lane.waiting, offset, is_paused, oldest)
 
 
-def _words(record: UnfinishedRecord) -> str:
+def in_words(record: UnfinishedRecord, has_key: bool = True) -> str:
+    """Say which record it is, with its key or without, and in which state."""
     topic, number = record.partition
+    key = f", key {_key(record.key)}," if has_key else ""
     state = "running" if record.is_running else "waiting"
     return (
-        f"{topic}-{number} offset {record.offset}, key {_key(record.key)}, is unfinished since "
+        f"{topic}-{number} offset {record.offset}{key} is unfinished since "
         f"{math.floor(record.age)} s: {state}, {record.attempts} attempts"
     )
+
+
+def _age(record: UnfinishedRecord | None) -> dict[str, float]:
+    return {"oldest-unfinished-seconds-ago": NAN if record is None else record.age}
 
 
 def _key(key: bytes | None) -> str:

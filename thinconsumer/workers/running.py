@@ -196,6 +196,7 @@ class Workers(BaseWorkers):
             self._drain(list(self._work.dispatcher.lanes))
             self._commit()
         finally:
+            self._reader.managers.processing = None
             if isinstance(self._group.subscription.listener, WorkersListener):
                 self._group.subscription.listener = self._listener
             self._selector.close()

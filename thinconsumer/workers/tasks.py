@@ -201,6 +201,7 @@ class AsyncWorkers(BaseWorkers):
             await self._drain(list(self._work.dispatcher.lanes))
             await self._commit()
         finally:
+            self._reader.managers.processing = None
             self._group.subscription.listener = self._listener
             if self._timer is not None:
                 self._timer.cancel()
