@@ -12,7 +12,7 @@ from tests.workers import handlers
 from thinconsumer import Consumer, TopicPartition
 from thinconsumer.errors import IllegalArgumentError, IllegalStateError, KafkaConfigurationError
 from thinconsumer.records.builder import NewRecord
-from thinconsumer.workers import HandlerFailedError, WorkerOptions, Workers, WorkerSettings, dead_letter
+from thinconsumer.workers import HandlerFailedError, WorkerOptions, Workers, WorkerSettings, dead_letter, running
 
 pytestmark = pytest.mark.once
 
@@ -142,6 +142,16 @@ def test_a_handler_of_a_partition_that_was_lost_and_assigned_again_holds_back_it
             if world.processed(workers) >= done + 52:  # all but those of the key
                 goes_on.set()
     assert most == 1
+
+
+def test_commits_that_cannot_be_read_do_not_hold_up_the_work_for_long(world, monkeypatch):
+    monkeypatch.setattr(running, "COMMITTED_MS", 50)
+    with world.consumer() as consumer, Workers(consumer, handlers.log_record, WorkerSettings()) as workers:
+        while not consumer.assignment():
+            workers.step()
+        began = time.monotonic()
+        workers.assign([TopicPartition("topic-that-was-deleted", 0)])
+        assert 0.05 <= time.monotonic() - began < 10
 
 
 def test_the_end_commits_although_the_workers_were_stopped(world):

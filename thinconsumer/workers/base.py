@@ -26,6 +26,8 @@ log = logging.getLogger(__name__)
 
 #: After so many seconds an unfinished record is stuck: the consumer's health names it, and a line is logged.
 STUCK_S = 60.0
+#: How long to wait for the commits of assigned partitions, in ms. Meanwhile the work on all others stands still.
+COMMITTED_MS = 3_000
 #: The most records of one poll.
 POLL_MAX = 2_000
 

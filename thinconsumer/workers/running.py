@@ -11,7 +11,7 @@ from typing import Any
 from ..consumer import Consumer
 from ..errors import CommitFailedError, IllegalArgumentError, KafkaTimeoutError, WakeupError
 from ..types import TopicPartition
-from .base import POLL_MAX, BaseWorkers
+from .base import COMMITTED_MS, POLL_MAX, BaseWorkers
 from .calling import HandlerCall, InlinePool, Pool, Record
 from .settings import WorkerSettings
 
@@ -151,7 +151,7 @@ class Workers(BaseWorkers):
         """Begin with partitions that were assigned; the listener calls this."""
         if partitions:
             try:
-                self._begin(self._consumer.committed(partitions, metadata=True))
+                self._begin(self._consumer.committed(partitions, True, COMMITTED_MS))
             except KafkaTimeoutError as error:
                 self._not_read_in_time(error)
 

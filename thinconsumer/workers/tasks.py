@@ -13,7 +13,7 @@ from ..aio import AsyncConsumer
 from ..aio.listeners import CoroutineListener
 from ..errors import CommitFailedError, IllegalArgumentError, KafkaTimeoutError, WakeupError
 from ..types import TopicPartition
-from .base import POLL_MAX, BaseWorkers
+from .base import COMMITTED_MS, POLL_MAX, BaseWorkers
 from .calling import Record
 from .dispatcher import Job
 from .settings import WorkerSettings
@@ -142,7 +142,7 @@ class AsyncWorkers(BaseWorkers):
         """Begin with partitions that were assigned; the listener awaits this."""
         if partitions:
             try:
-                self._begin(await self._consumer.committed(partitions, metadata=True))
+                self._begin(await self._consumer.committed(partitions, True, COMMITTED_MS))
             except KafkaTimeoutError as error:
                 self._not_read_in_time(error)
 
@@ -162,7 +162,8 @@ class AsyncWorkers(BaseWorkers):
         for job, task in list(self._tasks.items()):
             if job.lane.partition in gone:
                 task.cancel()
-                if getcoroutinestate(task.get_coro()) == CORO_CREATED:  # it never runs, and would keep its place
+                coroutine: Any = task.get_coro()
+                if getcoroutinestate(coroutine) == CORO_CREATED:  # it never runs, and would keep its place
                     del self._tasks[job]
                     job.lane.running.discard(job)
         super().lose(partitions)

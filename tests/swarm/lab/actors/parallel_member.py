@@ -150,8 +150,8 @@ class CallsOfWorkers:
         if tps:
             self._observed.resume(*sorted(tps))
 
-    def committed(self, tps: Collection[TopicPartition], metadata: Literal[True]) -> Any:
-        return self._raw.committed(tps, metadata=True, timeout_ms=self._actor._timeout(3000))
+    def committed(self, tps: Collection[TopicPartition], metadata: Literal[True], timeout_ms: int) -> Any:
+        return self._raw.committed(tps, metadata, self._actor._timeout(timeout_ms))
 
     def commit(self, offsets: dict[TopicPartition, OffsetAndMetadata]) -> None:
         self._raw.commit(offsets, timeout_ms=self._actor._timeout(2000))
