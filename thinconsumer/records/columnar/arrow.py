@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,7 +18,7 @@ except ImportError as exc:
     raise ImportError(f"to_arrow() needs pyarrow ({exc}): pip install 'thinconsumer[arrow]'") from exc
 
 if TYPE_CHECKING:
-    from .fields import HeaderPlaces
+    from .fields import Bytes, HeaderPlaces
     from .record_columns import RecordColumns
 
 HEADER = pa.struct([("key", pa.string()), ("value", pa.binary())])
@@ -34,35 +36,64 @@ SCHEMA = pa.schema(
     ]
 )
 SCHEMA_WITH_HEADERS = SCHEMA.append(pa.field("headers", pa.list_(pa.field("element", HEADER))))
+#: The first major version of pyarrow whose ``Array.from_buffers`` takes the buffers that views refer to.
+VIEWS_PYARROW_MIN = 19
+#: A view of up to so many bytes contains them; a longer one has the first four, and refers to a buffer for all.
+INLINE_MAX = 12
+#: By number of bytes: keeps so many bytes of a little-endian number of four.
+_MASKS = np.array([0, 0xFF, 0xFFFF, 0xFFFFFF, 0xFFFFFFFF], np.uint32)
 #: Keys or values of a larger average size, in bytes, are copied one by one: pyarrow's ``take`` copies them twice.
 LARGE_VALUE = 4096
 #: The greatest timestamp in milliseconds that, converted to microseconds for Arrow, still fits into 64 bits.
 MILLISECONDS_MAX = (2**63 - 1) // 1000
 
 
-def to_arrow(columns: RecordColumns, include_headers: bool) -> pa.RecordBatch:
-    """As :meth:`.RecordColumns.to_arrow`."""
-    count = len(columns)
-    data = pa.py_buffer(columns.data)
-    stamps = columns.timestamps
-    if count and not -MILLISECONDS_MAX <= int(stamps.min()) <= int(stamps.max()) <= MILLISECONDS_MAX:
+def to_arrow(columns: RecordColumns, names: Sequence[str], views: bool = False) -> pa.RecordBatch:
+    """As :meth:`.RecordColumns.to_arrow`, with the columns ``names`` of ``SCHEMA_WITH_HEADERS``; makes no others."""
+    if views and (version := int(pa.__version__.partition(".")[0])) < VIEWS_PYARROW_MIN:
+        raise ImportError(f"views=True needs pyarrow {VIEWS_PYARROW_MIN} or newer, not {version}: upgrade pyarrow")
+    data, count = pa.py_buffer(columns.data), len(columns)
+    pieces = binary_view if views else binary
+    arrays = []
+    for name in names:
+        if name == "key":
+            array = pieces(data, columns.key_starts, columns.key_lengths)
+        elif name == "value":
+            array = pieces(data, columns.value_starts, columns.value_lengths)
+        elif name == "topic":
+            array = _repeated_string(columns.topic.encode(), count)
+        elif name == "partition":
+            array = _primitive_array(pa.int32(), np.full(count, columns.partition, np.int32))
+        elif name == "offset":
+            array = _primitive_array(pa.int64(), np.ascontiguousarray(columns.offsets))
+        elif name == "timestamp":
+            array = _primitive_array(pa.timestamp("us", tz="UTC"), _microseconds(columns.timestamps))
+        elif name == "timestampType":
+            array = _primitive_array(pa.int32(), columns.timestamp_types.astype(np.int32))
+        else:
+            kind, places = _type(name, views), columns.header_places
+            array = pa.nulls(count, kind) if places is None else _headers(data, places, kind, pieces)
+        arrays.append(array)
+    return pa.RecordBatch.from_arrays(arrays, schema=_schema(tuple(names), views))
+
+
+@lru_cache(maxsize=64)
+def _schema(names: tuple[str, ...], views: bool) -> pa.Schema:
+    return pa.schema([(name, _type(name, views)) for name in names])
+
+
+def _type(name: str, views: bool) -> pa.DataType:
+    if not views or name not in ("key", "value", "headers"):
+        return SCHEMA_WITH_HEADERS.field(name).type
+    if name != "headers":
+        return pa.binary_view()
+    return pa.list_(pa.field("element", pa.struct([("key", pa.string()), ("value", pa.binary_view())])))
+
+
+def _microseconds(stamps: Int64s) -> Int64s:
+    if len(stamps) and not -MILLISECONDS_MAX <= int(stamps.min()) <= int(stamps.max()) <= MILLISECONDS_MAX:
         stamps = np.clip(stamps, -MILLISECONDS_MAX, MILLISECONDS_MAX)
-    stamps = stamps * 1000
-    arrays = [
-        binary(data, columns.key_starts, columns.key_lengths),
-        binary(data, columns.value_starts, columns.value_lengths),
-        _repeated_string(columns.topic.encode(), count),
-        _primitive_array(pa.int32(), np.full(count, columns.partition, np.int32)),
-        _primitive_array(pa.int64(), np.ascontiguousarray(columns.offsets)),
-        _primitive_array(pa.timestamp("us", tz="UTC"), stamps),
-        _primitive_array(pa.int32(), columns.timestamp_types.astype(np.int32)),
-    ]
-    if not include_headers:
-        return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
-    places = columns.header_places
-    headers = SCHEMA_WITH_HEADERS.field("headers").type
-    arrays.append(pa.nulls(count, headers) if places is None else _headers(data, places, headers))
-    return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA_WITH_HEADERS)
+    return stamps * 1000
 
 
 def _primitive_array(kind: pa.DataType, values: npt.NDArray[Any]) -> pa.Array:
@@ -112,11 +143,44 @@ def _validity_bitmap(valid: npt.NDArray[np.bool_]) -> pa.Buffer:
     return pa.py_buffer(np.packbits(valid, bitorder="little"))
 
 
-def _headers(data: pa.Buffer, places: HeaderPlaces, kind: pa.DataType) -> pa.Array:
+def binary_view(data: pa.Buffer, starts: Int64s, lengths: Int64s) -> pa.Array:
+    """Return an array of views into ``data``, in any order; a length of -1 makes a null. Copies up to 12 bytes each."""
+    there = lengths >= 0
+    sizes = np.where(there, lengths, 0)
+    views = np.zeros((len(sizes), 4), np.uint32)
+    views[:, 0] = sizes
+    bytewise = np.frombuffer(data, np.uint8)
+    if len(bytewise) < 4:
+        bytewise = np.append(bytewise, np.zeros(4, np.uint8))
+    views[:, 1] = _words(bytewise, starts, sizes)
+    is_long = sizes > INLINE_MAX
+    buffers = [None if there.all() else _validity_bitmap(there), pa.py_buffer(views)]
+    if is_long.any():
+        views[:, 3] = np.where(is_long, starts, 0)
+        buffers.append(data)
+    for begin in (4, 8):
+        some = np.flatnonzero((sizes > begin) & ~is_long)
+        views[some, begin // 4 + 1] = _words(bytewise, starts[some] + begin, sizes[some] - begin)
+    return pa.Array.from_buffers(pa.binary_view(), len(sizes), buffers)
+
+
+def _words(data: Bytes, starts: Int64s, sizes: Int64s) -> npt.NDArray[np.uint32]:
+    """Return the first four bytes of each piece as a little-endian number, with zeros beyond the end of the piece."""
+    last = len(data) - 4
+    # Entry i of this array is made of the four bytes from i on. The data are not copied.
+    everywhere = np.ndarray((last + 1,), "<u4", data, 0, (1,))
+    at = np.minimum(starts, last)
+    words = everywhere[at] >> (8 * (starts - at)).astype(np.uint32)
+    return words & _MASKS.take(sizes, mode="clip")
+
+
+def _headers(
+    data: pa.Buffer, places: HeaderPlaces, kind: pa.DataType, pieces: Callable[[pa.Buffer, Int64s, Int64s], pa.Array]
+) -> pa.Array:
     begin, end = int(places.first[0]), int(places.first[-1])
     names = binary(data, places.name_starts[begin:end], places.name_lengths[begin:end])
-    values = binary(data, places.value_starts[begin:end], places.value_lengths[begin:end])
-    children = pa.StructArray.from_arrays([_names(names), values], fields=list(HEADER))
+    values = pieces(data, places.value_starts[begin:end], places.value_lengths[begin:end])
+    children = pa.StructArray.from_arrays([_names(names), values], fields=list(kind.value_type))
     first = (places.first - begin).astype(np.int32)
     counts = np.diff(first)
     buffers = [_validity_bitmap(counts > 0), pa.py_buffer(first)]

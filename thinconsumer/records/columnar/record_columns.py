@@ -84,19 +84,38 @@ class RecordColumns:
         tp = TopicPartition(self.topic, self.partition)
         return RowBuilder(self, self.data.data).build(tp, 0, len(self))
 
-    def to_arrow(self, include_headers: bool = False) -> pyarrow.RecordBatch:
+    def to_arrow(self, include_headers: bool = False, *, views: bool = False) -> pyarrow.RecordBatch:
         """Return an Arrow batch with columns key, value, topic, partition, offset, timestamp and timestampType.
 
         ``include_headers`` adds a column named headers, null for records without any. Keys and values are copied, so
         the batch does not keep ``data`` alive. Timestamps are in UTC, and clamped if they do not fit into 64 bits as
         microseconds (from the year 294,000 on).
 
-        Raises:
-            ImportError: pyarrow is not installed.
-        """
-        from .arrow import to_arrow
+        With ``views``, keys, values and the values of headers have the type ``binary_view`` instead of ``binary``, and
+        those of more than 12 bytes are not copied: each array with one keeps all of ``data`` in memory.
 
-        return to_arrow(self, include_headers)
+        Raises:
+            ImportError: pyarrow is not installed, or with ``views`` is older than 19.
+        """
+        from .arrow import SCHEMA, SCHEMA_WITH_HEADERS, to_arrow
+
+        return to_arrow(self, (SCHEMA_WITH_HEADERS if include_headers else SCHEMA).names, views)
+
+    # The capsules are those of pyarrow: callbacks of our own that free the memory would be Python functions, which other
+    # libraries may call from their threads when the interpreter has ended.
+
+    def __arrow_c_schema__(self) -> object:
+        """Return the schema of ``to_arrow(include_headers=True)`` as a capsule of the Arrow C data interface."""
+        return self.slice(0, 0).to_arrow(include_headers=True).schema.__arrow_c_schema__()
+
+    def __arrow_c_array__(self, requested_schema: object = None) -> tuple[object, object]:
+        """Return ``to_arrow(include_headers=True)`` as capsules of the Arrow C data interface: schema and array."""
+        capsules: tuple[object, object] = self.to_arrow(include_headers=True).__arrow_c_array__(requested_schema)
+        return capsules
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """Return a stream of one batch, ``to_arrow(include_headers=True)``, as a capsule of the Arrow C interface."""
+        return self.to_arrow(include_headers=True).__arrow_c_stream__(requested_schema)
 
     def _bytes(self, start: int, length: int) -> bytes | None:
         return None if length < 0 else self.data[start : start + length].tobytes()
