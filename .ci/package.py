@@ -38,7 +38,7 @@ DISTRIBUTIONS = {
         frozenset(("thinconsumer", "pyspark_thinconsumer")),
         frozenset(("crc32c", "lz4", "zstandard")),
         frozenset(
-            ("arrow", "fast", "gssapi", "msk-iam", "oidc", "pkcs12", "resolver", "snappy", "spark", "testing")
+            ("arrow", "fast", "gssapi", "msk-iam", "oidc", "pkcs12", "polars", "resolver", "snappy", "spark", "testing")
         ),
         900_000,
     ),

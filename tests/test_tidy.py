@@ -46,7 +46,7 @@ LADDER = (
     {"member"},
     {"aio"},
     {"workers"},
-    {"cli", "spark"},
+    {"cli", "polars", "spark"},
     {"compat"},
 )
 MAY_IMPORT = {room: set(chain(*LADDER[:rung])) for rung, rooms in enumerate(LADDER) for room in rooms}

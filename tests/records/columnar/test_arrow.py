@@ -15,9 +15,11 @@ from crc32c import crc32c  # noqa: E402
 from handmade import build_legacy  # noqa: E402
 
 from thinconsumer.records.builder import NewRecord, build_batch  # noqa: E402
-from thinconsumer.records.columnar.arrow import MILLISECONDS_MAX, binary  # noqa: E402
+from thinconsumer.records.columnar.arrow import MILLISECONDS_MAX, VIEWS_PYARROW_MIN, binary  # noqa: E402
 
 NOW = 1_700_000_000_000
+#: Whether this pyarrow can make arrays of views.
+VIEWS = int(pa.__version__.split(".")[0]) >= VIEWS_PYARROW_MIN
 HEADERS = pa.list_(pa.field("element", pa.struct([("key", pa.string()), ("value", pa.binary())])))
 #: The schema of PySpark's to_arrow_schema; Spark rejects batches with another one.
 SCHEMA = [
@@ -57,6 +59,12 @@ def check(found):
         expected = arrow_of_rows(found.rows(), include_headers)
         assert batch.schema.equals(expected.schema)
         assert batch.equals(expected)
+        if VIEWS:
+            views = found.to_arrow(include_headers, views=True)
+            views.validate(full=True)
+            for name in batch.schema.names:
+                as_bytes = batch[name].to_pylist() if name in ("key", "value", "headers") else None
+                assert batch[name].equals(views[name]) if as_bytes is None else views[name].to_pylist() == as_bytes
     return batch
 
 
@@ -131,6 +139,40 @@ def test_large_values_beside_nulls_and_small_ones(columns):
     records += [NewRecord(b"v", b"K" * 20_000, headers=[("large", bytes(9000)), ("none", None)])] * 3
     batch = check(columns(build_batch(records)))
     assert batch["value"].null_count == 8
+
+
+needs_views = pytest.mark.skipif(not VIEWS, reason="this pyarrow has no views")
+
+
+@needs_views
+def test_views_copy_nothing_but_short_values(columns):
+    rng = random.Random(1)
+    found = columns(build_batch([NewRecord(rng.randbytes(1000), b"key %d" % n) for n in range(200)]))
+    batch = found.to_arrow(views=True)
+    assert batch.schema.field("value").type == pa.binary_view()
+    keys, values = batch["key"].buffers(), batch["value"].buffers()
+    assert values[2].address == found.data.__array_interface__["data"][0]
+    assert len(keys) == 2, "short keys are inside of their views, which keep nothing else in memory"
+
+
+@needs_views
+def test_a_view_that_is_kept_keeps_the_response_and_a_cast_one_does_not(columns):
+    data = bytearray(build_batch([NewRecord(b"v" * 1000) for _ in range(200)]))
+    kept = columns(data).to_arrow(views=True)["value"].slice(7, 1)
+    with pytest.raises(BufferError):
+        data.clear()
+    kept = kept.cast(pa.binary())
+    data.clear()
+    assert kept.to_pylist() == [b"v" * 1000]
+    assert kept.get_total_buffer_size() < 2000
+
+
+def test_views_with_an_old_pyarrow_are_an_error_that_says_so(columns, monkeypatch):
+    found = columns(build_batch([NewRecord(b"v")]))
+    monkeypatch.setattr(pa, "__version__", "18.1.0")
+    with pytest.raises(ImportError, match="pyarrow 19 or newer, not 18"):
+        found.to_arrow(views=True)
+    assert found.to_arrow().num_rows == 1
 
 
 def test_values_and_nulls_keep_their_order():

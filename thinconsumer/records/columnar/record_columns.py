@@ -101,8 +101,8 @@ class RecordColumns:
 
         return to_arrow(self, (SCHEMA_WITH_HEADERS if include_headers else SCHEMA).names, views)
 
-    # The capsules are those of pyarrow: callbacks of our own that free the memory would be Python functions, which other
-    # libraries may call from their threads when the interpreter has ended.
+    # The capsules are pyarrow's: with some of our own, the callbacks that free the memory would be Python functions,
+    # which other libraries call from their threads, also after the interpreter has ended.
 
     def __arrow_c_schema__(self) -> object:
         """Return the schema of ``to_arrow(include_headers=True)`` as a capsule of the Arrow C data interface."""
