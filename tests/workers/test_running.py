@@ -10,8 +10,10 @@ import pytest
 
 from tests.workers import handlers
 from thinconsumer import Consumer, TopicPartition
+from thinconsumer.broker import EntryError
 from thinconsumer.errors import IllegalArgumentError, IllegalStateError, KafkaConfigurationError
 from thinconsumer.records.builder import NewRecord
+from thinconsumer.wire.error_codes import Code
 from thinconsumer.workers import HandlerFailedError, WorkerOptions, Workers, WorkerSettings, dead_letter, running
 
 pytestmark = pytest.mark.once
@@ -144,14 +146,19 @@ def test_a_handler_of_a_partition_that_was_lost_and_assigned_again_holds_back_it
     assert most == 1
 
 
-def test_commits_that_cannot_be_read_do_not_hold_up_the_work_for_long(world, monkeypatch):
+def test_commits_that_cannot_be_read_do_not_hold_up_other_partitions_for_long(world, monkeypatch):
     monkeypatch.setattr(running, "COMMITTED_MS", 50)
+    place = {"name": world.topic, "partition_index": 0}
+    rule = world.broker.on("OffsetFetch", EntryError(Code.UNSTABLE_OFFSET_COMMIT, place))
     with world.consumer() as consumer, Workers(consumer, handlers.log_record, WorkerSettings()) as workers:
-        while not consumer.assignment():
-            workers.step()
         began = time.monotonic()
-        workers.assign([TopicPartition("topic-that-was-deleted", 0)])
-        assert 0.05 <= time.monotonic() - began < 10
+        while world.processed(workers) < 34:  # those of partitions 1 and 2
+            workers.wait(workers.step())
+        assert time.monotonic() - began < 40
+        rule.remove()
+        while world.processed(workers) < 60:
+            workers.wait(workers.step())
+    assert sorted(world.values()) == list(range(60))
 
 
 def test_the_end_commits_although_the_workers_were_stopped(world):
