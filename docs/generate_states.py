@@ -94,10 +94,16 @@ def meanings(kind: type[enum.Enum]) -> dict[str, str]:
     return dict(re.findall(r"^\s+(\w+) = .*?#: (.*)$", inspect.getsource(kind), re.MULTILINE))
 
 
+def picture(title: str) -> str:
+    """Return the name of a machine's picture in docs/diagrams, which docs/generate_diagrams.py draws."""
+    return re.sub(r"\W+", "-", title.lower()).strip("-") + ".svg"
+
+
 def section(title: str, path: str, kind: type[enum.Enum], moves: Mapping[Any, Mapping[Any, Any]]) -> str:
     """Return one machine: its states and its moves."""
     says = meanings(kind)
-    lines = [f"\n## {title}\n", f"`{path}`\n", "| state | meaning |", "|---|---|"]
+    image = f"![{title}: the states and the events between them](diagrams/{picture(title)})\n"
+    lines = [f"\n## {title}\n", f"`{path}`\n", image, "| state | meaning |", "|---|---|"]
     lines += [f"| {state.value} | {says.get(state.name, '')} |" for state in kind]
     lines += ["\n| in state | on | goes to |", "|---|---|---|"]
     for state, events in moves.items():

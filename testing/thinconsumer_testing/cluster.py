@@ -34,7 +34,7 @@ PORT = 9092
 class MemoryCluster(Cluster):
     """Brokers ``kafka1:9092``, ``kafka2:9092``, ... with the ids 1, 2, ..., in memory.
 
-    It has everything that :class:`~thinconsumer_testing.broker.cluster.Cluster` has: topics, :meth:`produce`,
+    It has everything that ``thinconsumer_testing.broker.cluster.Cluster`` has: topics, :meth:`produce`,
     :meth:`kill`, :meth:`move_leader`, fault rules (:meth:`on`), other API versions (:meth:`set_versions`).
 
     Args:

@@ -19,7 +19,7 @@ COMMANDS_PER_STEP = 100_000
 
 
 class MemoryDriver:
-    """Implements :class:`thinconsumer.driver.Driver` on a :class:`~.network.Network`.
+    """Implements ``thinconsumer.driver.Driver`` on a :class:`Network`.
 
     Args:
         network: The network of the servers; a new one by default.
@@ -38,7 +38,7 @@ class MemoryDriver:
         self._endpoint: Endpoint | None = None
         self._obeying = False
         self._was_called = False  #: Whether the step in progress has called the endpoint or a stream with a result.
-        self.woken = False  #: See :class:`thinconsumer.driver.Driver`.
+        self.woken = False  #: See ``thinconsumer.driver.Driver``.
         self._skips_wait = False  #: Whether the next step must not advance the clock, since :meth:`wakeup` was called.
 
     def now(self) -> float:

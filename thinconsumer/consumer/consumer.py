@@ -39,7 +39,7 @@ class Consumer(PlainCalls[K, V]):
     """A Kafka consumer without threads: all I/O happens inside its method calls.
 
     ``topics`` are subscribed to, see :meth:`subscribe`. ``driver`` does the I/O; by default with sockets.
-    Options are those of :class:`thinconsumer.config.ConsumerConfig` (docs/options.md), under kafka-python's names.
+    Options are those of docs/options.md, under kafka-python's names.
     Constructing connects to no broker. Use it in a ``with`` block, or call :meth:`close`.
 
     A query or commit that times out is kept for 5 s: repeating the same call within that time continues to wait for it.

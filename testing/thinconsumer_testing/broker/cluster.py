@@ -161,11 +161,11 @@ class Cluster:
         self.active_controller.create_partitions(topic, partitions)
 
     def set_password(self, user: str, password: str | None) -> None:
-        """Set a user's password, or remove the user; see :meth:`.operations.BrokerOperations.set_password`."""
+        """Set a user's password, or remove the user; see ``BrokerOperations.set_password``."""
         self.active_controller.scram.replace(user, self.mechanisms.set_password(user, password))
 
     def create_acls(self, principal: str, operations: str | Iterable[str], **resources: Any) -> None:
-        """Create ACLs; see :meth:`.operations.BrokerOperations.create_acls`. Raises: IllegalArgumentError."""
+        """Create ACLs; see ``BrokerOperations.create_acls``. Raises: IllegalArgumentError."""
         self.active_controller.acls.create(acl_bindings(principal, operations, **resources))
 
     def delete_acls(self, principal: str, operations: str | Iterable[str], **resources: Any) -> None:
@@ -187,7 +187,7 @@ class Cluster:
         Args:
             node: Write to this broker, like a producer with old metadata, instead of to the current leader. This broker
                 must still act as leader, as a former leader does until the leader change reaches it.
-            batch: Passed to :func:`~thinconsumer.records.builder.build_batch`: a codec, a producer id, ...
+            batch: Passed to ``thinconsumer.records.builder.build_batch``: a codec, a producer id, ...
 
         Raises:
             LookupError: There is no such partition, or it has no leader, or ``node`` does not act as leader.
@@ -331,7 +331,7 @@ class Cluster:
         return not self._cuts or frozenset((one, other)) not in self._cuts
 
     def move_leader(self, tp: TopicPartition, to: int | None = None) -> int:
-        """Make another broker the leader; see :meth:`.controller.Controller.move_leader`. Raises: ControllerError."""
+        """Make another broker the leader; see ``Controller.move_leader``. Raises: ControllerError."""
         return self.active_controller.move_leader(tp, to)
 
     def move_coordinator(self, group: str, to: int | None = None) -> int:

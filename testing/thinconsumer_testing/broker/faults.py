@@ -41,8 +41,8 @@ PASS = Pass()
 class Reply(FaultAction):
     """The client gets this response, and the broker does not handle the request.
 
-    ``with_`` is an error code (:class:`~thinconsumer.wire.error_codes.Code`), which refuses the whole request; a
-    message; or a function of the :class:`~.call.ApiCall` that returns a message.
+    ``with_`` is an error code (``Code`` of ``thinconsumer.wire.error_codes``), which refuses the whole request; a
+    message; or a function of the ``ApiCall`` that returns a message.
     """
 
     with_: int | Message | Callable[[ApiCall], Message]
@@ -152,7 +152,7 @@ class FaultRule:
 
     Args:
         api: A request class, Kafka's name of the API ("Fetch"), or None for all APIs.
-        action: A :class:`FaultAction`; or a function of the call that returns an action, or None to skip the rule.
+        action: A ``FaultAction``; or a function of the call that returns an action, or None to skip the rule.
         node: Only requests to this node.
         times: How often the rule applies; None: without limit.
         where: Only these requests: a function of the call, or field names with values. One struct of the request,

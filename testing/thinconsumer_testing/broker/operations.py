@@ -68,9 +68,9 @@ class BrokerOperations(abc.ABC):
         operation on each resource.
 
         Args:
-            principal: For example "User:alice", or "User:*" for all users.
+            principal: For example "User:alice", or ``User:*`` for all users.
             operations: Kafka's names: "READ", "WRITE", "ALL", ...
-            resources: ``topic``, ``group`` and ``transactional_id`` are names; "*" means all. ``cluster=True`` is the
+            resources: ``topic``, ``group`` and ``transactional_id`` are names; ``*`` means all. ``cluster=True`` is the
                 cluster. ``prefixed=True`` makes the names prefixes, ``deny=True`` denies the operations, and ``host``
                 limits the ACLs to one IP address.
 

@@ -51,7 +51,7 @@ class Simulation:
         network_faults: The network's latencies, and the probabilities of its random faults.
         racks: The rack of each broker.
         traced: Whether to record a trace line per event.
-        checkers: The checkers of consumers; by default :data:`.checkers.ALL`.
+        checkers: The checkers of consumers; by default ``thinconsumer_testing.simulation.checkers.ALL``.
         security: Logins of the brokers' listeners, with ``SASL_PLAINTEXT``; None: no login.
     """
 

@@ -1,0 +1,105 @@
+"""The reference of the API, made of docstrings: which page has which public names."""
+
+from __future__ import annotations
+
+import enum
+import importlib
+import inspect
+from collections.abc import Iterator
+
+import thinconsumer
+
+#: Optional packages that modules derive classes from or import first.
+MOCKED = ["pyspark", "pyarrow"]
+Names = list[str]
+
+_VALUES = [
+    "ConsumerRecord",
+    "RecordSequence",
+    "RawBatch",
+    "TopicPartition",
+    "OffsetAndMetadata",
+    "OffsetAndTimestamp",
+    "PartitionInfo",
+    "Node",
+    "ClusterView",
+    "SubscriptionPattern",
+]
+_GROUPS = [
+    "RebalanceListener",
+    "PartitionKeyRebalanceListener",
+    "PartitionAssignor",
+    "RebalanceProtocol",
+    "Assignment",
+    "Subscription",
+    "GroupMetadata",
+    "GroupMember",
+]
+#: Pages: file, title, what it has, and the names by the module that they are imported from; no names: all that it has.
+PAGES: list[tuple[str, str, str, dict[str, Names]]] = [
+    (
+        "consumer",
+        "Consumer",
+        "all calls of a consumer, and its health",
+        {"thinconsumer": ["Consumer", "Health", "HealthState", "MemberHealth"]},
+    ),
+    ("values", "Records, partitions and offsets", "what calls take and return", {"thinconsumer": _VALUES}),
+    ("groups", "Listeners, assignors, group members", "classes to derive your own from", {"thinconsumer": _GROUPS}),
+    (
+        "errors",
+        "Exceptions",
+        "each with its attributes",
+        {"thinconsumer": [*thinconsumer.errors.__all__, "ConfigurationWarning"]},
+    ),
+    ("aio", "AsyncConsumer", "for asyncio, uvloop and trio", {"thinconsumer.aio": []}),
+    ("workers", "Workers", "handlers that run in parallel", {"thinconsumer.workers": []}),
+    ("testing", "Brokers and simulations", "`thinconsumer.testing`", {"thinconsumer.testing": []}),
+    ("broker", "Settings and faults of brokers", "`thinconsumer.broker`", {"thinconsumer.broker": []}),
+    (
+        "others",
+        "Spark, partitioners, columns",
+        "`thinconsumer.spark`, `thinconsumer.partitioning`, `RecordColumns`",
+        {
+            "thinconsumer.spark": [],
+            "thinconsumer.partitioning": [],
+            "thinconsumer.records.columnar.record_columns": ["RecordColumns"],
+        },
+    ),
+]
+ENTRIES = [(f"api/{name}.rst", title, says) for name, title, says, _ in PAGES]
+
+
+def find(module: str, name: str) -> object:
+    from sphinx.ext.autodoc.mock import mock  # here, so that tests read PAGES without Sphinx
+
+    with mock(MOCKED):
+        return getattr(importlib.import_module(module), name)
+
+
+def directive(name: str, value: object) -> str:
+    """Return how Sphinx is told to document one name."""
+    if not inspect.isclass(value):
+        return f".. auto{'function' if callable(value) else 'data'}:: {name}\n"
+    if issubclass(value, BaseException):
+        return f".. autoexception:: {name}\n   :members:\n   :show-inheritance:\n"
+    options = "   :members:\n" + ("   :undoc-members:\n" if issubclass(value, enum.Enum) else "")
+    if not issubclass(value, enum.Enum):
+        options += "   :inherited-members: tuple, dict, Mapping, Sequence, Protocol, Generic\n"
+    # The overloads differ only in the types of deserializers.
+    signature = "(*topics, driver=None, **options)" if name in ("Consumer", "AsyncConsumer") else ""
+    return f".. autoclass:: {name}{signature}\n{options}"
+
+
+def pages() -> Iterator[tuple[str, str]]:
+    """Yield the name and the text of each page."""
+    seen: set[int] = set()  # thinconsumer.broker and thinconsumer.testing share names
+    for (name, title, _), (*_, modules) in zip(ENTRIES, PAGES):
+        lines = [title, "=" * len(title), ""]
+        for module, names in modules.items():
+            lines += [f".. currentmodule:: {module}", ""]
+            for exported in names or importlib.import_module(module).__all__:
+                value = find(module, exported)
+                if id(value) not in seen:
+                    seen.add(id(value))
+                    lines.append(directive(exported, value))
+        yield name, "\n".join(lines)
