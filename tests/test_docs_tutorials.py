@@ -113,7 +113,7 @@ def test_the_first_consumer_and_the_first_group(tutorial):
     following = page.start("python follow_orders.py")
     lines = [following.stdout.readline() for _ in range(3)]
     assert len(lines) == 3
-    page.run("printf '8\\tcherries")
+    page.run("printf '10\\tcherries")
     assert following.stdout.readline().split()[2] == "cherries"
     stop(following)
     assert page.blocks == []

@@ -19,7 +19,7 @@ def blocks(language):
 def test_the_first_spark_job(spark, broker, tmp_path, capsys):
     topic = "orders-of-the-tutorial"
     broker.create_topic(topic, 3)
-    for partition, key, items in ((2, b"7", [b"apples", b"plums"]), (1, b"8", [b"pears", b"cherries"])):
+    for partition, key, items in ((2, b"9", [b"apples", b"plums"]), (1, b"10", [b"pears", b"cherries"])):
         broker.produce(topic, [NewRecord(item, key) for item in items], partition)
 
     changes = {
@@ -40,5 +40,5 @@ def test_the_first_spark_job(spark, broker, tmp_path, capsys):
     shown, count = blocks("text")
     assert run(table).strip() == shown.strip()
     assert run(stream) == count
-    broker.produce(topic, [NewRecord(b"figs", b"8")], 1)
+    broker.produce(topic, [NewRecord(b"figs", b"10")], 1)
     assert run(stream) == "5\n"
