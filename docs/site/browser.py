@@ -21,6 +21,7 @@ from playwright.sync_api import TimeoutError as Late
 
 WIDTHS = (1280, 390)
 SCHEMES = ("light", "dark")
+PATIENCE_MS = 120_000
 #: What of a page sticks out to the right without a scroll bar of its own.
 WIDER = """() => document.documentElement.scrollWidth <= window.innerWidth ? [] :
     [...document.querySelectorAll("article *")].filter(e => e.getBoundingClientRect().right > window.innerWidth + 1)
@@ -55,7 +56,7 @@ def search_errors(page: Page, address: str) -> Iterator[str]:
     """Yield why the search does not find what every site about consumers has."""
     page.goto(f"{address}/search.html?q=heartbeat")
     try:
-        page.wait_for_selector("ul.search li a", timeout=20_000)
+        page.wait_for_selector("ul.search li a")
     except Late as error:
         yield f"search.html: no result for 'heartbeat': {error}"
 
@@ -63,6 +64,7 @@ def search_errors(page: Page, address: str) -> Iterator[str]:
 def check(browser: Browser, site: Path, address: str, shots: Path | None) -> list[str]:
     """Return the errors of all pages."""
     page, errors, now = browser.new_page(), list[str](), "search.html"
+    page.set_default_timeout(PATIENCE_MS)
     page.on("console", lambda said: errors.append(f"{now}: console: {said.text}") if said.type == "error" else None)
     page.on("pageerror", lambda error: errors.append(f"{now}: {error}"))
     page.on("response", lambda got: errors.append(f"{now}: {got.status} {got.url}") if got.status >= 400 else None)

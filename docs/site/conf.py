@@ -23,6 +23,7 @@ html_theme = "furo"
 html_title = f"thinconsumer {__version__}"
 html_static_path = ["static"]
 html_css_files = ["site.css"]
+html_favicon = "static/icon.svg"
 html_show_sphinx = False
 
 # GitHub's anchors, so that a link to a heading works there and here.

@@ -79,7 +79,7 @@ def write_pages(folder: Path) -> None:
             waiting += linked
         elif path.suffix != ".svg":
             text = f"# {path.name}\n\n```{LANGUAGES.get(path.suffix, '')}\n{text}```\n"
-        if place(path).parts[0] in ("examples", "tests"):
+        if place(path).parts[0] in ("examples", "tests") and path.suffix != ".svg":
             text = f"---\norphan: true\n---\n\n{text}"
         texts[place(path)] = with_contents(text) if path == DOCS / "index.md" else text
     for name, text in texts.items():
