@@ -25,14 +25,15 @@ def load():
 
 
 def test_every_page_is_in_one_section_of_the_index(load):
-    sources, index = load("sources"), DOCS / "index.md"
-    listed = [
-        (DOCS / target).resolve()
-        for _, pages in sources.sections(index.read_text(encoding="utf-8"))
-        for _, target, _ in pages
-    ]
+    """Those that docs/index.md does not name are in a last one."""
+    sources, text = load("sources"), (DOCS / "index.md").read_text(encoding="utf-8")
+    text = text.replace("* [Workers](workers.md)", "* Workers")
+    text = sources.moved(text, DOCS / "index.md")[0]
+    assert "* [Workers: in parallel, in order by key](workers.md): not sorted yet\n" in sources.unlisted(text)
+    listed = [target for _, pages in sources.sections(sources.with_contents(text)) for _, target, _ in pages]
     assert len(listed) == len(set(listed))
-    assert {path for path in DOCS.rglob("*.md") if path != index} - set(listed) == set(), "add it to docs/index.md"
+    here = {path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md")}
+    assert here - set(listed) == {"index.md"}
 
 
 def test_every_public_name_is_in_the_reference(load):

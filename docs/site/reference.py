@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import thinconsumer
 
 #: Optional packages that modules derive classes from or import first.
-MOCKED = ["pyspark", "pyarrow"]
+MOCKED = ["polars", "pyspark", "pyarrow"]
 Names = list[str]
 
 _VALUES = [
@@ -57,15 +57,19 @@ PAGES: list[tuple[str, str, str, dict[str, Names]]] = [
     ("broker", "Settings and faults of brokers", "`thinconsumer.broker`", {"thinconsumer.broker": []}),
     (
         "others",
-        "Spark, partitioners, columns",
-        "`thinconsumer.spark`, `thinconsumer.partitioning`, `RecordColumns`",
+        "Spark, Polars, partitioners, columns",
+        "`thinconsumer.spark`, `.polars`, `.partitioning`, `RecordColumns`",
         {
+            "thinconsumer": [],  # names that are on no other page, see below
+            "thinconsumer.polars": [],
             "thinconsumer.spark": [],
             "thinconsumer.partitioning": [],
             "thinconsumer.records.columnar.record_columns": ["RecordColumns"],
         },
     ),
 ]
+_LISTED = {name for _, _, _, modules in PAGES for name in modules.get("thinconsumer", [])}
+PAGES[-1][3]["thinconsumer"] = [name for name in thinconsumer.__all__ if name not in {*_LISTED, "__version__"}]
 ENTRIES = [(f"api/{name}.rst", title, says) for name, title, says, _ in PAGES]
 
 
@@ -97,7 +101,8 @@ def pages() -> Iterator[tuple[str, str]]:
         lines = [title, "=" * len(title), ""]
         for module, names in modules.items():
             lines += [f".. currentmodule:: {module}", ""]
-            for exported in names or importlib.import_module(module).__all__:
+            exports = names if module == "thinconsumer" else names or importlib.import_module(module).__all__
+            for exported in exports:
                 value = find(module, exported)
                 if id(value) not in seen:
                     seen.add(id(value))

@@ -56,8 +56,21 @@ def sections(index: str) -> Iterator[tuple[str, list[tuple[str, str, str]]]]:
         yield title, ENTRY.findall(text)
 
 
+def unlisted(index: str) -> list[str]:
+    """Return a list entry for each page of docs/ that docs/index.md does not name."""
+    named = {target for _, pages in sections(index) for _, target, _ in pages} | {"index.md"}
+    found = []
+    for path in sorted(DOCS.rglob("*.md")):
+        if (name := place(path).as_posix()) not in named:
+            title = path.read_text(encoding="utf-8").removeprefix("# ").partition("\n")[0]
+            found.append(f"* [{title}]({name}): not sorted yet\n")
+    return found
+
+
 def with_contents(index: str) -> str:
-    """Return docs/index.md with the pages of the API, and with the sections as Sphinx's tables of contents."""
+    """Return docs/index.md with the pages of the API and those that it does not name, and with tables of contents."""
+    if more := unlisted(index):
+        index += "\n## More\n\n" + "".join(more)
     entries = "".join(f"* [{title}]({name}): {says}\n" for name, title, says in reference.ENTRIES)
     index = index.replace("\n## Explanation", f"\nThe public classes and functions:\n\n{entries}\n## Explanation")
     for title, pages in sections(index):
