@@ -73,11 +73,13 @@ PAGES[-1][3]["thinconsumer"] = [name for name in thinconsumer.__all__ if name no
 ENTRIES = [(f"api/{name}.rst", title, says) for name, title, says, _ in PAGES]
 
 
-def find(module: str, name: str) -> object:
+def exports(module: str, names: Names) -> dict[str, object]:
+    """Return the public names of a module, or these of them, with their values."""
     from sphinx.ext.autodoc.mock import mock  # here, so that tests read PAGES without Sphinx
 
     with mock(MOCKED):
-        return getattr(importlib.import_module(module), name)
+        found = importlib.import_module(module)
+        return {name: getattr(found, name) for name in (names if module == "thinconsumer" else names or found.__all__)}
 
 
 def directive(name: str, value: object) -> str:
@@ -101,9 +103,7 @@ def pages() -> Iterator[tuple[str, str]]:
         lines = [title, "=" * len(title), ""]
         for module, names in modules.items():
             lines += [f".. currentmodule:: {module}", ""]
-            exports = names if module == "thinconsumer" else names or importlib.import_module(module).__all__
-            for exported in exports:
-                value = find(module, exported)
+            for exported, value in exports(module, names).items():
                 if id(value) not in seen:
                     seen.add(id(value))
                     lines.append(directive(exported, value))
