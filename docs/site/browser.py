@@ -38,6 +38,13 @@ class Server(http.server.SimpleHTTPRequestHandler):
         pass
 
 
+class Site(http.server.ThreadingHTTPServer):
+    """Pages that are left before all of their files are read end connections, which is no error."""
+
+    def handle_error(self, *args: object) -> None:
+        pass
+
+
 def visit(page: Page, address: str, shots: Path | None) -> Iterator[str]:
     """Yield the errors of one page at each size and in both themes."""
     page.goto(address, wait_until="load")
@@ -84,7 +91,7 @@ def main(site: Path, shots: Path | None = None) -> int:
     if shots is not None:
         shots.mkdir(parents=True, exist_ok=True)
     handler = functools.partial(Server, directory=str(site))
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server, sync_playwright() as play:
+    with Site(("127.0.0.1", 0), handler) as server, sync_playwright() as play:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         # Root, as in a container, may not use Chromium's sandbox. The pages are our own.
         browser = play.chromium.launch(executable_path=chromium, args=["--no-sandbox"])

@@ -24,6 +24,7 @@ html_title = f"thinconsumer {__version__}"
 html_static_path = ["static"]
 html_css_files = ["site.css"]
 html_favicon = "static/icon.svg"
+pygments_dark_style = "github-dark"
 html_show_sphinx = False
 
 # GitHub's anchors, so that a link to a heading works there and here.
@@ -51,7 +52,7 @@ def find_public(app, env, node, contnode):
     """Return a link to a public name that a docstring names without its module; types in signatures need none."""
     if node.get("refdomain") != "py":
         return None
-    domain = env.domains.python_domain
+    domain = env.get_domain("py")
     found = domain.find_obj(env, None, None, node["reftarget"], node["reftype"], 1)
     pages = [entry for name, entry in found if name.startswith("thinconsumer.")]
     if pages:
