@@ -2,9 +2,9 @@
 
     python examples/orders_in_parallel.py localhost:9092 orders
 
-Keys of records are customers. Eight orders are processed at a time, never two of one customer. An order that fails
-five times is written to the topic ORDERS-dead. On Ctrl-C or SIGTERM the program finishes what runs, commits and leaves.
-Kill it, and start it again: an order that a commit has named as finished is not processed again.
+Keys of records are customers. Eight orders are processed at a time, never two of one customer. An order that fails five
+times is written to the topic ORDERS-dead, which has to exist. On Ctrl-C or SIGTERM the program finishes what runs,
+commits and leaves. Kill it, and start it again: an order that a commit has named as finished is not processed again.
 """
 
 from __future__ import annotations

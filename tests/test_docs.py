@@ -74,10 +74,10 @@ def test_the_errors_page_names_every_error():
     assert named == {n for n in public if issubclass(getattr(thinconsumer, n), thinconsumer.KafkaError)}
 
 
-def test_the_design_pages_name_existing_tests_and_files():
+def test_pages_of_promises_name_existing_tests_and_files():
     """Rename a test or file there, too."""
     module = load("check")
-    for page in (ROOT / "docs" / "design.md", ROOT / "docs" / "invariants.md"):
+    for page in (ROOT / "docs" / name for name in ("design.md", "invariants.md", "workers.md")):
         text = page.read_text(encoding="utf-8")
         assert [*module.test_errors(page, text), *module.file_errors(page, text)] == []
 

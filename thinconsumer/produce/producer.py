@@ -43,6 +43,11 @@ class Producer(BaseClient):
         """Whether every record is acknowledged or has failed."""
         return not self._accumulator
 
+    def topic_error(self, topic: str) -> KafkaError | None:
+        """Return why the partitions of a topic that is sent to are not known, by the last metadata response."""
+        found = self._metadata.topics.get(topic)
+        return None if found is None else found.error
+
     def send(
         self,
         topic: str,

@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import TYPE_CHECKING, Any, overload
 
 from ..consumer import Consumer
+from ..errors import IllegalArgumentError
 from .calling import CallResult
 from .health import PartitionWork, UnfinishedRecord, WorkersHealth
 from .settings import WorkerOptions, WorkerSettings, dead_letter, exponential
@@ -70,6 +71,8 @@ def run(consumer: Any, handler: Callable[[Any], Any], **options: Unpack[WorkerOp
 
         with Workers(consumer, handler, checked) as workers:
             return workers.run()
+    if not hasattr(consumer, "_reader"):  # else all that was wrong would be a coroutine that is never awaited
+        raise IllegalArgumentError(f"run() takes a Consumer or an AsyncConsumer, not {type(consumer).__name__}")
     return _run_tasks(consumer, handler, checked)
 
 

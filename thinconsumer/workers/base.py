@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..consumer import Consumer
 from ..consumer.health import Obstacle, Processing
-from ..errors import IllegalStateError, KafkaTimeoutError
+from ..errors import IllegalArgumentError, IllegalStateError, KafkaTimeoutError
 from ..failures import OutageLog
 from ..metrics import MetricValues
 from ..types import OffsetAndMetadata, TopicPartition
@@ -42,6 +42,8 @@ class BaseWorkers:
         settings: WorkerSettings,
     ) -> None:
         settings.check()
+        if not callable(handler):
+            raise IllegalArgumentError(f"the handler must be a function, not {type(handler).__name__}")
         self._reader = consumer._reader
         self._calls = consumer
         self._settings = settings

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from inspect import iscoroutine
 from typing import Any, NamedTuple, Protocol
 
+from ..errors import IllegalArgumentError
 from ..records.rows import ColumnDeserializer, deserialize
 from ..types import ConsumerRecord
 from .dispatcher import Job
 
 Record = ConsumerRecord[Any, Any]
+
+
+class WrongHandlerError(IllegalArgumentError):
+    """The handler is a coroutine function where none can be awaited, or none where one is needed."""
 
 
 class HandlerCall(NamedTuple):
@@ -33,7 +39,11 @@ class HandlerCall(NamedTuple):
         return found[0]
 
     def __call__(self, records: Sequence[Record]) -> Any:
-        return self.handler(self.argument(records))
+        value = self.handler(self.argument(records))
+        if iscoroutine(value):  # of a lambda, or of an object with an async __call__: it has done nothing
+            value.close()
+            raise WrongHandlerError("the handler has returned a coroutine, which needs an AsyncConsumer")
+        return value
 
 
 class Result(NamedTuple):

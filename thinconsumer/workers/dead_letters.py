@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 
 from ..config.client_options import ClientOptions
@@ -11,6 +12,8 @@ from ..records.headers import Header
 from ..sockets.secured import open_driver
 from .calling import Record
 from .dispatcher import Job
+
+log = logging.getLogger(__name__)
 
 #: The prefix of the headers that name a dead letter's origin and its error. Compare KIP-298 and KIP-1034.
 HEADER_PREFIX = "__workers.errors."
@@ -29,10 +32,17 @@ def headers_of(record: Record, attempts: int, error: Exception, group_id: str) -
         "group": group_id,
         "attempts": attempts,
         "exception": f"{type(error).__module__}.{type(error).__qualname__}",
-        "message": str(error)[:MESSAGE_MAX],
+        "message": _text(error)[:MESSAGE_MAX],
     }
     for name, value in reasons.items():
         yield HEADER_PREFIX + name, str(value).encode(errors="replace")
+
+
+def _text(error: Exception) -> str:
+    try:
+        return str(error)
+    except Exception:  # noqa: BLE001 - of the handler's class: its dead letter is written all the same
+        return "its text cannot be made"
 
 
 class DeadLetters:
@@ -45,6 +55,7 @@ class DeadLetters:
         settings = ProducerSettings(**shared, max_request_size=2**31 - 1, max_block_ms=0, buffer_memory=2**31)
         self._producer = Producer(settings, driver=open_driver(settings))
         self._pending: list[tuple[Job[Record], list[SendFuture]]] = []
+        self._waits_for: Exception | None = None  #: Why the topic cannot be written to, such as that it is missing.
 
     def send(self, job: Job[Record], error: Exception) -> None:
         """Send the records of a job that was given up because of ``error``."""
@@ -66,6 +77,9 @@ class DeadLetters:
         if not self._pending:
             return
         self._producer.poll(0)
+        if (waits_for := self._producer.topic_error(self._topic)) is not None and self._waits_for is None:
+            log.warning("dead letters wait, and what follows their records is not committed: %s", waits_for)
+        self._waits_for = waits_for
         pending = []
         for job, futures in self._pending:
             if all(future.done for future in futures):

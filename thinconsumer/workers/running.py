@@ -100,13 +100,18 @@ class Workers(BaseWorkers):
         self._take_results()
         busy_until = self._now() + INLINE_S
         while pool.room() and (now := self._now()) < busy_until and (job := work.next_job(now)) is not None:
-            pool.start(job)
+            try:
+                pool.start(job)
+            except BaseException:
+                if isinstance(pool, InlinePool):  # cut off by Ctrl-C or sys.exit, so that it has no result to wait for
+                    work.dispatcher.repeat(job, now)
+                raise
             if isinstance(pool, InlinePool):
                 self._take_results()
         self._write_dead_letters()
         self._commit_if_due()
         self._pause()
-        if work.stopped_by is not None and not work.running():
+        if work.stopped_by is not None:  # the end waits for handlers that run, which may take for ever
             raise work.stopped_by
         return self._next_time()
 
@@ -119,7 +124,7 @@ class Workers(BaseWorkers):
         if self._dead_letters is not None:
             times.append(self._dead_letters.wake_at())
         # Without room, what is ready waits for a result: its time would be in the past, and the loop would never wait.
-        if self._pool.room() and self._work.stopped_by is None:
+        if self._pool.room():
             if (retry := self._work.dispatcher.next_time()) is not None:
                 times.append(retry)
             if self._work.dispatcher.has_ready:

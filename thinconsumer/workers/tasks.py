@@ -14,7 +14,7 @@ from ..aio.listeners import CoroutineListener
 from ..errors import CommitFailedError, IllegalArgumentError, KafkaTimeoutError, WakeupError
 from ..types import TopicPartition
 from .base import COMMITTED_MS, POLL_MAX, BaseWorkers
-from .calling import Record
+from .calling import Record, WrongHandlerError
 from .dispatcher import Job
 from .settings import WorkerSettings
 
@@ -89,7 +89,7 @@ class AsyncWorkers(BaseWorkers):
         self._write_dead_letters()
         self._commit_if_due()
         self._pause()
-        if work.stopped_by is not None and not work.running():
+        if work.stopped_by is not None:  # the end waits for handlers that run, which may take for ever
             raise work.stopped_by
 
     def _wait_s(self) -> float:
@@ -115,14 +115,19 @@ class AsyncWorkers(BaseWorkers):
         while True:
             value, error = None, None
             try:
-                value = await self._call.handler(self._call.argument(job.records))
+                call = self._call.handler(self._call.argument(job.records))
+                if not isawaitable(call):
+                    raise WrongHandlerError("with an AsyncConsumer the handler must be a coroutine function")
+                value = await call
             except Exception as raised:  # noqa: BLE001 - the handler's: its records are tried again, or given up
                 error = raised
-            except asyncio.CancelledError:
-                # Not by the workers, unless the partition is gone: the records must not stay unfinished for ever.
-                now = self._now()
-                self._work.dispatcher.repeat(job, now + self._settings.backoff_s(job.attempt))
-                raise
+            except BaseException as raised:
+                if not isinstance(raised, asyncio.CancelledError) or _is_cancelled(task):
+                    # Not by the workers, unless the partition is gone: the records must not stay unfinished for ever.
+                    now = self._now()
+                    self._work.dispatcher.repeat(job, now + self._settings.backoff_s(job.attempt))
+                    raise
+                error = RuntimeError(f"the handler has raised {raised!r}")  # of what it awaited
             finally:
                 del self._tasks[job]
                 self._ended.set()
@@ -219,6 +224,11 @@ class AsyncWorkers(BaseWorkers):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.close()
+
+
+def _is_cancelled(task: asyncio.Task[None]) -> bool:
+    """Return whether the task may be what was cancelled, and not what it awaits: Python tells from 3.11 on."""
+    return not hasattr(task, "cancelling") or task.cancelling() > 0
 
 
 class CoroutineWorkersListener:

@@ -5,19 +5,24 @@ from __future__ import annotations
 import socket
 from collections import deque
 from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
+from queue import SimpleQueue
+from threading import Thread
 
 from .calling import HandlerCall, Record, Result
 from .dispatcher import Job
 
 
 class ThreadPool:
-    """Implements :class:`.Pool` by a thread pool; a socket pair wakes the thread of the consumer."""
+    """Implements :class:`.Pool` by daemon threads; a socket pair wakes the thread of the consumer.
+
+    A ``ThreadPoolExecutor`` lets no program end before its handlers, and some of these never do.
+    """
 
     def __init__(self, call: HandlerCall, concurrency: int) -> None:
         self._call = call
-        self._room = concurrency
-        self._executor = ThreadPoolExecutor(concurrency, thread_name_prefix="thinconsumer-worker")
+        self._concurrency = self._room = concurrency
+        self._thread_count = 0
+        self._jobs: SimpleQueue[Job[Record] | None] = SimpleQueue()
         self._ended: deque[Result] = deque()
         self._wake, self._woken = socket.socketpair()
         self._wake.setblocking(False)
@@ -27,8 +32,15 @@ class ThreadPool:
         return self._room
 
     def start(self, job: Job[Record]) -> None:
+        if self._thread_count <= self._concurrency - self._room:
+            Thread(target=self._serve, name=f"thinconsumer-worker-{self._thread_count}", daemon=True).start()
+            self._thread_count += 1
         self._room -= 1
-        self._executor.submit(self._run, job)
+        self._jobs.put(job)
+
+    def _serve(self) -> None:
+        while (job := self._jobs.get()) is not None:
+            self._run(job)
 
     def _run(self, job: Job[Record]) -> None:
         try:
@@ -60,6 +72,7 @@ class ThreadPool:
         return ((self._woken.fileno(), False),)
 
     def stop(self, seconds: float) -> None:
-        self._executor.shutdown(wait=False, cancel_futures=True)
+        for _ in range(self._thread_count):
+            self._jobs.put(None)
         self._wake.close()
         self._woken.close()

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from ..errors import KafkaError
 from ..types import OffsetAndMetadata, TopicPartition
-from .calling import Record
+from .calling import Record, WrongHandlerError
 from .dispatcher import Job, JobDispatcher
 from .foreign_maps import decode_any
 from .offset_map import OffsetMap, OffsetMapError, decode, encode
@@ -173,7 +173,9 @@ class Work:
             self.dispatcher.finish(job)
         else:
             self.failed_count += 1
-            if self.dispatcher.fail(job, now):
+            if isinstance(error, WrongHandlerError):  # with any record, so that none is to be given up
+                self._stop(job, error)
+            elif self.dispatcher.fail(job, now):
                 log.info("%s: attempt %d failed, and is repeated: %r", _name(job.records), job.attempt, error)
             else:
                 self._give_up(job, error)
@@ -185,12 +187,15 @@ class Work:
             log.error("%s: skipped after %d attempts: %r", _name(job.records), job.attempt, error)
             self.dispatcher.finish(job)
         elif self.settings.on_failure == "stop":
-            if self.stopped_by is None:
-                self.stopped_by = HandlerFailedError(job.records, job.attempt)
-                self.stopped_by.__cause__ = error
-            job.lane.running.discard(job)
+            self._stop(job, error)
         else:
             self.given_up.append((job, error))
+
+    def _stop(self, job: Job[Record], error: Exception) -> None:
+        if self.stopped_by is None:
+            self.stopped_by = HandlerFailedError(job.records, job.attempt)
+            self.stopped_by.__cause__ = error
+        job.lane.running.discard(job)
 
     def written(self, job: Job[Record]) -> None:
         """Take note that a job's records were written as dead letters."""
