@@ -30,6 +30,8 @@ CONNECTOR = (
     "org.apache.kafka:kafka-clients:3.9.1",
     "org.apache.commons:commons-pool2:2.12.1",
 )
+#: Java's counterpart of our workers, for benchmarks.
+PARALLEL_CONSUMER = "io.confluent.parallelconsumer:parallel-consumer-core:0.5.3.3"
 LOG4J2 = ("org.apache.logging.log4j:log4j-core:2.24.3", "org.apache.logging.log4j:log4j-slf4j-impl:2.24.3")
 
 
@@ -63,6 +65,10 @@ def tools_class_path() -> str:
 def connector_jars() -> list[Path]:
     """Return the jars of Spark's own Kafka connector, for a PySpark of the version ``SPARK``."""
     return sorted(_folder(f"spark-kafka-{SPARK}", CONNECTOR, "-DexcludeTransitive=true").glob("*.jar"))
+
+
+def parallel_consumer_class_path() -> str:
+    return f"{_folder('parallel-consumer-0.5.3.3', (PARALLEL_CONSUMER,))}/*"
 
 
 def is_legacy(version: str) -> bool:
