@@ -182,11 +182,12 @@ class Barrier(KeyGatekeeper[BarrierTopic]):
         hold.move(HoldEvent.PASSED)
 
     def _of(self, topic: BarrierTopic, one: Requirement) -> int:
-        """Return how far the group has read a partition: this consumer's position, the committed offset, or else 0."""
+        """Return how far the group has read a partition, for another member's the committed offset; 0 if unknown."""
         tp = TopicPartition(topic.name, one.partition)
         own = self._partitions.get(tp)
         if own is not None and own.has_position and own.delivery_end != NOTHING and not own.callback_pending:
-            return own.cursor.offset
+            read = self._partitions.read_up_to(own)
+            return 0 if read is None else read.offset
         return self._committed.get(tp, 0)
 
     # --- committed offsets ---

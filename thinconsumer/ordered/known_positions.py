@@ -119,7 +119,7 @@ class KnownPositions:
             return []
         if exchange.ready:
             # After a poll has added a position, a seek may have moved it back: such positions are withdrawn.
-            own = {place: one.cursor.offset for place, one in self._own_requested(exchange).items()}
+            own = {place: self._own(one) or 0 for place, one in self._own_requested(exchange).items()}
             exchange.ready = {place: one for place, one in exchange.ready.items() if own.get(place, -1) >= one.offset}
         requests = exchange.step(now, awaited)
         if requests:
@@ -177,7 +177,8 @@ class KnownPositions:
         """
         if not partition.has_position or partition.callback_pending or partition.delivery_end == NOTHING:
             return None
-        return partition.cursor.offset
+        read = self._partitions.read_up_to(partition)
+        return None if read is None else read.offset
 
     def _own_requested(self, exchange: PositionExchange) -> dict[Place, Partition]:
         """Return this member's partitions that have a position and that other members wait for."""
@@ -190,12 +191,12 @@ class KnownPositions:
         return found
 
     def _report(self, place: Place, partition: Partition) -> Report:
-        offset = partition.cursor.offset
+        offset, _, epoch = self._partitions.read_up_to(partition) or OffsetAndMetadata(-1)
         end = partition.last_stable_offset if self._reads_committed else partition.high_watermark
         gate = partition.delivery_end
         is_stopped = partition.paused or partition.error is not None or self._seen.get(place) == offset
         is_at_end = (end is not None and offset >= end) or (gate is not None and offset >= gate)
-        return Report(offset, partition.cursor.epoch, is_stopped or is_at_end)
+        return Report(offset, epoch, is_stopped or is_at_end)
 
     def _read_committed(self, awaited: Mapping[Place, TopicPartition], now: float) -> None:
         """Ask for the committed offsets of awaited partitions of which no member sends the position."""

@@ -367,6 +367,8 @@ class Partitions:
         #: The topics of which newly assigned partitions begin with all records held: otherwise a queued Fetch, written
         #: before the gatekeeper's next step, would fetch their records.
         self.held_topics: set[str] = set()
+        #: Whether a record counts as read once it is committed: workers go on with it when later polls are made.
+        self.awaits_commits = False
         #: Whether partitions of a topic may be read; False if the group's subscription no longer has it.
         self.has_topic: Callable[[str], bool] = lambda topic: True
         #: By topic: the partition count that its Fetch requests carry, see :meth:`set_count`.
@@ -461,6 +463,20 @@ class Partitions:
         if hand is not None and hand.partition is partition and hand.position == cursor.offset:
             return hand.before
         return OffsetAndMetadata(cursor.offset, "", cursor.epoch)
+
+    def read_up_to(self, partition: Partition) -> OffsetAndMetadata | None:
+        """Return up to where the application has read a partition with a position, as gatekeepers count it; None if
+        that is not known.
+
+        A record that a poll has returned counts as read with the next call, or once it is committed
+        (:attr:`awaits_commits`). If the position was moved back before the committed offset, all before it is read.
+        """
+        cursor, committed = partition.cursor, partition.committed
+        if not self.awaits_commits:
+            return OffsetAndMetadata(cursor.offset, "", cursor.epoch)
+        if committed is not None and committed.offset > cursor.offset:
+            return OffsetAndMetadata(cursor.begin)
+        return committed
 
     def changes(self) -> int:
         """Return a number that is different whenever partitions have changed since the last call."""

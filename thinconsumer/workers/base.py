@@ -30,6 +30,8 @@ STUCK_S = 60.0
 COMMITTED_MS = 3_000
 #: The most records of one poll.
 POLL_MAX = 2_000
+#: The callbacks of a listener that are called only if it has them.
+KEY_CALLBACKS = ("on_partition_keys_assigned", "on_partition_keys_maybe_revoked")
 
 
 class BaseWorkers:
@@ -63,6 +65,8 @@ class BaseWorkers:
         self._outages = OutageLog(log)
         self._look_at = self._now() + STUCK_S  #: When to look for stuck records, which takes long if many wait.
         self._reader.managers.processing = Processing(self._obstacles, self.metrics)
+        # Else records of a key could begin in its new partition while those in the old one wait or run.
+        self._reader.partitions.awaits_commits = True
         self._stopping = False
         self._closed = False
 
@@ -80,6 +84,18 @@ class BaseWorkers:
             # Its positions may be past records that are not finished, of which the workers would not know.
             raise IllegalStateError("make workers before the first poll of their consumer")
         return group
+
+    @staticmethod
+    def key_callback(listener: Any, name: str) -> Any:
+        """Return a callback of the application's listener that concerns keys. Raises AttributeError if it has none."""
+        if name in KEY_CALLBACKS:
+            return getattr(listener, name)
+        raise AttributeError(name)
+
+    def _leave_consumer(self) -> None:
+        """Let the consumer do as without workers from here on."""
+        self._reader.managers.processing = None
+        self._reader.partitions.awaits_commits = False
 
     def _now(self) -> float:
         return self._reader.shell.driver.now()
@@ -148,7 +164,10 @@ class BaseWorkers:
         back = self._work.take(records, self._now())
         for partition, offset in back.items():
             self._calls.seek(partition, offset)
-        return [each for each in back if each not in self._work.dispatcher.lanes]
+        not_begun = [each for each in back if each not in self._work.dispatcher.lanes]
+        for partition in back.keys() - not_begun:
+            self._reader.partitions.require(partition).committed = None  # other records may be before it by now
+        return not_begun
 
     def lose(self, partitions: Collection[TopicPartition]) -> None:
         """Forget partitions that another member may own by now."""
@@ -164,8 +183,8 @@ class BaseWorkers:
     def _advance(self) -> None:
         """Move past what is no record, such as control batches, in partitions where all records are finished."""
         for partition, lane in self._work.dispatcher.lanes.items():
-            found = None if lane.progress.count else self._reader.partitions.get(partition)
-            if found is not None and found.has_position:
+            found = None if lane.progress.received_count else self._reader.partitions.get(partition)
+            if found is not None and found.may_commit:
                 lane.progress.advance(found.cursor.offset)
 
     def _commit_if_due(self) -> None:

@@ -166,6 +166,11 @@ class PartitionProgress:
         """How many records are unfinished, received or not."""
         return len(self._by_offset)
 
+    @property
+    def received_count(self) -> int:
+        """How many records were received and are unfinished. Others may be gone from the log."""
+        return len(self._by_offset) - len(self._expected)
+
     def leader_epoch(self) -> int:
         """Return the leader epoch of the last record before :attr:`offset`; -1 if unknown (KIP-320)."""
         self._drop_epochs(self.offset - 1)

@@ -201,7 +201,7 @@ class Workers(BaseWorkers):
             self._drain(list(self._work.dispatcher.lanes))
             self._commit()
         finally:
-            self._reader.managers.processing = None
+            self._leave_consumer()
             if isinstance(self._group.subscription.listener, WorkersListener):
                 self._group.subscription.listener = self._listener
             self._selector.close()
@@ -241,3 +241,6 @@ class WorkersListener:
         self._workers.lose(lost)
         if self._listener is not None:
             getattr(self._listener, "on_partitions_lost", self._listener.on_partitions_revoked)(lost)
+
+    def __getattr__(self, name: str) -> Any:
+        return BaseWorkers.key_callback(self._listener, name)

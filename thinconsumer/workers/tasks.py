@@ -207,7 +207,7 @@ class AsyncWorkers(BaseWorkers):
             await self._drain(list(self._work.dispatcher.lanes))
             await self._commit()
         finally:
-            self._reader.managers.processing = None
+            self._leave_consumer()
             self._group.subscription.listener = self._listener
             if self._timer is not None:
                 self._timer.cancel()
@@ -258,3 +258,6 @@ class CoroutineWorkersListener:
             result = getattr(self._listener, name)(partitions)
             if isawaitable(result):
                 await result
+
+    def __getattr__(self, name: str) -> Any:
+        return BaseWorkers.key_callback(self._listener, name)

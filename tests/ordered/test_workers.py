@@ -1,0 +1,145 @@
+"""Workers of topics with ordered delivery or a barrier: a key's records in its old partition finish before others begin."""
+
+import pytest
+
+from thinconsumer import TopicPartition
+from thinconsumer.workers import Workers, WorkerSettings
+from thinconsumer.workers.calling import Result
+
+P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
+PROTOCOLS = pytest.mark.parametrize("protocol", ["classic", "consumer"])
+BEFORE, AFTER = 3, 2
+#: The records of key 1 in its old partition, and in its new one.
+OLD, NEW = [(1, n) for n in range(1, BEFORE + 1)], [(1, n) for n in range(BEFORE + 1, BEFORE + AFTER + 1)]
+
+
+class ManualPool:
+    """Runs handlers that end when the test says so."""
+
+    def __init__(self):
+        self.begun = []  #: (key, number) of all records, in the order in which their handlers began.
+        self.running = {}
+        self._ended = []
+
+    def room(self):
+        return 100
+
+    def start(self, job):
+        for record in job.records:
+            key, number = map(int, bytes(record.value).split(b":"))
+            self.begun.append((key, number))
+            self.running[key, number] = job
+
+    def end(self, key, number, error=None):
+        self._ended.append(Result(self.running.pop((key, number)), None, error))
+
+    def results(self):
+        ended, self._ended = self._ended, []
+        return ended
+
+    def watched(self):
+        return ()
+
+    def stop(self, seconds):
+        pass
+
+
+class Member:
+    """A consumer with workers."""
+
+    def __init__(self, w, protocol="classic", **settings):
+        self.w, self.pool = w, ManualPool()
+        self.consumer = w.consumer(enable_auto_commit=False, group_protocol=protocol)
+        settings = WorkerSettings(commit_interval_ms=500, drain_timeout_ms=0, **settings)
+        self.workers = Workers(self.consumer, lambda record: None, settings, lambda call, settings: self.pool)
+
+    def owns(self, *numbers):
+        return self.consumer.assignment() == {TopicPartition("t", number) for number in numbers}
+
+    def has_begun(self, records):
+        return set(records) <= set(self.pool.begun)
+
+    @property
+    def reason(self):
+        return self.consumer.health().reason
+
+
+def run(w, *members, seconds=0.0, until=lambda: False, ends=lambda key, number: False):
+    """Step the workers for so long; fail unless ``until`` came true. Handlers end at once if ``ends`` says so."""
+    end = w.clock.now() + (seconds or 120)
+    while w.clock.now() < end and not until():
+        for member in members:
+            member.workers.step()
+            for record in [one for one in member.pool.running if ends(*one)]:
+                member.pool.end(*record)
+        w.run(0.25)
+    assert seconds or until(), [member.reason for member in members]
+
+
+def expanded(w, *members):
+    """Write keys 0 and 1 to partition 0, add partition 1, to which key 1 moves, and write both again."""
+    run(w, *members, until=lambda: sum(len(member.consumer.assignment()) for member in members) == 1)
+    w.write(0, 1, times=BEFORE)
+    if w.configs["enable.ordered.delivery"] == "true":
+        w.resize(2)
+    else:
+        run(w, *members, seconds=5, ends=lambda key, number: number == 1)  # a group without commits has no barrier
+        w.expand(2)
+        w.count = 2
+    w.write(0, 1, times=AFTER)
+    run(w, *members, until=lambda: sum(len(member.consumer.assignment()) for member in members) == 2)
+    return w
+
+
+@pytest.fixture(params=["topic", "barrier"])
+def either(request, world, plain_world):
+    """A world with ordered delivery, or with a barrier."""
+    return (world if request.param == "topic" else plain_world)(1)
+
+
+@PROTOCOLS
+def test_a_new_partition_begins_when_the_records_in_the_old_one_have_finished(either, protocol):
+    w, one = either, Member(either, protocol)
+    expanded(w, one)
+    run(w, one, seconds=90, ends=lambda key, number: key == 0 or number == 1)
+    assert one.has_begun([(0, n) for n in range(1, BEFORE + 1)])
+    assert one.consumer.position(P0) >= 2 * BEFORE, "all of them were returned"
+    assert not one.has_begun(NEW[:1]) and "t-1 is held until t-0 is " in one.reason
+    run(w, one, ends=lambda key, number: number != BEFORE, until=lambda: OLD[-1] in one.pool.running)
+    run(w, one, seconds=20)
+    assert not one.has_begun(NEW[:1])
+    one.pool.end(*OLD[-1])
+    run(w, one, ends=lambda *_: True, until=lambda: one.has_begun(NEW))
+    assert [one for one in one.pool.begun if one[0] == 1] == OLD + NEW
+
+
+@PROTOCOLS
+def test_a_new_partition_of_another_member_waits_for_the_commit_of_what_has_finished(either, protocol):
+    w, one = either, Member(either, protocol)
+    other = None
+    expanded(w, one)
+    other = Member(w, protocol)
+    run(w, one, other, ends=lambda key, number: number == 1, until=lambda: other.owns(1) or other.owns(0))
+    old, new = (one, other) if one.owns(0) else (other, one)
+    run(w, one, other, seconds=90, ends=lambda key, number: key == 0 or number < BEFORE)
+    assert old.pool.running.keys() == {OLD[-1]}
+    assert not new.has_begun(NEW[:1]) and "t-1 is held until t-0 is " in new.reason
+    old.pool.end(*OLD[-1])
+    run(w, one, other, ends=lambda *_: True, until=lambda: new.has_begun(NEW))
+    assert new.consumer.committed(P0) >= 2 * BEFORE
+
+
+@PROTOCOLS
+def test_the_next_owner_runs_what_the_last_one_has_not_finished_before_the_new_partition(either, protocol):
+    w, one = either, Member(either, protocol)
+    expanded(w, one)
+    run(w, one, seconds=5, ends=lambda key, number: number == 1)
+    assert OLD[1] in one.pool.running
+    other = Member(w, protocol)
+    one.workers.close()
+    one.consumer.close()
+    w.consumers.remove(one.consumer)
+    run(w, other, ends=lambda key, number: key == 0, seconds=90)
+    assert OLD[1] in other.pool.running and not other.has_begun(NEW[:1])
+    run(w, other, ends=lambda *_: True, until=lambda: other.has_begun(NEW))
+    assert [one for one in other.pool.begun if one[0] == 1] == OLD[1:] + NEW
