@@ -4,7 +4,8 @@ The knobs are the parameters that a run draws from its seed. ``--seed 123`` repe
 trace if it fails. ``--seeds 1:20000 --jobs 2`` runs many seeds; those that fail are listed with the first line of their
 error, and the exit code is 1. ``--groups`` simulates consumer groups instead of readers with assigned partitions,
 ``--consumer-groups`` those whose members use the consumer group protocol (KIP-848), and ``--order`` groups that read a
-topic while its partition count changes. Members have workers with ``--workers`` and ``--consumer-workers``.
+topic while its partition count changes. Members have workers with ``--workers``, ``--consumer-workers`` and
+``--order-workers``.
 """
 
 import argparse
@@ -20,8 +21,8 @@ from thinconsumer_testing.simulation.world import Violation
 
 from .consumer_group_swarm import ConsumerGroupSwarm
 from .group_swarm import GroupSwarm
-from .order_knobs import OrderKnobs
 from .order_swarm import OrderSwarm
+from .order_work_swarm import OrderWorkSwarm
 from .parallel_swarm import ParallelConsumerGroupSwarm, ParallelSwarm
 from .reader_swarm import ReaderSwarm
 from .swarm import Swarm
@@ -38,11 +39,12 @@ def say(*words: object) -> None:
 
 
 READERS, GROUPS, CONSUMER_GROUPS, ORDER = "readers", "groups", "consumer-groups", "order"
-WORKERS, CONSUMER_WORKERS = "workers", "consumer-workers"
+WORKERS, CONSUMER_WORKERS, ORDER_WORKERS = "workers", "consumer-workers", "order-workers"
+ORDERED: dict[str, type[OrderSwarm]] = {ORDER: OrderSwarm, ORDER_WORKERS: OrderWorkSwarm}
 
 
 def swarm_of(kind: str) -> type[Swarm]:
-    """Return the class of a kind of run, other than ORDER."""
+    """Return the class of a kind of run, other than those in ORDERED."""
     return {
         GROUPS: GroupSwarm,
         CONSUMER_GROUPS: ConsumerGroupSwarm,
@@ -55,7 +57,7 @@ def run_one(seed: int, *, kind: str = READERS) -> tuple[int, Counter[str], str]:
     """Run one seed; return the seed, counts of events, and the first line of the error (empty if there was none)."""
     limit(CPU_S)
     try:
-        return seed, (OrderSwarm(seed) if kind == ORDER else swarm_of(kind)(seed)).run(), ""
+        return seed, ORDERED.get(kind, swarm_of(kind))(seed).run(), ""
     except Exception as error:  # noqa: BLE001 - a run that breaks in any way is one that failed
         first = str(error).split("\n\n", 2)
         words = first[1].splitlines()[0] if isinstance(error, Violation) and len(first) > 1 else repr(error)
@@ -143,6 +145,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         (ORDER, "worlds of a topic whose partition count changes"),
         (WORKERS, "worlds of groups whose members have workers"),
         (CONSUMER_WORKERS, "the same with the consumer group protocol"),
+        (ORDER_WORKERS, "worlds of a topic whose partition count changes, and whose readers have workers"),
     ):
         kinds.add_argument(f"--{kind}", action="store_const", const=kind, dest="kind", help=words)
     parser.set_defaults(kind=READERS)
@@ -150,9 +153,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.seed is None:
         first, _, last = options.seeds.partition(":")
         return run_many(range(int(first), int(last or first) + 1), options.jobs, kind=options.kind)
-    if options.kind == ORDER:
-        say(f"seed {options.seed}\n{OrderKnobs.draw(options.seed)}\n")
-        return 0 if options.knobs else run_many([options.seed], 1, kind=ORDER)
+    if options.kind in ORDERED:
+        say(f"seed {options.seed}\n{ORDERED[options.kind].draw(options.seed)}\n")
+        return 0 if options.knobs else run_many([options.seed], 1, kind=options.kind)
     if options.knobs:
         say(swarm_of(options.kind).draw(options.seed))
         return 0

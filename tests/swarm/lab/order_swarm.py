@@ -71,6 +71,8 @@ class OrderSwarm:
 
     COMMAND = "PYTHONPATH=testing:tests/swarm python -m lab --order --seed {seed}"
     draw = OrderKnobs.draw
+    member_kind = SimulatedMember
+    checker_kind = KeyOrderChecker
 
     def __init__(self, seed: int, *, knobs: OrderKnobs | None = None, holds: bool = True) -> None:
         self.seed = seed
@@ -78,7 +80,7 @@ class OrderSwarm:
         self.knobs = knobs or self.draw(seed)
         self.random = random.Random(f"order/{seed}")
         slack = 0.0 if self.knobs.protocol == "classic" else EPOCH_SLACK_S
-        self.checker = KeyOrderChecker(lambda: self.now, slack)
+        self.checker = self.checker_kind(lambda: self.now, slack)
         self.cluster = OrderCluster(seed, self.knobs, self.checker)
         self.cluster.on(ConsumerGroupPositionsRequest, self._see_positions)
         self.counts: Counter[str] = Counter()
@@ -173,7 +175,7 @@ class OrderSwarm:
     def _join(self) -> None:
         if len(self.members) < MEMBERS_MAX:
             about = self.seed, self.knobs, self.cluster, self.checker
-            self.members.append(SimulatedMember(self._next_number(), *about, self.holds))
+            self.members.append(self.member_kind(self._next_number(), *about, self.holds))
 
     def _leave(self) -> None:
         if len(self.members) > 1:
