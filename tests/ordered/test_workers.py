@@ -1,7 +1,8 @@
-"""Workers of topics with ordered delivery or a barrier: a key's records in its old partition finish before others begin."""
+"""Workers with ordered delivery or a barrier: a key's records in its old partition finish before others begin."""
 
 import pytest
 
+from tests.ordered.test_unclean_elections import lose
 from thinconsumer import TopicPartition
 from thinconsumer.workers import Workers, WorkerSettings
 from thinconsumer.workers.calling import Result
@@ -56,8 +57,16 @@ class Member:
     def owns(self, *numbers):
         return self.consumer.assignment() == {TopicPartition("t", number) for number in numbers}
 
+    def has_been_told_of(self, number):
+        return any(number in numbers for numbers in self.consumer.listener.of("keys assigned"))
+
     def has_begun(self, records):
         return set(records) <= set(self.pool.begun)
+
+    def leave(self):
+        self.workers.close()
+        self.consumer.close()
+        self.w.consumers.remove(self.consumer)
 
     @property
     def reason(self):
@@ -110,13 +119,13 @@ def test_a_new_partition_begins_when_the_records_in_the_old_one_have_finished(ei
     assert not one.has_begun(NEW[:1])
     one.pool.end(*OLD[-1])
     run(w, one, ends=lambda *_: True, until=lambda: one.has_begun(NEW))
-    assert [one for one in one.pool.begun if one[0] == 1] == OLD + NEW
+    assert [each for each in one.pool.begun if each[0] == 1] == OLD + NEW
+    assert one.has_been_told_of(1)
 
 
 @PROTOCOLS
 def test_a_new_partition_of_another_member_waits_for_the_commit_of_what_has_finished(either, protocol):
     w, one = either, Member(either, protocol)
-    other = None
     expanded(w, one)
     other = Member(w, protocol)
     run(w, one, other, ends=lambda key, number: number == 1, until=lambda: other.owns(1) or other.owns(0))
@@ -127,6 +136,7 @@ def test_a_new_partition_of_another_member_waits_for_the_commit_of_what_has_fini
     old.pool.end(*OLD[-1])
     run(w, one, other, ends=lambda *_: True, until=lambda: new.has_begun(NEW))
     assert new.consumer.committed(P0) >= 2 * BEFORE
+    assert new.has_been_told_of(1)
 
 
 @PROTOCOLS
@@ -135,11 +145,69 @@ def test_the_next_owner_runs_what_the_last_one_has_not_finished_before_the_new_p
     expanded(w, one)
     run(w, one, seconds=5, ends=lambda key, number: number == 1)
     assert OLD[1] in one.pool.running
+    one.leave()
     other = Member(w, protocol)
-    one.workers.close()
-    one.consumer.close()
-    w.consumers.remove(one.consumer)
     run(w, other, ends=lambda key, number: key == 0, seconds=90)
     assert OLD[1] in other.pool.running and not other.has_begun(NEW[:1])
     run(w, other, ends=lambda *_: True, until=lambda: other.has_begun(NEW))
-    assert [one for one in other.pool.begun if one[0] == 1] == OLD[1:] + NEW
+    assert [each for each in other.pool.begun if each[0] == 1] == OLD[1:] + NEW
+
+
+def test_keys_count_as_maybe_revoked_when_their_records_have_finished(world):
+    w = world(1)
+    one = Member(w)
+    expanded(w, one)
+    other = Member(w)
+    run(w, one, other, until=lambda: one.owns(0) and other.owns(1))
+    calls = []
+    one.consumer.listener.on_partition_keys_maybe_revoked = lambda tps: calls.append(set(one.pool.running))
+    run(w, one, other, ends=lambda *_: True, until=lambda: other.has_begun(NEW))
+    assert calls and not {*OLD} & calls[-1]
+
+
+def test_a_record_that_fails_holds_the_new_partition_until_it_is_given_up(world):
+    w = world(1)
+    one = Member(w, attempts=2, backoff=1.0, on_failure="skip")
+    expanded(w, one)
+
+    def fail_last():
+        run(w, one, ends=lambda *record: record != OLD[-1], until=lambda: OLD[-1] in one.pool.running)
+        one.pool.end(*OLD[-1], ValueError())
+
+    fail_last()
+    run(w, one, seconds=10)
+    assert not one.has_begun(NEW[:1])
+    fail_last()
+    run(w, one, ends=lambda *_: True, until=lambda: one.has_begun(NEW))
+
+
+def test_unfinished_records_that_retention_has_deleted_hold_no_partition(world):
+    """The map of the last commit names them, and no record comes behind them."""
+    w = world(1)
+    one = Member(w)
+    expanded(w, one)
+    run(w, one, seconds=5, ends=lambda key, number: key == 0)
+    one.leave()
+    w.cluster.delete_records(P0, 2 * BEFORE + AFTER)
+    other = Member(w)
+    run(w, other, ends=lambda *_: True, until=lambda: other.has_begun(NEW))
+    assert not other.has_begun(OLD[:1])
+
+
+def test_a_commit_of_records_that_were_replaced_opens_no_gate(world):
+    w = world(1)
+    one = Member(w)
+    run(w, one, until=lambda: one.owns(0))
+    w.write(0, 1, times=BEFORE)
+    run(w, one, seconds=5, ends=lambda *_: True)
+    assert one.consumer.committed(P0) == 2 * BEFORE
+    lose(w, 0, 2)
+    w.write(0, 1)
+    run(w, one, until=lambda: (1, BEFORE + 1) in one.pool.running)
+    w.resize(2)
+    w.write(1)
+    w.write(0, times=2 * BEFORE)
+    run(w, one, seconds=30)
+    assert one.consumer.position(P0) > 2 * BEFORE
+    assert not one.has_begun([(1, BEFORE + 2)])
+    run(w, one, ends=lambda *_: True, until=lambda: one.has_begun([(1, BEFORE + 2)]))

@@ -9,7 +9,7 @@ from thinconsumer.errors import IllegalStateError, KafkaError
 from thinconsumer.positions.partitions import Confirmation, Cursor, Partition, Partitions, Reset
 from thinconsumer.positions.states import TRANSITIONS, PositionEvent, PositionState
 from thinconsumer.support.agenda import ALL
-from thinconsumer.types import TopicPartition
+from thinconsumer.types import OffsetAndMetadata, TopicPartition
 
 S = PositionState
 E = PositionEvent
@@ -386,3 +386,23 @@ def test_a_follower_named_in_each_response_fills_no_agenda():
     for at in range(1, 100):
         partition.prefer(2, 300.0 + at)
     assert len(agenda.entries) == 1 and agenda.next() == 399.0
+
+
+@pytest.mark.parametrize(
+    ("committed", "offset", "read"),
+    [(None, 12, None), (11, 12, 11), (12, 12, 12), (13, 12, 10), (40, 10, 10)],
+    ids=["unknown", "behind the position", "at the position", "moved back", "moved back, nothing read"],
+)
+def test_records_count_as_read_with_the_next_call_or_once_they_are_committed(committed, offset, read):
+    """Of a position that was moved back, what was read again since does not count before it is committed again."""
+    partitions = Partitions()
+    partitions.assign([A])
+    partition = partitions.require(A)
+    partition.place(E.SEEK, 10, 3)
+    partition.cursor.offset = offset
+    if committed is not None:
+        partitions.note_committed(A, OffsetAndMetadata(committed, "map", 2))
+    assert partitions.read_up_to(partition) == OffsetAndMetadata(offset, "", 3)
+    partitions.awaits_commits = True
+    found = partitions.read_up_to(partition)
+    assert (None if found is None else found.offset) == read

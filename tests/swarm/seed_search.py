@@ -25,6 +25,7 @@ from lab.__main__ import limit
 from lab.checkers.key_order import OutOfOrder
 from login_bugs import LOGIN_BUGS
 from order_bugs import ORDER_BUGS
+from order_work_bugs import ORDER_WORK_BUGS
 from planting import AnySwarm, PlantedBug, planted
 from reader_bugs import READER_BUGS
 from work_bugs import WORK_BUGS
@@ -32,7 +33,9 @@ from work_bugs import WORK_BUGS
 from thinconsumer_testing.simulation import Violation
 
 BUGS: dict[str, PlantedBug] = {
-    bug.name: bug for bug in (*READER_BUGS, *LOGIN_BUGS, *GROUP_BUGS, *CONSUMER_GROUP_BUGS, *ORDER_BUGS, *WORK_BUGS)
+    bug.name: bug
+    for bugs in (READER_BUGS, LOGIN_BUGS, GROUP_BUGS, CONSUMER_GROUP_BUGS, ORDER_BUGS, WORK_BUGS, ORDER_WORK_BUGS)
+    for bug in bugs
 }
 HINTS = Path(__file__).with_name("hints.json")
 #: The number of worlds, among those that meet a bug's ``needs``, of which at least one has to show the bug.

@@ -71,8 +71,8 @@ class OrderSwarm:
 
     COMMAND = "PYTHONPATH=testing:tests/swarm python -m lab --order --seed {seed}"
     draw = OrderKnobs.draw
-    member_kind = SimulatedMember
-    checker_kind = KeyOrderChecker
+    member_kind: type[SimulatedMember] = SimulatedMember
+    checker_kind: type[KeyOrderChecker] = KeyOrderChecker
 
     def __init__(self, seed: int, *, knobs: OrderKnobs | None = None, holds: bool = True) -> None:
         self.seed = seed

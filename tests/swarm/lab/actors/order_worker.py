@@ -105,8 +105,8 @@ class OrderPool:
         return min((end for end, _, _ in self._running), default=NEVER)
 
     def room(self) -> int:
-        knobs = self._member.work
-        return max(0, knobs.concurrency - len(self._running))
+        concurrency: int = self._member.work.concurrency
+        return concurrency - len(self._running)
 
     def start(self, job: Job[Any]) -> None:
         member = self._member

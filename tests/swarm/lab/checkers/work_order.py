@@ -59,6 +59,6 @@ class WorkOrderChecker(KeyOrderChecker):
         own = {(tp, offset) for offset in job.offsets}
         for at in ((other, offset) for other, offsets in self._unread.items() for offset in offsets):
             if at not in self.seen and at not in own and at in self._epochs:
-                earlier, unfinished = self._ranks[(*at, self._epochs[at])]
+                earlier, unfinished = self._ranks[at[0], at[1], self._epochs[at]]
                 if unfinished.key == written.key and earlier < rank:
                     self._find(f"{where} before {unfinished} has finished ({at[0].topic}-{at[0].partition} {at[1]})")
