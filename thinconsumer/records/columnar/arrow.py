@@ -40,8 +40,8 @@ SCHEMA_WITH_HEADERS = SCHEMA.append(pa.field("headers", pa.list_(pa.field("eleme
 VIEWS_PYARROW_MIN = 19
 #: A view of up to so many bytes contains them; a longer one has the first four, and refers to a buffer for all.
 INLINE_MAX = 12
-#: By number of bytes: keeps so many bytes of a little-endian number of four.
-_MASKS = np.array([0, 0xFF, 0xFFFF, 0xFFFFFF, 0xFFFFFFFF], np.uint32)
+#: By number of bytes: keeps the first so many of twelve; of more, which are not inside of the view, the first four.
+_MASKS = np.array([b"\xff" * size for size in (*range(INLINE_MAX + 1), 4)], "S12").view(f"V{INLINE_MAX}")
 #: Keys or values of a larger average size, in bytes, are copied one by one: pyarrow's ``take`` copies them twice.
 LARGE_VALUE = 4096
 #: The greatest timestamp in milliseconds that, converted to microseconds for Arrow, still fits into 64 bits.
@@ -145,33 +145,37 @@ def _validity_bitmap(valid: npt.NDArray[np.bool_]) -> pa.Buffer:
 
 def binary_view(data: pa.Buffer, starts: Int64s, lengths: Int64s) -> pa.Array:
     """Return an array of views into ``data``, in any order; a length of -1 makes a null. Copies up to 12 bytes each."""
-    there = lengths >= 0
-    sizes = np.where(there, lengths, 0)
-    views = np.zeros((len(sizes), 4), np.uint32)
-    views[:, 0] = sizes
-    bytewise = np.frombuffer(data, np.uint8)
-    if len(bytewise) < 4:
-        bytewise = np.append(bytewise, np.zeros(4, np.uint8))
-    views[:, 1] = _words(bytewise, starts, sizes)
-    is_long = sizes > INLINE_MAX
-    buffers = [None if there.all() else _validity_bitmap(there), pa.py_buffer(views)]
-    if is_long.any():
-        views[:, 3] = np.where(is_long, starts, 0)
+    mask, count = None, len(lengths)
+    shortest = int(lengths.min()) if count else 0
+    if shortest < 0:
+        mask, lengths = _validity_bitmap(lengths >= 0), np.maximum(lengths, 0)
+    views, bytewise = np.empty((count, 4), np.uint32), np.frombuffer(data, np.uint8)
+    views[:, 0] = lengths
+    if shortest > INLINE_MAX:
+        views[:, 1], views[:, 2], views[:, 3] = _first_bytes(bytewise, starts, 4).view(np.uint32), 0, starts
+        return pa.Array.from_buffers(pa.binary_view(), count, [mask, pa.py_buffer(views), data])
+    first = _first_bytes(bytewise, starts, INLINE_MAX).view(np.uint32).reshape(-1, 3)
+    np.bitwise_and(first, _MASKS.take(lengths, mode="clip").view(np.uint32).reshape(-1, 3), out=views[:, 1:])
+    buffers = [mask, pa.py_buffer(views)]
+    if count and lengths.max() > INLINE_MAX:
+        views[:, 3] |= np.where(lengths > INLINE_MAX, starts, 0).astype(np.uint32)
         buffers.append(data)
-    for begin in (4, 8):
-        some = np.flatnonzero((sizes > begin) & ~is_long)
-        views[some, begin // 4 + 1] = _words(bytewise, starts[some] + begin, sizes[some] - begin)
-    return pa.Array.from_buffers(pa.binary_view(), len(sizes), buffers)
+    return pa.Array.from_buffers(pa.binary_view(), count, buffers)
 
 
-def _words(data: Bytes, starts: Int64s, sizes: Int64s) -> npt.NDArray[np.uint32]:
-    """Return the first four bytes of each piece as a little-endian number, with zeros beyond the end of the piece."""
-    last = len(data) - 4
-    # Entry i of this array is made of the four bytes from i on. The data are not copied.
-    everywhere = np.ndarray((last + 1,), "<u4", data, 0, (1,))
-    at = np.minimum(starts, last)
-    words = everywhere[at] >> (8 * (starts - at)).astype(np.uint32)
-    return words & _MASKS.take(sizes, mode="clip")
+def _first_bytes(data: Bytes, starts: Int64s, width: int) -> npt.NDArray[np.void]:
+    """Return the ``width`` bytes from each position on; zeros beyond the end of the data."""
+    if len(data) < width:
+        data = np.append(data, np.zeros(width, np.uint8))
+    last = len(data) - width
+    # Entry i of this array is made of the bytes from i on. The data are not copied.
+    everywhere = np.ndarray((last + 1,), f"V{width}", data, 0, (1,))
+    if not len(starts) or starts.max() <= last:
+        return everywhere[starts]
+    found = everywhere[np.minimum(starts, last)]
+    late = starts > last
+    found[late] = _first_bytes(np.append(data[last:], np.zeros(width, np.uint8)), starts[late] - last, width)
+    return found
 
 
 def _headers(
