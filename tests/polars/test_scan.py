@@ -19,7 +19,7 @@ from thinconsumer import (
 )
 from thinconsumer.broker import Silence
 from thinconsumer.polars import scan_kafka
-from thinconsumer.polars.bounds import DEPTH_MAX
+from thinconsumer.polars.bounds import ALL, DEPTH_MAX, Bounds, parse
 from thinconsumer.polars.scan import SCHEMA
 from thinconsumer.records.batch import ControlType
 from thinconsumer.records.builder import NewRecord, build_batch, build_marker
@@ -81,6 +81,16 @@ def test_only_wanted_columns_are_made(filled, monkeypatch):
     frame = filled.scan("u").select(pl.col("offset").sum(), pl.col("timestamp").max()).collect()
     assert frame.rows() == [(190, moment(NOW + 19))]
     assert {frozenset(names) for names in made} == {frozenset(("offset", "timestamp", False))}
+
+
+def test_rows_behind_the_wanted_offsets_are_not_made(filled, monkeypatch):
+    """Batches are decoded whole, and this one has ten records."""
+    from thinconsumer.polars import scan
+
+    made, to_arrow = [], scan.to_arrow
+    monkeypatch.setattr(scan, "to_arrow", lambda part, *about: made.append(len(part)) or to_arrow(part, *about))
+    assert filled.scan().filter((PARTITION == 1) & (OFFSET < 4)).collect().height == 4
+    assert made == [4]
 
 
 @pytest.mark.parametrize("count", [0, 1, 12, 1000])
@@ -169,10 +179,12 @@ def test_any_filter_selects_what_it_would_of_all_rows(filled, predicate, ascend)
 
 def test_a_filter_of_very_many_conditions(filled):
     """A chain of conditions is nested as deeply as it is long: what is too deep is not looked into."""
-    wanted = pl.any_horizontal(OFFSET == 3, OFFSET == 5)
+    wanted = (OFFSET == 3) | (OFFSET == 5)
     for number in range(40, 40 + DEPTH_MAX + 5):
         wanted = wanted | (number == OFFSET)
     assert filled.scan("u").filter(wanted).collect()["offset"].to_list() == [3, 5]
+    assert parse(wanted)(T0) == ALL
+    assert parse((OFFSET == 3) | (OFFSET == 40))(T0) == Bounds(3, 41)
 
 
 @pytest.mark.parametrize("codec", [0, 1, 2, 3, 4])
