@@ -268,3 +268,21 @@ def test_a_process_in_place_of_another_may_get_its_descriptor(world):
             assert time.monotonic() < began + 1.0
             os.close(reader)
             os.close(writer)
+
+
+def test_workers_wait_while_the_producer_of_dead_letters_has_nothing_to_write(world):
+    """Its idle connection is due to be closed, and readable once the broker has closed it: neither ends the waits."""
+    topic = f"{world.topic}-dead"
+    world.broker.create_topic(topic, 1)
+    settings = WorkerSettings(attempts=1, on_failure=dead_letter(topic))
+    with (
+        world.consumer(request_timeout_ms=1000, connections_max_idle_ms=1100) as consumer,
+        Workers(consumer, handlers.fail, settings) as workers,
+    ):
+        while world.processed(workers) < 60:
+            workers.wait(workers.step())
+        steps, until = 0, time.monotonic() + 1.6
+        while time.monotonic() < until:
+            workers.wait(workers.step())
+            steps += 1
+    assert steps < 100

@@ -6,10 +6,12 @@ import logging
 from collections.abc import Iterator
 
 from ..config.client_options import ClientOptions
+from ..driver import Driver
 from ..produce import Producer, ProducerSettings
 from ..produce.batch import SendFuture
 from ..records.headers import Header
 from ..sockets.secured import open_driver
+from ..support.timers import NEVER
 from .calling import Record
 from .dispatcher import Job
 
@@ -48,12 +50,12 @@ def _text(error: Exception) -> str:
 class DeadLetters:
     """Writes to one topic with the connection options of the consumer. Its producer connects for the first record."""
 
-    def __init__(self, config: ClientOptions, topic: str, group_id: str) -> None:
+    def __init__(self, config: ClientOptions, topic: str, group_id: str, driver: Driver | None = None) -> None:
         self._topic = topic
         self._group_id = group_id
         shared = {name: getattr(config, name) for name in ClientOptions.options()}
         settings = ProducerSettings(**shared, max_request_size=2**31 - 1, max_block_ms=0, buffer_memory=2**31)
-        self._producer = Producer(settings, driver=open_driver(settings))
+        self._producer = Producer(settings, driver=driver or open_driver(settings))
         self._pending: list[tuple[Job[Record], list[SendFuture]]] = []
         self._waits_for: Exception | None = None  #: Why the topic cannot be written to, such as that it is missing.
 
@@ -94,8 +96,8 @@ class DeadLetters:
         return bool(self._pending)
 
     def wake_at(self) -> float:
-        """Return when to poll at the latest."""
-        return self._producer.wake_at()
+        """Return when to poll at the latest: never while nothing is pending, since :meth:`poll` does nothing then."""
+        return self._producer.wake_at() if self._pending else NEVER
 
     def fileno(self) -> int:
         """Return a descriptor that is readable when there is something to receive."""

@@ -138,7 +138,8 @@ class Workers(BaseWorkers):
     def _select(self, watched: dict[int, bool], until: float) -> None:
         """Wait for the pool and other descriptors, each with whether to wait for writing, too."""
         watched.update(self._pool.watched())
-        if self._dead_letters is not None:
+        if self._dead_letters is not None and self._dead_letters.has_pending:
+            # At other times a connection that the broker closes would be readable for ever: nothing reads it.
             watched[self._dead_letters.fileno()] = False
         known = self._selector.get_map()
         for descriptor in set(known) - set(watched):
