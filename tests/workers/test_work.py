@@ -18,6 +18,11 @@ def records(first, *epochs):
     ]
 
 
+def at(offset, leader_epoch):
+    """Where the client is to seek to: with the epoch by which it notices another truncation."""
+    return {A: OffsetAndMetadata(offset, "", leader_epoch)}
+
+
 def begun(*epochs):
     """Return work of which the records from offset 0 on are finished."""
     work = Work(WorkerSettings())
@@ -38,7 +43,7 @@ def run(work):
 
 def test_records_that_have_replaced_finished_ones_are_processed():
     work = begun(0, 0, 0, 0)
-    assert work.take({A: records(1, 0, 1, 1)}, 0.0) == {A: 2}
+    assert work.take({A: records(1, 0, 1, 1)}, 0.0) == at(2, 1)
     assert work.take({A: records(2, 1, 1, 1)}, 0.0) == {}
     assert run(work) == [2, 3, 4]
     assert work.offsets()[A].offset == 5
@@ -47,14 +52,14 @@ def test_records_that_have_replaced_finished_ones_are_processed():
 def test_finished_records_that_come_again_are_left_out():
     work = begun(0, 0, 1, 1)
     assert work.take({A: records(0, 0, 0)}, 0.0) == {}
-    assert work.take({A: records(2, 1, 1, 1)}, 0.0) == {A: 4}
+    assert work.take({A: records(2, 1, 1, 1)}, 0.0) == at(4, 1)
     assert work.take({A: records(4, 1)}, 0.0) == {}
     assert run(work) == [4]
 
 
 def test_a_partition_whose_commits_were_not_read_goes_back_to_its_first_record():
     work = Work(WorkerSettings())
-    assert work.take({A: records(7, 0, 0)}, 0.0) == {A: 7}
+    assert work.take({A: records(7, 0, 0)}, 0.0) == at(7, 0)
     assert run(work) == []
 
 

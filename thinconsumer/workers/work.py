@@ -101,24 +101,29 @@ class Work:
 
     # -- records
 
-    def take(self, records: Mapping[TopicPartition, Sequence[Record]], now: float) -> dict[TopicPartition, int]:
-        """Take the records of a poll. Return offsets to seek to, of partitions whose records were not taken.
+    def take(
+        self, records: Mapping[TopicPartition, Sequence[Record]], now: float
+    ) -> dict[TopicPartition, OffsetAndMetadata]:
+        """Take the records of a poll. Return where to seek to, for partitions whose records were not taken.
+
+        With the leader epochs, the client notices if the log is truncated below that offset before it fetches again.
 
         These are partitions that have not begun, since their commits were not read, and those whose position has moved.
         A position moves back when the log was truncated. Records from there on were replaced by others; they are
         received again, and those that are still the same and finished are left out.
         """
-        back: dict[TopicPartition, int] = {}
+        back: dict[TopicPartition, OffsetAndMetadata] = {}
         for partition, each in records.items():
             if not each:
                 continue
             lane = self.dispatcher.lanes.get(partition)
             if lane is None:
-                back[partition] = each[0].offset
+                back[partition] = OffsetAndMetadata(each[0].offset, "", each[0].leader_epoch)
                 continue
             if each[0].offset < lane.progress.next_offset:
-                if (offset := self._moved_back(partition, lane.progress, each)) is not None:
-                    back[partition] = offset
+                if self._moved_back(partition, lane.progress, each):
+                    progress = self.dispatcher.lanes[partition].progress
+                    back[partition] = OffsetAndMetadata(progress.offset, "", progress.leader_epoch())
                 continue
             lane.note_received(each[0].offset, now)
             self.dispatcher.take(
@@ -130,10 +135,8 @@ class Work:
             )
         return back
 
-    def _moved_back(
-        self, partition: TopicPartition, progress: PartitionProgress, records: Sequence[Record]
-    ) -> int | None:
-        """Begin again at the first of the records that is not finished, and return its offset; None if all are.
+    def _moved_back(self, partition: TopicPartition, progress: PartitionProgress, records: Sequence[Record]) -> bool:
+        """Begin again at the first of the records that is not finished; return False if all are.
 
         Of the records before the first unfinished one, those of a newer leader epoch have replaced finished ones. If
         the workers went on behind them, they would be lost.
@@ -141,20 +144,16 @@ class Work:
         end, epoch = progress.offset, progress.leader_epoch()
         for record in records:
             if record.offset >= end:
-                return self._restart(partition, progress)
+                self.dispatcher.remove(partition)
+                self._begin(partition, end, epoch, progress.topic_id, progress.offset_map())
+                log.warning("%s-%d: the position has moved back; going on at offset %d", *partition, end)
+                return True
             if record.leader_epoch > epoch:
                 self.dispatcher.remove(partition)
-                self._begin(partition, record.offset, -1, progress.topic_id, None)
+                self._begin(partition, record.offset, record.leader_epoch, progress.topic_id, None)
                 log.warning("%s-%d: finished records from offset %d on were replaced", *partition, record.offset)
-                return record.offset
-        return None
-
-    def _restart(self, partition: TopicPartition, progress: PartitionProgress) -> int:
-        offset = progress.offset
-        self.dispatcher.remove(partition)
-        self._begin(partition, offset, progress.leader_epoch(), progress.topic_id, progress.offset_map())
-        log.warning("%s-%d: the position has moved back; going on at offset %d", *partition, offset)
-        return offset
+                return True
+        return False
 
     def next_job(self, now: float) -> Job[Record] | None:
         """Return the next records for a handler, or None if there are none at present, or nothing is to be started."""
