@@ -27,6 +27,8 @@ class Ledger:
         #: By partition: the leader epochs of the processed records, by offset.
         self._done: dict[TopicPartition, dict[int, int]] = {}
         self._up_to: dict[TopicPartition, int] = {}  #: By partition: all records below this offset are processed.
+        #: By partition: the offset and leader epoch of records that need not be processed, as they were lost once.
+        self._excused: dict[TopicPartition, set[tuple[int, int]]] = {}
 
     def process(self, records: Iterable[ConsumerRecord[Any, Any]]) -> list[ConsumerRecord[Any, Any]]:
         """Add processed records; return those that were processed before, but none while repetitions are allowed."""
@@ -39,8 +41,35 @@ class Ledger:
                 self.doubles += 1
                 if self.strict_since is not None:
                     twice.append(record)
-            done[record.offset] = record.leader_epoch
+            # A member that has not noticed a truncation may process a record that another one has replaced.
+            done[record.offset] = max(done.get(record.offset, -1), record.leader_epoch)
         return twice
+
+    def lost(self, truth: Truth, offset: int, epoch: int) -> None:
+        """Excuse the group from the records from ``offset`` on, which the leader of ``epoch`` is about to lose.
+
+        Those that a later election of the old leader brings back need not be processed: members are past them. The
+        records stay due if the leader of ``epoch`` is a deposed one.
+        """
+        self._up_to[truth.tp] = min(self._up_to.get(truth.tp, 0), offset)
+        if epoch > truth.latest_epoch:
+            self._excuse(truth, offset, truth.end, lambda key: True)
+
+    def never_had(self, tp: TopicPartition, end: int) -> None:
+        """Excuse the group from records below ``end`` that a rival of the leader lacks.
+
+        The leader never had the epoch of a member's last record, and has answered with the ``end`` of an older one. A
+        member with a lower position goes on there, wherever the logs diverged.
+        """
+        if (truth := self._truth(tp)) is not None:
+            self._excuse(truth, 0, end, lambda key: truth.rival(*key) is not None)
+
+    def _excuse(self, truth: Truth, low: int, high: int, may: Callable[[tuple[int, int]], bool]) -> None:
+        excused = self._excused.setdefault(truth.tp, set())
+        while (found := truth.first_from(low, high, committed=False)) is not None:
+            if may(key := (found, truth.epoch_at(found))):
+                excused.add(key)
+            low = found + 1
 
     def first_missing(self, tp: TopicPartition, before: int | None = None) -> int | None:
         """Return the first unprocessed offset below ``before`` (None: the committed records' end); None if none."""
@@ -58,12 +87,13 @@ class Ledger:
 
     def missing(self, tp: TopicPartition, low: int, high: int, epoch: int | None = None) -> Iterator[int]:
         """Yield the unprocessed offsets from ``low`` to below ``high``, of leader epochs up to ``epoch``."""
-        truth, done = self._truth(tp), self.done(tp)
+        truth, done, excused = self._truth(tp), self.done(tp), self._excused.get(tp, ())
         while truth is not None:
             found = truth.first_from(low, high, committed=self.read_committed, but=done)
             if found is None:
                 return
-            if epoch is None or truth.epoch_at(found) <= epoch:
+            is_excused = bool(excused) and (found, truth.epoch_at(found)) in excused
+            if not is_excused and (epoch is None or truth.epoch_at(found) <= epoch):
                 yield found
             low = found + 1
 

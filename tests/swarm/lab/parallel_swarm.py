@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+from thinconsumer_testing.simulation.streams import Streams
+
 from .actors.log_writer import KEYS
 from .actors.parallel_member import ParallelMember
 from .checkers.work import WorkChecker
@@ -17,6 +19,9 @@ from .group_swarm import GroupSwarm
 from .knobs import ClientKnobs, Knobs
 from .ledger import SimulatedGroup
 from .work_knobs import WorkKnobs, leave_commits_to_workers
+
+#: Share of the runs in which unclean elections truncate logs.
+TRUNCATED_SHARE = 0.3
 
 
 class ParallelSwarm(GroupSwarm):
@@ -29,8 +34,14 @@ class ParallelSwarm(GroupSwarm):
     def draw(cls, seed: int | str) -> Knobs:
         """Draw the knobs of a run from its seed."""
         knobs = leave_commits_to_workers(super().draw(f"{seed}/workers"))
+        knobs.unclean = Streams(f"{seed}/workers")("truncations").random() < TRUNCATED_SHARE
         knobs.work = [WorkKnobs.draw(f"{seed}/workers/{n}") for n in range(len(knobs.group_knobs))]
         return knobs
+
+    @classmethod
+    def broker_config(cls, knobs: Knobs) -> dict[str, Any]:
+        """Return the brokers' configuration. Only the faults elect uncleanly: committed offsets are never lost."""
+        return {**super().broker_config(knobs), "unclean_leader_election_enable": False}
 
     def counts(self) -> Counter[str]:
         """Return the counts of the base class, and those of jobs and maps."""

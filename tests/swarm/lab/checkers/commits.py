@@ -19,12 +19,15 @@ from thinconsumer.wire.error_codes import Code
 from thinconsumer.wire.join_group import JoinGroupRequest, JoinGroupResponse
 from thinconsumer.wire.offset_commit import (
     OffsetCommitRequest,
+    OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
     OffsetCommitResponse,
     OffsetCommitResponseTopic,
 )
 from thinconsumer.wire.sync_group import SyncGroupRequest, SyncGroupResponse
 from thinconsumer_testing.simulation.checkers.base import Checker, Member
+from thinconsumer_testing.simulation.checkers.epochs import never_had
+from thinconsumer_testing.simulation.truth import Truth
 
 from ..ledger import Ledger
 
@@ -87,7 +90,11 @@ class ClassicPlans(Plans):
 
 @dataclass(eq=False)
 class CommitChecker(Checker):
-    """Checks that accepted commits cover processed records only, and come from the owner in the current generation."""
+    """Checks that accepted commits cover processed records only, and come from the owner in the current generation.
+
+    The commit of a member that has not noticed a truncation has an old leader epoch, by which those that read it notice
+    it (KIP-320). It may cover records of newer epochs, and those that the leader of its epoch did not have.
+    """
 
     plans: Plans
     ledgers: Mapping[str, Ledger]
@@ -103,7 +110,14 @@ class CommitChecker(Checker):
             where = f"{record.topic}-{record.partition} offset {record.offset}"
             self.accuse(f"{member} has processed {where} again, although every member closed in order and commits")
 
+    def lost(self, truth: Truth, offset: int, epoch: int) -> None:
+        for ledger in self.ledgers.values():
+            ledger.lost(truth, offset, epoch)
+
     def answered(self, client: str, node: int, request: Message, response: Message, now: float) -> None:
+        for tp, _, end in never_had(request, response):
+            for ledger in self.ledgers.values():
+                ledger.never_had(tp, end)
         if isinstance(request, JoinGroupRequest) and request.group_instance_id is not None:
             assert isinstance(response, JoinGroupResponse)
             self._instances[response.member_id] = request.group_instance_id
@@ -130,6 +144,8 @@ class CommitChecker(Checker):
                 if tp not in taken:
                     continue
                 missing = ledger.first_missing(tp, row.committed_offset)
+                if missing is not None and row.committed_leader_epoch >= 0:
+                    missing = self._unaware(ledger, tp, missing, row)
                 where = f"{tp.topic}-{tp.partition}"
                 if missing is not None:
                     what = f"offset {row.committed_offset} of {where}, but offset {missing} was never processed"
@@ -140,6 +156,15 @@ class CommitChecker(Checker):
                 is_itself = request.group_instance_id is not None and request.group_instance_id in instances
                 if owner != member_id and not is_itself:
                     self.accuse(f"{client} has committed {where} in generation {generation}, whose owner is {owner}")
+
+    def _unaware(self, ledger: Ledger, tp: TopicPartition, first: int, row: OffsetCommitRequestPartition) -> int | None:
+        """Return the first unprocessed offset from ``first`` on that no truncation explains."""
+        truth, newest = self.truth(tp), row.committed_leader_epoch
+        is_lost = truth is not None and truth.successor(row.committed_offset - 1, newest) is not None
+        for offset in ledger.missing(tp, first, row.committed_offset, newest):
+            if truth is None or not is_lost or truth.rival(offset, truth.epoch_at(offset)) is None:
+                return offset
+        return None
 
     def _name(self, topic: OffsetCommitRequestTopic | OffsetCommitResponseTopic) -> str:
         return topic.name or self.name_of(topic.topic_id)

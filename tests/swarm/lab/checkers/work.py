@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
@@ -10,10 +11,11 @@ from typing import Any
 from thinconsumer.types import TopicPartition
 from thinconsumer.wire import Message
 from thinconsumer.wire.error_codes import Code
-from thinconsumer.wire.offset_commit import OffsetCommitRequest, OffsetCommitResponse
+from thinconsumer.wire.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitResponse
 from thinconsumer.workers.dispatcher import Job, PartitionJobs
 from thinconsumer.workers.offset_map import OffsetMapError, decode
 from thinconsumer_testing.simulation.checkers.base import Checker, Member
+from thinconsumer_testing.simulation.truth import Truth
 
 from ..ledger import Ledger
 from ..work_knobs import WorkKnobs
@@ -29,7 +31,7 @@ class WorkChecker(Checker):
     A job begins when no other of its key (with order "partition": of its partition) runs, and when every record of the
     key before it was processed; records without a key may have no order. A commit leaves out no record that is
     unprocessed, its metadata keep to their budget, and no member that reads it later begins a record that it names as
-    finished.
+    finished, unless the record was lost meanwhile.
     """
 
     ledgers: Mapping[str, Ledger]
@@ -43,6 +45,8 @@ class WorkChecker(Checker):
     #: By lane and key: the jobs that run, and the offset of the last record that has finished.
     _running: dict[tuple[PartitionJobs[Any], Any], int] = field(default_factory=dict, init=False)
     _finished: dict[tuple[PartitionJobs[Any], Any], int] = field(default_factory=dict, init=False)
+    #: Partitions that have lost records in unclean elections.
+    _truncated: set[TopicPartition] = field(default_factory=set, init=False)
 
     def reading(self, member: Member, tps: Collection[TopicPartition]) -> None:
         """A member is about to read the committed offsets of partitions that were assigned to it."""
@@ -72,10 +76,20 @@ class WorkChecker(Checker):
         if job.offsets[0] <= self._finished.get(at, -1):
             self.accuse(f"{member} begins {_name(tp, job.offsets[0])} after offset {self._finished[at]} of its key")
         truth, epoch = self.truth(tp), job.records[-1].leader_epoch
+        if truth is None or not truth.counts(job.offsets[-1], epoch):
+            return  # the record was lost, and the member has not noticed yet: other records may be before it now
         for offset in self.ledgers[member.group].missing(tp, 0, job.offsets[-1], epoch):
-            row = None if truth is None else truth.rows.get((offset, truth.epoch_at(offset)))
+            row = truth.rows.get((offset, truth.epoch_at(offset)))
             if offset not in job.offsets and row is not None and (order == "partition" or job.key == row.key):
                 self.accuse(f"{member} begins {_name(tp, job.offsets[0])} before offset {offset} of its key")
+
+    def lost(self, truth: Truth, offset: int, epoch: int) -> None:
+        """Let records from ``offset`` on be given again: members go back, and the old leader may be elected again."""
+        tp = truth.tp
+        self._truncated.add(tp)
+        for kept in (self._named, self._read):
+            for at in [at for at in kept if at[1] == tp]:
+                kept[at] = frozenset(key for key in kept[at] if key[0] < offset)  # type: ignore[index]
 
     def ended(self, reader: Any) -> None:
         """The jobs of a member that has ended do not count any more."""
@@ -104,11 +118,13 @@ class WorkChecker(Checker):
             for row in topic.partitions:
                 if row.partition_index in taken.get(name, ()):
                     tp = TopicPartition(name, row.partition_index)
-                    self._committed(client, request.group_id, tp, row.committed_offset, row.committed_metadata or "")
+                    self._committed(client, request.group_id, tp, row)
 
-    def _committed(self, client: str, group: str, tp: TopicPartition, offset: int, metadata: str) -> None:
-        done = self.ledgers[group].done(tp)
-        named = {(each, epoch) for each, epoch in done.items() if each < offset}
+    def _committed(self, client: str, group: str, tp: TopicPartition, row: OffsetCommitRequestPartition) -> None:
+        done, offset, metadata = self.ledgers[group].done(tp), row.committed_offset, row.committed_metadata or ""
+        # After a truncation, records of a newer epoch may be processed before the commit of what they replace arrives.
+        newest = row.committed_leader_epoch if row.committed_leader_epoch >= 0 else sys.maxsize
+        named = {(each, epoch) for each, epoch in done.items() if each < offset and epoch <= newest}
         self.counts["commits"] += 1
         if metadata:
             self.counts["maps"] += 1
@@ -121,12 +137,24 @@ class WorkChecker(Checker):
                 self.accuse(f"{client} has committed a map for {_name(tp, offset)} that cannot be read: {error}")
                 return
             unfinished = {offset, *found.unfinished}
-            for each in self.ledgers[group].missing(tp, offset, found.end, found.epochs[-1][1]):
-                if each not in unfinished:
+            truth = self.truth(tp)
+            for each in self.ledgers[group].missing(tp, offset, found.end):
+                # What has replaced a record of the map is of another leader epoch, by which its next reader notices.
+                is_same = truth is not None and truth.epoch_at(each) == found.epoch_of(each)
+                if is_same and each not in unfinished:
                     self.accuse(f"{client} has committed a map for {_name(tp, offset)} in which offset {each} is done")
-            named |= {at for at in done.items() if offset <= at[0] < found.end and at[0] not in unfinished}
+            named |= {
+                (each, epoch)
+                for each, epoch in done.items()
+                if offset <= each < found.end and each not in unfinished and epoch == found.epoch_of(each)
+            }
             self.counts["named_by_maps"] += len(named)
-        self._named[group, tp] = frozenset(named)
+        self._named[group, tp] = frozenset(self._lasting(tp, named))
+
+    def _lasting(self, tp: TopicPartition, named: set[tuple[int, int]]) -> set[tuple[int, int]]:
+        """Leave out the records that were lost, and those that a deposed leader lacks, to which members may go back."""
+        truth = self.truth(tp) if tp in self._truncated else None
+        return named if truth is None else {key for key in named if truth.counts(*key) and truth.rival(*key) is None}
 
 
 def _name(tp: TopicPartition, offset: int) -> str:
