@@ -11,7 +11,9 @@ from planting import Plant, bug, returns
 from thinconsumer.support.timers import NEVER
 from thinconsumer.workers import progress, work
 from thinconsumer.workers.base import BaseWorkers
+from thinconsumer.workers.dead_letters import DeadLetters
 from thinconsumer.workers.dispatcher import JobDispatcher
+from thinconsumer.workers.offset_map import OffsetMap
 from thinconsumer.workers.progress import PartitionProgress
 from thinconsumer.workers.running import Workers
 from thinconsumer.workers.work import Work
@@ -41,6 +43,21 @@ def slow(knobs: Knobs) -> bool:
     return any(each.duration_s > 0.05 for each in knobs.work)
 
 
+def writing_letters(knobs: Knobs) -> bool:
+    """Records are given up, and written as dead letters."""
+    return any(each.writes_letters and each.on_failure == "skip" and each.attempts in (1, 2) for each in knobs.work)
+
+
+def interrupted(knobs: Knobs) -> bool:
+    """Members get Ctrl-C often."""
+    return any(each.interrupt_rate > 0.005 for each in knobs.work)
+
+
+def truncating(knobs: Knobs) -> bool:
+    """Unclean elections lose records that members have read."""
+    return knobs.unclean and knobs.replication > 1 and knobs.takeovers > 0
+
+
 # -- what the plants call
 
 
@@ -55,6 +72,17 @@ def let_go_at_once(repeat, self, job, at):
     if queue is not None and queue.records:
         heappush(job.lane.ready, (queue.records[0][0], queue))
         self._turns.setdefault(job.lane)
+
+
+def acknowledged_at_once(poll, self):
+    pending, self._pending = self._pending, []
+    yield from ((job, None) for job, _ in pending)
+
+
+def passed_before_it_is_unfinished(receive, self, offset, leader_epoch):
+    if self._restored is None:
+        self.next_offset = offset + 1
+    return receive(self, offset, leader_epoch)
 
 
 def not_busy(job_of, self, lane, queue):
@@ -150,6 +178,30 @@ WORK_BUGS = (
         "partitions paused for good",
         "A paused partition is resumed when half of its waiting records are handed out.",
         Plant(JobDispatcher, "full", lambda full, self, paused=(): full(self, paused) | set(paused)),
+    ),
+    parallel(
+        "dead letter not waited for",
+        "A record that was given up is done once its dead letter is written.",
+        Plant(DeadLetters, "poll", acknowledged_at_once),
+        needs=writing_letters,
+    ),
+    parallel(
+        "record passed before it is unfinished",
+        "Ctrl-C between any two lines leaves no received record behind the committed offset.",
+        Plant(PartitionProgress, "receive", passed_before_it_is_unfinished),
+        needs=interrupted,
+    ),
+    parallel(
+        "replaced records passed over",
+        "Records of a newer leader epoch below the first unfinished record have replaced finished ones.",
+        returns(Work, "_moved_back", False),
+        needs=truncating,
+    ),
+    parallel(
+        "map used for what has replaced its records",
+        "A map names no record of another leader epoch than the one that it has for its offset.",
+        Plant(OffsetMap, "epoch_of", lambda epoch_of, self, offset: -1),
+        needs=lambda knobs: truncating(knobs) and concurrent(knobs),
     ),
     parallel(
         "turn lost with the last job",

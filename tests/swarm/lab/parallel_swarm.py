@@ -18,7 +18,7 @@ from .consumer_group_swarm import ConsumerGroupSwarm
 from .group_swarm import GroupSwarm
 from .knobs import ClientKnobs, Knobs
 from .ledger import SimulatedGroup
-from .work_knobs import WorkKnobs, leave_commits_to_workers
+from .work_knobs import LETTERS, WorkKnobs, leave_commits_to_workers
 
 #: Share of the runs in which unclean elections truncate logs.
 TRUNCATED_SHARE = 0.3
@@ -56,6 +56,7 @@ class ParallelSwarm(GroupSwarm):
             self.sim.world.accuse, self.truth, ledgers=ledgers, knobs=self._work, names=self.names_by_id
         )
         self.sim.jury.add(self.work_checker)
+        self.sim.create_topic(LETTERS, 1, self.knobs.replication)
 
     def _member(self, group: SimulatedGroup, number: int, client: ClientKnobs) -> Any:
         actor = super()._member(group, number, client)

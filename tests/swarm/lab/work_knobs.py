@@ -5,10 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from thinconsumer.workers import WorkerSettings
+from thinconsumer.workers import WorkerSettings, dead_letter
 from thinconsumer_testing.simulation.streams import Streams
 
-from .knobs import Knobs, draw_knobs, one_of, same_named, sometimes
+from .knobs import Knobs, draw_knobs, one_of, same_named, sometimes, yes
+
+#: The topic of dead letters. No member subscribes to it, and no fault is aimed at it.
+LETTERS = "dead-letters"
 
 
 @dataclass
@@ -21,6 +24,7 @@ class WorkKnobs:
     batch_size: int | None = one_of(None, None, 1, 3, 20)
     attempts: int | None = one_of(1, 2, 5, None)
     on_failure: str = one_of("stop", "skip")
+    writes_letters: bool = yes(0.5)  #: Whether records that would be skipped are written as dead letters.
     backoff: float = one_of(0.0, 0.2, 2.0)
     drain_timeout_ms: float = one_of(0, 300, 1500)
     commit_interval_ms: float = one_of(50, 500, 3000)
@@ -31,6 +35,7 @@ class WorkKnobs:
     duration_s: float = one_of(0.0, 0.05, 0.5, 3.0)  #: The longest time that a handler takes.
     failure_rate: float = sometimes(0.5, 0.02, 0.2)  #: Share of the calls of handlers that fail.
     crash_rate: float = sometimes(0.4, 0.001, 0.01)  #: Share of the calls of handlers at which the process dies.
+    interrupt_rate: float = sometimes(0.3, 0.002, 0.02)  #: Share of the steps with Ctrl-C, in any line of the workers.
 
     @classmethod
     def draw(cls, seed: int | str) -> WorkKnobs:
@@ -41,6 +46,8 @@ class WorkKnobs:
     def settings(self) -> WorkerSettings:
         """Return the settings of the workers."""
         options: dict[str, Any] = same_named(WorkerSettings, self)
+        if self.on_failure == "skip" and self.writes_letters:
+            options["on_failure"] = dead_letter(LETTERS)
         return WorkerSettings(**options)
 
 

@@ -239,10 +239,10 @@ class MemberActor(Application):
     def _in_callback(self, what: str, tps: Collection[TopicPartition]) -> Iterator[None]:
         self.note(what, "%s", names(tps))
         self.jury.tell("callback_started", self.member, what, tps)
-        error: Exception | None = None
+        error: BaseException | None = None
         try:
             yield
-        except KafkaError as raised:
+        except (KafkaError, KeyboardInterrupt) as raised:
             error = raised
         if not self.is_calm and self.random.random() < self.behaviour.raise_rate:
             error = CallbackFailure(f"the listener of {what} fails on purpose")

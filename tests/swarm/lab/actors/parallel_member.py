@@ -1,37 +1,35 @@
 """A group member that processes its records with workers: the real ones, with a pool on the virtual clock.
 
 Handlers take random times and fail at random. A job goes on while its member waits in a call, stalls, or drains a
-partition that is revoked, and ends without a result if its process dies.
+partition that is revoked, and ends without a result if its process dies. The process may get Ctrl-C in any line of the
+workers' code; it then ends as a ``with`` block does.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
+from contextlib import AbstractContextManager
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any
 
 from thinconsumer.errors import KafkaError
-from thinconsumer.types import OffsetAndMetadata, TopicPartition
-from thinconsumer.workers import HandlerFailedError, Workers, WorkerSettings
-from thinconsumer.workers.calling import Result
+from thinconsumer.support.timers import NEVER
+from thinconsumer.types import TopicPartition
+from thinconsumer.workers import HandlerFailedError, WorkerSettings
 from thinconsumer.workers.dispatcher import Job
 from thinconsumer_testing.simulation.actors.application import SPINS_MAX
 from thinconsumer_testing.simulation.checkers.base import ASSIGNED, LOST, REVOKED
-from thinconsumer_testing.simulation.driver import Crashed
-from thinconsumer_testing.simulation.observed import ObservedConsumer
 
 from ..checkers.work import WorkChecker
 from ..work_knobs import WorkKnobs
-from .member import DEPTH_MAX, MemberActor
+from .interrupts import Interrupts
+from .member import MemberActor
+from .sim_workers import SimPool, SimWorkers
 
-#: The longest time of a handler after the faults, in seconds.
-CALM_WORK_S = 0.1
-#: How long handlers are waited for then, in ms.
+#: How long handlers are waited for after the faults, in ms.
 CALM_DRAIN_MS = 2000
-
-
-class HandlerError(Exception):
-    """Raised by a simulated handler."""
+#: An interrupt comes after at most so many lines of workers' code.
+LINES_MAX = 400
 
 
 class ParallelMember(MemberActor):
@@ -40,6 +38,11 @@ class ParallelMember(MemberActor):
     work: WorkKnobs
     work_checker: WorkChecker
     workers: SimWorkers
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.interrupts = Interrupts()
+        self._signals = self.world.streams(f"actor/{self.name}/signals")
 
     def calm(self) -> None:
         """Let handlers be quick and succeed from now on, and wait for them before partitions are given up."""
@@ -59,9 +62,15 @@ class ParallelMember(MemberActor):
         self.workers._group.subscription.listener = self
 
     def _poll(self) -> float:
-        with self._calling(polls=True):
-            started = self.pool.started
-            due = self.workers.step()
+        try:
+            with self._calling(polls=True), self._interrupted():
+                started = self.pool.started
+                due = self.workers.step()
+        except KeyboardInterrupt as error:
+            self.note("interrupted", "%s", str(error))
+            self.work_checker.counts["interrupts"] += 1
+            self._restart()
+            return NEVER
         now = self.world.now()
         self._spins = self._spins + 1 if due <= now and started == self.pool.started else 0
         if self._spins > SPINS_MAX:
@@ -74,20 +83,39 @@ class ParallelMember(MemberActor):
 
     def _cope_with(self, error: KafkaError) -> None:
         if isinstance(error, HandlerFailedError):
-            self.close()
-            self.world.call_later(1.0, lambda: None if self.is_running else self.start())
+            self._restart()
         else:
             super()._cope_with(error)
+
+    def _restart(self) -> None:
+        """End as the program does after an error, and start it again."""
+        self.close()
+        self.world.call_later(1.0, lambda: None if self.is_running else self.start())
+
+    def _interrupted(self) -> AbstractContextManager[None]:
+        """Return a context that a signal may interrupt."""
+        is_now = not self.is_calm and self._signals.random() < self.work.interrupt_rate
+        return self.interrupts.after(self._signals.randint(1, LINES_MAX) if is_now else 0)
+
+    def was_written(self, job: Job[Any]) -> None:
+        """Take note that the workers take the dead letters of a job for written."""
+        self.work_checker.written(self.member, job)
+        self.jury.tell("processed", self.member, job.records)
 
     def crash(self, *, silently: bool = False) -> None:
         """Kill the process, and the handlers in it."""
         if self.is_running:
             self.workers._selector.close()
+            if self.pool.letters is not None:
+                self.pool.letters.driver.die(silently=silently)
         super().crash(silently=silently)
 
     def _close_client(self, timeout_ms: int, commit: bool) -> None:
         try:
-            self.workers.close()
+            with self._interrupted():
+                self.workers.close()
+        except KeyboardInterrupt as error:
+            self.note("interrupted", "at the end, %s", str(error))
         finally:
             super()._close_client(timeout_ms, commit)
 
@@ -95,127 +123,17 @@ class ParallelMember(MemberActor):
         """Let the workers read what is committed."""
         with self._in_callback(ASSIGNED, assigned):
             self.work_checker.reading(self.member, assigned)
-            self.workers.assign(assigned)
+            with self.interrupts.resumed():
+                self.workers.assign(assigned)
 
     def on_partitions_revoked(self, revoked: Collection[TopicPartition]) -> None:
         """Let the workers drain and commit."""
         with self._in_callback(REVOKED, revoked):
             if not self.workers._closed:
-                self.workers.revoke(revoked)
+                with self.interrupts.resumed():
+                    self.workers.revoke(revoked)
 
     def on_partitions_lost(self, lost: Collection[TopicPartition]) -> None:
         """Let the workers forget the partitions."""
         with self._in_callback(LOST, lost):
             self.workers.lose(lost)
-
-
-class SimWorkers(Workers):
-    """The workers of a simulated member, whose waits are on the virtual clock."""
-
-    def __init__(self, actor: ParallelMember) -> None:
-        self.actor = actor
-        super().__init__(
-            CallsOfWorkers(actor),  # type: ignore[arg-type]
-            lambda record: None,
-            actor.settings(),
-            lambda call, settings: actor.pool,
-        )
-
-    def _select(self, watched: dict[int, bool], until: float) -> None:
-        pool, world = self.actor.pool, self.actor.world
-        if world.depth > DEPTH_MAX and not self.actor.is_calm:
-            until = min(until, world.now() + 0.05)  # other actors' calls on the stack wait for this one
-        world.wait(pool, until)  # type: ignore[arg-type]
-        if pool.driver.is_dead:
-            raise Crashed(self.actor.name)
-
-
-class CallsOfWorkers:
-    """The consumer of the workers: reports calls to the checkers, and limits the time of those that wait."""
-
-    def __init__(self, actor: ParallelMember) -> None:
-        self._actor = actor
-        self._observed: ObservedConsumer = actor.consumer
-        self._raw = actor.consumer.raw
-        self.poll, self.seek = self._observed.poll, self._observed.seek
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._raw, name)
-
-    def pause(self, *tps: TopicPartition) -> None:
-        if tps:
-            self._observed.pause(*sorted(tps))
-
-    def resume(self, *tps: TopicPartition) -> None:
-        if tps:
-            self._observed.resume(*sorted(tps))
-
-    def committed(self, tps: Collection[TopicPartition], metadata: Literal[True], timeout_ms: int) -> Any:
-        return self._raw.committed(tps, metadata, self._actor._timeout(timeout_ms))
-
-    def commit(self, offsets: dict[TopicPartition, OffsetAndMetadata]) -> None:
-        self._raw.commit(offsets, timeout_ms=self._actor._timeout(2000))
-
-
-class SimPool:
-    """Implements :class:`thinconsumer.workers.calling.Pool` on the virtual clock."""
-
-    def __init__(self, actor: ParallelMember) -> None:
-        self._actor = actor
-        self._member = actor.member
-        self.driver = actor.driver
-        self._room = actor.work.concurrency
-        self._ended: list[tuple[Result, bool]] = []
-        self.started = 0
-        self._is_stopped = False
-        self.random = actor.world.streams(f"actor/{actor.name}/handlers")
-
-    @property
-    def has_mail(self) -> bool:
-        """Whether a wait for results is over."""
-        return bool(self._ended) or self.driver.is_dead
-
-    def room(self) -> int:
-        return self._room
-
-    def start(self, job: Job[Any]) -> None:
-        actor, knobs, random = self._actor, self._actor.work, self.random
-        self._room -= 1
-        self.started += 1
-        if actor.world.trace.enabled:
-            actor.note("begins", "%s-%d: %s, attempt %d", *job.lane.partition, str(job.offsets), job.attempt)
-        actor.work_checker.began(self._member, job)
-        fails, dies = random.random() < knobs.failure_rate, random.random() < knobs.crash_rate
-        seconds = random.uniform(0, knobs.duration_s)
-        if actor.is_calm:
-            fails = dies = False
-            seconds = min(seconds, CALM_WORK_S)
-        if dies:
-            actor.crash(silently=random.random() < 0.3)
-            actor.world.call_later(random.uniform(0.1, 5), lambda: None if actor.is_running else actor.start())
-            raise Crashed(actor.name)
-        actor.world.call_later(seconds, lambda: self._end(job, fails))
-
-    def _end(self, job: Job[Any], fails: bool) -> None:
-        if self.driver.is_dead or self._is_stopped:
-            return
-        knobs, attempts = self._actor.work, self._actor.work.attempts
-        is_skipped = fails and attempts is not None and job.attempt >= attempts and knobs.on_failure == "skip"
-        # A handler may fail after it has processed its records, and is then called again.
-        if not fails or is_skipped or self.random.random() < 0.3:
-            self._actor.jury.tell("processed", self._member, job.records)
-        self._ended.append((Result(job, None, HandlerError() if fails else None), not fails or is_skipped))
-        self._actor._mail()
-
-    def results(self) -> Iterable[Result]:
-        ended, self._ended = self._ended, []
-        self._room += len(ended)
-        for result, is_done in ended:
-            self._actor.work_checker.left(result.job, is_done=is_done)
-        return [result for result, _ in ended]
-
-    def watched(self) -> Iterable[tuple[int, bool]]:
-        return ()
-
-    def stop(self, seconds: float) -> None:
-        self._is_stopped = True

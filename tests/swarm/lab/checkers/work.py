@@ -6,19 +6,21 @@ import sys
 from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 from thinconsumer.types import TopicPartition
 from thinconsumer.wire import Message
 from thinconsumer.wire.error_codes import Code
 from thinconsumer.wire.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitResponse
+from thinconsumer.workers.dead_letters import HEADER_PREFIX
 from thinconsumer.workers.dispatcher import Job, PartitionJobs
 from thinconsumer.workers.offset_map import OffsetMapError, decode
 from thinconsumer_testing.simulation.checkers.base import Checker, Member
 from thinconsumer_testing.simulation.truth import Truth
 
 from ..ledger import Ledger
-from ..work_knobs import WorkKnobs
+from ..work_knobs import LETTERS, WorkKnobs
 
 #: Records of one partition: offset and leader epoch.
 Keys = frozenset[tuple[int, int]]
@@ -45,6 +47,9 @@ class WorkChecker(Checker):
     #: By lane and key: the jobs that run, and the offset of the last record that has finished.
     _running: dict[tuple[PartitionJobs[Any], Any], int] = field(default_factory=dict, init=False)
     _finished: dict[tuple[PartitionJobs[Any], Any], int] = field(default_factory=dict, init=False)
+    #: The topic, partition and offset of the records of which dead letters were committed, and how many were read.
+    _letters: set[tuple[str, int, int]] = field(default_factory=set, init=False)
+    _letters_read: int = field(default=0, init=False)
     #: Partitions that have lost records in unclean elections.
     _truncated: set[TopicPartition] = field(default_factory=set, init=False)
 
@@ -82,6 +87,29 @@ class WorkChecker(Checker):
             row = truth.rows.get((offset, truth.epoch_at(offset)))
             if offset not in job.offsets and row is not None and (order == "partition" or job.key == row.key):
                 self.accuse(f"{member} begins {_name(tp, job.offsets[0])} before offset {offset} of its key")
+
+    def written(self, member: Member, job: Job[Any]) -> None:
+        """The workers take the dead letters of a job for written."""
+        self.counts["dead_letters"] += len(job.records)
+        self._read_letters()
+        for record in job.records:
+            if (record.topic, record.partition, record.offset) not in self._letters:
+                where = _name(job.lane.partition, record.offset)
+                self.accuse(f"{member} counts {where} as done before its dead letter was written")
+        self._finished[job.lane, job.key] = job.offsets[-1]
+
+    def _read_letters(self) -> None:
+        """Read the dead letters that were written since the last call."""
+        truth = self.truth(TopicPartition(LETTERS, 0))
+        for row in islice(() if truth is None else truth.rows.values(), self._letters_read, None):
+            self._letters_read += 1
+            headers = {name.removeprefix(HEADER_PREFIX): (value or b"").decode() for name, value in row.headers}
+            at = headers["topic"], int(headers["partition"]), int(headers["offset"])
+            source = self.truth(TopicPartition(*at[:2]))
+            rows = () if source is None else [found for key, found in source.rows.items() if key[0] == at[2]]
+            if not any((row.key, row.value) == (found.key, found.value) for found in rows):
+                self.accuse(f"the dead letter of {at[0]}-{at[1]} offset {at[2]} has another key or value")
+            self._letters.add(at)
 
     def lost(self, truth: Truth, offset: int, epoch: int) -> None:
         """Let records from ``offset`` on be given again: members go back, and the old leader may be elected again."""

@@ -1,14 +1,16 @@
 """Handlers run in order, and commits name only what is finished, also when unclean elections replace records."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from lab.checkers.commits import CommitChecker, Plans
 from lab.checkers.work import WorkChecker
 from lab.ledger import Ledger
-from lab.work_knobs import WorkKnobs
+from lab.work_knobs import LETTERS, WorkKnobs
 
 from thinconsumer.records.builder import NewRecord
+from thinconsumer.types import TopicPartition
 from thinconsumer.wire.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -17,6 +19,7 @@ from thinconsumer.wire.offset_commit import (
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
+from thinconsumer.workers.dead_letters import HEADER_PREFIX
 from thinconsumer.workers.dispatcher import Job, PartitionJobs
 from thinconsumer.workers.offset_map import OffsetMap, encode
 from thinconsumer.workers.progress import PartitionProgress
@@ -108,6 +111,23 @@ def test_maps_keep_to_their_budget_and_name_no_unprocessed_record(court):
     assert court.verdict() == "ann has committed a map for t-0 offset 1 in which offset 2 is done"
     commit(court, 1, 0, encode(OffsetMap(1, 4, [2], [(1, 1 << 30)] * 12)))
     assert court.accused[0].startswith("ann has committed a map of 1")
+
+
+def letter(offset, value=b"v"):
+    at = {"topic": "t", "partition": 0, "offset": offset}
+    headers = [(HEADER_PREFIX + name, str(each).encode()) for name, each in at.items()]
+    return SimpleNamespace(key=b"k", value=value, headers=headers)
+
+
+def test_a_record_that_counts_as_done_before_its_dead_letter_is_written_is_a_violation(court):
+    court.truths[TopicPartition(LETTERS, 0)] = letters = SimpleNamespace(rows={(0, 0): letter(1)})
+    court.checker.work.written(ANN, Job(court.lane, b"k", court.rows(1), [1], attempt=1))
+    assert court.verdict() == ""
+    court.checker.work.written(ANN, Job(court.lane, b"k", court.rows(2), [2], attempt=1))
+    assert court.verdict() == "ann counts t-0 offset 2 as done before its dead letter was written"
+    letters.rows[1, 0] = letter(2, b"other")
+    court.checker.work.written(ANN, Job(court.lane, b"k", court.rows(2), [2], attempt=1))
+    assert court.verdict() == "the dead letter of t-0 offset 2 has another key or value"
 
 
 # -- after an unclean election
