@@ -237,7 +237,7 @@ class Knobs:
     """The knobs of one run. A fault's rate is its number of events per virtual minute, or a probability where said so.
 
     Simulations of groups never lose committed records or offsets, since their checkers require that every record is
-    processed.
+    processed; those of workers lose records (the checkers know which), and never offsets.
     """
 
     # the cluster
