@@ -234,6 +234,8 @@ class JobDispatcher(Generic[R]):
         if self.lanes.get(lane.partition) is not lane:
             self.leave(job)
             return
+        if job not in lane.running:
+            return  # Ctrl-C has cut off the first call of this, and the dead letter that was written is found once more
         lane.running.discard(job)
         for offset in job.offsets:
             lane.progress.finish(offset)

@@ -84,8 +84,8 @@ class Work:
     ) -> None:
         text_max, distance_max = self.settings.metadata_max, self.settings.distance_max
         progress = PartitionProgress(offset, leader_epoch, topic_id, text_max, distance_max, restored)
+        self._committed[partition] = (offset, 0)  # first: if Ctrl-C came in between, the last commit would miss it
         self.dispatcher.assign(partition, progress)
-        self._committed[partition] = (offset, 0)
 
     def remove(self, partitions: Iterable[TopicPartition]) -> None:
         """Forget partitions that were revoked or lost. Results of their handlers are ignored from here on."""

@@ -1,12 +1,15 @@
 """An interrupt comes in workers' code, after as many lines as was said, and in no other block."""
 
 import sys
+from contextlib import suppress
 
 import pytest
 from lab.actors.interrupts import Interrupts
 
-from thinconsumer.types import TopicPartition
+from thinconsumer.types import ConsumerRecord, OffsetAndMetadata, TopicPartition
+from thinconsumer.workers import WorkerSettings, dead_letter
 from thinconsumer.workers.progress import PartitionProgress
+from thinconsumer.workers.work import Assigned, Work
 
 
 def run(lines=1000):
@@ -29,6 +32,29 @@ def test_every_line_of_the_workers_code_may_be_the_last():
     assert found[-1] == (1, 1)
     assert (0, 1) not in found
     assert (1, 0) in found
+
+
+def test_the_last_commit_may_follow_wherever_a_partition_begins_or_ends():
+    for lines in range(1, 60):
+        work, tp = Work(WorkerSettings()), TopicPartition("t", 0)
+        with suppress(KeyboardInterrupt), Interrupts().after(lines):
+            work.assign({tp: Assigned(OffsetAndMetadata(0, "", -1), bytes(16))})
+            work.remove([tp])
+        assert work.offsets() == {}
+
+
+def test_a_dead_letter_that_is_found_written_again_after_an_interrupt_does_no_harm():
+    """The results of dead letters are kept until all were handled: those before the interrupt come once more."""
+    for lines in range(1, 60):
+        work, tp = Work(WorkerSettings(on_failure=dead_letter("dead"), attempts=1)), TopicPartition("t", 0)
+        work.assign({tp: Assigned(OffsetAndMetadata(0, "", -1), bytes(16))})
+        record = ConsumerRecord("t", 0, 0, 0, 0, 0, b"k", b"v")
+        work.take({tp: [record]}, 0.0)
+        work.end(job := work.next_job(0.0), ValueError(), 0.0)
+        with suppress(KeyboardInterrupt), Interrupts().after(lines):
+            work.written(job)
+        work.written(job)
+        assert [at.offset for at in work.offsets().values()] in ([1], [])
 
 
 def test_no_interrupt_comes_in_a_suspended_block_and_one_may_in_a_resumed_one():
