@@ -13,7 +13,6 @@ from thinconsumer.workers import progress, work
 from thinconsumer.workers.base import BaseWorkers
 from thinconsumer.workers.dead_letters import DeadLetters
 from thinconsumer.workers.dispatcher import JobDispatcher
-from thinconsumer.workers.offset_map import OffsetMap
 from thinconsumer.workers.progress import PartitionProgress
 from thinconsumer.workers.running import Workers
 from thinconsumer.workers.work import Work
@@ -196,12 +195,6 @@ WORK_BUGS = (
         "Records of a newer leader epoch below the first unfinished record have replaced finished ones.",
         returns(Work, "_moved_back", False),
         needs=truncating,
-    ),
-    parallel(
-        "map used for what has replaced its records",
-        "A map names no record of another leader epoch than the one that it has for its offset.",
-        Plant(OffsetMap, "epoch_of", lambda epoch_of, self, offset: -1),
-        needs=lambda knobs: truncating(knobs) and concurrent(knobs),
     ),
     parallel(
         "turn lost with the last job",
