@@ -47,11 +47,6 @@ def writing_letters(knobs: Knobs) -> bool:
     return any(each.writes_letters and each.on_failure == "skip" and each.attempts in (1, 2) for each in knobs.work)
 
 
-def interrupted(knobs: Knobs) -> bool:
-    """Members get Ctrl-C often."""
-    return any(each.interrupt_rate > 0.005 for each in knobs.work)
-
-
 def truncating(knobs: Knobs) -> bool:
     """Unclean elections lose records that members have read."""
     return knobs.unclean and knobs.replication > 1 and knobs.takeovers > 0
@@ -76,12 +71,6 @@ def let_go_at_once(repeat, self, job, at):
 def acknowledged_at_once(poll, self):
     pending, self._pending = self._pending, []
     yield from ((job, None) for job, _ in pending)
-
-
-def passed_before_it_is_unfinished(receive, self, offset, leader_epoch):
-    if self._restored is None:
-        self.next_offset = offset + 1
-    return receive(self, offset, leader_epoch)
 
 
 def not_busy(job_of, self, lane, queue):
@@ -183,12 +172,6 @@ WORK_BUGS = (
         "A record that was given up is done once its dead letter is written.",
         Plant(DeadLetters, "poll", acknowledged_at_once),
         needs=writing_letters,
-    ),
-    parallel(
-        "record passed before it is unfinished",
-        "Ctrl-C between any two lines leaves no received record behind the committed offset.",
-        Plant(PartitionProgress, "receive", passed_before_it_is_unfinished),
-        needs=interrupted,
     ),
     parallel(
         "replaced records passed over",

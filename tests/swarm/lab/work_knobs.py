@@ -35,7 +35,7 @@ class WorkKnobs:
     duration_s: float = one_of(0.0, 0.05, 0.5, 3.0)  #: The longest time that a handler takes.
     failure_rate: float = sometimes(0.5, 0.02, 0.2)  #: Share of the calls of handlers that fail.
     crash_rate: float = sometimes(0.4, 0.001, 0.01)  #: Share of the calls of handlers at which the process dies.
-    interrupt_rate: float = sometimes(0.3, 0.002, 0.02)  #: Share of the steps with Ctrl-C, in any line of the workers.
+    interrupt_rate: float = sometimes(0.3, 0.005, 0.05)  #: Share of the steps with Ctrl-C, in any line of the workers.
 
     @classmethod
     def draw(cls, seed: int | str) -> WorkKnobs:

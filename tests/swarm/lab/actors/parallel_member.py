@@ -29,7 +29,7 @@ from .sim_workers import SimPool, SimWorkers
 #: How long handlers are waited for after the faults, in ms.
 CALM_DRAIN_MS = 2000
 #: An interrupt comes after at most so many lines of workers' code.
-LINES_MAX = 400
+LINES_MAX = 200
 
 
 class ParallelMember(MemberActor):
