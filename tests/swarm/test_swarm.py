@@ -96,7 +96,16 @@ GROUP_MINIMUMS = {
     "tokens": 11,
 }
 CONSUMER_GROUP_MINIMUMS = {"processed": 1500, "epochs": 140, "assigned": 160, "revoked": 72, "lives": 58}
-PARALLEL_MINIMUMS = {"jobs": 200, "commits": 80, "maps": 2, "assigned": 40, "revoked": 12, "lives": 15}
+PARALLEL_MINIMUMS = {
+    "jobs": 250,
+    "commits": 80,
+    "maps": 2,
+    "dead_letters": 12,
+    "interrupts": 7,
+    "assigned": 50,
+    "revoked": 20,
+    "lives": 20,
+}
 #: Of each kind of swarm: how many seeds are one test, and the least counts.
 SWARMS: dict[type[Swarm], tuple[int, dict[str, int]]] = {
     ReaderSwarm: (4, READER_MINIMUMS),
