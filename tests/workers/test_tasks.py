@@ -1,11 +1,14 @@
 """Workers of an AsyncConsumer on the embedded broker: handlers in tasks."""
 
 import asyncio
+import contextlib
 
 import pytest
 
 from tests.workers import handlers
-from thinconsumer import Consumer, TopicPartition
+from thinconsumer import Consumer, RebalanceListener, TopicPartition
+from thinconsumer.consumer.group_calls import LISTENER_METHODS
+from thinconsumer.engine import ListenerPendingError
 from thinconsumer.errors import IllegalArgumentError
 from thinconsumer.workers import AsyncWorkers, HandlerFailedError, WorkerSettings, dead_letter, run
 
@@ -104,6 +107,39 @@ def test_handlers_of_lost_partitions_give_their_places_back_also_if_they_have_no
 
     asyncio.run(main())
     assert world.values() == []
+
+
+def test_all_callbacks_of_a_listener_are_passed_on(world):
+    """Also those that concern keys, which are called only if the listener has them. Each may be a coroutine."""
+    calls = []
+
+    class Listener:
+        def __getattr__(self, name):
+            if name not in LISTENER_METHODS:
+                raise AttributeError(name)
+
+            async def callback(tps):
+                await asyncio.sleep(0)
+                calls.append((name, tps))
+
+            return callback
+
+    async def main():
+        async with world.async_consumer() as consumer:
+            for given, count in ((RebalanceListener(), 3), (Listener(), 5)):
+                consumer.subscribe([world.topic], listener=given)
+                async with AsyncWorkers(consumer, log_soon, WorkerSettings()) as workers:
+                    listener = workers._group.subscription.listener
+                    names = [name for name in LISTENER_METHODS if hasattr(listener, name)]
+                    assert len(names) == count
+                    for name in names:
+                        with contextlib.suppress(ListenerPendingError):
+                            getattr(listener, name)({TopicPartition("t", 0)})
+                        await consumer._shell.coroutines.pop()
+
+    asyncio.run(main())
+    assert [name for name, _ in calls] == list(LISTENER_METHODS)
+    assert all(tps == {TopicPartition("t", 0)} for _, tps in calls)
 
 
 def test_a_program_with_a_loop_of_its_own_submits_records_and_takes_results(world):
