@@ -1,5 +1,8 @@
 """Compression codecs: ids, the package used for each, compression, and decompression with a size limit.
 
+lz4 and zstd are those of the packages lz4 and zstandard; from Python 3.14 on, which those packages have no wheels for
+without a GIL, of cramjam and of the standard library, or of cramjam where Python was built without zstd.
+
 Errors raised here name no partition; :mod:`.batch` adds it. Formats follow Kafka's ``common/compress``: gzip members,
 snappy raw (librdkafka) or in xerial framing (Java and other clients), lz4 frames (KIP-57; in message format 0 with the
 wrong header checksum of Kafka 0.8 and 0.9), zstd frames (KIP-110).
@@ -12,14 +15,15 @@ from __future__ import annotations
 
 import enum
 import struct
+import sys
 import zlib
 from collections.abc import Callable
-from contextlib import suppress
 from functools import cache
 from typing import Any, NamedTuple
 
 from ..errors import KafkaError
 from ..support.imports import import_uninterrupted
+from .frames import correct_lz4_checksum, lz4_extent, zstd_bound
 
 #: The maximum decompressed size of a batch, which is decompressed at once (in Java, piece by piece). Brokers limit only
 #: the compressed size, but producers the *uncompressed* one (``max.request.size``, 1 MB by default), so that valid data
@@ -32,6 +36,11 @@ XERIAL_BLOCK = 32 * 1024
 #: The minimum size of the first buffer for a zstd frame, since frames rarely declare their decompressed size. If the
 #: buffer is too small, the frame is decompressed again in small steps.
 ZSTD_FIRST_TRY = 128 * 1024
+#: How much compressed data a decompressor gets at once behind the first of several concatenated frames: it copies what
+#: is behind the end of a frame, so that with all data at once, 100,000 empty frames would take minutes.
+NEXT_FRAMES = 4096
+#: The size of the buffers that cramjam decompresses to, and the maximum size of those that are kept for later frames.
+BUFFER, BUFFER_KEPT = 64 * 1024, 1024 * 1024
 _INT32 = struct.Struct(">i")
 _UINT32 = struct.Struct(">I")
 
@@ -76,20 +85,22 @@ def _inflate(make: Callable[[], Any], data: memoryview, ended: str) -> bytes:
     ``make`` returns a new decompressor with the interface of ``zlib.decompressobj``.
     """
     parts: list[bytes] = []
-    room = DECOMPRESSED_BYTES_MAX
-    rest: Any = data
+    room, pos, piece, stream = DECOMPRESSED_BYTES_MAX, 0, data, make()
     while True:
-        stream = make()
-        part = stream.decompress(rest, room + 1)
+        part = stream.decompress(piece, room + 1)
         room -= len(part)
         if room < 0:
             raise _too_large()
         parts.append(part)
-        if not stream.eof:
+        pos += len(piece)
+        if stream.eof:
+            pos -= len(stream.unused_data)
+            if pos == len(data):
+                return part if len(parts) == 1 else b"".join(parts)
+            stream = make()
+        elif pos == len(data):
             raise CodecError(ended)
-        rest = stream.unused_data
-        if not rest:
-            return part if len(parts) == 1 else b"".join(parts)
+        piece = data[pos : pos + NEXT_FRAMES]
 
 
 def _load_gzip() -> _CodecFunctions:
@@ -104,7 +115,7 @@ def _load_gzip() -> _CodecFunctions:
 
 
 def _load_snappy() -> _CodecFunctions:
-    cramjam = import_uninterrupted("cramjam")
+    cramjam, errors = _cramjam()
     raw_length, raw = cramjam.snappy.decompress_raw_len, cramjam.snappy.decompress_raw
 
     def block(data: memoryview, room: int) -> bytes:
@@ -146,7 +157,62 @@ def _load_snappy() -> _CodecFunctions:
             out += (_INT32.pack(len(packed)), packed)
         return b"".join(out)
 
-    return _CodecFunctions(decompress, compress, (cramjam.DecompressionError, cramjam.CompressionError), "cramjam")
+    return _CodecFunctions(decompress, compress, errors, "cramjam")
+
+
+def _cramjam() -> tuple[Any, tuple[type[Exception], ...]]:
+    """Return the package and the exceptions that its functions raise."""
+    cramjam = import_uninterrupted("cramjam")
+    return cramjam, (cramjam.DecompressionError, cramjam.CompressionError)
+
+
+def _decompress_into(
+    decompress_into: Callable[[memoryview, bytearray], int], data: memoryview, most: int, spare: list[bytearray]
+) -> bytes:
+    """Decompress by a function of cramjam's that fails when the buffer is full.
+
+    Args:
+        most: the most bytes that ``data`` can hold. Without a buffer of at least this size, the size limit would not
+            hold: cramjam's other functions return whatever the data decompress to.
+        spare: buffers that no thread is using.
+    """
+    size = min(most, DECOMPRESSED_BYTES_MAX + 1)
+    try:
+        buffer = spare.pop()
+    except IndexError:
+        buffer = bytearray(max(size, BUFFER))
+    if len(buffer) < size:
+        buffer = bytearray(size)
+    try:
+        length = decompress_into(data, buffer)
+    except Exception as exc:
+        if size < most and "whole buffer" in str(exc):
+            raise _too_large() from None
+        raise
+    if length > DECOMPRESSED_BYTES_MAX:
+        raise _too_large()
+    plain = bytes(memoryview(buffer)[:length])
+    if len(buffer) <= BUFFER_KEPT:
+        spare.append(buffer)
+    return plain
+
+
+def _load_cramjam_lz4() -> _CodecFunctions:
+    cramjam, errors = _cramjam()
+    lz4, spare = cramjam.lz4, list[bytearray]()
+
+    def decompress(data: memoryview) -> bytes:
+        end, most = lz4_extent(data)
+        # Without what is behind the frame, which is ignored as by Java's client: cramjam would read it, too.
+        return _decompress_into(lz4.decompress_into, data[:end], most, spare)
+
+    def compress(data: bytes, level: int | None) -> bytes:
+        # Each block is independent (``block_linked=False``): Java rejects frames with blocks that depend on others.
+        stream = lz4.Compressor(level=level or 0, content_checksum=False, block_linked=False)
+        stream.compress(data)
+        return bytes(stream.finish())
+
+    return _CodecFunctions(decompress, compress, (*errors, ValueError), "cramjam")
 
 
 def _load_lz4() -> _CodecFunctions:
@@ -185,7 +251,7 @@ def _load_zstd() -> _CodecFunctions:
     try:
         zstd: Any = import_uninterrupted("compression.zstd")  # since Python 3.14
     except ImportError:
-        return _load_zstandard()
+        return _load_cramjam_zstd() if _FROM_3_14 else _load_zstandard()
 
     def decompress(data: memoryview) -> bytes:
         return _inflate(zstd.ZstdDecompressor, data, "zstd frame is cut off")
@@ -195,6 +261,19 @@ def _load_zstd() -> _CodecFunctions:
         return packed
 
     return _CodecFunctions(decompress, compress, (zstd.ZstdError, EOFError), "compression.zstd")
+
+
+def _load_cramjam_zstd() -> _CodecFunctions:
+    cramjam, errors = _cramjam()
+    zstd, spare = cramjam.zstd, list[bytearray]()
+
+    def decompress(data: memoryview) -> bytes:
+        return _decompress_into(zstd.decompress_into, data, zstd_bound(data), spare)
+
+    def compress(data: bytes, level: int | None) -> bytes:
+        return bytes(zstd.compress(data, 3 if level is None else level))
+
+    return _CodecFunctions(decompress, compress, (*errors, ValueError), "cramjam")
 
 
 def _load_zstandard() -> _CodecFunctions:
@@ -249,12 +328,13 @@ def _unpack_zstd_stepwise(inflater: Any, data: memoryview) -> bytes:
     return b"".join(parts)
 
 
+_FROM_3_14 = sys.version_info >= (3, 14)
 #: By codec: the function that loads its package, and the argument of ``pip install`` that installs that package.
 _CODECS: dict[int, tuple[Callable[[], _CodecFunctions], str]] = {
     Codec.GZIP: (_load_gzip, ""),
     Codec.SNAPPY: (_load_snappy, "thinconsumer[snappy]"),
-    Codec.LZ4: (_load_lz4, "lz4"),
-    Codec.ZSTD: (_load_zstd, "zstandard"),
+    Codec.LZ4: (_load_cramjam_lz4, "cramjam") if _FROM_3_14 else (_load_lz4, "lz4"),
+    Codec.ZSTD: (_load_zstd, "cramjam" if _FROM_3_14 else "zstandard"),
 }
 
 
@@ -280,7 +360,7 @@ def decompress(codec: int, data: memoryview, *, magic: int = 2) -> bytes:
     functions = _functions(codec)
     try:
         if magic == 0 and codec == Codec.LZ4:
-            data = memoryview(_correct_lz4_checksum(bytes(data)))
+            data = memoryview(correct_lz4_checksum(bytes(data)))
         return functions.decompress(data)
     except functions.errors as exc:
         raise CodecError(f"{Codec(codec).name.lower()} decompression failed: {exc or type(exc).__name__}") from exc
@@ -293,23 +373,6 @@ def compress(codec: int, data: bytes, *, level: int | None = None) -> bytes:
         return functions.compress(data, level)
     except functions.errors as exc:
         raise CodecError(f"{Codec(codec).name.lower()} compression failed: {exc or type(exc).__name__}") from exc
-
-
-def _correct_lz4_checksum(frame: bytes) -> bytes:
-    """Set the header checksum of an lz4 frame to the correct one, if it has a header.
-
-    Kafka 0.8 and 0.9 included the magic number in the checksum. Readers of message format 0 must accept both checksums,
-    the wrong and the correct one (KIP-57). The package has no function for the checksum, so all 256 values are tried.
-    """
-    get_frame_info = import_uninterrupted("lz4.frame").get_frame_info
-    flags = frame[4] if len(frame) > 4 else 0
-    at = 6 + (8 if flags & 0x08 else 0) + (4 if flags & 0x01 else 0)
-    for checksum in range(256):
-        header = frame[:at] + bytes((checksum,))
-        with suppress(RuntimeError):
-            get_frame_info(header)
-            return header + frame[at + 1 :]
-    return frame
 
 
 def available() -> dict[str, str]:
