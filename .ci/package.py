@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from interpreters import requirements
 from wheels import ROOT, build
 
 
@@ -26,7 +27,7 @@ class Distribution(NamedTuple):
 
     folder: Path
     packages: frozenset[str]
-    required: frozenset[str]
+    required: dict[str, frozenset[str]]  #: By the version of Python.
     extras: frozenset[str]
     bytes_max: int
 
@@ -36,16 +37,24 @@ DISTRIBUTIONS = {
     "thinconsumer": Distribution(
         ROOT,
         frozenset(("thinconsumer", "pyspark_thinconsumer")),
-        frozenset(("crc32c", "lz4", "zstandard")),
+        {
+            "3.13": frozenset(("crc32c", "lz4", "zstandard")),
+            "3.14": frozenset(("crc32c", "cramjam")),
+            "3.15": frozenset(("crc32c", "cramjam")),
+        },
         frozenset(
             ("arrow", "fast", "gssapi", "msk-iam", "oidc", "pkcs12", "polars", "resolver", "snappy", "spark", "testing")
         ),
         900_000,
     ),
     "thinconsumer_testing": Distribution(
-        ROOT / "testing", frozenset(("thinconsumer_testing",)), frozenset(("thinconsumer",)), frozenset(), 500_000
+        ROOT / "testing",
+        frozenset(("thinconsumer_testing",)),
+        {"3.13": frozenset(("thinconsumer",))},
+        frozenset(),
+        500_000,
     ),
-}  # fmt: skip
+}
 #: A part of the tests: every tox environment tests the installed wheels, this one that they need no checkout.
 TESTS = ("conftest.py", "test_exports.py", "records", "typing")
 ADVICE = "pip install thinconsumer-testing\n"
@@ -94,16 +103,31 @@ def complaints(wheel: Path) -> Iterator[str]:
         yield f"{wheel.name} has no license"
     if b"pytest11" in entries:
         yield f"{wheel.name} has an entry point of pytest, which would load a plugin in every project"
-    lines = metadata.split("\n\n")[0].splitlines()
-    needed = [line.split(": ")[1] for line in lines if line.startswith("Requires-Dist: ")]
-    required = {re.split("[>=]", line)[0].strip() for line in needed if "extra ==" not in line}
-    if required != dist.required:
-        yield f"{wheel.name} requires {sorted(required)}, not {sorted(dist.required)}"
+    head, _, page = metadata.partition("\n\n")
+    lines = head.splitlines()
+    for version, names in dist.required.items():
+        required = {one.name for one in requirements(wheel, version)}
+        if required != names:
+            yield f"{wheel.name} requires {sorted(required)} on Python {version}, not {sorted(names)}"
     extras = {line.split(": ")[1] for line in lines if line.startswith("Provides-Extra: ")}
     if extras != dist.extras:
         yield f"{wheel.name} has extras {sorted(extras)}, not {sorted(dist.extras)}"
     if "Requires-Python: >=3.10" not in lines:
         yield f"{wheel.name} does not say which Pythons it is for"
+    yield from link_complaints(wheel.name, lines, page)
+
+
+def link_complaints(name: str, lines: list[str], page: str) -> Iterator[str]:
+    """Yield what is wrong with the links in a wheel's metadata: PyPI shows them without the files beside the README."""
+    urls = dict(line.removeprefix("Project-URL: ").split(", ") for line in lines if line.startswith("Project-URL: "))
+    if set(urls) != {"Changelog", "Documentation", "Issues", "Repository"}:
+        yield f"{name} has the URLs {urls}"
+    for target in re.findall(r"\]\(([^)\s]+)\)", page) + list(urls.values()):
+        if not re.match("https://|#", target):
+            yield f"{name}: {target} is not an absolute link"
+        file = re.match(re.escape(urls.get("Repository", "")) + r"/(?:blob|raw|tree)/main/([^#]+)", target)
+        if file and not (ROOT / file[1]).exists():
+            yield f"{name}: there is no {file[1]} in the repository"
 
 
 def complaints_about_the_client_alone(python: Path, folder: Path) -> Iterator[str]:

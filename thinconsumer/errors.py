@@ -141,7 +141,7 @@ class NoBrokersAvailable(KafkaConnectionError):
 
     def __init__(self, message: str, causes: Mapping[str, str]) -> None:
         super().__init__(message)
-        self.causes = dict(causes)
+        self.causes: dict[str, str] = dict(causes)
 
 
 class KafkaProtocolError(KafkaError):
@@ -180,7 +180,7 @@ class CommitFailedError(KafkaError):
     ) -> None:
         super().__init__(message)
         self.reason = reason
-        self.partitions = tuple(sorted(partitions))
+        self.partitions: tuple[TopicPartition, ...] = tuple(sorted(partitions))
         self.retriable = retriable
         self.seconds_since_poll = seconds_since_poll
 
@@ -202,7 +202,7 @@ class NoOffsetForPartitionError(KafkaError):
     """The ``partitions`` have no position and ``auto_offset_reset`` is ``"none"``; ``seek`` them."""
 
     def __init__(self, partitions: Iterable[TopicPartition]) -> None:
-        self.partitions = tuple(sorted(partitions))
+        self.partitions: tuple[TopicPartition, ...] = tuple(sorted(partitions))
         names = ", ".join(f"{tp.topic}-{tp.partition}" for tp in self.partitions)
         super().__init__(f"no offset to start from for {names}, and auto_offset_reset='none': call seek() first")
 

@@ -121,7 +121,7 @@ class GroupMember(BaseClient):
         agenda = Agenda()
         metadata = Metadata(settings, driver.random, agenda)
         self.settings = settings
-        self.protocols = tuple(protocols)
+        self.protocols: tuple[str, ...] = tuple(protocols)
         self._coordinator = Coordinator(
             settings,
             settings.group_id,

@@ -45,7 +45,7 @@ class SubscriptionPattern:
     __slots__ = ("pattern",)
 
     def __init__(self, pattern: str) -> None:
-        self.pattern = pattern
+        self.pattern: str = pattern
 
     def __eq__(self, other: object) -> bool:
         return self.pattern == other.pattern if isinstance(other, SubscriptionPattern) else NotImplemented

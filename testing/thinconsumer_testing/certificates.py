@@ -31,7 +31,7 @@ class CertificateAuthority:
         except ImportError as error:
             raise ImportError("certificates for tests need the package trustme: pip install trustme") from error
         self._ca = trustme.CA()
-        self.certificate = self._ca.cert_pem.bytes().decode()  #: The authority's own certificate, as PEM text.
+        self.certificate: str = self._ca.cert_pem.bytes().decode()  #: The authority's own certificate, as PEM text.
 
     def broker_settings(self, *hosts: str, client_auth: str = "none") -> dict[str, str]:
         """Return settings of ``ListenerSecurity``: a certificate for the hosts (default: localhost) and its key, the

@@ -69,7 +69,7 @@ class MemoryCluster(Cluster):
             raise IllegalArgumentError(
                 f"security_protocol={security.security_protocol} needs sockets: use EmbeddedBroker or BrokerProcess"
             )
-        self.network = network or Network()
+        self.network: Network = network or Network()
         self._seed = seed
         super().__init__(
             nodes,

@@ -12,6 +12,7 @@ from thinconsumer.driver import Dial, Endpoint, Hangup, Resolve, Stream
 from thinconsumer.errors import IllegalStateError
 from thinconsumer.support.timers import NEVER
 
+from .clock import VirtualClock
 from .network import MemoryConnection, Network
 
 #: Limit of commands in one step: beyond it the step fails, since the endpoint probably adds commands without end.
@@ -27,18 +28,18 @@ class MemoryDriver:
     """
 
     def __init__(self, network: Network | None = None, seed: int | str | None = None) -> None:
-        self.network = network or Network()
-        self.clock = self.network.clock
+        self.network: Network = network or Network()
+        self.clock: VirtualClock = self.network.clock
         if seed is None:
             seed = self.network.new_driver_number()
-        self.random = random.Random(seed)
-        self.steps = 0  #: Number of calls of :meth:`step`: tests limit it to find busy loops of a client.
-        self.closed = False
+        self.random: random.Random = random.Random(seed)
+        self.steps: int = 0  #: Number of calls of :meth:`step`: tests limit it to find busy loops of a client.
+        self.closed: bool = False
         self._connections: dict[int, MemoryConnection] = {}
         self._endpoint: Endpoint | None = None
         self._obeying = False
         self._was_called = False  #: Whether the step in progress has called the endpoint or a stream with a result.
-        self.woken = False  #: See ``thinconsumer.driver.Driver``.
+        self.woken: bool = False  #: See ``thinconsumer.driver.Driver``.
         self._skips_wait = False  #: Whether the next step must not advance the clock, since :meth:`wakeup` was called.
 
     def now(self) -> float:

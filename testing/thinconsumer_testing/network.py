@@ -14,7 +14,7 @@ from collections import defaultdict
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from thinconsumer.driver import Address, Dial
+from thinconsumer.driver import Address, Dial, Stream
 from thinconsumer.errors import KafkaConnectionError
 
 from .clock import VirtualClock
@@ -46,7 +46,7 @@ class Network:
         chunk: int | None = None,
         send_limit: int | None = None,
     ) -> None:
-        self.clock = clock or VirtualClock()
+        self.clock: VirtualClock = clock or VirtualClock()
         self.latency = latency
         self.chunk = chunk
         self.send_limit = send_limit
@@ -180,11 +180,11 @@ class MemoryConnection:
     """One connection: the driver sends and closes through it, and so does the peer (:class:`~.peer.PeerConnection`)."""
 
     def __init__(self, network: Network, driver: MemoryDriver, dial: Dial) -> None:
-        self.stream = dial.stream
-        self.host = dial.host
-        self.address = dial.address
+        self.stream: Stream = dial.stream
+        self.host: str = dial.host
+        self.address: Address = dial.address
         self.place: Place = (dial.address.sockaddr[0], dial.address.sockaddr[1])
-        self.is_open = True
+        self.is_open: bool = True
         self._is_broken = False  #: Whether the peer has reset or closed the connection: bytes in flight to it are lost.
         self._network = network
         self._driver = driver

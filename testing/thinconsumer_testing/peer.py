@@ -60,7 +60,7 @@ class ScriptedPeer:
     """
 
     def __init__(self, *answers: bytes, on_connect: bytes = b"", then_close: bool = False) -> None:
-        self.received = bytearray()
+        self.received: bytearray = bytearray()
         self.connections: list[PeerConnection] = []
         self._on_connect = on_connect
         self._answers = answers

@@ -10,16 +10,18 @@ from thinconsumer.engine import Guard
 from thinconsumer.errors import ConcurrentAccessError, IllegalStateError
 
 
+def in_this_thread(work):
+    """Return the error that rejects the call which ``work`` makes, in a list."""
+    try:
+        work()
+    except ConcurrentAccessError as error:
+        return [error]
+    return []
+
+
 def in_another_thread(work):
     raised = []
-
-    def run():
-        try:
-            work()
-        except ConcurrentAccessError as error:
-            raised.append(error)
-
-    thread = threading.Thread(target=run)
+    thread = threading.Thread(target=lambda: raised.extend(in_this_thread(work)))
     thread.start()
     thread.join()
     return raised
@@ -38,6 +40,85 @@ def test_a_second_thread_raises_at_once_and_the_first_goes_on():
         assert str(threading.get_ident()) in str(error)
         # The rejected call must not have ended the first one.
         assert len(in_another_thread(lambda: enter(guard))) == 1
+
+
+def test_another_thread_that_calls_at_any_moment_of_the_first_call_is_never_inside_with_it():
+    """At each bytecode at which a call begins, another thread begins one and stays inside, if it is let in."""
+    moment = 1
+    while True:
+        guard, seen, inside = Guard(), 0, []
+        is_in, may_end = threading.Event(), threading.Event()
+
+        def other(guard=guard, inside=inside, is_in=is_in, may_end=may_end):
+            try:
+                with guard:
+                    inside.append("other")
+                    is_in.set()
+                    assert may_end.wait(10)
+            finally:
+                is_in.set()
+
+        thread = threading.Thread(target=in_this_thread, args=(other,))
+
+        def trace(frame, event, arg, thread=thread, is_in=is_in):
+            nonlocal seen
+            frame.f_trace_opcodes = True
+            if event == "opcode" and frame.f_code is Guard.__enter__.__code__:
+                seen += 1
+                if seen == moment:
+                    thread.start()
+                    assert is_in.wait(10)
+            return trace
+
+        before = sys.gettrace()
+        sys.settrace(trace)
+        try:
+            with guard:
+                inside.append("first")
+        except ConcurrentAccessError:
+            pass
+        finally:
+            sys.settrace(before)
+            may_end.set()
+        if seen < moment:
+            break
+        thread.join()
+        assert len(inside) == 1, (moment, inside)
+        enter(guard)
+        moment += 1
+    assert moment > 10, "the tracing has seen the guard's own bytecodes"
+
+
+def test_calls_of_threads_that_race_never_overlap():
+    """Without a GIL, or with one that changes hands all the time: each call runs alone, or is rejected."""
+    guard, inside, overlaps, entered, rejected = Guard(), [], [], [], []
+    barrier = threading.Barrier(4)
+
+    def run():
+        barrier.wait(10)
+        for _ in range(2000):
+            try:
+                with guard:
+                    inside.append(None)
+                    overlaps.extend(inside[1:])
+                    inside.pop()
+                    entered.append(None)
+            except ConcurrentAccessError:
+                rejected.append(None)
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        threads = [threading.Thread(target=run) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(30)
+    finally:
+        sys.setswitchinterval(interval)
+    assert entered and not overlaps
+    assert len(entered) + len(rejected) == 8000
+    enter(guard)
 
 
 def test_another_thread_may_call_between_two_calls():

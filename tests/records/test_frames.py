@@ -1,6 +1,5 @@
 """What lz4 and zstd frames can hold at most, and lz4's header checksum."""
 
-import cramjam
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -8,6 +7,7 @@ from hypothesis import strategies as st
 from thinconsumer.records.compression import Codec, compress
 from thinconsumer.records.frames import _xxh32, correct_lz4_checksum, lz4_extent, zstd_bound
 
+cramjam = pytest.importorskip("cramjam")
 REPEATED = st.builds(lambda part, times: part * times, st.binary(max_size=60), st.integers(0, 9000))
 BLOCK = {"lz4": 64 * 1024, "zstd": 128 * 1024}
 

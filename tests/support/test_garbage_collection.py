@@ -8,7 +8,17 @@ import pytest
 
 from thinconsumer.support.garbage_collection import garbage_collection_paused
 
+GIL = getattr(sys, "_is_gil_enabled", lambda: True)()
+with_gil = pytest.mark.skipif(not GIL, reason="pauses nothing without a GIL")
 
+
+def test_nothing_is_paused_without_a_gil(monkeypatch):
+    """Another thread could end its pause between the two calls that begin one, which would then last for ever."""
+    monkeypatch.setattr(sys, "_is_gil_enabled", lambda: False, raising=False)
+    assert garbage_collection_paused(gc.isenabled)()
+
+
+@with_gil
 @pytest.mark.parametrize("enabled", [True, False])
 def test_garbage_collection_is_paused_and_then_as_before(enabled):
     seen = []
@@ -59,6 +69,7 @@ def build_nothing():
     pass
 
 
+@with_gil
 def test_it_is_enabled_again_if_ctrl_c_comes_at_any_moment():
     """Otherwise a program that handles KeyboardInterrupt would run without garbage collection for good."""
 
@@ -75,6 +86,7 @@ def test_it_is_enabled_again_if_ctrl_c_comes_at_any_moment():
     assert moment > 10, "the tracing has seen the pause's own bytecodes"
 
 
+@with_gil
 def test_it_stays_enabled_if_the_pause_of_another_thread_ends_at_any_moment():
     """Several threads may iterate over records, which are built in pauses."""
     moment = 1

@@ -126,3 +126,23 @@ def test_methods_are_generated_once():
     made = vars(Fresh)["__init__"], vars(Fresh)["__eq__"]
     assert Fresh() == Fresh(0)
     assert (vars(Fresh)["__init__"], vars(Fresh)["__eq__"]) == made
+
+
+def test_a_constructor_that_another_thread_has_generated_meanwhile_is_called():
+    """Two threads make the first two instances: both have found the function that generates the constructor."""
+
+    @dataclass(slots=True)
+    class Fresh:
+        value: int
+
+    class Heir(Fresh):
+        __slots__ = ()
+
+        def __init__(self, value):
+            lazy_dataclass.generate_init(self, value)
+
+    assert Fresh(1).value == 1
+    late = Fresh.__new__(Fresh)
+    lazy_dataclass.generate_init(late, 2)
+    assert late.value == 2
+    assert Heir(3).value == 3

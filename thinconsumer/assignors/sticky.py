@@ -124,7 +124,7 @@ class CooperativeStickyAssignor(PartitionAssignor):
     """As ``"sticky"``; under cooperative rebalancing members also keep reading all partitions that do not move."""
 
     name = "cooperative-sticky"
-    supported_protocols = (RebalanceProtocol.COOPERATIVE, RebalanceProtocol.EAGER)
+    supported_protocols: Collection[RebalanceProtocol] = (RebalanceProtocol.COOPERATIVE, RebalanceProtocol.EAGER)
 
     def __init__(self) -> None:
         self._generation = NO_GENERATION

@@ -6,7 +6,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate, chain
 from operator import eq
-from typing import Any, Generic, TypeVar, overload
+from typing import Any, ClassVar, Generic, TypeVar, overload
 
 from ..types import ConsumerRecord
 
@@ -35,7 +35,7 @@ class RecordSequence(Sequence[ConsumerRecord[K, V]], Generic[K, V]):
     """
 
     __slots__ = ("_ends", "_parts")
-    __hash__ = None  # type: ignore[assignment]  # equal to lists, which have no hash
+    __hash__: ClassVar[None] = None  # type: ignore[assignment]  # equal to lists, which have no hash
 
     def __init__(self, parts: Sequence[Sequence[ConsumerRecord[K, V]]] = ()) -> None:
         """``parts`` are the records in order; neither ``parts`` nor one of its items may change from now on."""

@@ -18,6 +18,8 @@ class RawBatch:
     """
 
     __slots__ = ("_header", "partition", "start", "topic")
+    topic: str
+    partition: int
 
     def __init__(self, tp: TopicPartition, data: bytes | memoryview, start: int) -> None:
         """``data`` are the bytes of one batch. Their number and their checksum are not verified."""
@@ -25,7 +27,7 @@ class RawBatch:
         self.topic, self.partition = tp
         #: The first offset to use. If the position was inside the batch, as after a seek, the batch begins with records
         #: below ``start``, which :meth:`.Consumer.poll` would not return.
-        self.start = start
+        self.start: int = start
 
     @property
     def data(self) -> memoryview:

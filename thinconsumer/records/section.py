@@ -34,8 +34,8 @@ class RecordSection(Sequence[NewRecord]):
     def __init__(self, batch: RecordBatch) -> None:
         """``batch`` has format 2, create times, no delete horizon, and no gaps in its offsets."""
         #: A copy: a slice would keep the memory of a whole response until the batch is acknowledged.
-        self.data = bytes(batch.view[HEADER_SIZE:])
-        self.codec = batch.codec
+        self.data: bytes = bytes(batch.view[HEADER_SIZE:])
+        self.codec: int = batch.codec
         self._count = batch.count
         self._base_timestamp, self._max_timestamp = batch.base_timestamp, batch.max_timestamp
         self._decoded: list[NewRecord] | None = None

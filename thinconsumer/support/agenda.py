@@ -12,7 +12,7 @@ The deadline of a request, for example, moves while its response arrives.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
 from heapq import heapify, heappop, heappush
 from itertools import count
 
@@ -40,11 +40,11 @@ class Alarm:
     __slots__ = ("_agenda", "at", "key", "listed")
 
     def __init__(self, agenda: Agenda, key: Hashable) -> None:
-        self.key = key  #: What :meth:`Agenda.take` returns when the time has come.
-        self.at = NEVER  #: When the owner is due; NEVER if the alarm is not set.
+        self.key: Hashable = key  #: What :meth:`Agenda.take` returns when the time has come.
+        self.at: float = NEVER  #: When the owner is due; NEVER if the alarm is not set.
         #: For the agenda: NEVER, then the times of this alarm's entries in the heap, in descending order. An alarm that
         #: is moved to an earlier time and back, again and again, uses its old entry: new entries would fill the heap.
-        self.listed = [NEVER]
+        self.listed: list[float] = [NEVER]
         self._agenda = agenda
 
     def set(self, at: float) -> None:
@@ -94,9 +94,10 @@ class Agenda:
         self.touched: dict[Hashable, None] = {}
         self.joining: dict[Hashable, None] = {}  #: The keys of owners that are due with the next step.
         #: The time of the first entry when :meth:`take` was last called, even if it was not due or its alarm had moved.
-        self.due_at = NEVER
+        self.due_at: float = NEVER
         self.entries: list[tuple[float, int, Alarm]] = []  #: A heap of the times of alarms.
-        self.serial = count()  #: Makes entries of the same time comparable, without a comparison of alarms.
+        #: Makes entries of the same time comparable, without a comparison of alarms.
+        self.serial: Iterator[int] = count()
 
     def alarm(self, key: Hashable = ALL) -> Alarm:
         """Return a new alarm, not set, for the owner with this key. An owner may have several."""

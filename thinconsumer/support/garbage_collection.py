@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import sys
 from collections.abc import Callable
 from functools import wraps
 from itertools import islice
@@ -24,7 +25,12 @@ def garbage_collection_paused(function: Callable[P, T]) -> Callable[P, T]:
     Python 3.10 collects after every 700 new objects. A collection would free none of them, but count them as
     long-lived, and many long-lived objects trigger collections of the whole heap. Collections took a fifth of the time
     of a poll that returns many records, and of the time until the first record of 10,000 partitions.
+
+    Without a GIL nothing is paused: other threads would run between the two calls below, and such a Python collects
+    only once a quarter has been added to the long-lived objects.
     """
+    if not getattr(sys, "_is_gil_enabled", lambda: True)():
+        return function
 
     @wraps(function)
     def paused(*args: P.args, **more: P.kwargs) -> T:

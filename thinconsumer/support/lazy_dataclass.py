@@ -103,7 +103,8 @@ def generate_init(self: Any, /, *args: Any, **values: Any) -> None:
     That class is the instance's, or a base of it.
     """
     # A list, not ``next`` of a generator: while Python closes an unfinished generator, Ctrl-C only prints a warning.
-    owners = [cls for cls in type(self).__mro__ if vars(cls).get("__init__") is generate_init]
+    # Another thread may have generated the constructor since this thread called the class.
+    owners = [cls for cls in type(self).__mro__ if _is_generated(vars(cls).get("__init__"))]
     cls: Any = owners[0]
     is_frozen = cls.__setattr__ is _refuse_change
     names: dict[str, Any] = {"MISSING": _MISSING}
@@ -131,8 +132,13 @@ def generate_init(self: Any, /, *args: Any, **values: Any) -> None:
     source = "\n    ".join([f"def __init__({', '.join(parameters)}):", *(body or ["pass"])])
     exec(compile(source, f"<{cls.__qualname__}>", "exec"), names)
     names["__init__"].__qualname__ = f"{cls.__qualname__}.__init__"
+    names["__init__"].is_generated = True
     cls.__init__ = names["__init__"]
     cls.__init__(self, *args, **values)
+
+
+def _is_generated(init: Any) -> bool:
+    return init is generate_init or getattr(init, "is_generated", False)
 
 
 def _eq(self: Any, other: Any) -> Any:

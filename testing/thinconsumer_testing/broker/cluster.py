@@ -78,16 +78,16 @@ class Cluster:
         security: ListenerSecurity | None = None,
     ) -> None:
         self.random = random
-        self.config = config or BrokerConfig()
-        self.security = security or ListenerSecurity()
-        self.mechanisms = Mechanisms(self.security, random)
-        self.schedule = schedule or Schedule(now, wall_time)
+        self.config: BrokerConfig = config or BrokerConfig()
+        self.security: ListenerSecurity = security or ListenerSecurity()
+        self.mechanisms: Mechanisms = Mechanisms(self.security, random)
+        self.schedule: Schedule = schedule or Schedule(now, wall_time)
         self._storage = storage
         stored = storage.load() if storage is not None else None
-        self.cluster_id = (stored.cluster_id if stored else "") or self.new_id().hex()[:22]
-        self.controller = Controller(self, self.cluster_id)
-        self.replication = Replication(self)
-        self.rules = FaultRules()
+        self.cluster_id: str = (stored.cluster_id if stored else "") or self.new_id().hex()[:22]
+        self.controller: Controller = Controller(self, self.cluster_id)
+        self.replication: Replication = Replication(self)
+        self.rules: FaultRules = FaultRules()
         self.apis: Mapping[int, Api] = APIS
         #: The reasons for which brokers have closed connections after an invalid request: the latest 100.
         self.invalid_requests: deque[str] = deque(maxlen=100)

@@ -63,14 +63,14 @@ class ServerConnection:
         self.node = node
         self.transport = transport
         self.connection_id = connection_id
-        self.is_open = True
+        self.is_open: bool = True
         #: Whether the connection serves no further requests because the transport's send buffer is full. The transport
         #: sets and clears this flag, and calls :meth:`process_frames` after clearing it. If requests were served
         #: regardless, a few kilobytes of small Fetch requests could fill the memory with gigabytes of responses.
         self.is_muted = False
         #: The authenticated user as an authorizer names it: ``User:alice``. A TLS transport sets it from the client's
         #: certificate, a SASL login from the user.
-        self.principal = ANONYMOUS
+        self.principal: str = ANONYMOUS
         self._authenticator = node.new_authenticator(self._logged_in)
         self._buffer = bytearray()
         self._has_call = False

@@ -27,6 +27,7 @@ from .ordered.changes import begin_shrinking, may_have_leader, with_first_counts
 from .ordered.control import Controls, CountRefused, PartitionCountManager
 
 if TYPE_CHECKING:
+    from .acl.authorizer import Authorizer
     from .cluster import Cluster
     from .partition import PartitionReplica
 
@@ -54,7 +55,7 @@ class ControllerError(Exception):
 
     def __init__(self, code: Code, message: str) -> None:
         super().__init__(f"{code.name}: {message}")
-        self.code = int(code)
+        self.code: int = int(code)
         self.message = message
 
 
@@ -63,11 +64,11 @@ class Controller:
 
     def __init__(self, cluster: Cluster, cluster_id: str, predecessor: Controller | None = None) -> None:
         self.image: ClusterImage = ClusterImage(cluster_id) if predecessor is None else predecessor.image
-        self.is_active = True
-        self.scram = ScramControlManager(self.image.scram_credentials, self._commit_scram)
-        self.acls = AclControlManager(self.image.acls, self._commit_acls)
+        self.is_active: bool = True
+        self.scram: ScramControlManager = ScramControlManager(self.image.scram_credentials, self._commit_scram)
+        self.acls: AclControlManager = AclControlManager(self.image.acls, self._commit_acls)
         #: Decides about requests that brokers forward to the controller; None if the cluster has no authorizer.
-        self.authorizer = new_authorizer(cluster.config, self.image.acls)
+        self.authorizer: Authorizer | None = new_authorizer(cluster.config, self.image.acls)
         self._cluster = cluster
         self._next_leader = 0
         self._publishing = False
@@ -76,7 +77,7 @@ class Controller:
         if predecessor is not None:  # In Kafka reassignments are part of the metadata, so a new controller has them.
             self._reassignments = predecessor._reassignments
         controls = Controls(self.put_topic, self._elect, cluster.responding_leader, cluster.schedule.call_later)
-        self.counts = PartitionCountManager(self.image, controls)
+        self.counts: PartitionCountManager = PartitionCountManager(self.image, controls)
 
     def stop(self) -> None:
         """End like ``kill -9``: nothing changes the metadata until another controller starts."""

@@ -51,13 +51,13 @@ class NodeDirectory:
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = Path(path)
+        self.path: Path = Path(path)
         self.path.mkdir(parents=True, exist_ok=True)
         self._lock: FileIO | None = _lock(self.path / LOCK_NAME)
         self._files: OrderedDict[PartitionFile, FileIO] = OrderedDict()
         self._logs: dict[TopicPartition, PartitionFile] = {}
         self._starts: dict[str, int] = {}
-        self.cluster = StoredCluster()  #: The metadata last saved, by this process or an earlier one.
+        self.cluster: StoredCluster = StoredCluster()  #: The metadata last saved, by this process or an earlier one.
         self._has_unwritten_meta = False  #: Whether writing ``meta.json`` has failed and must be tried again.
         #: The number of successful writes since the last failed one; high at first, so the first failure is logged.
         self._writes_since_failure = WRITES_BEFORE_NEXT_WARNING
@@ -260,7 +260,7 @@ class PartitionFile:
     """The file with the batches of one partition's log; an append extends the file, compaction replaces it."""
 
     def __init__(self, owner: NodeDirectory, folder: Path, name: str) -> None:
-        self.path = folder / LOG_NAME
+        self.path: Path = folder / LOG_NAME
         self._owner = owner
         self._name = name
         self._is_retired = False

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
 from thinconsumer.types import TopicPartition
 from thinconsumer.wire.error_codes import Code
 
-from .config import TopicConfig, new_authorizer
+from .config import BrokerConfig, TopicConfig, new_authorizer
 from .controller import CONTROLLER, OFFSETS_TOPIC, TRANSACTIONS_TOPIC, ControllerError, MetadataDelta
 from .fetch_sessions import FetchSessionCache
 from .group.coordinator import GroupCoordinator
@@ -23,10 +23,15 @@ from .group.hashing import partition_for
 from .image import BrokerImage, ClusterImage, TopicImage
 from .login.authenticator import Authenticator
 from .partition import PartitionReplica
-from .schedule import Timer
+from .schedule import Schedule, Timer
+from .security import ListenerSecurity
 from .txn.coordinator import TransactionCoordinator
 
 if TYPE_CHECKING:
+    from random import Random
+
+    from .acl.authorizer import Authorizer
+    from .call import Api
     from .cluster import Cluster
     from .connection import ServerConnection
 
@@ -46,14 +51,15 @@ class BrokerNode:
         self.host = host
         self.port = port
         self.rack = rack
-        self.config = cluster.config
-        self.security = cluster.security
-        self.schedule = cluster.schedule
-        self.random = cluster.random
-        self.apis = cluster.apis  #: The APIs that the broker supports, by API key.
-        self.is_alive = False
-        self.is_paused = False
-        self.has_metadata = False  #: Whether the broker has loaded the controller's metadata since it was started.
+        self.config: BrokerConfig = cluster.config
+        self.security: ListenerSecurity = cluster.security
+        self.schedule: Schedule = cluster.schedule
+        self.random: Random = cluster.random
+        self.apis: Mapping[int, Api] = cluster.apis  #: The APIs that the broker supports, by API key.
+        self.is_alive: bool = False
+        self.is_paused: bool = False
+        #: Whether the broker has loaded the controller's metadata since it was started.
+        self.has_metadata: bool = False
         self.connections: list[ServerConnection] = []
         #: The number of starts and kills of this broker. A callback that was registered before the last of these is
         #: ignored, because it belongs to a process that no longer exists.
@@ -71,12 +77,13 @@ class BrokerNode:
         return f"<BrokerNode {self.node_id} {self.host}:{self.port} {state}>"
 
     def _reset(self) -> None:
-        self.image = ClusterImage(self.cluster.cluster_id)
-        self.authorizer = new_authorizer(self.config, self.image.acls)  #: None if the cluster has no authorizer.
+        self.image: ClusterImage = ClusterImage(self.cluster.cluster_id)
+        #: None if the cluster has no authorizer.
+        self.authorizer: Authorizer | None = new_authorizer(self.config, self.image.acls)
         self.partitions: dict[TopicPartition, PartitionReplica] = {}
-        self.group_coordinator = GroupCoordinator(self)
-        self.transaction_coordinator = TransactionCoordinator(self)
-        self.fetch_sessions = FetchSessionCache(self)
+        self.group_coordinator: GroupCoordinator = GroupCoordinator(self)
+        self.transaction_coordinator: TransactionCoordinator = TransactionCoordinator(self)
+        self.fetch_sessions: FetchSessionCache = FetchSessionCache(self)
 
     @property
     def is_running(self) -> bool:

@@ -43,17 +43,17 @@ class PartitionReplica:
     def __init__(self, node: BrokerNode, image: PartitionImage, config: TopicConfig, log: Log) -> None:
         self.node = node
         self.tp: TopicPartition = image.tp
-        self.topic_id = image.topic_id
-        self.config = config
+        self.topic_id: bytes = image.topic_id
+        self.config: TopicConfig = config
         self.log = log
-        self.image = image
-        self.is_leader = False
-        self.leader_epoch = -1
+        self.image: PartitionImage = image
+        self.is_leader: bool = False
+        self.leader_epoch: int = -1
         log.begin_at(image.first_offset)
-        self.epoch_start = 0  #: As leader: the log end offset when this leader epoch began.
+        self.epoch_start: int = 0  #: As leader: the log end offset when this leader epoch began.
         #: The high watermark. After a restart of the broker it begins with the last value, which the log object keeps;
         #: Kafka reads that value from a checkpoint file.
-        self.high_watermark = min(log.high_watermark, log.end_offset)
+        self.high_watermark: int = min(log.high_watermark, log.end_offset)
         #: As leader: the log end offset of each follower, -1 before its first fetch.
         self.follower_ends: dict[int, int] = {}
         #: As leader: the time since which a follower lacks records of this log; no entry for one that lacks none.

@@ -23,7 +23,7 @@ class Timer:
     __slots__ = ("_callback", "_schedule", "moment")
 
     def __init__(self, moment: float, callback: Callable[[], object], schedule: Schedule | None = None) -> None:
-        self.moment = moment
+        self.moment: float = moment
         self._callback: Callable[[], object] | None = callback
         self._schedule = schedule  #: The schedule that has this timer in its heap, if one has.
 
@@ -57,7 +57,8 @@ class Schedule:
     """Monotonic time in seconds, wall-clock time, and timers."""
 
     def __init__(self, now: float = 0.0, wall_time: float = 0.0) -> None:
-        self.now = now  #: The current time in monotonic seconds; while a timer fires, the time at which it was due.
+        #: The current time in monotonic seconds; while a timer fires, the time at which it was due.
+        self.now: float = now
         self._wall_offset = wall_time - now
         self._heap: list[tuple[float, int, Timer]] = []
         self._numbers = itertools.count()

@@ -106,7 +106,7 @@ class EmbeddedBroker(BrokerOperations):
                 self._storage = ClusterDirectory(directory, nodes)
             #: For inspection only. Changes must be made with the methods of EmbeddedBroker, which then also send the
             #: responses that a change has completed, and open or close ports.
-            self.cluster = Cluster(
+            self.cluster: Cluster = Cluster(
                 nodes,
                 topics,
                 random=random.Random(seed),

@@ -46,8 +46,8 @@ class SimCluster(MemoryCluster):
         self._jury = jury
         self._sim_network = network
         super().__init__(nodes, topics, network=network, seed=f"{world.streams.seed}/cluster", **settings)
-        self.invalid_requests = _Reported(lambda why: jury.tell("closed_by_broker", why))
-        self.apis = {key: self._observed(api) for key, api in self.apis.items()}
+        self.invalid_requests: deque[str] = _Reported(lambda why: jury.tell("closed_by_broker", why))
+        self.apis: Mapping[int, Api] = {key: self._observed(api) for key, api in self.apis.items()}
         for node in self.nodes.values():
             node.apis = self.apis
 

@@ -6,6 +6,7 @@ the world meanwhile. A tap on each connection reports what the client writes and
 """
 
 from collections.abc import Callable
+from random import Random
 from typing import Any
 
 from thinconsumer.driver import Dial, Endpoint, Hangup, Resolve, Stream
@@ -37,10 +38,11 @@ class SimDriver(MemoryDriver):
 
     def __init__(self, world: World, network: SimNetwork, name: str, report: Callable[..., None]) -> None:
         super().__init__(network)
-        self.random = world.streams(f"driver/{name}")
+        self.steps: int = 0
+        self.random: Random = world.streams(f"driver/{name}")
         self.name = name
-        self.wall_skew = 0.0  #: Seconds that this host's wall clock is ahead of the simulation's.
-        self.is_dead = False
+        self.wall_skew: float = 0.0  #: Seconds that this host's wall clock is ahead of the simulation's.
+        self.is_dead: bool = False
         self.on_mail: Callable[[], None] | None = None
         self._world = world
         self._sim_network = network

@@ -61,7 +61,7 @@ class SimNetwork(Network):
     """A network with random faults; ``cuts`` has pairs of hosts (source, target) between which bytes are held back."""
 
     def __init__(self, world: World, network_faults: NetworkFaults | None = None) -> None:
-        self.faults = network_faults or NetworkFaults()
+        self.faults: NetworkFaults = network_faults or NetworkFaults()
         super().__init__(world.clock, chunk=self.faults.chunk)
         self.world = world
         self.mishaps: Counter[str] = Counter()  #: Numbers of network faults so far, by kind.
@@ -182,8 +182,8 @@ class Lane:
     __slots__ = ("_arrive", "_held", "_last_at", "_network", "_queue", "source", "target")
 
     def __init__(self, network: SimNetwork, source: Who, target: Who) -> None:
-        self.source = source
-        self.target = target
+        self.source: Who = source
+        self.target: Who = target
         self._network = network
         self._queue: deque[Callable[[], None]] = deque()
         self._last_at = 0.0
@@ -231,13 +231,13 @@ class SimConnection(MemoryConnection):
     def __init__(self, network: SimNetwork, driver: SimDriver, dial: Dial, label: str) -> None:
         super().__init__(network, driver, dial)
         self.label = label
-        self.client = driver.name
-        self.node = network.node_at(self.place)
-        self.is_served = False  #: Whether the node's end is open.
+        self.client: str = driver.name
+        self.node: int = network.node_at(self.place)
+        self.is_served: bool = False  #: Whether the node's end is open.
         self._sim = network
         self._client = driver
         self._is_made = False
-        self.is_swallowed = False  #: Whether all bytes are lost, and neither side has noticed it.
+        self.is_swallowed: bool = False  #: Whether all bytes are lost, and neither side has noticed it.
         self._is_orphan = False  #: Whether the client's host lost power: it then answers nothing, not even by a reset.
         self._up = Lane(network, self.client, self.node)
         self._down = Lane(network, self.node, self.client)

@@ -69,22 +69,47 @@ class Simulation:
         security: ListenerSecurity | None = None,
     ) -> None:
         self.seed = seed
-        self.world = World(seed, traced=traced)
-        self.network = SimNetwork(self.world, network_faults)
-        self.jury = Jury()
+        self.world: World = World(seed, traced=traced)
+        self.network: SimNetwork = SimNetwork(self.world, network_faults)
+        self.jury: Jury = Jury()
         self._cluster = cluster = SimCluster(
             self.world, self.network, self.jury, brokers, topics or {}, racks=racks, security=security, **(config or {})
         )
-        self.kill, self.start, self.pause, self.resume = cluster.kill, cluster.start, cluster.pause, cluster.resume
-        self.expand, self.delete_records = cluster.expand, cluster.delete_records
         for checker in checkers:
             self.jury.add(checker(self.world.accuse, cluster.truth, now=self.world.now))
         self.actors: list[Actor] = []
-        self.how_to_repeat = f"Simulation(seed={seed!r}, ...)"
+        self.how_to_repeat: str = f"Simulation(seed={seed!r}, ...)"
         self._names = 0
 
     def __repr__(self) -> str:
         return f"<Simulation seed={self.seed!r} at {self.now():.3f}, {len(self.actors)} actors>"
+
+    def kill(self, node_id: int, *, silently: bool = False, noticed_after_s: float | None = None) -> None:
+        """Stop a node as ``kill -9`` does; ``silently``: as if its host lost power, so that no connection is reset.
+
+        The controller fences the node after ``noticed_after_s`` (inf: never; None: the session timeout).
+        """
+        self._cluster.kill(node_id, silently=silently, noticed_after_s=noticed_after_s)
+
+    def start(self, node_id: int) -> None:
+        """Start a killed node again."""
+        self._cluster.start(node_id)
+
+    def pause(self, node_id: int) -> None:
+        """Stop a node's process as SIGSTOP does: connections stay and new ones are accepted, but get no answer."""
+        self._cluster.pause(node_id)
+
+    def resume(self, node_id: int) -> None:
+        """Continue a paused node, as SIGCONT does."""
+        self._cluster.resume(node_id)
+
+    def expand(self, topic: str, partitions: int) -> None:
+        """Increase the partition count of a topic. Raises: ControllerError."""
+        self._cluster.expand(topic, partitions)
+
+    def delete_records(self, tp: TopicPartition, before: int) -> None:
+        """Delete the records of a partition below the offset ``before``."""
+        self._cluster.delete_records(tp, before)
 
     @property
     def cluster(self) -> SimCluster:

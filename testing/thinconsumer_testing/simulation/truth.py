@@ -36,9 +36,9 @@ class Truth:
         """
         self.tp = tp
         self.rows: dict[Key, Row] = {}  #: Every record that was ever committed.
-        self.start = 0
-        self.end = 0  #: The offset after the last batch that counts, that is, that the newest leader's log has.
-        self.records = 0
+        self.start: int = 0
+        self.end: int = 0  #: The offset after the last batch that counts, that is, that the newest leader's log has.
+        self.records: int = 0
         #: The epochs that count, with their start offsets: those with batches in the newest leader's log, older ones
         #: whose records retention has deleted, and the newest leader's.
         self.epochs: list[tuple[int, int]] = []

@@ -13,6 +13,7 @@ import heapq
 import itertools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from random import Random
 from typing import TYPE_CHECKING
 
 from thinconsumer.support.timers import NEVER
@@ -33,12 +34,13 @@ class World:
     """The event loop that the module describes. ``streams`` has a random generator for each purpose."""
 
     def __init__(self, seed: int | str = 0, *, traced: bool = True) -> None:
-        self.clock = VirtualClock()
-        self.streams = Streams(seed)
-        self.trace = Trace(self.clock, enabled=traced)
+        self.clock: VirtualClock = VirtualClock()
+        self.streams: Streams = Streams(seed)
+        self.trace: Trace = Trace(self.clock, enabled=traced)
         self.violations: list[Violation] = []
-        self.depth = 0  #: Number of blocking calls of actors that wait now, each on top of the one before on the stack.
-        self.happened = 0  #: Number of events that have run so far.
+        #: Number of blocking calls of actors that wait now, each on top of the one before on the stack.
+        self.depth: int = 0
+        self.happened: int = 0  #: Number of events that have run so far.
         self._heap: list[tuple[float, int, Callable[[], None]]] = []
         self._numbers = itertools.count()
 
@@ -100,7 +102,7 @@ class Actor:
     def __init__(self, world: World, name: str, *, stream: str | None = None) -> None:
         self.world = world
         self.name = name
-        self.random = world.streams(f"actor/{stream or name}")
+        self.random: Random = world.streams(f"actor/{stream or name}")
         self.is_active = True
         self._due = NEVER
         self._in_turn = False

@@ -15,7 +15,7 @@ class _Future:
     """A result that is there later. Functions added to it run when it is done: in a later call of the consumer."""
 
     def __init__(self) -> None:
-        self.is_done = False
+        self.is_done: bool = False
         self.value: Any = None
         self.exception: BaseException | None = None
         self._callbacks: list[tuple[bool, Callable[[Any], Any]]] = []

@@ -66,8 +66,10 @@ class _JsonSerializer(_DefaultSerializer):
 
 
 if TYPE_CHECKING:
-    DefaultSerializer, Deserializer = _DefaultSerializer, _Deserializer
-    JsonSerializer, Serializer = _JsonSerializer, _Serializer
+    DefaultSerializer = _DefaultSerializer
+    Deserializer = _Deserializer
+    JsonSerializer = _JsonSerializer
+    Serializer = _Serializer
 else:
     DefaultSerializer = KAFKA_PYTHON.find("serializer.DefaultSerializer", _DefaultSerializer)
     Deserializer = KAFKA_PYTHON.find("serializer.Deserializer", _Deserializer)

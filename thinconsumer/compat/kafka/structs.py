@@ -84,8 +84,8 @@ def _made_from(own: Any, peer: Any) -> Callable[[tuple[Any, ...]], Any]:
 
 
 _record_from = _made_from(_ConsumerRecord, ConsumerRecord)
-offset_of = _made_from(types.OffsetAndMetadata, OffsetAndMetadata)
-time_of = _made_from(types.OffsetAndTimestamp, OffsetAndTimestamp)
+offset_of: Callable[[tuple[Any, ...]], Any] = _made_from(types.OffsetAndMetadata, OffsetAndMetadata)
+time_of: Callable[[tuple[Any, ...]], Any] = _made_from(types.OffsetAndTimestamp, OffsetAndTimestamp)
 
 
 def partition_of(tp: types.TopicPartition) -> TopicPartition:

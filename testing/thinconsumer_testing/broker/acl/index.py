@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import ClassVar
 
 from .bindings import WILDCARD, AclBinding, AclFilter, PatternType, ResourceType
 
@@ -33,7 +34,7 @@ class AclIndex:
     def __eq__(self, other: object) -> bool:
         return isinstance(other, AclIndex) and self._bindings == other._bindings
 
-    __hash__ = None  # type: ignore[assignment]
+    __hash__: ClassVar[None] = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
         return f"<AclIndex of {len(self)} ACLs>"

@@ -98,12 +98,12 @@ class Log:
     def __init__(self, tp: TopicPartition, config: TopicConfig, store: PartitionFile | None = None) -> None:
         self.tp = tp
         self.config = config
-        self.high_watermark = 0
-        self.start_offset = 0
-        self.end_offset = 0
+        self.high_watermark: int = 0
+        self.start_offset: int = 0
+        self.end_offset: int = 0
         self._batches = BatchList()
-        self.epochs = LeaderEpochs()
-        self.producers = ProducerStateManager()
+        self.epochs: LeaderEpochs = LeaderEpochs()
+        self.producers: ProducerStateManager = ProducerStateManager()
         self._store: PartitionFile | None = None
         self.keeps_tombstones = False  #: Whether compaction keeps all tombstones; set before each :meth:`compact`.
         self._size_compacted = 0  #: Size in bytes after the last compaction.

@@ -71,7 +71,7 @@ class Authenticator:
     ) -> None:
         self.mechanisms = mechanisms
         self.session_ends_at: float | None = None  #: The end of the session in monotonic seconds; None for no end.
-        self.why_rejected = ""  #: The reason of the last admission other than SERVE, for the log.
+        self.why_rejected: str = ""  #: The reason of the last admission other than SERVE, for the log.
         self._new_exchange = new_exchange
         self._max_session_ms = max_session_ms
         self._logged_in = logged_in

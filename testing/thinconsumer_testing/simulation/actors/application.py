@@ -69,13 +69,13 @@ class Application(Actor):
     def __init__(self, world: World, name: str, jury: Jury, options: Mapping[str, Any], behaviour: Behaviour) -> None:
         super().__init__(world, name)
         self.jury = jury
-        self.options = {"client_id": name, **options}
+        self.options: dict[str, Any] = {"client_id": name, **options}
         self.behaviour = behaviour
-        self.lives = 0
-        self.crashes = 0
+        self.lives: int = 0
+        self.crashes: int = 0
         self.errors: list[Exception] = []
-        self.stalled_until = 0.0
-        self.is_running = False
+        self.stalled_until: float = 0.0
+        self.is_running: bool = False
         self._to_do: list[Callable[[], None]] = []
         self._unprocessed: list[ConsumerRecord[Any, Any]] = []
         self._thinks_until = 0.0
@@ -128,7 +128,8 @@ class Application(Actor):
     def start(self) -> None:
         """Start the application, for the first time or again, with a new consumer."""
         self.is_running = True
-        driver = self.driver = self._new_driver()
+        self.driver: SimDriver = self._new_driver()
+        driver = self.driver
         driver.on_mail = self._mail
         with warnings.catch_warnings():
             # Simulated members have a short max_poll_interval_ms on purpose, about which the consumer warns.
@@ -155,8 +156,8 @@ class Application(Actor):
             "max_buffered_bytes": config.max_buffered_bytes,
             "options": self.options,
         }
-        self.reader = self._new_reader(config, known)
-        self.consumer = ObservedConsumer(self.reader, consumer, self.jury, self.world.trace)
+        self.reader: SimReader = self._new_reader(config, known)
+        self.consumer: ObservedConsumer = ObservedConsumer(self.reader, consumer, self.jury, self.world.trace)
 
     def crash(self, *, silently: bool = False) -> None:
         """Kill the process; ``silently``: as by a power loss, so that brokers do not notice closed connections."""

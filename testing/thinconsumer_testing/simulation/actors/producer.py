@@ -34,21 +34,22 @@ class ProducerActor(Actor):
         options: Mapping[str, Any],
     ) -> None:
         super().__init__(world, name)
-        self.targets = list(targets)
+        self.targets: list[TopicPartition] = list(targets)
         self.interval_s = interval_s
         self.count = count
         self.size = size
-        self.sent = 0
+        self.sent: int = 0
         self.receipts: list[tuple[TopicPartition, bytes, Any]] = []
-        self.is_stopped = False
+        self.is_stopped: bool = False
         self._send_at = world.now()
-        driver = self.driver = new_driver(name)
+        self.driver: SimDriver = new_driver(name)
+        driver = self.driver
         driver.on_mail = self.wake
         with warnings.catch_warnings():
             # A simulated producer may send a password without TLS, of which the producer warns.
             warnings.simplefilter("ignore", ConfigurationWarning)
             settings = ProducerSettings.from_options(client_id=name, max_block_ms=0, **options)
-        self.producer = Producer(settings, driver=driver)
+        self.producer: Producer = Producer(settings, driver=driver)
         self.wake()
 
     def __repr__(self) -> str:
