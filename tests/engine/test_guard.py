@@ -60,7 +60,7 @@ def test_another_thread_that_calls_at_any_moment_of_the_first_call_is_never_insi
 
         thread = threading.Thread(target=in_this_thread, args=(other,))
 
-        def trace(frame, event, arg, thread=thread, is_in=is_in):
+        def trace(frame, event, arg, moment=moment, thread=thread, is_in=is_in):
             nonlocal seen
             frame.f_trace_opcodes = True
             if event == "opcode" and frame.f_code is Guard.__enter__.__code__:
