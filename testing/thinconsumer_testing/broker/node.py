@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
+from thinconsumer.support.timers import Random
 from thinconsumer.types import TopicPartition
 from thinconsumer.wire.error_codes import Code
 
@@ -28,8 +29,6 @@ from .security import ListenerSecurity
 from .txn.coordinator import TransactionCoordinator
 
 if TYPE_CHECKING:
-    from random import Random
-
     from .acl.authorizer import Authorizer
     from .call import Api
     from .cluster import Cluster
