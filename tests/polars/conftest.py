@@ -2,12 +2,7 @@
 
 import pytest
 
-pytest.importorskip("numpy")
-pytest.importorskip("pyarrow")
-pytest.importorskip("polars")
-
 from thinconsumer import Consumer, TopicPartition
-from thinconsumer.polars.scan import Scan
 from thinconsumer.records.builder import NewRecord, build_batch
 from thinconsumer.testing import MemoryCluster
 from thinconsumer.wire.fetch import FetchRequest
@@ -28,6 +23,8 @@ class Topics:
         return self.consumers[-1]
 
     def scan(self, *topics, timestamps_ascend=False, **options):
+        from thinconsumer.polars.scan import Scan  # not above: without polars, this file is imported, too
+
         return Scan(lambda: self.connect(**options), topics or ["t"], timestamps_ascend).frame()
 
     def append(self, count, partition=0, topic="t", **about):

@@ -4,10 +4,15 @@ import subprocess
 import sys
 from datetime import datetime, timedelta, timezone
 
-import polars as pl
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+
+pytest.importorskip("numpy")
+pytest.importorskip("pyarrow")
+pytest.importorskip("polars")
+
+import polars as pl
 from polars.testing import assert_frame_equal
 
 from thinconsumer import (
