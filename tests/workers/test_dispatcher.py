@@ -155,6 +155,19 @@ def test_a_job_that_failed_is_repeated_after_its_backoff_and_holds_back_only_its
     assert records(jobs(made, 35.0)) == [["a1"]]
 
 
+def test_a_job_that_was_not_begun_is_handed_out_before_later_ones_and_has_had_no_attempt():
+    made = dispatcher(attempts=1)
+    take(made, "aabc")
+    first, other = made.next_job(0.0), made.next_job(0.0)
+    made.put_back(first)
+    (again, third) = jobs(made)
+    assert (again, again.attempt, third.records) == (first, 1, ["c3"])
+    made.close(A)
+    made.put_back(again)
+    assert jobs(made) == []
+    assert made.lanes[A].running == {other, third}
+
+
 def test_a_partition_that_is_being_revoked_hands_out_nothing_but_its_jobs_may_finish():
     made = dispatcher()
     take(made, "abc")

@@ -95,6 +95,20 @@ def test_a_record_that_kills_its_process_each_time_is_given_up(world):
     assert world.committed() == 60
 
 
+def test_jobs_that_were_sent_ahead_do_not_begin_once_their_partitions_are_lost(world):
+    settings = WorkerSettings(pool="processes", concurrency=1, order="none")
+    with world.consumer() as consumer, Workers(consumer, handlers.log_slowly, settings) as workers:
+        while not world.processed(workers):
+            workers.wait(workers.step())
+        workers._pool._seconds = 0.0001  # so that many are sent ahead
+        workers.step()
+        workers.wait(0.0)
+        began = len(world.lines())
+        workers.lose(consumer.assignment())
+        time.sleep(0.3)
+        assert len(world.lines()) <= began + 3
+
+
 def test_partitions_that_move_are_committed_with_what_is_finished(world):
     """A second member joins while records are processed: none is processed twice, none is lost."""
     with (

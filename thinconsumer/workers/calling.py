@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from inspect import iscoroutine
 from typing import Any, NamedTuple, Protocol
 
-from ..errors import IllegalArgumentError
+from ..errors import IllegalArgumentError, KafkaError
 from ..records.rows import ColumnDeserializer, deserialize
-from ..types import ConsumerRecord
+from ..types import ConsumerRecord, TopicPartition
 from .dispatcher import Job
 
 Record = ConsumerRecord[Any, Any]
@@ -46,6 +46,10 @@ class HandlerCall(NamedTuple):
         return value
 
 
+class NotBegunError(KafkaError):
+    """In place of a handler's error: the handler was not called, and another worker may run the job."""
+
+
 class Result(NamedTuple):
     """How a job has ended."""
 
@@ -70,19 +74,30 @@ class Pool(Protocol):
         """Return how many jobs can be started now."""
 
     def start(self, job: Job[Record]) -> None:
-        """Start a job; call it only if there is room."""
+        """Start a job, at the latest with the next call of :meth:`watched`; call this only if there is room."""
 
     def results(self) -> Iterable[Result]:
-        """Return the results of jobs that have ended since the last call."""
+        """Return the results of jobs that have ended since the last call, and jobs that were taken back."""
+
+    def take_back(self, partitions: Collection[TopicPartition]) -> None:
+        """Let the next results have what has not begun of the jobs of these partitions, and perhaps of others."""
+        return
 
     def watched(self) -> Iterable[tuple[int, bool]]:
         """Return descriptors that are readable when there are results, each with whether to wait for writing, too."""
+
+    def before_wait(self) -> float:
+        """Return for how many seconds results may wait, as all workers have more to do; below 0 if there are some now.
+
+        Called when jobs were started for all that is ready.
+        """
+        return 0.0
 
     def stop(self, seconds: float) -> None:
         """Give jobs that run up to ``seconds`` to end, and free everything. Their results are lost."""
 
 
-class InlinePool:
+class InlinePool(Pool):
     """Runs each job when it is started."""
 
     def __init__(self, call: HandlerCall) -> None:

@@ -284,6 +284,15 @@ class JobDispatcher(Generic[R]):
         self._retry_count += 1
         heappush(self._retries, (at, self._retry_count, job))
 
+    def put_back(self, job: Job[R]) -> None:
+        """Take back a job that has not begun. It is handed out again, and that does not count as an attempt."""
+        lane = job.lane
+        job.attempt -= 1
+        lane.running.discard(job)
+        heappush(lane.ready, (job.offsets[0], job))
+        if not lane.closed:
+            self._turns.setdefault(lane)
+
     def retrying(self) -> dict[PartitionJobs[R], list[Job[R]]]:
         """Return by lane the jobs that wait for another attempt: for the end of their backoff, or for their turn."""
         found = {lane: [item for _, item in lane.ready if isinstance(item, Job)] for lane in self.lanes.values()}

@@ -136,14 +136,15 @@ class PartitionProgress:
             if offset - first.offset >= self._distance_max:
                 return False
             room = self._room - self._epochs_size()
-            size = self._gaps_size
-            each = self._counted
-            while each.offset < offset:
-                each = each.next
-                if each is not first:
-                    size += gap_size(each.before.offset, each.offset)
-                    if size > room and bitmap_size(first.offset, offset + 1) > room:
-                        return False
+            if bitmap_size(first.offset, offset + 1) > room:
+                size = self._gaps_size
+                each = self._counted
+                while each.offset < offset:
+                    each = each.next
+                    if each is not first:
+                        size += gap_size(each.before.offset, each.offset)
+                        if size > room:
+                            return False
         self._dispatched_end = offset + 1
         self._count_on()
         return True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import selectors
+import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from inspect import iscoroutinefunction
 from types import TracebackType
@@ -17,6 +18,8 @@ from .settings import WorkerSettings
 
 #: The handlers of an inline pool run for at most so many seconds between two polls.
 INLINE_S = 0.05
+#: The shortest time in seconds for which results are left in their pipes while every worker has more to do.
+SPARE_MIN_S = 0.001
 
 
 def make_pool(call: HandlerCall, settings: WorkerSettings) -> Pool:
@@ -133,6 +136,10 @@ class Workers(BaseWorkers):
 
     def wait(self, until: float) -> None:
         """Wait until there is I/O or a result, or the time ``until`` has come."""
+        if (spare := self._pool.before_wait()) < 0:
+            return
+        if (spare := min(spare, until - self._now())) > SPARE_MIN_S:
+            time.sleep(spare)  # not woken by each result: one call of step() then takes many
         self._select({self._consumer.fileno(): False}, until)
 
     def _select(self, watched: dict[int, bool], until: float) -> None:
@@ -171,11 +178,18 @@ class Workers(BaseWorkers):
         finally:
             self.lose(partitions)
 
+    def lose(self, partitions: Collection[TopicPartition]) -> None:
+        """Forget partitions that another member may own by now, and begin nothing more of them."""
+        super().lose(partitions)
+        self._pool.take_back(partitions)
+
     def _drain(self, partitions: Collection[TopicPartition]) -> None:
         """Start nothing more of the partitions, and wait until nothing of them runs, up to ``drain_timeout_ms``."""
         work = self._work
         for partition in partitions:
             work.dispatcher.close(partition)
+        self._pool.take_back(partitions)
+        self._take_results()
         until = self._now() + self._settings.drain_timeout_ms / 1000
         while work.running(partitions) and self._now() < until:
             self._select({}, until if self._dead_letters is None else min(until, self._dead_letters.wake_at()))

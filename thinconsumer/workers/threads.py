@@ -8,12 +8,12 @@ from collections.abc import Iterable
 from queue import SimpleQueue
 from threading import Thread
 
-from .calling import HandlerCall, Record, Result
+from .calling import HandlerCall, Pool, Record, Result
 from .dispatcher import Job
 
 
-class ThreadPool:
-    """Implements :class:`.Pool` by daemon threads; a socket pair wakes the thread of the consumer.
+class ThreadPool(Pool):
+    """Runs jobs in daemon threads; a socket pair wakes the thread of the consumer.
 
     A ``ThreadPoolExecutor`` lets no program end before its handlers, and some of these never do.
     """

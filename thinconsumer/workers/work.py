@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from ..errors import KafkaError
 from ..types import OffsetAndMetadata, TopicPartition
-from .calling import Record, WrongHandlerError
+from .calling import NotBegunError, Record, WrongHandlerError
 from .dispatcher import Job, JobDispatcher
 from .foreign_maps import decode_any
 from .offset_map import OffsetMap, OffsetMapError, decode, encode
@@ -162,10 +162,13 @@ class Work:
     def end(self, job: Job[Record], error: Exception | None, now: float) -> bool:
         """Take the result of a job: None if the handler has returned, or what it has raised.
 
-        Returns False if the job's partition was revoked or lost meanwhile, and the result does not count.
+        Returns False if the result does not count: the job has not begun, or its partition was revoked or lost.
         """
         if self.dispatcher.lanes.get(job.lane.partition) is not job.lane:
             self.dispatcher.leave(job)
+            return False
+        if isinstance(error, NotBegunError):
+            self.dispatcher.put_back(job)
             return False
         if error is None:
             self.finished_count += len(job.records)

@@ -11,7 +11,7 @@ from thinconsumer.errors import KafkaError
 from thinconsumer.support.timers import NEVER
 from thinconsumer.types import TopicPartition
 from thinconsumer.workers import Workers
-from thinconsumer.workers.calling import Result
+from thinconsumer.workers.calling import Pool, Result
 from thinconsumer.workers.dispatcher import Job
 
 from ..checkers.work_order import WorkOrderChecker
@@ -92,8 +92,8 @@ class SimWorkers(Workers):
         super().lose(partitions)
 
 
-class OrderPool:
-    """Implements :class:`thinconsumer.workers.calling.Pool` on the virtual clock."""
+class OrderPool(Pool):
+    """Runs jobs on the virtual clock."""
 
     def __init__(self, member: WorkingMember) -> None:
         self._member = member

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from thinconsumer.errors import KafkaError
 from thinconsumer.types import OffsetAndMetadata, TopicPartition
 from thinconsumer.workers import Workers
-from thinconsumer.workers.calling import Result
+from thinconsumer.workers.calling import Pool, Result
 from thinconsumer.workers.dead_letters import DeadLetters
 from thinconsumer.workers.dispatcher import Job
 from thinconsumer.workers.settings import DeadLetter
@@ -106,8 +106,8 @@ class CallsOfWorkers:
             self._raw.commit(offsets, timeout_ms=self._actor._timeout(2000))
 
 
-class SimPool:
-    """Implements :class:`thinconsumer.workers.calling.Pool` on the virtual clock."""
+class SimPool(Pool):
+    """Runs jobs on the virtual clock."""
 
     def __init__(self, actor: ParallelMember) -> None:
         self._actor = actor
