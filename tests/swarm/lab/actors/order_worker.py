@@ -16,7 +16,7 @@ from thinconsumer.workers.dispatcher import Job
 
 from ..checkers.work_order import WorkOrderChecker
 from .ordered import TURN_S, SimulatedMember
-from .parallel_member import CALM_WORK_S, HandlerError
+from .sim_workers import CALM_WORK_S, HandlerError
 
 #: The longest wait of a commit. The other members stand still for so long.
 COMMIT_MS = 3000

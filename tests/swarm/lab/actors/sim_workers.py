@@ -6,7 +6,6 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from thinconsumer.errors import KafkaError
 from thinconsumer.types import OffsetAndMetadata, TopicPartition
 from thinconsumer.workers import Workers
 from thinconsumer.workers.calling import Pool, Result
@@ -66,11 +65,11 @@ class SimDeadLetters(DeadLetters):
         config = actor.consumer.raw.config
         super().__init__(replace(config, client_id=name), topic, actor.group, self.driver)
 
-    def poll(self) -> Iterator[tuple[Job[Any], KafkaError | None]]:  # type: ignore[override]
+    def poll(self) -> Iterator[tuple[Job[Any], Exception | None]]:
         for job, failure in super().poll():
             if failure is None:
                 self._actor.was_written(job)
-            yield job, failure  # type: ignore[misc]
+            yield job, failure
 
 
 class CallsOfWorkers:

@@ -116,8 +116,8 @@ class CommitChecker(Checker):
 
     def answered(self, client: str, node: int, request: Message, response: Message, now: float) -> None:
         for tp, _, end in never_had(request, response):
-            for ledger in self.ledgers.values():
-                ledger.never_had(tp, end)
+            for each in self.ledgers.values():
+                each.never_had(tp, end)
         if isinstance(request, JoinGroupRequest) and request.group_instance_id is not None:
             assert isinstance(response, JoinGroupResponse)
             self._instances[response.member_id] = request.group_instance_id
