@@ -6,14 +6,14 @@ from lab.order_swarm import CHANGES_MIN
 from lab.order_work_swarm import OrderWorkKnobs, OrderWorkSwarm
 
 
-@pytest.mark.parametrize("seed", [2, 6, 9])
+@pytest.mark.parametrize("seed", [13, 18, 20])
 def test_handlers_keep_the_order_of_keys_and_finish_every_record(seed):
     counts = OrderWorkSwarm(seed).run()
     assert counts["changes"] >= CHANGES_MIN and counts["jobs"] > 0 and counts["gates opened"] > 0
 
 
 def test_a_seed_repeats_itself():
-    one, other = OrderWorkSwarm(9), OrderWorkSwarm(9)
+    one, other = OrderWorkSwarm(20), OrderWorkSwarm(20)
     assert one.run() == other.run() and one.now == other.now
 
 
