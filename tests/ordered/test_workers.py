@@ -5,7 +5,7 @@ import pytest
 from tests.ordered.test_unclean_elections import lose
 from thinconsumer import TopicPartition
 from thinconsumer.workers import Workers, WorkerSettings
-from thinconsumer.workers.calling import Result
+from thinconsumer.workers.calling import Pool, Result
 
 P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
 PROTOCOLS = pytest.mark.parametrize("protocol", ["classic", "consumer"])
@@ -14,7 +14,7 @@ BEFORE, AFTER = 3, 2
 OLD, NEW = [(1, n) for n in range(1, BEFORE + 1)], [(1, n) for n in range(BEFORE + 1, BEFORE + AFTER + 1)]
 
 
-class ManualPool:
+class ManualPool(Pool):
     """Runs handlers that end when the test says so."""
 
     def __init__(self):
@@ -40,9 +40,6 @@ class ManualPool:
 
     def watched(self):
         return ()
-
-    def stop(self, seconds):
-        pass
 
 
 class Member:

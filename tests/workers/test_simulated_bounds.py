@@ -11,7 +11,7 @@ from thinconsumer import TopicPartition
 from thinconsumer.records.builder import NewRecord
 from thinconsumer.workers import Workers, WorkerSettings
 from thinconsumer.workers.base import POLL_MAX
-from thinconsumer.workers.calling import Result
+from thinconsumer.workers.calling import Pool, Result
 from thinconsumer_testing import Simulation
 from thinconsumer_testing.simulation.observed import SimConsumer
 
@@ -23,7 +23,7 @@ ROOM = 100
 BATCH = 500
 
 
-class Pool:
+class HandlerPool(Pool):
     """Handlers that end at once, except those of records with the key ``stuck``, as long as that is set."""
 
     def __init__(self):
@@ -50,9 +50,6 @@ class Pool:
     def watched(self):
         return ()
 
-    def stop(self, seconds):
-        pass
-
 
 class World:
     """One topic of two partitions, half of the records in each, and a member of a group with workers."""
@@ -76,7 +73,7 @@ class World:
             enable_auto_commit=False,
             auto_offset_reset="earliest",
         )
-        self.pool = Pool()
+        self.pool = HandlerPool()
         settings = WorkerSettings(distance_max=distance_max, waiting_max=WAITING_MAX, commit_interval_ms=100)
         self.workers = Workers(consumer, print, settings, lambda call, settings: self.pool)
         self.most_waiting = self.most_unfinished = self.longest = 0
