@@ -32,7 +32,8 @@ class Tutorial:
         self.server = "localhost:9092"
         self.running = []
         bin_folder = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-        self.environ = {**os.environ, "PATH": bin_folder, "PYTHONUNBUFFERED": "1"}
+        # Without the options of the pytest that runs this test: they would change what the tutorial's pytest prints.
+        self.environ = {**os.environ, "PATH": bin_folder, "PYTHONUNBUFFERED": "1", "PYTEST_ADDOPTS": ""}
 
     def take(self, language, begins=""):
         """Return the next block, which has to be of this kind."""

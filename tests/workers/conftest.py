@@ -83,8 +83,12 @@ class World:
             return sum(each.offset for each in consumer.committed(tps, metadata=True).values() if each is not None)
 
 
-@pytest.fixture
-def world(broker, tmp_path, monkeypatch):
-    # Worker processes import the handlers by name, and get this path, in which installed packages come first.
+@pytest.fixture(autouse=True)
+def handlers_for_processes(monkeypatch):
+    """Let worker processes import the handlers by name: they get this path, in which installed packages come first."""
     monkeypatch.setattr(sys, "path", [*sys.path, str(Path(__file__).parents[2])])
+
+
+@pytest.fixture
+def world(broker, tmp_path):
     return World(broker, tmp_path)

@@ -114,6 +114,7 @@ class ProcessPool(Pool):
         not_begun = worker.take_back(len(worker.jobs))
         code = worker.stop(1.0)
         if not worker.is_ready:
+            self._workers.remove(worker)  # its process is closed, and is not to be stopped once more
             raise WorkerDiedError(f"a worker process ended with code {code} before it was ready; see its output")
         self._workers[at] = _Worker(self._context, self._payload)
         if worker.jobs:

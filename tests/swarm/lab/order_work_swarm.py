@@ -25,8 +25,10 @@ class OrderWorkKnobs(OrderKnobs):
     def draw(cls, seed: int) -> OrderWorkKnobs:
         """Draw the knobs of a seed."""
         work = WorkKnobs.draw(f"{seed}/order")
-        # A record that stops the workers would be no fault of the order; retries without end hold keys for long.
-        work = replace(work, order="partition" if work.order == "partition" else "key", on_failure="skip")
+        # A record that stops the workers would be no fault of the order; retries without end hold keys for long. There
+        # is no topic for dead letters here.
+        order = "partition" if work.order == "partition" else "key"
+        work = replace(work, order=order, on_failure="skip", writes_letters=False)
         base = replace(OrderKnobs.draw(seed), auto_commits=False, commit_rate=0.0, retention=0.0)
         return cls(**asdict(base), work=work)
 

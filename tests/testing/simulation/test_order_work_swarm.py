@@ -6,7 +6,7 @@ from lab.order_swarm import CHANGES_MIN
 from lab.order_work_swarm import OrderWorkKnobs, OrderWorkSwarm
 
 
-@pytest.mark.parametrize("seed", [13, 18, 20])
+@pytest.mark.parametrize("seed", [13, 18, 22])
 def test_handlers_keep_the_order_of_keys_and_finish_every_record(seed):
     counts = OrderWorkSwarm(seed).run()
     assert counts["changes"] >= CHANGES_MIN and counts["jobs"] > 0 and counts["gates opened"] > 0
