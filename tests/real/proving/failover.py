@@ -118,7 +118,9 @@ class Writer:
 
     def _delivered(self, error: Any, message: Any) -> None:
         assert error is None, error
-        self._notes.acknowledged.setdefault(message.partition(), {})[message.offset()] = time.monotonic()
+        # Of a batch that was sent twice, and written the first time, the leader may not remember the offset.
+        offset = int(message.value()) if message.offset() is None else message.offset()
+        self._notes.acknowledged.setdefault(message.partition(), {})[offset] = time.monotonic()
 
 
 def watch(cluster: KafkaCluster, topic: str, notes: Notes) -> None:
