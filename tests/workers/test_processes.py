@@ -23,8 +23,10 @@ A, B = (PartitionJobs(TopicPartition("t", number), PartitionProgress(0)) for num
 class Pool(ProcessPool):
     """A pool that remembers its results, and that tests wait for."""
 
+    handler = staticmethod(handlers.do)
+
     def __init__(self, concurrency):
-        super().__init__(HandlerCall(handlers.do, None, None, False), concurrency)
+        super().__init__(HandlerCall(self.handler, None, None, False), concurrency)
         self.found = []
 
     def go_on(self):
@@ -166,3 +168,45 @@ def test_large_records_are_not_sent_ahead_without_bounds():
             count += 1
         assert count == 2
         made.until(lambda found: len(found) == count)
+
+
+def test_a_process_that_cannot_start_is_named_and_the_pool_can_be_stopped(monkeypatch):
+    """Its handler is there in this process only."""
+
+    def hidden(record):
+        pass
+
+    hidden.__module__, hidden.__qualname__ = handlers.__name__, "hidden"
+    monkeypatch.setattr(handlers, "hidden", hidden, raising=False)
+    monkeypatch.setattr(Pool, "handler", staticmethod(hidden))
+    with pool(2) as made, pytest.raises(WorkerDiedError, match="before it was ready"):
+        made.warm()
+
+
+def test_a_pool_can_be_stopped_after_no_process_could_be_started_in_place_of_one_that_died(monkeypatch):
+    def fail(*about):
+        raise OSError("no more processes")
+
+    with pool(1) as made:
+        made.warm()
+        monkeypatch.setattr(processes, "_Worker", fail)
+        made.run(b"kill")
+        with pytest.raises(OSError, match="no more processes"):
+            made.until(lambda found: found)
+
+
+def test_what_a_process_had_no_room_for_goes_to_no_other_file(tmp_path):
+    with pool(1) as made:
+        made.warm()
+        made.run(b"1" + b" " * 1_000_000)
+        (worker,) = made._workers
+        assert worker.unsent
+        worker.hang_up()
+        file = os.open(tmp_path / "file", os.O_CREAT | os.O_WRONLY)
+        os.dup2(file, worker.descriptor)
+        try:
+            worker.hang_up()
+            assert (tmp_path / "file").stat().st_size == 0
+        finally:
+            for descriptor in {file, worker.descriptor}:
+                os.close(descriptor)

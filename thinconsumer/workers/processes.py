@@ -70,7 +70,7 @@ class ProcessPool(Pool):
             ) from error
         self._context = multiprocessing.get_context("spawn")
         self._workers: list[_Worker] = []
-        self._seconds = ONE_AHEAD_S  #: What a job takes, on average of the last ones.
+        self._seconds = ONE_AHEAD_S  #: How many seconds a job takes, as an average of the last ones.
         self._depth = 1  #: How many jobs a process may have.
         self._free: list[tuple[int, int]] = []  #: A heap of the processes with room: how many jobs each has, and which.
         self._taken_back: list[Result] = []
@@ -112,11 +112,12 @@ class ProcessPool(Pool):
     def _replace(self, at: int, worker: _Worker) -> Iterable[Result]:
         """Start another process in place of one that has ended; return what becomes of its jobs."""
         not_begun = worker.take_back(len(worker.jobs))
+        worker.hang_up()
         code = worker.stop(1.0)
+        del self._workers[at]  # at once: a process is stopped only once, also if no other one can be started
         if not worker.is_ready:
-            self._workers.remove(worker)  # its process is closed, and is not to be stopped once more
             raise WorkerDiedError(f"a worker process ended with code {code} before it was ready; see its output")
-        self._workers[at] = _Worker(self._context, self._payload)
+        self._workers.insert(at, _Worker(self._context, self._payload))
         if worker.jobs:
             yield Result(worker.jobs.pop(), None, WorkerDiedError(f"the worker process ended with code {code}"))
         for job in worker.jobs:  # some systems drop the results that were sent last
@@ -261,13 +262,13 @@ class _Worker:
         self._close()
 
     def _close(self) -> None:
+        self._out.clear()  # else the next write could go to another file, of the same descriptor
         for each in (self._connection, self._taker, self._giver):
             with contextlib.suppress(OSError):
                 each.close()
 
     def stop(self, seconds: float) -> int | None:
-        """End the process, by force after ``seconds``; return its exit code."""
-        self.hang_up()
+        """End the process after :meth:`hang_up`, by force after ``seconds``; return its exit code."""
         self._process.join(seconds)
         if self._process.exitcode is None:
             self._process.kill()
