@@ -38,9 +38,6 @@ class ManualPool(Pool):
         ended, self._ended = self._ended, []
         return ended
 
-    def watched(self):
-        return ()
-
 
 class Member:
     """A consumer with workers."""

@@ -196,12 +196,6 @@ class SlowPool(Pool):
         ended, self.ended = self.ended, []
         return [Result(job, None, None) for job in ended]
 
-    def watched(self):
-        return ()
-
-    def stop(self, seconds):
-        pass
-
 
 def test_a_handler_may_run_for_longer_than_the_session():
     """Heartbeats and polls go on meanwhile, so that the member keeps its partition, and the result counts."""

@@ -47,9 +47,6 @@ class HandlerPool(Pool):
         self.ended.clear()
         return results
 
-    def watched(self):
-        return ()
-
 
 class World:
     """One topic of two partitions, half of the records in each, and a member of a group with workers."""

@@ -85,6 +85,7 @@ class Pool(Protocol):
 
     def watched(self) -> Iterable[tuple[int, bool]]:
         """Return descriptors that are readable when there are results, each with whether to wait for writing, too."""
+        return ()
 
     def before_wait(self) -> float:
         """Return for how many seconds results may wait, as all workers have more to do; below 0 if there are some now.
@@ -95,6 +96,7 @@ class Pool(Protocol):
 
     def stop(self, seconds: float) -> None:
         """Give jobs that run up to ``seconds`` to end, and free everything. Their results are lost."""
+        return
 
 
 class InlinePool(Pool):
@@ -118,9 +120,3 @@ class InlinePool(Pool):
     def results(self) -> Iterable[Result]:
         results, self._results = self._results, []
         return results
-
-    def watched(self) -> Iterable[tuple[int, bool]]:
-        return ()
-
-    def stop(self, seconds: float) -> None:
-        pass

@@ -166,8 +166,5 @@ class SimPool(Pool):
             self._actor.work_checker.left(result.job, is_done=is_done)
         return [result for result, _ in ended]
 
-    def watched(self) -> Iterable[tuple[int, bool]]:
-        return ()
-
     def stop(self, seconds: float) -> None:
         self._is_stopped = True
