@@ -184,10 +184,7 @@ class JobDispatcher(Generic[R]):
     def next_job(self, now: float) -> Job[R] | None:
         """Return the next job to run; None if there is none at present."""
         while self._retries and self._retries[0][0] <= now:
-            _, _, job = heappop(self._retries)
-            heappush(job.lane.ready, (job.offsets[0], job))
-            if not job.lane.closed:
-                self._turns.setdefault(job.lane)
+            self._hand_out_again(heappop(self._retries)[2])
         while self._turns:
             lane = next(iter(self._turns))
             del self._turns[lane]
@@ -286,12 +283,15 @@ class JobDispatcher(Generic[R]):
 
     def put_back(self, job: Job[R]) -> None:
         """Take back a job that has not begun. It is handed out again, and that does not count as an attempt."""
-        lane = job.lane
         job.attempt -= 1
-        lane.running.discard(job)
-        heappush(lane.ready, (job.offsets[0], job))
-        if not lane.closed:
-            self._turns.setdefault(lane)
+        job.lane.running.discard(job)
+        self._hand_out_again(job)
+
+    def _hand_out_again(self, job: Job[R]) -> None:
+        """Let a job that was handed out before have another turn."""
+        heappush(job.lane.ready, (job.offsets[0], job))
+        if not job.lane.closed:
+            self._turns.setdefault(job.lane)
 
     def retrying(self) -> dict[PartitionJobs[R], list[Job[R]]]:
         """Return by lane the jobs that wait for another attempt: for the end of their backoff, or for their turn."""
