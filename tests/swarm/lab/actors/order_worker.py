@@ -32,7 +32,7 @@ class WorkingMember(SimulatedMember):
         self.work = self._knobs.work  # type: ignore[attr-defined]
         self.is_calm = False
         self.pool = OrderPool(self)
-        self.workers = SimWorkers(self)
+        self.workers = OrderWorkers(self)
 
     def _protocol(self) -> dict[str, Any]:
         return {**super()._protocol(), "default_api_timeout_ms": COMMIT_MS}
@@ -75,7 +75,7 @@ class WorkingMember(SimulatedMember):
         self.driver.network.run_due()
 
 
-class SimWorkers(Workers):
+class OrderWorkers(Workers):
     """The workers of a member, whose waits are on the virtual clock."""
 
     def __init__(self, member: WorkingMember) -> None:
@@ -125,9 +125,6 @@ class OrderPool(Pool):
             is_done = not fails or (attempts is not None and job.attempt >= attempts)
             member.checker.left(member.name, job, is_done=is_done)
         return [Result(job, None, HandlerError() if fails else None) for _, job, fails in ended]
-
-    def watched(self) -> Iterable[tuple[int, bool]]:
-        return ()
 
     def stop(self, seconds: float) -> None:
         self._running.clear()
