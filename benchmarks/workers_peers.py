@@ -149,7 +149,7 @@ def running(peer: str, place: Place, *words: object) -> Iterator[Program]:
 
 
 class Rate(NamedTuple):
-    """What one run has reached."""
+    """The figures of one run: records a second, CPU time for each record in microseconds, memory."""
 
     per_second: float
     cpu_us: float

@@ -13,7 +13,7 @@ import reference
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
-#: Pages that are elsewhere in the repository, and their names on the site. What README.md says is on the first page.
+#: Files outside of docs/ that are pages of the site, with their names there. README.md is the first page.
 ELSEWHERE = {
     "README.md": "index.md",
     "CHANGELOG.md": "changes.md",

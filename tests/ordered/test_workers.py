@@ -68,7 +68,7 @@ class Member:
 
 
 def run(w, *members, seconds=0.0, until=lambda: False, ends=lambda key, number: False):
-    """Step the workers for so long; fail unless ``until`` came true. Handlers end at once if ``ends`` says so."""
+    """Step the workers for ``seconds``, or until ``until()`` is true. ``ends`` tells which handlers end at once."""
     end = w.clock.now() + (seconds or 120)
     while w.clock.now() < end and not until():
         for member in members:

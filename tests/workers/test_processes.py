@@ -52,7 +52,7 @@ class Pool(ProcessPool):
         return self.found
 
     def warm(self, seconds=0.0001):
-        """Return once all processes are ready, and let the pool believe that jobs take so long on average."""
+        """Return once all processes are ready. From then on, jobs count as if they took so long on average."""
         self.found.clear()
         self.until(lambda found: all(worker.is_ready for worker in self._workers))
         self._seconds = seconds

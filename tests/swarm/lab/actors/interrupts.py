@@ -15,7 +15,7 @@ _ROOM = str(Path(thinconsumer.workers.__file__).parent)
 
 
 class Interrupts:
-    """Raises KeyboardInterrupt inside of a block, in the line of the workers' code whose turn it is."""
+    """Raises KeyboardInterrupt inside of a block, at the line of the workers' code that was chosen."""
 
     def __init__(self) -> None:
         self._left = 0  #: How many lines come before; 0: there is no interrupt.

@@ -167,7 +167,7 @@ class WorkChecker(Checker):
             unfinished = {offset, *found.unfinished}
             truth = self.truth(tp)
             for each in self.ledgers[group].missing(tp, offset, found.end):
-                # What has replaced a record of the map is of another leader epoch, by which its next reader notices.
+                # A record that has replaced one of the map has another leader epoch, which the next reader compares.
                 is_same = truth is not None and truth.epoch_at(each) == found.epoch_of(each)
                 if is_same and each not in unfinished:
                     self.accuse(f"{client} has committed a map for {_name(tp, offset)} in which offset {each} is done")
