@@ -1,18 +1,17 @@
 """The examples of docs/data.md run as they stand, on an embedded broker, where their libraries are installed."""
 
 import ast
-import re
-from pathlib import Path
 
 import pytest
 
 pytest.importorskip("numpy")
 pytest.importorskip("pyarrow")
 
+from tests.pages import DOCS, code
 from thinconsumer.broker import BrokerProcess
 
-PAGE = Path(__file__).parents[1] / "docs" / "data.md"
-BLOCKS = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+PAGE = DOCS / "data.md"
+BLOCKS = code(PAGE)
 
 
 @pytest.fixture(scope="module")

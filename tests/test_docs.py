@@ -1,27 +1,16 @@
 """Pages that are made from the code say what the code says."""
 
-import importlib.util
 import re
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
 import thinconsumer
+from tests.pages import load
 
 pytestmark = pytest.mark.once
 
 ROOT = Path(__file__).parent.parent
-
-
-def load(name: str) -> ModuleType:
-    """Import a script of docs/, which is no package."""
-    spec = importlib.util.spec_from_file_location(name, ROOT / "docs" / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def test_the_states_page_is_what_the_tables_say():
@@ -98,7 +87,7 @@ def test_introductions_stay_short(name, most):
 
 def test_a_missing_test_or_file_is_an_error():
     module, page = load("check"), ROOT / "docs" / "design.md"
-    text = "`tests/test_docs.py::test_nothing` `tests/no.py::test_a` `tests/test_docs.py::load` `fetch/no.py` `wire/`"
+    text = "`tests/test_docs.py::test_nothing` `tests/no.py::test_a` `tests/pages.py::load` `fetch/no.py` `wire/`"
     found = [*module.test_errors(page, text), *module.file_errors(page, text)]
     assert [line.split(": ")[1].split(";")[0] for line in found] == [
         "there is no tests/test_docs.py::test_nothing",

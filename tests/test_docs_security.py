@@ -3,7 +3,6 @@
 import base64
 import functools
 import http.server
-import importlib.util
 import json
 import logging
 import os
@@ -21,6 +20,7 @@ import kafka
 import pytest
 
 import thinconsumer
+from tests.pages import DOCS, load
 from thinconsumer import Consumer, KafkaError, TopicPartition
 from thinconsumer.broker import EmbeddedBroker, ListenerSecurity
 from thinconsumer.cli.parsing import parse_properties
@@ -30,7 +30,6 @@ trustme = pytest.importorskip("trustme")
 jwt = pytest.importorskip("jwt")
 serialization = pytest.importorskip("cryptography.hazmat.primitives.serialization")
 
-DOCS = Path(__file__).parents[1] / "docs"
 PAGE = DOCS / "security.md"
 TEXT = PAGE.read_text(encoding="utf-8")
 SECRET = "billing-secret"
@@ -39,15 +38,6 @@ USERS = ("billing", "avnadmin", "$ConnectionString")
 TOKEN_KEY = "a key of at least thirty-two bytes"
 PATIENCE_S = 20.0
 ADDRESS = re.compile(r"""(?<=["' =])[a-z0-9][\w.-]+\.(?:com|cloud|net|svc):\d{2,5}\b""")
-
-
-@functools.cache
-def load(name):
-    """Import a script of docs/, which is no package."""
-    spec = importlib.util.spec_from_file_location(name, DOCS / f"{name}.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def blocks(language):

@@ -1,7 +1,6 @@
 """The tutorials, step by step: every block of code on their pages is run, and prints what the page says."""
 
 import contextlib
-import importlib.util
 import json
 import os
 import re
@@ -13,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.pages import DOCS, blocks
+
 pytestmark = [pytest.mark.once, pytest.mark.timeout(200)]
 
 ROOT = Path(__file__).parents[1]
@@ -23,11 +24,7 @@ class Tutorial:
     """The blocks of one page. Each is used once; a program is saved under the name in its first line."""
 
     def __init__(self, name, folder):
-        spec = importlib.util.spec_from_file_location("check", ROOT / "docs" / "check.py")
-        check = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(check)
-        text = (ROOT / "docs" / "tutorials" / f"{name}.md").read_text(encoding="utf-8")
-        self.blocks = [(match["language"], match["body"]) for match in check.FENCE.finditer(text)]
+        self.blocks = blocks(DOCS / "tutorials" / f"{name}.md")
         self.folder = folder
         self.server = "localhost:9092"
         self.running = []

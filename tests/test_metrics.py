@@ -1,8 +1,6 @@
 """Metrics: the windows of sensors, each metric from recorded events, and Kafka's names."""
 
-import importlib.util
 import math
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -11,6 +9,7 @@ from kafka.consumer.fetcher import FetchManagerMetrics
 from kafka.coordinator.base import GroupCoordinatorMetrics
 from kafka.metrics import Metrics as PeerMetrics
 
+from tests.pages import load
 from thinconsumer.metrics import (
     CONSUMER,
     COORDINATOR,
@@ -255,10 +254,5 @@ def test_every_metric_of_kafka_python_in_these_groups_exists():
 
 def test_docs_metrics_md_is_up_to_date():
     """``python docs/generate_metrics.py`` was run after the last change of the table."""
-    path = Path(__file__).parents[1] / "docs" / "generate_metrics.py"
-    spec = importlib.util.spec_from_file_location("generate_metrics", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    module = load("generate_metrics")
     assert module.PAGE.read_text(encoding="utf-8") == module.page()

@@ -1,6 +1,5 @@
 """Fixtures of the tests of options."""
 
-import importlib.util
 import warnings
 from pathlib import Path
 from types import SimpleNamespace
@@ -27,16 +26,3 @@ def kafka_python():
 @pytest.fixture(scope="session")
 def docs():
     return Path(__file__).parents[2] / "docs"
-
-
-@pytest.fixture(scope="session")
-def docs_script(docs):
-    """Imports a script of docs/, which is no package."""
-
-    def load(name):
-        spec = importlib.util.spec_from_file_location(name, docs / f"{name}.py")
-        module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-        return module
-
-    return load

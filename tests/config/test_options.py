@@ -1,7 +1,6 @@
 """Every option's declaration: default, bounds, text, and the generated page."""
 
 import functools
-import importlib.util
 import inspect
 import math
 import pydoc
@@ -11,6 +10,7 @@ import warnings
 
 import pytest
 
+from tests.pages import load
 from thinconsumer import Consumer
 from thinconsumer.config import (
     OPTIONS,
@@ -299,9 +299,7 @@ def test_the_repr_does_not_call_a_users_repr():
 
 def test_the_options_page_is_up_to_date(docs):
     """Run ``python docs/generate_options.py`` and commit the page when this fails."""
-    spec = importlib.util.spec_from_file_location("generate_options", docs / "generate_options.py")
-    generator = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(generator)
+    generator = load("generate_options")
     assert (docs / "options.md").read_text(encoding="utf-8") == generator.page()
     assert generator.MODULE.read_text(encoding="utf-8") == generator.module()
     for name in OPTIONS:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.pages import load
 from thinconsumer.config import OPTIONS, UNSUPPORTED, ConfigurationWarning, ConsumerConfig
 from thinconsumer.config.unsupported import OLDER_NAMES, find_unsupported
 from thinconsumer.errors import KafkaConfigurationError
@@ -66,9 +67,9 @@ def test_kafka_pythons_defaults_of_unsupported_options_cause_no_warning(kafka_py
                 assert ConsumerConfig.from_options(**{name: default}) == ConsumerConfig()
 
 
-def test_options_without_another_origin_have_javas_names(docs_script):
+def test_options_without_another_origin_have_javas_names():
     lines = (Path(__file__).parent / "java-4.4.0.tsv").read_text(encoding="utf-8").splitlines()
-    elsewhere = {name for names in docs_script("generate_options").ORIGINS.values() for name in names}
+    elsewhere = {name for names in load("generate_options").ORIGINS.values() for name in names}
     ours = {name.replace("_", ".") for name in OPTIONS if name not in elsewhere}
     assert ours <= {line.split("\t")[0] for line in lines}
 

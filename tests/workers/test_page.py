@@ -9,11 +9,11 @@ import threading
 import time
 import types
 from collections import Counter
-from pathlib import Path
 
 import pytest
 
 import thinconsumer.workers
+from tests.pages import DOCS, code
 from tests.workers import handlers
 from thinconsumer import Consumer
 from thinconsumer.aio import AsyncConsumer
@@ -21,8 +21,8 @@ from thinconsumer.workers import AsyncWorkers, Workers, WorkerSettings, dead_let
 
 pytestmark = pytest.mark.once
 
-PAGE = Path(__file__).parents[2] / "docs" / "workers.md"
-BLOCKS = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+PAGE = DOCS / "workers.md"
+BLOCKS = code(PAGE)
 
 
 @pytest.fixture

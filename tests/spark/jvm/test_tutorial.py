@@ -1,19 +1,9 @@
 """The tutorial on Spark: its programs run one after the other, and print what the page says."""
 
-import importlib.util
-from pathlib import Path
-
+from tests.pages import DOCS, code
 from thinconsumer.testing import NewRecord
 
-DOCS = Path(__file__).parents[3] / "docs"
-
-
-def blocks(language):
-    spec = importlib.util.spec_from_file_location("check", DOCS / "check.py")
-    check = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(check)
-    text = (DOCS / "tutorials" / "spark.md").read_text(encoding="utf-8")
-    return [match["body"] for match in check.FENCE.finditer(text) if match["language"] == language]
+PAGE = DOCS / "tutorials" / "spark.md"
 
 
 def test_the_first_spark_job(spark, broker, tmp_path, capsys):
@@ -36,8 +26,8 @@ def test_the_first_spark_job(spark, broker, tmp_path, capsys):
         exec(program, {})
         return capsys.readouterr().out
 
-    table, stream = blocks("python")
-    shown, count = blocks("text")
+    table, stream = code(PAGE)
+    shown, count = code(PAGE, "text")
     assert run(table).strip() == shown.strip()
     assert run(stream) == count
     broker.produce(topic, [NewRecord(b"figs", b"10")], 1)
