@@ -36,6 +36,7 @@ ANNOTATIONS: dict[type, str] = {
     kinds.OffsetReset: "str | OffsetResetPolicy",
     kinds.Function: "Callable[..., Any]",
     kinds.Assignors: "list[Any] | tuple[Any, ...]",
+    kinds.Plugins: "list[Any] | tuple[Any, ...]",
     security_kinds.SecretText: "str",
     security_kinds.JaasText: "str",
     security_kinds.PemText: "str",

@@ -20,6 +20,7 @@ PLACES = ("testing", "spark", "polars", "config", "broker", "assignors", "partit
 #: Rooms hand over single names that belong at the top although the rest of them does not.
 FROM_ELSEWHERE = {
     "config": {"ConfigurationWarning"},
+    "consumer.interceptors": {"ConsumerInterceptor"},
     "fetch.record_sequence": {"RecordSequence"},
     "records.raw_batch": {"RawBatch"},
     "assignors": {"Assignment", "GroupMetadata", "PartitionAssignor", "RebalanceProtocol", "Subscription"},

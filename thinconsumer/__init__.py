@@ -33,6 +33,7 @@ from .types import (
 
 if _TYPE_CHECKING:
     from .assignors import Assignment, GroupMetadata, PartitionAssignor, RebalanceProtocol, Subscription
+    from .consumer.interceptors import ConsumerInterceptor
     from .group import PartitionKeyRebalanceListener, RebalanceListener
     from .member import GroupMember
     from .records.raw_batch import RawBatch
@@ -42,6 +43,7 @@ __all__ = [
     "ClusterView",
     "ConfigurationWarning",
     "Consumer",
+    "ConsumerInterceptor",
     "ConsumerRecord",
     "GroupMember",
     "GroupMetadata",
@@ -68,6 +70,7 @@ __all__ += errors.__all__
 #: The modules of names that many applications do not need: each is imported when one of its names is first used.
 _MODULES = {
     "Assignment": ".assignors",
+    "ConsumerInterceptor": ".consumer.interceptors",
     "GroupMember": ".member",
     "GroupMetadata": ".assignors",
     "PartitionAssignor": ".assignors",

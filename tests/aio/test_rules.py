@@ -166,3 +166,25 @@ def test_every_public_call_of_consumer_is_there_with_the_same_arguments():
 def test_the_client_does_not_import_it():
     code = "import sys, thinconsumer as t; t.Consumer(); assert not {'thinconsumer.aio', 'asyncio'} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_interceptors_get_the_records_of_polls_and_iterations(run, consumer, topic, tp):
+    """A coroutine call returns what the interceptors make of its records, as a plain one does."""
+
+    class Even:
+        def on_consume(self, records):
+            return {at: [each for each in found if each.offset % 2 == 0] for at, found in records.items()}
+
+    async def main():
+        async with consumer(interceptor_classes=[Even]) as one:
+            one.assign([tp])
+            assert [record.offset for record in (await one.poll(5000, max_records=8))[tp]] == [0, 2, 4, 6]
+            found = []
+            async for record in one:
+                found.append(record.offset)
+                if len(found) == 5:
+                    break
+            assert found == [8, 10, 12, 14, 16]
+            assert [record.offset async for record in one.read_to_end()] == list(range(18, 60, 2))
+
+    run(main)

@@ -11,7 +11,7 @@ import warnings
 import pytest
 
 from tests.pages import load
-from thinconsumer import Consumer
+from thinconsumer import Consumer, ConsumerInterceptor
 from thinconsumer.config import (
     OPTIONS,
     ConsumerConfig,
@@ -62,6 +62,7 @@ CASES = {
     "selector": (None, selectors.SelectSelector, selectors.SelectSelector),
     "key_deserializer": (None, len, Deserializer.adapt(len)),
     "value_deserializer": (None, len, Deserializer.adapt(len)),
+    "interceptor_classes": ((), [ConsumerInterceptor], (ConsumerInterceptor,)),
     "max_poll_records": (500, "1", 1),
     "consumer_timeout_ms": (math.inf, "1000", 1000),
     "fetch_min_bytes": (1, "1000", 1000),
@@ -207,7 +208,7 @@ def test_default_and_change(name):
 def test_the_default_is_a_valid_value(name):
     option = OPTIONS[name]
     value = option.default
-    if isinstance(value, tuple) and isinstance(value[0], HostPort):
+    if isinstance(value, tuple) and value and isinstance(value[0], HostPort):
         value = [str(server) for server in value]
     with warnings.catch_warnings():
         warnings.simplefilter("error")

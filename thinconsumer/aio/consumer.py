@@ -153,10 +153,11 @@ class AsyncConsumer(PlainCalls[K, V]):
         limit = self._max_poll_records if max_records is None else self._limit(max_records, "max_records")
         seconds = self._poll_seconds(timeout_ms)
         poll_result = await self._poll(self._reader.polling(seconds, limit))
+        records = self._intercepted(poll_result)
         # As in Consumer.poll, nothing may come between this assignment and the end of the call, and so no ``await``.
         if update_offsets:
             self._reader.poll_result = poll_result
-        return poll_result.records
+        return records
 
     async def poll_batches(
         self, timeout_ms: float = 0, max_bytes: int | None = None
@@ -196,7 +197,7 @@ class AsyncConsumer(PlainCalls[K, V]):
         ):
             await self._give_way()
             self._check()
-            if iteration.must_poll():
+            while iteration.must_poll():
                 poll_result = await self._poll(iteration.poll())
                 if not poll_result.count:
                     raise StopAsyncIteration

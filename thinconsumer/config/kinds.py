@@ -332,6 +332,42 @@ class Function(Kind):
         return f"callable `{self.signature}`"
 
 
+@dataclass(frozen=True, slots=True)
+class Plugins(Kind):
+    """Objects of the user's with at least one of ``methods``, or classes of such. Becomes a tuple.
+
+    A class is called without arguments when the consumer is built. ``without_effect`` are classes of Java's that may be
+    named in text.
+    """
+
+    methods: tuple[str, ...]
+    without_effect: tuple[str, ...] = ()
+
+    def parse(self, value: object) -> tuple[Any, ...]:
+        if value is None:
+            return ()
+        if not isinstance(value, (list, tuple)):
+            raise type_error("a list of classes or objects", value)
+        for entry in value:
+            found = {name: getattr(entry, name, None) for name in self.methods}
+            if isinstance(entry, str) or not any(map(callable, found.values())):
+                raise ValueError(f"holds {safe_repr(entry)}, which has none of {', '.join(self.methods)}")
+            for name, method in found.items():
+                if is_async(method):
+                    raise ValueError(f"holds {safe_repr(entry)}, whose {name} is {ASYNC_DEF}")
+        return tuple(value)
+
+    def from_text(self, text: str) -> object:
+        names = {name.strip() for name in text.split(",")} - {"", *self.without_effect}
+        if names:
+            raise ValueError("cannot be given as text: pass a list of Python classes or objects")
+        return ()
+
+    @property
+    def description(self) -> str:
+        return f"list of classes or objects with {' or '.join(f'`{name}`' for name in self.methods)}"
+
+
 #: Class names of the built-in assignors in Java's client and kafka-python, by the assignor's name in the group
 #: protocol.
 BUILT_IN_ASSIGNORS = {

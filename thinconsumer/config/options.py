@@ -88,6 +88,13 @@ class ConsumerConfig(ClientOptions):
         "Converts a record's value from bytes; a tombstone's stays None. None: raw bytes. It runs inside `poll` and "
         "may not call the consumer.",
     )
+    interceptor_classes: tuple[Any, ...] = _read(
+        kinds.Plugins(("on_consume", "on_commit")),
+        "Interceptors, such as subclasses of `ConsumerInterceptor`, in the order of their calls: `on_consume` may "
+        "replace the records that are returned, `on_commit` gets committed offsets. Their exceptions are logged. "
+        "`poll_batches` and `poll_raw` call no `on_consume`.",
+        (),
+    )
     max_poll_records: int = _read(kinds.POSITIVE_INT32, "How many records one `poll` returns at most.", 500)
     consumer_timeout_ms: float = _read(
         kinds.MillisecondsOrNever(),

@@ -85,7 +85,7 @@ EXPLAINED: dict[str, Unsupported] = {
     "default_topic_conf": _refused("write its options beside the others"),
     "default_topic_config": _refused("write its options beside the others", {}),
     "plugin_library_paths": _refused("libraries in C cannot be loaded", ""),
-    "interceptors": _refused("no interceptor would be called: use what poll() returns", []),
+    "interceptors": _refused("interceptors in C cannot be called: pass `interceptor_classes`", []),
     # -- librdkafka: TLS and logins
     "ssl_key": _refused("give the PEM text as `ssl_keystore_key`"),
     "ssl_certificate": _refused("give the PEM text as `ssl_keystore_certificate_chain`"),

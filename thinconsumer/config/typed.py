@@ -119,6 +119,7 @@ class ConsumerOptions(ClientKeywords, total=False):
     send_buffer_bytes: int | None
     socket_options: list[tuple[int, int, int | bytes]] | tuple[tuple[int, int, int | bytes], ...]
     selector: Callable[..., Any] | None
+    interceptor_classes: list[Any] | tuple[Any, ...]
     max_poll_records: int
     consumer_timeout_ms: float
     fetch_min_bytes: int

@@ -52,7 +52,6 @@ UNSUPPORTED: dict[str, Unsupported] = {
     "enable_metrics_push": Unsupported(False, "metrics are not pushed to brokers (KIP-714)", (False,)),
     "metric_reporters": Unsupported(True, "no reporter would be called", ([], (), "", _JMX, None)),
     "kafka_client": Unsupported(True, "there is no client object to replace"),
-    "interceptor_classes": Unsupported(True, "no interceptor would be called", ([], (), "", None)),
     "config_providers": Unsupported(True, "resolve such values before you pass them", ([], (), "", None)),
     "security_providers": Unsupported(True, _JAVA_CLASS, ("", None)),
     "ssl_engine_factory_class": Unsupported(True, f"{_JAVA_CLASS}: pass ssl_context", ("", None)),

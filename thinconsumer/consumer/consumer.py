@@ -123,11 +123,12 @@ class Consumer(PlainCalls[K, V]):
             limit = self._max_poll_records if max_records is None else self._limit(max_records, "max_records")
             is_plain = type(timeout_ms) is int and 0 <= timeout_ms <= INT64_MAX
             poll_result = self._reader.poll(timeout_ms / 1000 if is_plain else self._poll_seconds(timeout_ms), limit)
+        records = poll_result.records if self._reader.interceptors is None else self._intercepted(poll_result)
         # This assignment must be the last statement, with no call after it. If an exception such as KeyboardInterrupt
         # comes earlier, the positions do not change, and the next poll returns the same records.
         if update_offsets:
             self._reader.poll_result = poll_result
-        return poll_result.records
+        return records
 
     def poll_batches(self, timeout_ms: float = 0, max_bytes: int | None = None) -> dict[TopicPartition, RecordColumns]:
         """Return records as columns: numpy arrays, and on request an Arrow batch (:meth:`RecordColumns.to_arrow`).

@@ -37,6 +37,7 @@ from .open_calls import OpenCalls
 if TYPE_CHECKING:
     from ..config.values import Deserializer
     from .group_callbacks import GroupCallbacks
+    from .interceptors import Interceptors
 
 log = logging.getLogger(__name__)
 
@@ -92,12 +93,19 @@ class ConsumerCore:
             attend=self.attend if self.managers.group is not None else None,
             stepped=self.stepped,
         )
+        self.interceptors: Interceptors | None = None
+        if config.interceptor_classes:
+            from .interceptors import Interceptors  # on demand: few consumers have any
+
+            self.interceptors = Interceptors(config, guard)
         self.callbacks: GroupCallbacks | None = None
         if self.managers.group is not None:
             from .group_callbacks import GroupCallbacks  # on demand, as the group itself, see ConsumerManagers
 
             self.callbacks = GroupCallbacks(self.shell, self.managers, self.managers.group)
             self.shell.next_callback = self.callbacks.next
+            if self.interceptors is not None:
+                self.managers.group.commits.on_commit = self.interceptors.on_commit
         default_timeout = config.session_timeout_ms if config.group_id is not None else config.request_timeout_ms
         self.watch = HealthMonitor(self.managers, default_timeout / 2000)
         #: The poll result that was returned last, until :meth:`settle` moves the positions past it.
@@ -432,6 +440,8 @@ class ConsumerCore:
         seconds = CLOSING if timeout_ms is None else to_seconds(timeout_ms)
         deserializers = (self.config.key_deserializer, self.config.value_deserializer)
         ends: list[Callable[[], object]] = [shell.close, *(found.close for found in deserializers if found)]
+        if self.interceptors is not None:
+            ends.append(self.interceptors.close)
         raised: BaseException | None = None
         try:
             try:

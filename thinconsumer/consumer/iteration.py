@@ -44,7 +44,7 @@ class Iteration:
         Steps the engine if a step is due, and polls if no record is left or none may be returned before a poll. The
         result is empty after ``consumer_timeout_ms`` without a record. The caller counts the record in ``taken``.
         """
-        if self.must_poll():
+        while self.must_poll():
             with self._shell.quiet_entry:
                 poll_result = self._shell.complete(self.poll())
             if not poll_result.count:

@@ -11,6 +11,8 @@ from ..driver import Driver
 from ..engine import Shell, to_seconds
 from ..errors import IllegalArgumentError, IllegalStateError, KafkaConfigurationError, RecordError
 from ..fetch.chunks import DECODER
+from ..fetch.collector import PollResult
+from ..fetch.record_sequence import RecordSequence
 from ..metrics import MetricValues
 from ..positions.partitions import Reset
 from ..positions.states import PositionEvent
@@ -67,6 +69,10 @@ class PlainCalls(GroupCalls, Generic[K, V]):
         self._reader = ConsumerCore(config, driver)
         self._shell = self._reader.shell
         self._iteration = Iteration(self._reader)
+        if self._reader.interceptors is not None:
+            from .interceptors import InterceptedIteration  # on demand, as the interceptors
+
+            self._iteration = InterceptedIteration(self._reader, self._reader.interceptors)
         self._queries = Queries(self._reader)
         self._partitions = self._reader.partitions
         self._max_poll_records = config.max_poll_records
@@ -224,6 +230,14 @@ class PlainCalls(GroupCalls, Generic[K, V]):
             words = f"poll({timeout_ms!r}) waits {timeout_ms!r} milliseconds: for seconds write {timeout_ms * 1000:.0f}"
             warnings.warn(words, UserWarning, stacklevel=3)
         return to_seconds(timeout_ms)
+
+    def _intercepted(self, poll_result: PollResult) -> dict[TopicPartition, RecordSequence[K, V]]:
+        """Return the records that a poll returns: those of its result, or what the interceptors make of them."""
+        interceptors = self._reader.interceptors
+        if interceptors is None or not poll_result.count:
+            return poll_result.records
+        with self._shell.guard:
+            return interceptors.on_consume(poll_result.records)
 
     def _max_bytes(self, max_bytes: int | None) -> int:
         return min(MAX_BYTES if max_bytes is None else self._limit(max_bytes, "max_bytes"), MAX_BYTES_LIMIT)

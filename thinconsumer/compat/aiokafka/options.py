@@ -42,6 +42,8 @@ def translate(given: dict[str, Any]) -> dict[str, Any]:
     Raises:
         KafkaConfigurationError: a value has no meaning here. Other errors are those of ``ConsumerConfig``.
     """
+    if given.get("interceptor_classes"):
+        raise KafkaConfigurationError("interceptor_classes works with thinconsumer's own consumers only")
     for name, (default, instead) in WITHOUT_EFFECT.items():
         value = given.pop(name, default)
         if value not in (default, "auto"):  # FastStream passes api_version="auto"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...config import OPTIONS, ConsumerConfig, Secret
 from ...config.values import is_async
+from ...errors import KafkaConfigurationError
 from ..peer_types import KAFKA_PYTHON
 from .structs import OffsetAndMetadata, TopicPartition, offset_of, partition_of
 
@@ -61,6 +62,8 @@ _OLDER_RESETS = {"smallest": "earliest", "largest": "latest"}
 
 def own_options(given: Mapping[str, Any]) -> dict[str, Any]:
     """Return kafka-python's keywords as this package's: its defaults where they differ, and its older options."""
+    if given.get("interceptor_classes"):
+        raise KafkaConfigurationError("interceptor_classes works with thinconsumer's own consumers only")
     options = {**_OTHER_DEFAULTS, **(_OTHER_GROUP_DEFAULTS if given.get("group_id") is not None else {})}
     for name, value in given.items():
         is_unset = value == "" and name.startswith(("sasl_", "ssl_"))  # os.environ.get(name, "")

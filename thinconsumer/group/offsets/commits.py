@@ -101,6 +101,8 @@ class Commits:
         self.is_coming: Callable[[TopicPartition], bool] = lambda tp: False
         #: Called with every offset that was written, unless its topic is known to be deleted.
         self.on_written: Callable[[TopicPartition, OffsetAndMetadata], None] = lambda tp, value: None
+        #: Called for each commit that has succeeded, before its callback and as that, with its offsets; None: no call.
+        self.on_commit: Callable[[dict[TopicPartition, OffsetAndMetadata]], None] | None = None
         #: Called for every response, with its latency in seconds and the current time.
         self.on_answer: Callable[[float, float], None] = lambda seconds, now: None
         #: The latest error of a commit that other commits may get, too (a missing ACL, say); None after a success.
@@ -129,6 +131,8 @@ class Commits:
         """
         if not self.queue.calls:
             self._stale_error = self._coordinator.error
+        if self.on_commit is not None:
+            callback = partial(_call_both, self.on_commit, callback)
         current = self._commit_identity()
         topic_ids = {name: self._metadata.topic_id(name) for name in {tp.topic for tp in offsets}}
         who = current.consumed_as or Identity(self._group_id)
@@ -481,6 +485,18 @@ class Commits:
         failure = Failure(reason, str(error), error)
         for tp, entry in entries.items():
             self.queue.resolve(tp, entry, failure)
+
+
+def _call_both(
+    on_commit: Callable[[dict[TopicPartition, OffsetAndMetadata]], None],
+    callback: Callback | None,
+    offsets: dict[TopicPartition, OffsetAndMetadata],
+    error: KafkaError | None,
+) -> None:
+    if error is None:
+        on_commit(offsets)
+    if callback is not None:
+        callback(offsets, error)
 
 
 #: Actions about the coordinator or the member, not about single partitions.
