@@ -282,4 +282,4 @@ def test_every_record_finishes_in_order_whatever_fails(order, null_key_order, se
     for (partition, chain), offsets in finished.items():
         expected = [offset for offset, each in enumerate(logs[partition]) if each == chain]
         assert (offsets if chain else sorted(offsets)) == expected
-    assert not any(lane.ready or lane.keys or lane.running or lane.waiting_bytes for lane in made.lanes.values())
+    assert not any(lane.has_ready or lane.keys or lane.running or lane.waiting_bytes for lane in made.lanes.values())
