@@ -43,7 +43,20 @@ DISTRIBUTIONS = {
             "3.15": frozenset(("crc32c", "cramjam")),
         },
         frozenset(
-            ("arrow", "fast", "gssapi", "msk-iam", "oidc", "pkcs12", "polars", "resolver", "snappy", "spark", "testing")
+            (
+                "arrow",
+                "fast",
+                "gssapi",
+                "msk-iam",
+                "oidc",
+                "pkcs12",
+                "polars",
+                "prometheus",
+                "resolver",
+                "snappy",
+                "spark",
+                "testing",
+            )
         ),
         900_000,
     ),

@@ -46,7 +46,7 @@ LADDER = (
     {"member"},
     {"aio"},
     {"workers"},
-    {"cli", "polars", "spark"},
+    {"cli", "polars", "prometheus", "spark"},
     {"compat"},
 )
 MAY_IMPORT = {room: set(chain(*LADDER[:rung])) for rung, rooms in enumerate(LADDER) for room in rooms}

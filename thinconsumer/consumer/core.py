@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from ..config.values import Deserializer
     from .group_callbacks import GroupCallbacks
     from .interceptors import Interceptors
+    from .metrics_view import MetricsView
 
 log = logging.getLogger(__name__)
 
@@ -93,6 +94,7 @@ class ConsumerCore:
             attend=self.attend if self.managers.group is not None else None,
             stepped=self.stepped,
         )
+        self.metrics_view: MetricsView | None = None  #: Set by :func:`.view_of`.
         self.interceptors: Interceptors | None = None
         if config.interceptor_classes:
             from .interceptors import Interceptors  # on demand: few consumers have any
@@ -180,6 +182,8 @@ class ConsumerCore:
         managers = self.managers
         if self.watch.check(now):
             managers.metrics.bound()
+            if self.metrics_view is not None:
+                self.metrics_view.publish()
             stats = None if managers.group is None else managers.group.member.stats
             read_off(managers.metrics, managers.engine.network, stats, now)
 

@@ -1,7 +1,8 @@
 """Allow one public call at a time: a call during another one raises at once instead of corrupting its state.
 
 A call during another one may come from another thread; or on the same thread from a signal handler, or from user code
-that the first call runs. No call waits for another. Different threads may use a client one after the other.
+that the first call runs. No call waits for another, except for a short reading (:meth:`Guard.read`). Different threads
+may use a client one after the other.
 """
 
 from __future__ import annotations
@@ -9,11 +10,17 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from threading import get_ident
+from threading import Event, get_ident
 from types import FrameType, TracebackType
+from typing import TypeVar
 
 from ..errors import ConcurrentAccessError, IllegalStateError
 from ..support.lazy_dataclass import dataclass
+
+T = TypeVar("T")
+
+#: How long a call waits for a reading in another thread, in seconds. Readings take less than a millisecond.
+READING_S = 1.0
 
 
 @dataclass(slots=True, eq=False)
@@ -27,6 +34,7 @@ class RunningCall:
     may_call: bool = False  #: Whether the user code in ``doing`` may call this client.
     #: Whether the call runs in a signal handler, see :meth:`Guard.refuse_user_code`.
     in_signal_handler: bool = False
+    reading: Event | None = None  #: For what :meth:`Guard.read` runs: set at its end.
 
     def is_over(self) -> bool:
         """Return whether an exception has ended the call without leaving the guard: its frame is not on the stack.
@@ -69,6 +77,10 @@ class Guard:
         frame = sys._getframe(1)
         mine = RunningCall(get_ident(), frame)
         calls = self._calls.setdefault("calls", (mine,))
+        while calls[0].reading is not None and calls[0].thread != mine.thread:
+            if not calls[0].reading.wait(READING_S):
+                break
+            calls = self._calls.setdefault("calls", (mine,))
         if calls[0] is not mine:
             self._calls["calls"] = (*_calls_around(mine, calls), mine)
         if self._begin is not None:
@@ -103,6 +115,21 @@ class Guard:
     def entry(self, begin: Callable[[], None], end: Callable[[], None] | None) -> Guard:
         """Return a guard of the same calls, with other functions that begin and end a call."""
         return Guard(begin, end, self._calls)
+
+    def read(self, work: Callable[[], T]) -> T | None:
+        """Run ``work``, from any thread, and return its result; return None if a call is in progress.
+
+        A call that begins in another thread meanwhile waits for the end: ``work`` must be short, and take no lock.
+        """
+        mine = RunningCall(get_ident(), sys._getframe(), reading=Event())
+        if self._calls.setdefault("calls", (mine,))[0] is not mine:
+            return None
+        try:
+            return work()
+        finally:
+            del self._calls["calls"]
+            assert mine.reading is not None
+            mine.reading.set()
 
     def refuse_user_code(self) -> None:
         """Let :meth:`running` raise in the call in progress, since it runs in a signal handler."""
