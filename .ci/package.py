@@ -49,6 +49,7 @@ DISTRIBUTIONS = {
                 "gssapi",
                 "msk-iam",
                 "oidc",
+                "opentelemetry",
                 "pkcs12",
                 "polars",
                 "prometheus",

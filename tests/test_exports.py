@@ -16,7 +16,7 @@ import thinconsumer_testing
 #: Modules with an ``__all__`` that the top level exports.
 PUBLIC = ("consumer", "errors", "types", "group", "member")
 #: Public places of their own: what they hold is imported from there.
-PLACES = ("testing", "spark", "polars", "prometheus", "config", "broker", "assignors", "partitioning")
+PLACES = ("testing", "spark", "polars", "prometheus", "opentelemetry", "config", "broker", "assignors", "partitioning")
 #: Rooms hand over single names that belong at the top although the rest of them does not.
 FROM_ELSEWHERE = {
     "config": {"ConfigurationWarning"},
@@ -48,8 +48,9 @@ def test_the_top_level_is_the_union_of_what_public_modules_declare():
 
 @pytest.mark.parametrize("name", ["", *(f".{name}" for name in existing(PUBLIC + PLACES))])
 def test_every_declared_name_is_there_once_and_in_order(name):
-    if name in (".spark", ".polars", ".prometheus"):
-        pytest.importorskip({".spark": "pyspark", ".polars": "polars", ".prometheus": "prometheus_client"}[name])
+    needs = {".spark": "pyspark", ".prometheus": "prometheus_client"}
+    if name in (".spark", ".polars", ".prometheus", ".opentelemetry"):
+        pytest.importorskip(needs.get(name, name[1:]))
     module = importlib.import_module(f"thinconsumer{name}")
     names = list(module.__all__)
     if not name:  # the top level appends the errors to its own names
@@ -85,7 +86,7 @@ def test_importing_any_module_starts_no_thread_and_opens_nothing(tmp_path):
         found.name
         for package in (thinconsumer, thinconsumer_testing)
         for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}.")
-        if not {"spark", "polars", "prometheus", "columnar", "__main__"} & set(found.name.split("."))
+        if not {"spark", "polars", "prometheus", "opentelemetry", "columnar", "__main__"} & set(found.name.split("."))
     )
     assert len(modules) > 10
     code = (

@@ -167,3 +167,34 @@ def test_a_scrape_by_prometheus_equals_metrics(reading):
     assert list(collector.collect()) == []
     collector.add(consumer)
     assert b'kafka_consumer_records_consumed_total{client_id="me"} 10.0' in generate_latest(registry)
+
+
+def test_a_collection_by_opentelemetry_equals_metrics(reading):
+    sdk = pytest.importorskip("opentelemetry.sdk.metrics")
+    from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+
+    from thinconsumer.opentelemetry import ConsumerInstruments
+
+    _, consumer = reading(10, client_id="me")
+    consumer.poll(1000)
+    reader = InMemoryMetricReader()
+    instruments = ConsumerInstruments(consumer, meter_provider=sdk.MeterProvider([reader]))
+
+    def collected():
+        found = reader.get_metrics_data()
+        scopes = found.resource_metrics[0].scope_metrics if found and found.resource_metrics else ()
+        metrics = [metric for scope in scopes for metric in scope.metrics]
+        return {
+            metric.name: [(point.attributes, point.value) for point in metric.data.data_points] for metric in metrics
+        }
+
+    found, compared = in_thread(collected), 0
+    for group, metrics in consumer.metrics().items():
+        scope, labels = ("topic.", {"topic": "t"}) if group.endswith(".topic-t") else ("", {})
+        for name, value in metrics.items():
+            points = found.get(f"kafka.consumer.{scope}{name.replace('-', '_')}", [])
+            assert points == ([] if math.isnan(value) else [({"client-id": "me", **labels}, value)]), name
+            compared += len(points)
+    assert compared > 40
+    instruments.remove(consumer)
+    assert not any(collected().values())
