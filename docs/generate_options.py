@@ -34,6 +34,7 @@ ANNOTATIONS: dict[type, str] = {
     kinds.Choice: "str",
     kinds.Servers: "str | list[str] | tuple[str, ...]",
     kinds.OffsetReset: "str | OffsetResetPolicy",
+    kinds.BadRecordPolicy: "str | Callable[..., Any]",
     kinds.Function: "Callable[..., Any]",
     kinds.Assignors: "list[Any] | tuple[Any, ...]",
     kinds.Plugins: "list[Any] | tuple[Any, ...]",
@@ -73,7 +74,8 @@ ORIGINS = {
         "sasl_kerberos_principal", "sasl_kerberos_keytab",
     ),
     "thinconsumer": (
-        "resolver", "batches_fetch_bytes", "max_buffered_bytes", "new_partition_offset_reset", "ordered_delivery",
+        "resolver", "on_bad_record", "batches_fetch_bytes", "max_buffered_bytes", "new_partition_offset_reset",
+        "ordered_delivery",
         "ordered_delivery_grace_ms", "allow_foreign_commits", "sasl_aws_msk_iam_region", "sasl_aws_msk_iam_profile",
         "sasl_aws_msk_iam_role_arn", "sasl_aws_msk_iam_role_session_name", "sasl_aws_msk_iam_role_external_id",
         "sasl_aws_msk_iam_sts_region",

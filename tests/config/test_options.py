@@ -39,6 +39,7 @@ CASES = {
     "default_api_timeout_ms": (60000, "1", 1),
     "client_dns_lookup": ("use_all_dns_ips", "USE_ALL_DNS_IPS", "use_all_dns_ips"),
     "resolver": (None, len, len),
+    "on_bad_record": ("raise", len, len),
     "metadata_max_age_ms": (300000, "9223372036854775807", 2**63 - 1),
     "metadata_recovery_strategy": ("rebootstrap", "NONE", "none"),
     "metadata_recovery_rebootstrap_trigger_ms": (300000, "0", 0),

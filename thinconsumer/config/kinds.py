@@ -368,6 +368,19 @@ class Plugins(Kind):
         return f"list of classes or objects with {' or '.join(f'`{name}`' for name in self.methods)}"
 
 
+class BadRecordPolicy(Kind):
+    """What becomes of a record that no deserializer can read: ``raise``, ``skip``, or a function that may skip it."""
+
+    description = "`'raise'`, `'skip'` or callable `(error)`"
+
+    def parse(self, value: object) -> str | Callable[..., Any]:
+        if callable(value):
+            return Function("(error)").parse(value)
+        if value not in ("raise", "skip"):
+            raise ValueError("must be 'raise', 'skip' or a callable (error)")
+        return str(value)
+
+
 #: Class names of the built-in assignors in Java's client and kafka-python, by the assignor's name in the group
 #: protocol.
 BUILT_IN_ASSIGNORS = {

@@ -95,6 +95,14 @@ class ConsumerConfig(ClientOptions):
         "`poll_batches` and `poll_raw` call no `on_consume`.",
         (),
     )
+    on_bad_record: str | Callable[..., Any] = _read(
+        kinds.BadRecordPolicy(),
+        "What happens to a record that a deserializer raises for. `'raise'`: `poll` raises `DeserializationError`, and "
+        "the position stays there; `'skip'`: the record is left out, with a warning; a callable gets that error, with "
+        "the raw bytes: if it returns, the record is left out, if it raises, `poll` does. See "
+        "[bad records](errors.md#bad-records).",
+        "raise",
+    )
     max_poll_records: int = _read(kinds.POSITIVE_INT32, "How many records one `poll` returns at most.", 500)
     consumer_timeout_ms: float = _read(
         kinds.MillisecondsOrNever(),

@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, NoReturn, TypeVar
 from ..config import ConsumerConfig
 from ..driver import Address, Driver
 from ..engine import Guard, Shell, Waiting, to_seconds
-from ..errors import ConcurrentAccessError, IllegalStateError, KafkaError, RecordError
+from ..errors import ConcurrentAccessError, DeserializationError, IllegalStateError, KafkaError, RecordError
 from ..failures import waits_for_user
 from ..fetch.chunks import Deserialize, Records
 from ..fetch.collector import MANY_RECORDS, Form, PollResult
 from ..fetch.planner import ASKER as FETCH
 from ..positions.partitions import Partition
 from ..records.batch import info
-from ..records.rows import deserialize
+from ..records.rows import deserialize, deserialize_good
 from ..sockets import SelectorDriver
 from ..sockets.resolver import Resolver
 from ..sockets.secured import broker_transport, https_transport
@@ -376,7 +376,20 @@ class ConsumerCore:
         # an interrupted step, and these records would be returned twice. The guard rejects such a call.
         with self.shell.guard.running("a deserializer"):
             interrupted = partial(self.managers.collector.chunk_decoder.interrupted.__setitem__, tp)
-            return deserialize(records, *self._deserializers, interrupted)
+            policy = self.config.on_bad_record
+            if policy == "raise":
+                return deserialize(records, *self._deserializers, interrupted)
+            skipped: list[DeserializationError] = []
+            on_bad_record = policy if callable(policy) else skipped.append
+            result = deserialize_good(records, *self._deserializers, interrupted, on_bad_record)
+        if skipped:  # one line for all of them: each record of a topic may be bad
+            log.warning(
+                "skipped %d of %d records of %s-%d that cannot be deserialized, the first at offset %d, since its %s "
+                "deserializer raised %s",
+                *(len(skipped), len(records), *tp, skipped[0].offset, skipped[0].field),
+                type(skipped[0].__cause__).__name__,
+            )
+        return result
 
     def wait(self, call: Call[T], timeout_ms: float | None, settled: Callable[[], bool] | None = None) -> Waiting[T]:
         """Step until ``settled()`` is true (default: the call is done), and return the call's result.

@@ -104,6 +104,38 @@ def deserialize(
     return rows, None if failure is None else _failed(records[count], *failure)
 
 
+def deserialize_good(
+    records: Sequence[Raw],
+    key: ColumnDeserializer | None,
+    value: ColumnDeserializer | None,
+    interrupted: Callable[[int], object],
+    on_bad_record: Callable[[DeserializationError], object],
+) -> tuple[list[ConsumerRecord[Any, Any]], DeserializationError | None]:
+    """Do the same as :func:`deserialize`, but leave out each record for which ``on_bad_record`` returns.
+
+    If it raises an ``Exception``, the record's error is returned with that exception as its cause.
+    """
+    found, failure = deserialize(records, key, value, interrupted)
+    # After the first bad record one at a time: to try all others again after each bad one would take quadratic time.
+    rest = iter(records[len(found) + 1 :] if failure is not None else ())
+    while True:
+        if failure is not None:
+            try:
+                on_bad_record(failure)
+            except Exception as raised:  # noqa: BLE001  # user code may raise anything
+                if raised is not failure:
+                    failure.__cause__ = raised
+                return found, failure
+            except BaseException:
+                interrupted(failure.offset)
+                raise
+        record = next(rest, None)
+        if record is None:
+            return found, None
+        more, failure = deserialize([record], key, value, interrupted)
+        found += more
+
+
 def _results(
     deserializer: ColumnDeserializer,
     topic: str,

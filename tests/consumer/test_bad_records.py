@@ -1,0 +1,237 @@
+"""Records that no deserializer can read: what each policy returns, raises, skips and commits, also after a crash."""
+
+import pytest
+
+from thinconsumer import Consumer, DeserializationError, KafkaConfigurationError, TopicPartition
+from thinconsumer.testing import MemoryCluster
+
+T0 = TopicPartition("t", 0)
+BAD = {0, 3, 4, 5, 11}
+GOOD = [offset for offset in range(12) if offset not in BAD]
+
+
+def number(data):
+    """Return the offset in a value like ``b"0:7"``; fail for those in BAD."""
+    offset = int(data.split(b":")[1])
+    if offset in BAD:
+        raise ValueError("bad")
+    return offset
+
+
+def fill(one, size=6):
+    for _ in range(12 // size):
+        one.append(size)
+
+
+def values_by(how, consumer):
+    if how == "poll":
+        return [record.value for _ in range(20) for rows in consumer.poll(100).values() for record in rows]
+    return [record.value for record in consumer]
+
+
+@pytest.mark.parametrize("size", [1, 3, 6, 12])
+@pytest.mark.parametrize("how", ["poll", "iterate"])
+def test_skipped_records_are_left_out_and_the_position_passes_them(world, caplog, how, size):
+    one = world()
+    fill(one, size)
+    consumer = one.consumer(value_deserializer=number, on_bad_record="skip", consumer_timeout_ms=500)
+    assert values_by(how, consumer) == GOOD
+    assert consumer.position(T0) == 12
+    lines = [line for line in caplog.messages if "cannot be deserialized" in line]
+    assert (
+        1 <= len(lines) <= 12 // size
+        and "first at offset 0, since its value deserializer raised ValueError" in lines[0]
+    )
+
+
+@pytest.mark.parametrize("how", ["poll", "iterate"])
+def test_a_function_gets_each_bad_record_once_with_its_bytes(world, how):
+    one = world()
+    fill(one)
+    seen = []
+    consumer = one.consumer(value_deserializer=number, on_bad_record=seen.append, consumer_timeout_ms=500)
+    assert values_by(how, consumer) == GOOD
+    assert [(error.partition, error.offset, error.field, error.value) for error in seen] == [
+        (T0, offset, "value", b"0:%d" % offset) for offset in sorted(BAD)
+    ]
+
+
+def test_a_function_that_raises_stops_at_the_record_and_is_called_again(world, read):
+    one = world()
+    fill(one)
+    failures = [OSError("no broker for dead letters")]
+    seen = []
+
+    def send(error):
+        if error.offset == 4 and failures:
+            raise failures[0]
+        seen.append(error.offset)
+
+    consumer = one.consumer(value_deserializer=number, on_bad_record=send)
+    assert [record.value for record in consumer.poll(1000)[T0]] == [1, 2]
+    for _ in range(2):
+        with pytest.raises(DeserializationError, match="offset 4") as caught:
+            consumer.poll(1000)
+        assert caught.value.__cause__ is failures[0]
+        assert consumer.position(T0) <= 4
+    failures.clear()
+    assert read(consumer, 5) == {0: [6, 7, 8, 9, 10]}
+    assert seen == sorted(BAD)
+
+
+def test_a_function_may_raise_the_error_itself(world):
+    one = world()
+    fill(one)
+
+    def refuse(error):
+        raise error
+
+    consumer = one.consumer(value_deserializer=number, on_bad_record=refuse)
+    with pytest.raises(DeserializationError, match="offset 0") as caught:
+        consumer.poll(1000)
+    assert isinstance(caught.value.__cause__, ValueError)
+
+
+class Stop(BaseException):
+    """As Ctrl-C: no error."""
+
+
+def test_an_interrupted_function_loses_and_repeats_no_record(world, read):
+    one = world()
+    fill(one)
+    stops = [4, 4]
+    seen = []
+
+    def send(error):
+        if stops and error.offset == stops[0]:
+            stops.pop()
+            raise Stop
+        seen.append(error.offset)
+
+    consumer = one.consumer(value_deserializer=number, on_bad_record=send)
+    values = []
+    for _ in range(30):
+        try:
+            values += [record.value for rows in consumer.poll(50).values() for record in rows]
+        except Stop:
+            pass
+    assert (values, stops, set(seen)) == (GOOD, [], BAD)
+
+
+def test_many_bad_records_take_linear_time(world):
+    one = world()
+    one.append(2000)
+    calls = []
+
+    def fail(data):
+        calls.append(data)
+        raise ValueError
+
+    consumer = one.consumer(key_deserializer=len, value_deserializer=fail, on_bad_record="skip")
+    assert consumer.poll(1000) == {}
+    assert (consumer.position(T0), len(calls)) == (2000, 2000)
+
+
+def test_batches_call_no_deserializer(world):
+    one = world()
+    fill(one)
+    consumer = one.consumer(value_deserializer=number, on_bad_record="skip")
+    assert len(consumer.poll_raw(1000)[T0]) == 2
+    assert consumer.position(T0) == 12
+
+
+@pytest.mark.parametrize("wrong", ["Skip it", None, 3, True])
+def test_other_values_are_refused(wrong):
+    with pytest.raises(KafkaConfigurationError, match="on_bad_record=.* must be 'raise', 'skip' or a callable"):
+        Consumer("t", on_bad_record=wrong)
+
+
+class Run:
+    """A topic, and members that read it one after the other, each until it crashes.
+
+    An event is a poll, the begin or the end of a record's processing, or of a call of ``on_bad_record``. After so many
+    events the first member crashes: it ends without a word, and the next one begins at the committed offset.
+    """
+
+    def __init__(self, crash_at, policy, is_iteration):
+        self.cluster = MemoryCluster(1, {"t": 1})
+        for first in (0, 4, 8):
+            self.cluster.produce("t", [b"0:%d" % offset for offset in range(first, first + 4)])
+        self.left, self.policy, self.is_iteration = crash_at, policy, is_iteration
+        self.processed, self.handled = [], []
+
+    def event(self):
+        self.left -= 1
+        if self.left == 0:
+            raise Stop
+
+    def handle(self, error):
+        self.event()
+        self.handled.append(error.offset)
+        self.event()
+
+    def process(self, record):
+        self.event()
+        self.processed.append(record.value)
+        self.event()
+
+    def consumer(self, driver, **options):
+        return Consumer(
+            driver=driver, bootstrap_servers=self.cluster.bootstrap_servers, group_id="g", **options
+        )  # fmt: skip
+
+    def read(self):
+        """Let one member read all, and leave the group; return whether it crashed."""
+        driver = self.cluster.driver()
+        consumer = self.consumer(
+            driver, auto_offset_reset="earliest", auto_commit_interval_ms=0, max_poll_records=2,
+            group_instance_id="one", value_deserializer=number, consumer_timeout_ms=1000,
+            on_bad_record=self.handle if self.policy == "function" else "skip",
+        )  # fmt: skip
+        consumer.subscribe(["t"])
+        try:
+            if self.is_iteration:
+                for record in consumer:
+                    self.process(record)
+            else:
+                for _ in range(15):
+                    self.event()
+                    for rows in consumer.poll(300).values():
+                        for record in rows:
+                            self.process(record)
+        except Stop:
+            driver.close()  # nothing is sent any more, as after ``kill -9``
+            consumer._shell.closed = True
+            return True
+        consumer.close()
+        return False
+
+    def committed(self):
+        with self.consumer(self.cluster.driver()) as other:
+            return other.committed(T0) or 0
+
+
+@pytest.mark.parametrize("is_iteration", [False, True])
+@pytest.mark.parametrize("policy", ["skip", "function"])
+def test_after_a_crash_at_any_point_nothing_is_committed_that_was_not_processed_or_handled(policy, is_iteration):
+    crash_at, crashed = 0, True
+    while crashed:
+        crash_at += 1
+        run = Run(crash_at, policy, is_iteration)
+        crashed = run.read()
+        done = {*run.processed, *(BAD if policy == "skip" else run.handled)}
+        assert set(range(run.committed())) <= done
+        if not crashed:
+            break
+        before = run.committed()
+        first = len(run.processed)
+        assert not run.read()
+        # Nothing is lost, and what is repeated had not been committed.
+        assert set(run.processed) == set(GOOD)
+        again = set(run.processed[:first]) & set(run.processed[first:])
+        assert all(offset >= before for offset in again)
+        if policy == "function":
+            assert set(run.handled) == BAD
+        assert run.committed() == 12
+    assert crash_at > 2 * len(GOOD)
+    assert run.processed == GOOD and run.committed() == 12
