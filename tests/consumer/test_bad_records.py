@@ -118,6 +118,22 @@ def test_an_interrupted_function_loses_and_repeats_no_record(world, read):
     assert (values, stops, set(seen)) == (GOOD, [], BAD)
 
 
+def test_records_before_one_whose_function_always_interrupts_are_returned(world):
+    one = world()
+    fill(one)
+
+    def stop_at_4(error):
+        if error.offset == 4:
+            raise Stop
+
+    consumer = one.consumer(value_deserializer=number, on_bad_record=stop_at_4)
+    with pytest.raises(Stop):
+        consumer.poll(1000)
+    assert [record.value for record in consumer.poll(1000)[T0]] == [1, 2]
+    with pytest.raises(Stop):
+        consumer.poll(1000)
+
+
 def test_many_bad_records_take_linear_time(world):
     one = world()
     one.append(2000)
