@@ -76,7 +76,7 @@ class ConsumerCore:
 
     def __init__(self, config: ConsumerConfig, driver: Driver | None) -> None:
         guard = Guard()
-        driver = driver if driver is not None else _driver(config, guard)
+        driver = driver if driver is not None else socket_driver(config, guard)
         if log.isEnabledFor(logging.DEBUG):
             log.debug("records are read with: %s", ", ".join(f"{what}: {how}" for what, how in info().items()))
         self.config = config
@@ -502,7 +502,8 @@ class ConsumerCore:
             driver.step(engine, driver.now())
 
 
-def _driver(config: ConsumerConfig, guard: Guard) -> Driver:
+def socket_driver(config: ConsumerConfig, guard: Guard) -> Driver:
+    """Return the driver over sockets that the options describe. ``guard`` is that of the consumer's calls."""
     return SelectorDriver(
         transport=broker_transport(config),
         https=https_transport(config),

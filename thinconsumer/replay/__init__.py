@@ -1,0 +1,10 @@
+"""Record what goes into a consumer, and run the same client again with it: see docs/replay.md.
+
+The client imports this room only if a program does.
+"""
+
+from .player import Divergence, Replayed, replay
+from .recording import RecordingConsumer
+from .trace_file import TraceError, read_trace
+
+__all__ = ["Divergence", "RecordingConsumer", "Replayed", "TraceError", "read_trace", "replay"]

@@ -1,0 +1,157 @@
+"""Cut the bytes of a connection into requests and responses, and mask what may be no part of a trace.
+
+Of record batches only the headers are kept, and of commit metadata only the length. A mask keeps the length of a
+request or response, so that a replay has the same sizes.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+from ..errors import KafkaError
+from ..wire.fetch import FetchRequest
+from ..wire.header import decode_response_header
+from ..wire.offset_commit import OffsetCommitRequest
+from ..wire.offset_fetch import OffsetFetchRequest
+
+_SIZE = 4
+_REQUEST = struct.Struct(">hhih")
+#: The sizes of a batch's length and offset, and of the headers by format; in each, the format is at ``_MAGIC_AT``.
+_LOG_OVERHEAD, _MAGIC_AT, _HEADERS = 12, 16, {0: 18, 1: 26, 2: 61}
+#: So many bytes are kept of a response that cannot be decoded, or answers no known request: size and correlation id.
+_KEPT = 8
+_SECRET_APIS = (FetchRequest, OffsetFetchRequest)
+
+
+class Frames:
+    """One direction of a connection, cut into frames, which keep the four bytes of their size."""
+
+    def __init__(self) -> None:
+        self._data = bytearray()
+
+    def take(self, data: bytes | memoryview) -> list[bytes]:
+        """Add bytes; return the frames that are now complete."""
+        self._data += data
+        frames = []
+        while len(self._data) >= _SIZE:
+            end = _SIZE + int.from_bytes(self._data[:_SIZE], "big")
+            if len(self._data) < end:
+                break
+            frames.append(bytes(self._data[:end]))
+            del self._data[:end]
+        return frames
+
+    def rest(self) -> bytes:
+        """Return the bytes of the incomplete frame, and forget them."""
+        data, self._data = bytes(self._data), bytearray()
+        return data
+
+
+def masked_metadata(text: str | None) -> str | None:
+    """Return a text of the same length in UTF-8."""
+    return text and "x" * len(text.encode())
+
+
+def masked_request(frame: bytes) -> bytes:
+    """Return a request without the metadata of commits."""
+    if len(frame) < _SIZE + _REQUEST.size:
+        return frame
+    api, version, _, length = _REQUEST.unpack_from(frame, _SIZE)
+    if api != OffsetCommitRequest.API_KEY:
+        return frame
+    start = _SIZE + _REQUEST.size + max(length, 0)
+    if version >= OffsetCommitRequest.FLEXIBLE:
+        start += 1  # the client writes no tagged fields
+    try:
+        request = OffsetCommitRequest.decode(frame, version, start)
+    except KafkaError:
+        return _same_size(frame, _SIZE + _REQUEST.size, b"")
+    for topic in request.topics:
+        for partition in topic.partitions:
+            partition.committed_metadata = masked_metadata(partition.committed_metadata)
+    return _same_size(frame, start, request.encode(version))
+
+
+class Responses:
+    """Knows the requests of one connection, and masks the responses to them."""
+
+    def __init__(self) -> None:
+        self._versions: dict[int, tuple[int, int]] = {}
+
+    def sent(self, frame: bytes) -> None:
+        """Note a request, in the order of which responses come."""
+        if len(frame) >= _SIZE + _REQUEST.size:
+            api, version, correlation_id, _ = _REQUEST.unpack_from(frame, _SIZE)
+            self._versions[correlation_id] = api, version
+
+    def masked(self, frame: bytes) -> tuple[bytes, list[int]]:
+        """Return what is kept of a response, and the holes in it: the place and the length of each, in turn."""
+        correlation_id = int.from_bytes(frame[_SIZE:_KEPT], "big")
+        api, version = self._versions.pop(correlation_id, (-1, 0))
+        request = next((each for each in _SECRET_APIS if api == each.API_KEY), None)
+        if request is None:
+            return (frame, []) if api >= 0 else _cut(frame, [_KEPT, len(frame) - _KEPT])
+        body = bytearray(frame[_SIZE:])
+        try:
+            _, start = decode_response_header(body, request, version)
+            message: Any = request.RESPONSE.decode(body, version, start)
+            if request is FetchRequest:
+                holes = _blank_records(body, message)
+                return _cut(frame[:_SIZE] + body, holes)
+            _mask_committed(message)
+            return _same_size(frame, _SIZE + start, message.encode(version)), []
+        except KafkaError:
+            return _cut(frame, [_KEPT, len(frame) - _KEPT])
+
+
+def _same_size(frame: bytes, start: int, body: bytes) -> bytes:
+    """Return the frame with another body; with zeros if the sizes differ, as for fields that were left out."""
+    return frame[:start] + (body if len(body) == len(frame) - start else bytes(len(frame) - start))
+
+
+def _mask_committed(message: Any) -> None:
+    for topics in (message.topics, *(group.topics for group in message.groups)):
+        for topic in topics:
+            for partition in topic.partitions:
+                partition.metadata = masked_metadata(partition.metadata)
+
+
+def _blank_records(body: bytearray, message: Any) -> list[int]:
+    """Write zeros over the records of a Fetch response, without the headers of batches; return where they are."""
+    holes: list[int] = []
+    found = 0
+    for records in (partition.records for topic in message.responses for partition in topic.partitions):
+        if not records:
+            continue
+        # Records are slices of the response, in its order. Zeros are written into the slice itself: of a few bytes of
+        # an incomplete batch, the same may have been found before their place.
+        found, at, end = body.index(records, found), 0, len(records)
+        while at < end:
+            magic = records[at + _MAGIC_AT] if at + _MAGIC_AT < end else -1
+            length = int.from_bytes(records[at + 8 : at + _LOG_OVERHEAD], "big")
+            stop = min(at + _LOG_OVERHEAD + length, end)
+            begin = min(at + _HEADERS.get(magic, 0), stop)
+            records[begin:stop] = bytes(stop - begin)
+            if magic in _HEADERS and stop > begin:
+                holes += [_SIZE + found + begin, stop - begin]
+            at = stop
+        found += end
+    return holes
+
+
+def _cut(frame: bytes, holes: list[int]) -> tuple[bytes, list[int]]:
+    parts, at = [], 0
+    for place, length in zip(holes[::2], holes[1::2]):
+        parts.append(frame[at:place])
+        at = place + max(length, 0)
+    return b"".join([*parts, frame[at:]]), holes
+
+
+def filled(kept: bytes, holes: list[int], size: int) -> bytes:
+    """Return a response of ``size`` bytes with zeros in its holes."""
+    parts, at, place = [], 0, 0
+    for hole, length in zip(holes[::2], holes[1::2]):
+        parts += [kept[at : at + hole - place], bytes(max(0, min(length, size)))]
+        at, place = at + hole - place, hole + length
+    return b"".join([*parts, kept[at:]])

@@ -1,0 +1,237 @@
+"""Run a consumer again with the events of a trace."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any, NamedTuple
+
+from .. import errors
+from .._version import __version__
+from ..consumer import Consumer
+from ..errors import RecordError
+from ..fetch.collector import Collector, Move, PollResult
+from ..types import TopicPartition
+from .arguments import decoded, same_result
+from .recording import CALLS
+from .replay_driver import Divergence, Events, ReplayDriver, TraceEnd
+from .trace_file import TraceError, read_trace
+
+
+class Replayed(NamedTuple):
+    """What came of a replay."""
+
+    events: int  #: How many events of the trace were done.
+    requests: int  #: How many requests the client has written, each the same as in the trace.
+    records: int  #: How many records polls have returned.
+    calls: int  #: How many public calls were made.
+    divergence: Divergence | None  #: Where the client did something else than the trace has; None if nowhere.
+    recorded_by: str  #: The version that has written the trace.
+
+
+#: Called before each event that is no clock reading, with its number and the event.
+Shown = Callable[[int, Any], object]
+
+
+def replay(path: str, shown: Shown | None = None) -> Replayed:
+    """Run the client over a trace, up to its end, or to where the client does something else.
+
+    Raises:
+        TraceError: the file is no trace, or has events of a wrong form.
+        OSError: it cannot be read.
+    """
+    events = Events(read_trace(path))
+    try:
+        begin = events.take("trace")[1]
+    except (TraceEnd, Divergence):
+        raise TraceError(f"{path} has no events") from None
+    player = _Player(events, shown)
+    divergence = None
+    try:
+        player.run(begin["options"], begin["callback"])
+    except TraceEnd:
+        pass
+    except Divergence as found:
+        divergence = found
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
+        raise TraceError(f"event {events.place} of {path} has a wrong form: {error!r}") from error
+    if divergence is None and player.divergence is not None:
+        divergence = player.divergence
+    by = begin["thinconsumer"]
+    return Replayed(events.place, events.requests, player.records, player.calls, divergence, by)
+
+
+class UserError(Exception):
+    """Stands for an exception of user code; its name is that of the exception."""
+
+
+class _Player:
+    def __init__(self, events: Events, shown: Shown | None) -> None:
+        self.records = 0
+        self.calls = 0
+        self.divergence: Divergence | None = None
+        self._events = events
+        self._shown = shown
+        self._iterator: Iterator[Any] = iter(())
+        self._consumer: Consumer[Any, Any]
+
+    def run(self, options: dict[str, Any], has_callback: bool) -> None:
+        """Make the consumer, and then the calls of the trace."""
+        if has_callback:
+            options = {**options, "default_offset_commit_callback": self._user("callback")}
+        self._consumer = Consumer(driver=ReplayDriver(self._events), **options)
+        self._replace_collector(self._consumer._reader.managers.collector)
+        iteration: Any = self._consumer._iteration
+        iteration.listed = lambda poll_result: [None] * poll_result.count
+        self._events.take("built")
+        try:
+            while True:
+                self._go_on()
+        finally:
+            self._consumer._shell.closed = True
+
+    def _go_on(self) -> Any:
+        """Do what comes between two steps; return the event if it is another one."""
+        event = self._events.take()
+        kind = event[0] if isinstance(event, list) else ""
+        if self._shown is not None:
+            self._shown(self._events.place - 1, event)
+        if kind == "call":
+            self.calls += 1
+            self._call(event[1], event[2], event[3])
+        elif kind == "taken":
+            self._consumer._iteration.poll_result.taken = event[1]
+        elif kind == "resume":
+            next(self._iterator, None)
+        elif kind == "done":
+            return event
+        else:
+            raise Divergence(self._events.place - 1, event, "the call has returned")
+        return None
+
+    def _call(self, name: str, given: list[Any], named: dict[str, Any]) -> None:
+        if name not in CALLS and name != "read_to_end":
+            raise TraceError(f"a trace calls {name}()")
+        arguments = [decoded(each) for each in given]
+        options = {key: decoded(each) for key, each in named.items()}
+        if name == "subscribe":
+            self._put_listener(arguments, options)
+        if name == "commit_async":
+            arguments[1] = None if arguments[1] is None else self._user("callback")
+        try:
+            result = getattr(self._consumer, name)(*arguments, **options)
+        except UserError as error:
+            self._events.same("raise", str(error))
+        except Exception as error:
+            event = self._events.peek()
+            if event != ["raise", type(error).__name__]:
+                raise Divergence(self._events.place, event, repr(error)) from error
+            self._events.take()
+        else:
+            if name == "read_to_end":
+                self._iterator = result
+            self._check_result(result)
+
+    def _check_result(self, result: Any) -> None:
+        try:
+            event = self._events.peek()
+        except TraceEnd:
+            return
+        if isinstance(event, list) and event[0] == "return":
+            if event[1] is not None and not same_result(event[1], result):
+                raise Divergence(self._events.place, event[1], result)
+            self._events.take()
+
+    def _put_listener(self, arguments: list[Any], options: dict[str, Any]) -> None:
+        names = arguments[2] if len(arguments) > 2 else options.get("listener")
+        listener = None if names is None else _Listener({name: self._user(name) for name in names})
+        if len(arguments) > 2:
+            arguments[2] = listener
+        else:
+            options["listener"] = listener
+
+    def _user(self, kind: str) -> Callable[..., None]:
+        """Return what stands for user code: it makes the calls that the user code has made."""
+
+        def call(*arguments: Any) -> None:
+            self._events.same("user", kind)
+            while (event := self._go_on()) is None:
+                pass
+            if event[1] is not None:
+                raise UserError(event[1])
+
+        return call
+
+    def _replace_collector(self, collector: Collector) -> None:
+        stand_in: Any = collector
+        gather = partial(self._gather, collector)
+        for name in ("gather", "gather_many", "gather_columns", "gather_raw"):
+            setattr(stand_in, name, gather)
+        stand_in.first = self._first
+
+    def _gather(self, collector: Collector, limit: int, ends: object = None) -> PollResult:
+        """Return the poll result of the trace: of the batches that the client has buffered."""
+        managers = self._consumer._reader.managers
+        event = self._events.take()
+        if self._shown is not None:
+            self._shown(self._events.place - 1, event)
+        result = PollResult()
+        if isinstance(event, list) and event[0] == "bad":
+            _, name, topic, number, offset, next_offset = event
+            partition = managers.partitions.require(TopicPartition(topic, number))
+            fetched = managers.buffer.head(partition)
+            if fetched is None:
+                raise Divergence(self._events.place - 1, event, "nothing is buffered")
+            error = _error(name, partition.tp, offset, next_offset)
+            try:
+                collector._raise(fetched, error)
+            finally:
+                error.next_offset = next_offset
+        if not isinstance(event, list) or event[0] != "found":
+            raise Divergence(self._events.place - 1, event, "a poll looks into the buffer")
+        for topic, number, index, *move in event[2]:
+            queue = managers.buffer.queue(managers.partitions.require(TopicPartition(topic, number)))
+            if index >= len(queue):
+                raise Divergence(self._events.place - 1, event, f"{len(queue)} responses buffered of {topic}-{number}")
+            result.moves.append(_move(queue[index], move))
+        result.turns = [managers.partitions.require(TopicPartition(*tp)) for tp in event[3]]
+        result.count = event[1]
+        self.records += result.count
+        return result
+
+    def _first(self, poll_result: PollResult, count: int) -> PollResult:
+        event = self._events.take("first")
+        if event[1] != count:
+            raise Divergence(self._events.place - 1, event, count)
+        part = PollResult()
+        part.moves = [_move(poll_result.moves[index].fetched, move) for index, *move in event[2]]
+        part.count = sum(move.adds for move in part.moves)
+        part.turns = list(dict.fromkeys(move.fetched.partition for move in part.moves))
+        return part
+
+
+class _Listener:
+    def __init__(self, methods: dict[str, Callable[..., None]]) -> None:
+        self.__dict__.update(methods)
+
+
+def _move(fetched: Any, move: list[Any]) -> Move:
+    adds, chunk, record, offset, epoch, begin = move
+    # The client cuts off decoded batches by their number, so that there have to be as many.
+    fetched.chunks.extend([None] * (chunk - len(fetched.chunks)))
+    return Move(fetched, adds, chunk, record, offset, epoch, (begin[0], begin[1]))
+
+
+def _error(name: str, tp: TopicPartition, offset: int, next_offset: int) -> RecordError:
+    """Return an error of a poll without its text, which may show a record."""
+    kind = getattr(errors, name, RecordError)
+    if not (isinstance(kind, type) and issubclass(kind, RecordError)):
+        kind = RecordError
+    error: RecordError = kind.__new__(kind)
+    RecordError.__init__(error, "as in the trace", tp, offset, next_offset)
+    return error
+
+
+def is_own_version(replayed: Replayed) -> bool:
+    """Return whether this version has written the trace: another one may well do something else."""
+    return replayed.recorded_by == __version__

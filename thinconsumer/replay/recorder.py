@@ -1,0 +1,260 @@
+"""A driver that records what another one does: clock readings, random draws, commands, and all calls of streams.
+
+It wraps the endpoint of each step and the streams of connections. What it writes, in order, is what
+:mod:`.replay_driver` does again.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Collection, Sequence
+from typing import Any, cast
+
+from ..driver import Address, Command, Dial, Driver, Endpoint, Hangup, Resolve, Stream
+from ..errors import KafkaConnectionError
+from ..support.agenda import Agenda, Alarm
+from ..support.timers import Random
+from .frames import Frames, Responses, masked_request
+from .trace_file import TraceWriter
+
+#: What a connection error says about the failure, besides its text: the client acts on these.
+FLAGS = ("is_proxy_login_rejected", "is_certificate_rejected", "is_handshake_cut")
+
+
+class RecordingDriver:
+    """Implements :class:`thinconsumer.driver.Driver` by another driver, and records it."""
+
+    def __init__(self, driver: Driver, trace: TraceWriter) -> None:
+        self.driver = driver
+        self.trace = trace
+        self.random: Random = _RecordingRandom(driver.random, trace)
+        self.streams: dict[int, _RecordingStream] = {}  #: By the id of the client's stream.
+        self.dials = 0
+        self.alarms = 0
+
+    @property
+    def woken(self) -> bool:
+        """See :class:`thinconsumer.driver.Driver`. Recorded if it is true, which is seldom."""
+        woken = self.driver.woken
+        if woken:
+            self.trace.add(["woken"])
+        return woken
+
+    @woken.setter
+    def woken(self, woken: bool) -> None:
+        self.driver.woken = woken
+
+    def now(self) -> float:
+        """Return monotonic seconds."""
+        now = self.driver.now()
+        self.trace.add(now)
+        return now
+
+    def wall_time(self) -> float:
+        """Return seconds since the epoch."""
+        now = self.driver.wall_time()
+        self.trace.add(["wall", now])
+        return now
+
+    def step(self, endpoint: Endpoint, deadline: float) -> bool:
+        """Record a step and what happens in it."""
+        self.trace.add(["step", deadline])
+        try:
+            called = self.driver.step(cast("Endpoint", _RecordingEndpoint(self, endpoint)), deadline)
+        except BaseException as error:
+            self.trace.add(["cut", type(error).__name__])
+            raise
+        self.trace.add(["end", called])
+        return called
+
+    def send(self, endpoint: Endpoint) -> None:
+        """Record what is sent."""
+        self.trace.add(["send"])
+        try:
+            self.driver.send(cast("Endpoint", _RecordingEndpoint(self, endpoint)))
+        except BaseException as error:
+            self.trace.add(["cut", type(error).__name__])
+            raise
+        self.trace.add(["end", True])
+
+    @property
+    def waiting(self) -> bool:
+        """See :class:`thinconsumer.driver.Driver`."""
+        return self.driver.waiting
+
+    def hang_up_all(self) -> None:
+        """Close every connection."""
+        self.driver.hang_up_all()
+        self.streams.clear()
+
+    def wakeup(self) -> None:
+        """End the step early."""
+        self.driver.wakeup()
+
+    def check_process(self) -> None:
+        """Raise in a fork."""
+        self.driver.check_process()
+
+    def fileno(self) -> int:
+        """Return a descriptor to wait for."""
+        return self.driver.fileno()
+
+    def close(self) -> None:
+        """Close the driver, and write what the trace has so far."""
+        self.driver.close()
+        self.trace.flush()
+
+    def recording(self, command: Command) -> Command:
+        """Record a command that the driver takes; return the one for it, with a recording stream."""
+        if isinstance(command, Resolve):
+            self.trace.add(["resolve", command.host, command.port])
+            return command
+        known = self.streams.get(id(command.stream))
+        if isinstance(command, Dial):
+            stream = _RecordingStream(command.stream, self.dials, self.trace)
+            self.streams[id(command.stream)] = stream
+            self.trace.add(["dial", self.dials, command.host, [*command.address.sockaddr], command.purpose])
+            self.dials += 1
+            return Dial(stream, command.host, command.address, command.purpose, command.tunnel)
+        self.trace.add(["hang up", -1 if known is None else known.number])
+        if known is None:
+            return command
+        known.ended()
+        del self.streams[id(command.stream)]
+        return Hangup(known)
+
+
+class _RecordingRandom:
+    def __init__(self, random: Random, trace: TraceWriter) -> None:
+        self._random = random
+        self._trace = trace
+
+    def random(self) -> float:
+        drawn = self._random.random()
+        self._trace.add(["random", drawn])
+        return drawn
+
+    def randrange(self, stop: int, /) -> int:
+        drawn = self._random.randrange(stop)
+        self._trace.add(["randrange", stop, drawn])
+        return drawn
+
+
+class _RecordingEndpoint:
+    """The endpoint that the driver sees: commands and streams are recorded."""
+
+    def __init__(self, driver: RecordingDriver, endpoint: Endpoint) -> None:
+        self._driver = driver
+        self._endpoint = endpoint
+        self.commands = cast("deque[Command]", _RecordingCommands(driver, endpoint))
+        self.agenda = cast("Agenda", _RecordingAgenda(driver, endpoint.agenda))
+
+    @property
+    def unsent(self) -> Collection[Stream]:
+        streams = self._driver.streams
+        return [streams[id(stream)] for stream in self._endpoint.unsent if id(stream) in streams]
+
+    def resolved(self, host: str, port: int, addresses: Sequence[Address], error: str, now: float) -> None:
+        found = [[address.family, [*address.sockaddr]] for address in addresses]
+        self._driver.trace.add(["resolved", host, port, found, error, now])
+        self._endpoint.resolved(host, port, addresses, error, now)
+
+
+class _RecordingCommands:
+    def __init__(self, driver: RecordingDriver, endpoint: Endpoint) -> None:
+        self._driver = driver
+        self._endpoint = endpoint
+
+    def __len__(self) -> int:
+        return len(self._endpoint.commands)
+
+    def popleft(self) -> Command:
+        return self._driver.recording(self._endpoint.commands.popleft())
+
+
+class _RecordingAgenda:
+    def __init__(self, driver: RecordingDriver, agenda: Agenda) -> None:
+        self._driver = driver
+        self._agenda = agenda
+        self.next = agenda.next
+
+    def alarm(self) -> Alarm:
+        number = self._driver.alarms
+        self._driver.alarms += 1
+        self._driver.trace.add(["alarm made"])
+        return cast("Alarm", _RecordingAlarm(self._agenda.alarm(), number, self._driver.trace))
+
+
+class _RecordingAlarm:
+    """An alarm that a driver sets for a timeout of its own, for example of a name lookup."""
+
+    def __init__(self, alarm: Alarm, number: int, trace: TraceWriter) -> None:
+        self._alarm = alarm
+        self._number = number
+        self._trace = trace
+        self.is_over = alarm.is_over
+
+    def set(self, at: float) -> None:
+        self._trace.add(["alarm", self._number, at])
+        self._alarm.set(at)
+
+    def clear(self) -> None:
+        self._trace.add(["alarm", self._number, None])
+        self._alarm.clear()
+
+
+class _RecordingStream:
+    """Passes each call on to a stream of the client, and records it with the bytes."""
+
+    def __init__(self, stream: Stream, number: int, trace: TraceWriter) -> None:
+        self.number = number
+        self._stream = stream
+        self._add: Callable[..., None] = trace.add
+        self._room = memoryview(b"")
+        self._offered: Sequence[bytes | memoryview] = ()
+        self._requests = Frames()
+        self._received = Frames()
+        self._responses = Responses()
+
+    def connection_made(self, now: float) -> None:
+        self._add(["made", self.number, now])
+        self._stream.connection_made(now)
+
+    def get_buffer(self) -> memoryview:
+        self._room = self._stream.get_buffer()
+        return self._room
+
+    def buffer_updated(self, size: int, now: float) -> bool:
+        for frame in self._received.take(self._room[:size]):
+            self._keep(*self._responses.masked(frame), len(frame))
+        self._add(["received", self.number, size, now])
+        return self._stream.buffer_updated(size, now)
+
+    def connection_lost(self, error: KafkaConnectionError | None, now: float) -> None:
+        self.ended()
+        about: Any = None if error is None else [str(error), *(getattr(error, flag) for flag in FLAGS)]
+        self._add(["lost", self.number, about, now])
+        self._stream.connection_lost(error, now)
+
+    def data_to_send(self) -> Sequence[bytes | memoryview]:
+        self._add(["ask", self.number])
+        self._offered = self._stream.data_to_send()
+        return self._offered
+
+    def data_sent(self, size: int, now: float) -> None:
+        offered = b"".join(self._offered)[:size]
+        self._add(["sent", self.number, size, now])
+        for frame in self._requests.take(offered):
+            self._responses.sent(frame)
+            kept = masked_request(frame)
+            self._add(["request", self.number, len(kept)], kept)
+        self._stream.data_sent(size, now)
+
+    def ended(self) -> None:
+        """Record the beginning of a response that was never complete: the client has looked at its size."""
+        rest = self._received.rest()
+        if rest:
+            self._keep(rest[:8], [8, len(rest) - 8] if len(rest) > 8 else [], len(rest))
+
+    def _keep(self, kept: bytes | bytearray, holes: list[int], size: int) -> None:
+        self._add(["response", self.number, size, holes, len(kept)], bytes(kept))

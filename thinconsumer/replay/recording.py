@@ -1,0 +1,257 @@
+"""A consumer that records its public calls, the user code that they run, and what its polls find."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from typing import Any, TypeVar
+
+from .._version import __version__
+from ..config import ConsumerConfig
+from ..consumer import Consumer
+from ..consumer.core import socket_driver
+from ..consumer.group_calls import LISTENER_METHODS, CommitCallback
+from ..driver import Driver
+from ..engine import Guard
+from ..errors import KafkaConfigurationError, RecordError
+from ..fetch.buffer import Buffer
+from ..fetch.collector import Collector, PollResult
+from ..types import TopicPartition
+from .arguments import encoded, methods_of, without_iterators
+from .recorder import RecordingDriver
+from .trace_file import TraceWriter
+
+R = TypeVar("R")
+
+#: The public methods that are recorded; the others are not about the client's state, or are recorded below.
+CALLS = (
+    "poll", "poll_batches", "poll_raw", "drive", "wake_at", "position", "unsubscribe", "commit", "committed", "topics",
+    "partitions_for_topic", "beginning_offsets", "end_offsets", "offsets_for_times", "bootstrap", "close", "assign",
+    "assignment", "skip", "seek", "seek_to_beginning", "seek_to_end", "pause", "resume", "paused", "highwater", "lag",
+    "health", "metrics", "bootstrap_connected", "subscribe", "subscription", "enforce_rebalance", "commit_async",
+    "group_metadata", "__next__",
+)  # fmt: skip
+#: Calls of which the trace has no result: what polls return is recorded by the collector, the others are only looked at.
+WITHOUT_RESULT = ("poll", "poll_batches", "poll_raw", "health", "metrics", "group_metadata", "__next__", "wake_at")
+#: By default, a trace ends once its file has so many bytes.
+BYTES_MAX = 256 << 20
+#: Options whose effect is recorded, so that a replay does not need them.
+_LEFT_OUT = (
+    "key_deserializer", "value_deserializer", "default_offset_commit_callback", "selector", "resolver",
+    "socket_options", "proxy_url", "socks5_proxy",
+)  # fmt: skip
+
+
+class RecordingConsumer(Consumer[Any, Any]):
+    """A :class:`Consumer` that writes a trace of itself to a file, for :func:`.replay`.
+
+    The trace has no key, value or header of a record, and no metadata of a commit. It ends with the consumer, with an
+    exception inside a step (such as Ctrl-C), or once the file has ``trace_bytes_max`` bytes. An existing file is
+    replaced.
+
+    Raises:
+        KafkaConfigurationError: the options are not valid, or ask for a login (SASL) or an assignor of the user's own:
+            no trace can be made of those.
+    """
+
+    def __init__(
+        self, trace: str, *topics: str, driver: Driver | None = None, trace_bytes_max: int = BYTES_MAX, **options: Any
+    ) -> None:
+        config = ConsumerConfig.from_options(**options)
+        _check(config, options)
+        self._trace = writer = TraceWriter(trace, trace_bytes_max)
+        callback = config.default_offset_commit_callback
+        about = {"thinconsumer": __version__, "python": sys.version.split()[0], "options": _plain(options)}
+        writer.add(["trace", {**about, "callback": callback is not None}])
+        if callback is not None:
+            options["default_offset_commit_callback"] = self._user("callback", callback)
+            config = ConsumerConfig.from_options(**options)
+        real = driver if driver is not None else socket_driver(config, Guard())
+        self._clock = real.now
+        self._set_up(config, RecordingDriver(real, writer), ())
+        _record_collector(self._reader.managers.collector, self._reader.managers.buffer, writer)
+        writer.add(["built"])
+        if topics:
+            self.subscribe(topics)
+
+    def __next__(self) -> Any:
+        """Return the next record as :meth:`Consumer.__next__`; only calls that poll or step are recorded."""
+        iteration = self._iteration
+        poll_result = iteration.poll_result
+        taken = poll_result.taken or 0
+        if (
+            poll_result is not self._reader.poll_result
+            or taken >= poll_result.count
+            or self._shell.step_interrupted
+            or self._clock() >= iteration.drive_at
+        ):
+            return self._call("__next__", super().__next__)
+        record = iteration.records[taken]
+        poll_result.taken = taken + 1
+        return record
+
+    def read_to_end(self, timeout_ms: float | None = None) -> Iterator[Any]:
+        """Yield the records up to the end, as :meth:`Consumer.read_to_end`."""
+        records = self._call("read_to_end", super().read_to_end, timeout_ms)
+        while True:
+            self._trace.add(["resume"])
+            try:
+                record = next(records)
+            except StopIteration:
+                return
+            yield record
+
+    def keep_alive(self) -> Any:
+        """Raise: a signal handler's steps between two bytecodes are in no trace."""
+        raise KafkaConfigurationError("a consumer that records a trace has no keep_alive(): call drive()")
+
+    def commit_async(self, offsets: Any = None, callback: CommitCallback | None = None) -> None:
+        """Queue a commit as :meth:`Consumer.commit_async`; the call of ``callback`` is recorded."""
+        told = callback if callback is None or not callable(callback) else self._user("callback", callback)
+        self._call("commit_async", super().commit_async, offsets, told)
+
+    def _checked(self, listener: Any) -> Any:
+        checked = super()._checked(listener)
+        return checked if checked is None else _RecordingListener(checked, self._user)
+
+    def _user(self, kind: str, function: Callable[..., R]) -> Callable[..., R]:
+        """Return a function that calls user code, and records when it begins and ends."""
+
+        def call(*arguments: Any) -> R:
+            self._trace.add(["user", kind])
+            try:
+                result = function(*arguments)
+            except BaseException as error:
+                self._note_taken()
+                self._trace.add(["done", type(error).__name__])
+                raise
+            self._note_taken()
+            self._trace.add(["done", None])
+            return result
+
+        return call
+
+    def _call(self, name: str, method: Callable[..., R], *given: Any, **named: Any) -> R:
+        arguments = [without_iterators(each) for each in given]
+        options = {key: without_iterators(each) for key, each in named.items()}
+        if name == "assign" and given and arguments == [[]]:
+            return method(*arguments)  # it calls unsubscribe(), which is recorded
+        self._note_taken()
+        shown = [encoded(each) for each in arguments]
+        if name == "subscribe" and len(arguments) > 2:
+            shown[2] = _argument("listener", arguments[2])
+        self._trace.add(["call", name, shown, {key: _argument(key, each) for key, each in options.items()}])
+        try:
+            result = method(*arguments, **options)
+        except BaseException as error:
+            self._trace.add(["raise", type(error).__name__])
+            raise
+        # After a poll nothing more is done: an exception such as KeyboardInterrupt would lose its records.
+        if name not in WITHOUT_RESULT:
+            self._trace.add(["return", None if name == "read_to_end" else encoded(result)])
+        if name == "close":
+            self._trace.close()
+        return result
+
+    def _note_taken(self) -> None:
+        """Record how many records an iteration has returned, if it goes on."""
+        taken = self._iteration.poll_result.taken
+        if taken and self._reader.poll_result is self._iteration.poll_result:
+            self._trace.add(["taken", taken])
+
+
+def _argument(name: str, value: Any) -> Any:
+    return methods_of(value, LISTENER_METHODS) if name == "listener" and value is not None else encoded(value)
+
+
+class _RecordingListener:
+    """Has the methods of a user's listener; their calls are recorded."""
+
+    def __init__(self, listener: Any, user: Callable[[str, Callable[..., Any]], Callable[..., Any]]) -> None:
+        for name in methods_of(listener, LISTENER_METHODS):
+            setattr(self, name, user(name, getattr(listener, name)))
+
+
+def _check(config: ConsumerConfig, options: Mapping[str, Any]) -> None:
+    assignors = options.get("partition_assignment_strategy") or ()
+    if not isinstance(assignors, str) and not all(isinstance(each, str) for each in assignors):
+        raise KafkaConfigurationError("a trace needs assignors that are named: an assignor of your own is not recorded")
+    if config.security_protocol.startswith("SASL"):
+        raise KafkaConfigurationError("no trace can be made of a consumer that logs in (security_protocol with SASL)")
+
+
+def _plain(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options that a replay needs: without secrets, objects, and what only the driver uses."""
+    used = {k: v for k, v in options.items() if k not in _LEFT_OUT and not k.startswith(("ssl_", "sasl_"))}
+    return {name: value for name, value in used.items() if _is_plain(value)}
+
+
+def _is_plain(value: object) -> bool:
+    if isinstance(value, (list, tuple)):
+        return all(map(_is_plain, value))
+    return value is None or type(value) in (bool, int, float, str)
+
+
+def _record_collector(collector: Collector, buffer: Buffer, trace: TraceWriter) -> None:
+    """Record which batches polls return: a replay cannot decode them."""
+
+    inside: list[str] = []
+    for name in ("gather", "gather_many", "gather_columns", "gather_raw"):
+        setattr(collector, name, partial(_gather, inside, getattr(collector, name), buffer, trace))
+    collector.first = partial(_first, collector.first, trace)  # type: ignore[method-assign]
+
+
+def _gather(
+    inside: list[str],
+    gather: Callable[..., PollResult],
+    buffer: Buffer,
+    trace: TraceWriter,
+    limit: int,
+    ends: Mapping[TopicPartition, int] | None = None,
+) -> PollResult:
+    """Gather, and record the moves and turns of the result, or the error. One call inside another is not recorded."""
+    if inside:
+        return gather(limit) if ends is None else gather(limit, ends)
+    inside.append("")
+    try:
+        result = gather(limit) if ends is None else gather(limit, ends)
+    except RecordError as error:
+        trace.add(["bad", type(error).__name__, *error.partition, error.offset, error.next_offset])
+        raise
+    except BaseException as error:
+        trace.add(["cut", type(error).__name__])
+        raise
+    finally:
+        inside.clear()
+    moves = []
+    for move in result.moves:
+        partition = move.fetched.partition
+        queue = buffer.queues[partition]
+        index = next(n for n, fetched in enumerate(queue) if fetched is move.fetched)
+        moves.append([*partition.tp, index, *move[1:]])
+    trace.add(["found", result.count, moves, [[*partition.tp] for partition in result.turns]])
+    return result
+
+
+def _first(first: Callable[..., PollResult], trace: TraceWriter, poll_result: PollResult, count: int) -> PollResult:
+    """Take the first records of a poll result, and record the moves past them."""
+    part = first(poll_result, count)
+    whole = [move.fetched for move in poll_result.moves]
+    trace.add(["first", count, [[whole.index(move.fetched), *move[1:]] for move in part.moves]])
+    return part
+
+
+def _recorded(name: str) -> Callable[..., Any]:
+    method = getattr(Consumer, name)
+
+    def call(self: RecordingConsumer, *arguments: Any, **options: Any) -> Any:
+        return self._call(name, partial(method, self), *arguments, **options)
+
+    call.__name__, call.__doc__ = name, method.__doc__
+    return call
+
+
+for _name in CALLS:
+    if _name not in RecordingConsumer.__dict__:
+        setattr(RecordingConsumer, _name, _recorded(_name))

@@ -1,0 +1,260 @@
+"""A driver that does what a trace says, and checks that the client asks for the same."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from ..driver import Address, Command, Dial, Driver, Endpoint, Resolve, Stream
+from ..errors import KafkaConnectionError
+from ..support.agenda import Alarm
+from ..support.timers import Random
+from .frames import Frames, filled, masked_request
+from .recorder import FLAGS
+from .trace_file import TraceError
+
+
+class Divergence(BaseException):  # noqa: N818 - no Exception: the client handles some of those
+    """The client does not do what the trace has. ``place`` is the number of the event."""
+
+    def __init__(self, place: int, recorded: object, found: object) -> None:
+        super().__init__(f"event {place}: the trace has {recorded!r}, the client does {found!r}")
+        self.place = place
+        self.recorded = recorded
+        self.found = found
+
+
+class TraceEnd(BaseException):  # noqa: N818 - no Exception, as Divergence
+    """The trace has no more events, or what was received then is not in it any more."""
+
+
+class Events:
+    """The events of a trace, taken one after the other."""
+
+    def __init__(self, events: Sequence[tuple[Any, bytes]]) -> None:
+        self.place = 0  #: The number of the next event.
+        self.requests = 0  #: The number of requests that were the same.
+        self._events = events
+
+    def peek(self) -> Any:
+        """Return the next event, without bytes. Those of responses are skipped: streams have them from the start."""
+        while self.place < len(self._events):
+            event = self._events[self.place][0]
+            if not (isinstance(event, list) and event[0] == "response"):
+                return event
+            self.place += 1
+        raise TraceEnd
+
+    def take(self, kind: str = "") -> Any:
+        """Return the next event and go on; raise :class:`Divergence` if it is of another kind."""
+        event = self.peek()
+        if kind and not (isinstance(event, list) and event[0] == kind):
+            raise Divergence(self.place, event, kind)
+        self.place += 1
+        if isinstance(event, list) and event[0] == "cut":
+            raise TraceEnd
+        return event
+
+    def same(self, *found: Any) -> None:
+        """Take the next event, which has to be this one."""
+        event = self.peek()
+        if event != [*found]:
+            raise Divergence(self.place, event, [*found])
+        self.place += 1
+
+    def same_request(self, number: int, request: bytes) -> None:
+        """Take the next event, which has to be this request."""
+        event = self.peek()
+        recorded = self._events[self.place][1]
+        if event[:2] != ["request", number] or recorded != request:
+            raise Divergence(self.place, (event, recorded), (number, request))
+        self.place += 1
+        self.requests += 1
+
+    def received(self) -> dict[int, bytearray]:
+        """Return all bytes that each stream receives, with zeros in place of what the trace has not."""
+        streams: dict[int, bytearray] = {}
+        for event, data in self._events:
+            if isinstance(event, list) and event[0] == "response":
+                _, number, size, holes, _ = event
+                streams.setdefault(number, bytearray()).extend(filled(data, holes, size))
+        return streams
+
+
+class ReplayDriver(Driver):
+    """Implements :class:`thinconsumer.driver.Driver` by the events of a trace."""
+
+    def __init__(self, events: Events) -> None:
+        self.events = events
+        self._random = _ReplayedRandom(events)
+        self._streams: list[_ReplayedStream] = []
+        self._alarms: list[Alarm] = []
+        self._received = events.received()
+
+    @property
+    def random(self) -> Random:
+        return self._random
+
+    @property
+    def woken(self) -> bool:  # type: ignore[override]
+        if self.events.peek() == ["woken"]:
+            self.events.take()
+            return True
+        return False
+
+    @woken.setter
+    def woken(self, woken: bool) -> None:
+        """The trace has it already."""
+
+    def now(self) -> float:
+        event = self.events.take()
+        if isinstance(event, (int, float)):
+            return event
+        raise Divergence(self.events.place - 1, event, "now")
+
+    def wall_time(self) -> float:
+        now: float = self.events.take("wall")[1]
+        return now
+
+    def step(self, endpoint: Endpoint, deadline: float) -> bool:
+        self.events.same("step", deadline)
+        return self._run(endpoint)
+
+    def send(self, endpoint: Endpoint) -> None:
+        self.events.same("send")
+        self._run(endpoint)
+
+    @property
+    def waiting(self) -> bool:
+        return False
+
+    def hang_up_all(self) -> None:
+        pass
+
+    def wakeup(self) -> None:
+        pass
+
+    def check_process(self) -> None:
+        pass
+
+    def fileno(self) -> int:
+        raise io.UnsupportedOperation("a replay has no file descriptor")
+
+    def close(self) -> None:
+        pass
+
+    def _run(self, endpoint: Endpoint) -> bool:
+        """Do what the trace has up to the end of the step."""
+        while True:
+            event = self.events.peek()
+            kind = event[0] if isinstance(event, list) else ""
+            if kind == "end":
+                self.events.take()
+                return bool(event[1])
+            if kind in ("resolve", "dial", "hang up"):
+                self._obey(endpoint)
+                continue
+            self.events.take()
+            if kind == "resolved":
+                _, host, port, found, error, now = event
+                addresses = [Address(family, tuple(sockaddr)) for family, sockaddr in found]
+                endpoint.resolved(host, port, addresses, error, now)
+            elif kind == "alarm made":
+                self._alarms.append(endpoint.agenda.alarm())
+            elif kind == "alarm":
+                alarm = self._alarms[event[1]]
+                alarm.clear() if event[2] is None else alarm.set(event[2])
+            elif kind in _ReplayedStream.CALLS:
+                self._streams[event[1]].call(kind, event[2:])
+            else:
+                raise Divergence(self.events.place - 1, event, "nothing of the kind in a step")
+
+    def _obey(self, endpoint: Endpoint) -> None:
+        if not endpoint.commands:
+            raise Divergence(self.events.place, self.events.peek(), "no command")
+        command: Command = endpoint.commands.popleft()
+        if isinstance(command, Resolve):
+            self.events.same("resolve", command.host, command.port)
+            return
+        if isinstance(command, Dial):
+            number = len(self._streams)
+            received = self._received.get(number, bytearray())
+            self._streams.append(_ReplayedStream(command.stream, number, received, self.events))
+            self.events.same("dial", number, command.host, [*command.address.sockaddr], command.purpose)
+            return
+        known = [each.number for each in self._streams if each.stream is command.stream]
+        self.events.same("hang up", known[-1] if known and self.events.peek()[1] >= 0 else -1)
+
+
+class _ReplayedRandom:
+    def __init__(self, events: Events) -> None:
+        self._events = events
+
+    def random(self) -> float:
+        drawn: float = self._events.take("random")[1]
+        return drawn
+
+    def randrange(self, stop: int, /) -> int:
+        _, recorded, drawn = self._events.take("randrange")
+        if stop != recorded:
+            raise Divergence(self._events.place - 1, recorded, stop)
+        return int(drawn)
+
+
+class _Call(Protocol):
+    def __call__(self, *arguments: Any) -> None: ...
+
+
+class _ReplayedStream:
+    """Calls a stream of the client as the trace says."""
+
+    CALLS = ("made", "received", "lost", "ask", "sent")
+
+    def __init__(self, stream: Stream, number: int, received: bytearray, events: Events) -> None:
+        self.stream = stream
+        self.number = number
+        self._received = received
+        self._at = 0
+        self._events = events
+        self._offered = b""
+        self._requests = Frames()
+
+    def call(self, kind: str, arguments: Sequence[Any]) -> None:
+        """Make the call of an event."""
+        call: _Call = getattr(self, "_take" if kind == "received" else f"_{kind}")
+        call(*arguments)
+
+    def _made(self, now: float) -> None:
+        self.stream.connection_made(now)
+
+    def _lost(self, about: Any, now: float) -> None:
+        error = None
+        if about is not None:
+            error = KafkaConnectionError(about[0], **dict(zip(FLAGS, about[1:])))
+        self.stream.connection_lost(error, now)
+
+    def _ask(self) -> None:
+        self._offered = b"".join(self.stream.data_to_send())
+
+    def _sent(self, size: int, now: float) -> None:
+        if len(self._offered) < size:
+            raise Divergence(self._events.place - 1, f"{size} bytes sent", f"{len(self._offered)} to send")
+        for frame in self._requests.take(self._offered[:size]):
+            self._events.same_request(self.number, masked_request(frame))
+        self.stream.data_sent(size, now)
+
+    def _received_bytes(self, size: int) -> bytes:
+        data = bytes(self._received[self._at : self._at + size])
+        if len(data) < size:
+            raise TraceEnd
+        self._at += size
+        return data
+
+    def _take(self, size: int, now: float) -> None:
+        data = self._received_bytes(size)
+        room = self.stream.get_buffer()
+        if len(room) < size:
+            raise TraceError(f"a trace has {size} bytes where the client takes {len(room)}")
+        room[:size] = data
+        self.stream.buffer_updated(size, now)
