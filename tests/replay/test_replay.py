@@ -1,14 +1,18 @@
 """Traces replay to the same requests, in a process of another hash seed, and show no secret."""
 
 import base64
+import os
 import subprocess
 import sys
 
 import pytest
 
 from thinconsumer import OffsetAndMetadata, TopicPartition
-from thinconsumer.replay import RecordingConsumer, read_trace, replay
-from thinconsumer_testing import MemoryCluster, Network, NewRecord
+from thinconsumer.errors import KafkaConfigurationError, KafkaTimeoutError, RecordError
+from thinconsumer.network.connection import Connection
+from thinconsumer.replay import RecordingConsumer, TraceError, read_trace, replay
+from thinconsumer.replay.trace_file import MAGIC
+from thinconsumer_testing import BrokerProcess, MemoryCluster, Network, NewRecord
 
 AGAIN = "import sys; from thinconsumer.replay import replay; r = replay(sys.argv[1]); print(r.divergence, r.requests)"
 SECRETS = (b"s3cret-key", b"s3cret-value", b"s3cret-header", b"s3cret-metadata")
@@ -114,3 +118,124 @@ def test_a_reader_without_group_replays(trace, chunk):
         with pytest.raises(Exception, match="wakeup"):
             consumer.poll(10)
     assert replay(trace).divergence is None
+
+
+def read_in_many_ways(cluster, trace):
+    def text(data):
+        if data == b"s3cret-value 21":
+            raise ValueError(data)
+        return data.decode()
+
+    consumer = recording(cluster, trace, value_deserializer=text)
+    with consumer:
+        consumer.assign([TopicPartition("orders", n) for n in range(3)])
+        for call in consumer.poll_batches, consumer.poll_raw, consumer.poll:
+            consumer.seek_to_beginning()
+            assert call(1000)
+        consumer.seek_to_beginning()
+        errors = 0
+        for _ in range(40):
+            try:
+                consumer.poll(100, max_records=5)
+            except RecordError as error:
+                errors += 1
+                consumer.skip(error)
+        assert errors == 3
+        consumer.seek_to_beginning(TopicPartition("orders", 0))
+        consumer.pause(TopicPartition("orders", 0))
+        assert list(consumer.read_to_end()) == []
+        ends = consumer.end_offsets({TopicPartition("orders", 0)})
+        assert ends == {TopicPartition("orders", 0): 40}
+        with pytest.raises(KafkaTimeoutError):
+            consumer.offsets_for_times({TopicPartition("nowhere", 0): 1}, timeout_ms=100)
+
+
+def test_all_forms_of_polls_errors_and_queries_replay(cluster, trace):
+    read_in_many_ways(cluster, trace)
+    there = replay(trace)
+    assert there.divergence is None
+    assert there.events == len(read_trace(trace))
+
+
+def test_a_cut_trace_replays_up_to_there(cluster, trace, tmp_path, monkeypatch):
+    monkeypatch.setattr("thinconsumer.replay.trace_file.EVENTS_MAX", 50)
+    read_in_group(cluster, trace)
+    whole = (tmp_path / "trace").read_bytes()
+    seen = set()
+    first = len(MAGIC) + 8 + int.from_bytes(whole[len(MAGIC) : len(MAGIC) + 4], "big")
+    for size in range(first, len(whole), len(whole) // 40):
+        (tmp_path / "cut").write_bytes(whole[:size])
+        there = replay(str(tmp_path / "cut"))
+        assert there.divergence is None
+        assert there.events == len(read_trace(str(tmp_path / "cut")))
+        seen.add(there.events)
+    assert len(seen) > 20
+
+
+def test_another_client_is_found_out_at_its_first_other_request(cluster, trace, monkeypatch):
+    read_in_group(cluster, trace)
+    whole = replay(trace).requests
+    monkeypatch.setattr("thinconsumer.network.client.Connection.data_to_send", other_requests(Connection.data_to_send))
+    there = replay(trace)
+    assert there.divergence is not None
+    assert there.requests < whole
+
+
+def other_requests(data_to_send):
+    """Write another correlation id from the tenth request on."""
+
+    def other(self):
+        data = b"".join(data_to_send(self))
+        return [data[:8] + b"\x7f" + data[9:]] if int.from_bytes(data[8:12], "big") > 10 else [data] if data else ()
+
+    return other
+
+
+def test_a_file_of_another_kind_is_no_trace(tmp_path):
+    path = tmp_path / "other"
+    path.write_bytes(b"\0" * 100)
+    with pytest.raises(TraceError, match="is no trace"):
+        replay(str(path))
+
+
+def test_a_trace_is_the_owners_alone(cluster, trace):
+    recording(cluster, trace).close()
+    assert os.stat(trace).st_mode & 0o777 == 0o600
+
+
+def test_a_trace_ends_at_its_limit(cluster, trace, monkeypatch):
+    monkeypatch.setattr("thinconsumer.replay.trace_file.EVENTS_MAX", 50)
+    with recording(cluster, trace, trace_bytes_max=4000) as consumer:
+        consumer.assign([TopicPartition("orders", 0)])
+        for _ in range(100):
+            consumer.poll(100)
+    assert os.path.getsize(trace) <= 4000
+    assert replay(trace).divergence is None
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"partition_assignment_strategy": [object()], "group_id": "g"},
+        {"security_protocol": "SASL_SSL", "sasl_mechanism": "PLAIN", "sasl_plain_username": "u",
+         "sasl_plain_password": "p"},
+    ],
+)  # fmt: skip
+def test_what_no_trace_can_be_made_of_is_refused(cluster, trace, options):
+    with pytest.raises(KafkaConfigurationError):
+        recording(cluster, trace, **options)
+    assert not os.path.exists(trace)
+
+
+def test_sockets_replay(trace):
+    with BrokerProcess(topics={"orders": 1}) as broker:
+        broker.produce("orders", [b"a"] * 20)
+        with RecordingConsumer(
+            trace, "orders", bootstrap_servers=broker.bootstrap_servers, group_id="g", auto_offset_reset="earliest"
+        ) as consumer:
+            count = 0
+            while count < 20:
+                count += sum(map(len, consumer.poll(1000).values()))
+    there = replay(trace)
+    assert there.divergence is None
+    assert there.records == 20
