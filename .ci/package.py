@@ -59,7 +59,7 @@ DISTRIBUTIONS = {
                 "testing",
             )
         ),
-        900_000,
+        960_000,  # with the replay of traces, which is imported only if a program asks for it
     ),
     "thinconsumer_testing": Distribution(
         ROOT / "testing",

@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from thinconsumer import OffsetAndMetadata, TopicPartition
+from thinconsumer.cli import main
 from thinconsumer.errors import KafkaConfigurationError, KafkaTimeoutError, RecordError
 from thinconsumer.network.connection import Connection
 from thinconsumer.replay import RecordingConsumer, TraceError, read_trace, replay
@@ -239,3 +240,20 @@ def test_sockets_replay(trace):
     there = replay(trace)
     assert there.divergence is None
     assert there.records == 20
+
+
+def test_the_command_says_what_was_the_same(cluster, trace, capsys):
+    read_in_group(cluster, trace)
+    assert main(["replay", trace, "--calls"]) == 0
+    out = capsys.readouterr().out
+    assert "call commit" in out
+    assert "the same as in the trace" in out
+    assert not any(secret.decode() in out for secret in SECRETS)
+
+
+def test_a_consumer_imports_no_replay():
+    code = "import sys, thinconsumer; c = thinconsumer.Consumer(); print([m for m in sys.modules if 'replay' in m])"
+    done = subprocess.run(
+        [sys.executable, "-c", code], env={"PYTHONPATH": ":".join(sys.path)}, capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "[]\n"

@@ -46,19 +46,14 @@ def replay(path: str, shown: Shown | None = None) -> Replayed:
     except (TraceEnd, Divergence):
         raise TraceError(f"{path} has no events") from None
     player = _Player(events, shown)
-    divergence = None
     try:
         player.run(begin["options"], begin["callback"])
-    except TraceEnd:
+    except (TraceEnd, Divergence):
         pass
-    except Divergence as found:
-        divergence = found
     except (LookupError, TypeError, ValueError, AttributeError) as error:
         raise TraceError(f"event {events.place} of {path} has a wrong form: {error!r}") from error
-    if divergence is None and player.divergence is not None:
-        divergence = player.divergence
     by = begin["thinconsumer"]
-    return Replayed(events.place, events.requests, player.records, player.calls, divergence, by)
+    return Replayed(events.place, events.requests, player.records, player.calls, events.first, by)
 
 
 class UserError(Exception):
@@ -69,7 +64,6 @@ class _Player:
     def __init__(self, events: Events, shown: Shown | None) -> None:
         self.records = 0
         self.calls = 0
-        self.divergence: Divergence | None = None
         self._events = events
         self._shown = shown
         self._iterator: Iterator[Any] = iter(())
@@ -90,12 +84,15 @@ class _Player:
         finally:
             self._consumer._shell.closed = True
 
+    def _show(self, event: Any) -> None:
+        if self._shown is not None:
+            self._shown(self._events.place - 1, event)
+
     def _go_on(self) -> Any:
         """Do what comes between two steps; return the event if it is another one."""
         event = self._events.take()
         kind = event[0] if isinstance(event, list) else ""
-        if self._shown is not None:
-            self._shown(self._events.place - 1, event)
+        self._show(event)
         if kind == "call":
             self.calls += 1
             self._call(event[1], event[2], event[3])
@@ -106,7 +103,7 @@ class _Player:
         elif kind == "done":
             return event
         else:
-            raise Divergence(self._events.place - 1, event, "the call has returned")
+            raise self._events.divergence(event, "the call has returned", back=1)
         return None
 
     def _call(self, name: str, given: list[Any], named: dict[str, Any]) -> None:
@@ -125,7 +122,7 @@ class _Player:
         except Exception as error:
             event = self._events.peek()
             if event != ["raise", type(error).__name__]:
-                raise Divergence(self._events.place, event, repr(error)) from error
+                raise self._events.divergence(event, type(error).__name__) from error
             self._events.take()
         else:
             if name == "read_to_end":
@@ -139,7 +136,7 @@ class _Player:
             return
         if isinstance(event, list) and event[0] == "return":
             if event[1] is not None and not same_result(event[1], result):
-                raise Divergence(self._events.place, event[1], result)
+                raise self._events.divergence(event[1], result)
             self._events.take()
 
     def _put_listener(self, arguments: list[Any], options: dict[str, Any]) -> None:
@@ -173,36 +170,45 @@ class _Player:
         """Return the poll result of the trace: of the batches that the client has buffered."""
         managers = self._consumer._reader.managers
         event = self._events.take()
-        if self._shown is not None:
-            self._shown(self._events.place - 1, event)
+        self._show(event)
+        kind = event[0] if isinstance(event, list) else ""
+        if kind not in ("found", "bad"):
+            raise self._events.divergence(event, "a poll looks into the buffer", back=1)
+        for partition in list(managers.buffer.queues):  # of which the poll has dropped stale batches first
+            if event[1] is not None and partition.tp == tuple(event[1]):
+                managers.buffer.head(partition)
+        for partition in list(managers.buffer.queues)[: event[2]]:
+            collector._may_gather(partition)
+        if kind == "bad":
+            self._raise_bad(collector, *event[3])
         result = PollResult()
-        if isinstance(event, list) and event[0] == "bad":
-            _, name, topic, number, offset, next_offset = event
-            partition = managers.partitions.require(TopicPartition(topic, number))
-            fetched = managers.buffer.head(partition)
-            if fetched is None:
-                raise Divergence(self._events.place - 1, event, "nothing is buffered")
-            error = _error(name, partition.tp, offset, next_offset)
-            try:
-                collector._raise(fetched, error)
-            finally:
-                error.next_offset = next_offset
-        if not isinstance(event, list) or event[0] != "found":
-            raise Divergence(self._events.place - 1, event, "a poll looks into the buffer")
-        for topic, number, index, *move in event[2]:
+        result.count = event[3]
+        for topic, number, index, *move in event[4]:
             queue = managers.buffer.queue(managers.partitions.require(TopicPartition(topic, number)))
             if index >= len(queue):
-                raise Divergence(self._events.place - 1, event, f"{len(queue)} responses buffered of {topic}-{number}")
+                found = f"{len(queue)} responses buffered of {topic}-{number}"
+                raise self._events.divergence(event, found, back=1)
             result.moves.append(_move(queue[index], move))
-        result.turns = [managers.partitions.require(TopicPartition(*tp)) for tp in event[3]]
-        result.count = event[1]
+        result.turns = [managers.partitions.require(TopicPartition(*tp)) for tp in event[5]]
         self.records += result.count
         return result
+
+    def _raise_bad(self, collector: Collector, name: str, topic: str, number: int, offset: int, after: int) -> None:
+        managers = self._consumer._reader.managers
+        partition = managers.partitions.require(TopicPartition(topic, number))
+        fetched = managers.buffer.head(partition)
+        if fetched is None:
+            raise self._events.divergence(name, f"nothing is buffered of {topic}-{number}", back=1)
+        error = _error(name, partition.tp, offset, after)
+        try:
+            collector._raise(fetched, error)
+        finally:
+            error.next_offset = after
 
     def _first(self, poll_result: PollResult, count: int) -> PollResult:
         event = self._events.take("first")
         if event[1] != count:
-            raise Divergence(self._events.place - 1, event, count)
+            raise self._events.divergence(event, count, back=1)
         part = PollResult()
         part.moves = [_move(poll_result.moves[index].fetched, move) for index, *move in event[2]]
         part.count = sum(move.adds for move in part.moves)

@@ -17,7 +17,7 @@ from ..engine import Guard
 from ..errors import KafkaConfigurationError, RecordError
 from ..fetch.buffer import Buffer
 from ..fetch.collector import Collector, PollResult
-from ..types import TopicPartition
+from ..positions.partitions import Partition
 from .arguments import encoded, methods_of, without_iterators
 from .recorder import RecordingDriver
 from .trace_file import TraceWriter
@@ -32,7 +32,7 @@ CALLS = (
     "health", "metrics", "bootstrap_connected", "subscribe", "subscription", "enforce_rebalance", "commit_async",
     "group_metadata", "__next__",
 )  # fmt: skip
-#: Calls of which the trace has no result: what polls return is recorded by the collector, the others are only looked at.
+#: Calls of which the trace has no result: the collector records what polls return, the others are only looked at.
 WITHOUT_RESULT = ("poll", "poll_batches", "poll_raw", "health", "metrics", "group_metadata", "__next__", "wake_at")
 #: By default, a trace ends once its file has so many bytes.
 BYTES_MAX = 256 << 20
@@ -195,43 +195,54 @@ def _is_plain(value: object) -> bool:
 
 def _record_collector(collector: Collector, buffer: Buffer, trace: TraceWriter) -> None:
     """Record which batches polls return: a replay cannot decode them."""
-
-    inside: list[str] = []
+    visits = _Visits(collector, buffer, trace)
     for name in ("gather", "gather_many", "gather_columns", "gather_raw"):
-        setattr(collector, name, partial(_gather, inside, getattr(collector, name), buffer, trace))
+        setattr(collector, name, partial(visits.gather, getattr(collector, name)))
     collector.first = partial(_first, collector.first, trace)  # type: ignore[method-assign]
 
 
-def _gather(
-    inside: list[str],
-    gather: Callable[..., PollResult],
-    buffer: Buffer,
-    trace: TraceWriter,
-    limit: int,
-    ends: Mapping[TopicPartition, int] | None = None,
-) -> PollResult:
-    """Gather, and record the moves and turns of the result, or the error. One call inside another is not recorded."""
-    if inside:
-        return gather(limit) if ends is None else gather(limit, ends)
-    inside.append("")
-    try:
-        result = gather(limit) if ends is None else gather(limit, ends)
-    except RecordError as error:
-        trace.add(["bad", type(error).__name__, *error.partition, error.offset, error.next_offset])
-        raise
-    except BaseException as error:
-        trace.add(["cut", type(error).__name__])
-        raise
-    finally:
-        inside.clear()
-    moves = []
-    for move in result.moves:
-        partition = move.fetched.partition
-        queue = buffer.queues[partition]
-        index = next(n for n, fetched in enumerate(queue) if fetched is move.fetched)
-        moves.append([*partition.tp, index, *move[1:]])
-    trace.add(["found", result.count, moves, [[*partition.tp] for partition in result.turns]])
-    return result
+class _Visits:
+    """Records each look of a poll into the buffer: how many partitions it has looked at, and what it has found."""
+
+    def __init__(self, collector: Collector, buffer: Buffer, trace: TraceWriter) -> None:
+        self._collector = collector
+        self._buffer = buffer
+        self._trace = trace
+        self._may_gather = collector._may_gather
+        self._is_inside = False
+        self._visited = 0
+        collector._may_gather = self._visit  # type: ignore[method-assign]
+
+    def _visit(self, partition: Partition) -> bool:
+        self._visited += 1
+        return self._may_gather(partition)
+
+    def gather(self, gather: Callable[..., PollResult], *limits: Any) -> PollResult:
+        """Gather, and record the moves and turns of the result, or the error; of a call inside another, nothing."""
+        if self._is_inside:
+            return gather(*limits)
+        self._is_inside, self._visited = True, 0
+        overdue = self._collector._overdue
+        first = None if overdue is None else [*overdue.partition.tp]
+        try:
+            result = gather(*limits)
+        except RecordError as error:
+            about = [type(error).__name__, *error.partition, error.offset, error.next_offset]
+            self._trace.add(["bad", first, self._visited, about])
+            raise
+        except BaseException as error:
+            self._trace.add(["cut", type(error).__name__])
+            raise
+        finally:
+            self._is_inside = False
+        moves = []
+        for move in result.moves:
+            partition = move.fetched.partition
+            index = next(n for n, one in enumerate(self._buffer.queues[partition]) if one is move.fetched)
+            moves.append([*partition.tp, index, *move[1:]])
+        turns = [[*partition.tp] for partition in result.turns]
+        self._trace.add(["found", first, self._visited, result.count, moves, turns])
+        return result
 
 
 def _first(first: Callable[..., PollResult], trace: TraceWriter, poll_result: PollResult, count: int) -> PollResult:

@@ -15,7 +15,7 @@ from .recorder import FLAGS
 from .trace_file import TraceError
 
 
-class Divergence(BaseException):  # noqa: N818 - no Exception: the client handles some of those
+class Divergence(BaseException):
     """The client does not do what the trace has. ``place`` is the number of the event."""
 
     def __init__(self, place: int, recorded: object, found: object) -> None:
@@ -25,7 +25,7 @@ class Divergence(BaseException):  # noqa: N818 - no Exception: the client handle
         self.found = found
 
 
-class TraceEnd(BaseException):  # noqa: N818 - no Exception, as Divergence
+class TraceEnd(BaseException):
     """The trace has no more events, or what was received then is not in it any more."""
 
 
@@ -35,7 +35,14 @@ class Events:
     def __init__(self, events: Sequence[tuple[Any, bytes]]) -> None:
         self.place = 0  #: The number of the next event.
         self.requests = 0  #: The number of requests that were the same.
+        self.first: Divergence | None = None  #: The first divergence: others follow, in clauses that end a call.
         self._events = events
+
+    def divergence(self, recorded: object, found: object, *, back: int = 0) -> Divergence:
+        """Return the divergence at the next event, or ``back`` events before it."""
+        divergence = Divergence(self.place - back, recorded, found)
+        self.first = self.first or divergence
+        return divergence
 
     def peek(self) -> Any:
         """Return the next event, without bytes. Those of responses are skipped: streams have them from the start."""
@@ -50,7 +57,7 @@ class Events:
         """Return the next event and go on; raise :class:`Divergence` if it is of another kind."""
         event = self.peek()
         if kind and not (isinstance(event, list) and event[0] == kind):
-            raise Divergence(self.place, event, kind)
+            raise self.divergence(event, kind)
         self.place += 1
         if isinstance(event, list) and event[0] == "cut":
             raise TraceEnd
@@ -60,7 +67,7 @@ class Events:
         """Take the next event, which has to be this one."""
         event = self.peek()
         if event != [*found]:
-            raise Divergence(self.place, event, [*found])
+            raise self.divergence(event, [*found])
         self.place += 1
 
     def same_request(self, number: int, request: bytes) -> None:
@@ -68,7 +75,7 @@ class Events:
         event = self.peek()
         recorded = self._events[self.place][1]
         if event[:2] != ["request", number] or recorded != request:
-            raise Divergence(self.place, (event, recorded), (number, request))
+            raise self.divergence((event, recorded), (number, request))
         self.place += 1
         self.requests += 1
 
@@ -111,7 +118,7 @@ class ReplayDriver(Driver):
         event = self.events.take()
         if isinstance(event, (int, float)):
             return event
-        raise Divergence(self.events.place - 1, event, "now")
+        raise self.events.divergence(event, "now", back=1)
 
     def wall_time(self) -> float:
         now: float = self.events.take("wall")[1]
@@ -168,11 +175,11 @@ class ReplayDriver(Driver):
             elif kind in _ReplayedStream.CALLS:
                 self._streams[event[1]].call(kind, event[2:])
             else:
-                raise Divergence(self.events.place - 1, event, "nothing of the kind in a step")
+                raise self.events.divergence(event, "nothing of the kind in a step", back=1)
 
     def _obey(self, endpoint: Endpoint) -> None:
         if not endpoint.commands:
-            raise Divergence(self.events.place, self.events.peek(), "no command")
+            raise self.events.divergence(self.events.peek(), "no command")
         command: Command = endpoint.commands.popleft()
         if isinstance(command, Resolve):
             self.events.same("resolve", command.host, command.port)
@@ -198,7 +205,7 @@ class _ReplayedRandom:
     def randrange(self, stop: int, /) -> int:
         _, recorded, drawn = self._events.take("randrange")
         if stop != recorded:
-            raise Divergence(self._events.place - 1, recorded, stop)
+            raise self._events.divergence(recorded, stop, back=1)
         return int(drawn)
 
 
@@ -239,7 +246,7 @@ class _ReplayedStream:
 
     def _sent(self, size: int, now: float) -> None:
         if len(self._offered) < size:
-            raise Divergence(self._events.place - 1, f"{size} bytes sent", f"{len(self._offered)} to send")
+            raise self._events.divergence(f"{size} bytes sent", f"{len(self._offered)} to send", back=1)
         for frame in self._requests.take(self._offered[:size]):
             self._events.same_request(self.number, masked_request(frame))
         self.stream.data_sent(size, now)
