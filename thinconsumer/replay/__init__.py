@@ -3,8 +3,9 @@
 The client imports this room only if a program does.
 """
 
-from .player import Divergence, Replayed, replay
+from .player import Replayed, replay
 from .recording import RecordingConsumer
+from .replay_driver import Divergence
 from .trace_file import TraceError, read_trace
 
 __all__ = ["Divergence", "RecordingConsumer", "Replayed", "TraceError", "read_trace", "replay"]

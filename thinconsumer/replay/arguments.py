@@ -70,7 +70,7 @@ def decoded(value: Any) -> Any:
 
 def same_result(recorded: Any, found: object) -> bool:
     """Return whether a call has returned what the trace has; sets in any order."""
-    return _sorted(recorded) == _sorted(encoded(found))
+    return bool(_sorted(recorded) == _sorted(encoded(found)))
 
 
 def _sorted(value: Any) -> Any:

@@ -104,7 +104,7 @@ class ReplayDriver(Driver):
         return self._random
 
     @property
-    def woken(self) -> bool:  # type: ignore[override]
+    def woken(self) -> bool:
         if self.events.peek() == ["woken"]:
             self.events.take()
             return True
