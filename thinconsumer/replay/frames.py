@@ -24,7 +24,7 @@ _KEPT = 8
 _SECRET_APIS = (FetchRequest, OffsetFetchRequest)
 
 
-class Frames:
+class FrameCutter:
     """One direction of a connection, cut into frames, which keep the four bytes of their size."""
 
     def __init__(self) -> None:

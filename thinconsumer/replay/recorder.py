@@ -14,7 +14,7 @@ from ..driver import Address, Command, Dial, Driver, Endpoint, Hangup, Resolve, 
 from ..errors import KafkaConnectionError
 from ..support.agenda import Agenda, Alarm
 from ..support.timers import Random
-from .frames import Frames, Responses, masked_request
+from .frames import FrameCutter, Responses, masked_request
 from .trace_file import TraceWriter
 
 #: What a connection error says about the failure, besides its text: the client acts on these.
@@ -212,8 +212,8 @@ class _RecordingStream:
         self._add: Callable[..., None] = trace.add
         self._room = memoryview(b"")
         self._offered: Sequence[bytes | memoryview] = ()
-        self._requests = Frames()
-        self._received = Frames()
+        self._requests = FrameCutter()
+        self._received = FrameCutter()
         self._responses = Responses()
 
     def connection_made(self, now: float) -> None:

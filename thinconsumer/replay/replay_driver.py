@@ -10,7 +10,7 @@ from ..driver import Address, Command, Dial, Driver, Endpoint, Resolve, Stream
 from ..errors import KafkaConnectionError
 from ..support.agenda import Alarm
 from ..support.timers import Random
-from .frames import Frames, filled, masked_request
+from .frames import FrameCutter, filled, masked_request
 from .recorder import FLAGS
 from .trace_file import TraceError
 
@@ -225,7 +225,7 @@ class _ReplayedStream:
         self._at = 0
         self._events = events
         self._offered = b""
-        self._requests = Frames()
+        self._requests = FrameCutter()
 
     def call(self, kind: str, arguments: Sequence[Any]) -> None:
         """Make the call of an event."""
