@@ -170,7 +170,7 @@ def test_a_cut_trace_replays_up_to_there(cluster, trace, tmp_path, monkeypatch):
         assert there.divergence is None
         assert there.events == len(read_trace(str(tmp_path / "cut")))
         seen.add(there.events)
-    assert len(seen) > 20
+    assert len(seen) > 10
 
 
 def test_another_client_is_found_out_at_its_first_other_request(cluster, trace, monkeypatch):
