@@ -257,3 +257,14 @@ def test_a_consumer_imports_no_replay():
         [sys.executable, "-c", code], env={"PYTHONPATH": ":".join(sys.path)}, capture_output=True, text=True, check=True
     )
     assert done.stdout == "[]\n"
+
+
+def test_a_poll_after_an_iteration_commits_the_last_record_again(cluster, trace):
+    """The record that an iteration has returned last is left out of automatic commits, until a poll asks for more."""
+    with recording(cluster, trace, group_id="g", auto_commit_interval_ms=100, max_poll_records=5) as consumer:
+        consumer.subscribe(["orders"])
+        record = next(consumer)
+        consumer.pause(TopicPartition(record.topic, record.partition))
+        for _ in range(30):
+            consumer.poll(50)
+    assert replay(trace).divergence is None

@@ -189,6 +189,8 @@ class _Player:
                 found = f"{len(queue)} responses buffered of {topic}-{number}"
                 raise self._events.divergence(event, found, back=1)
             result.moves.append(_move(queue[index], move))
+            if result.moves[-1].adds:
+                result.records[queue[index].partition.tp] = ()  # the client asks whether a poll has returned any
         result.turns = [managers.partitions.require(TopicPartition(*tp)) for tp in event[5]]
         self.records += result.count
         return result

@@ -39,7 +39,7 @@ BYTES_MAX = 256 << 20
 #: Options whose effect is recorded, so that a replay does not need them.
 _LEFT_OUT = (
     "key_deserializer", "value_deserializer", "default_offset_commit_callback", "selector", "resolver",
-    "socket_options", "proxy_url", "socks5_proxy",
+    "socket_options", "proxy_url", "socks5_proxy", "interceptor_classes", "metric_reporters",
 )  # fmt: skip
 
 
