@@ -63,8 +63,8 @@ def finished_in_spite(fail, self, job, now):
 def let_go_at_once(repeat, self, job, at):
     repeat(self, job, at)
     queue = job.lane.keys.get(job.key)
-    if queue is not None and queue.records:
-        heappush(job.lane.ready, (queue.records[0][0], queue))
+    if queue is not None and queue.offset >= 0:
+        heappush(job.lane.ready, (queue.offset, queue))
         self._turns.setdefault(job.lane)
 
 

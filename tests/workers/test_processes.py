@@ -1,6 +1,7 @@
 """The pool of processes alone: jobs sent ahead, taken back, and given to others."""
 
 import os
+import signal
 import time
 from contextlib import contextmanager
 from select import select
@@ -198,8 +199,9 @@ def test_a_pool_can_be_stopped_after_no_process_could_be_started_in_place_of_one
 def test_what_a_process_had_no_room_for_goes_to_no_other_file(tmp_path):
     with pool(1) as made:
         made.warm()
-        made.run(b"1" + b" " * 1_000_000)
         (worker,) = made._workers
+        os.kill(worker._process.pid, signal.SIGSTOP)  # else it may read as fast as it is sent to
+        made.run(b"1" + b" " * 1_000_000)
         assert worker.unsent
         worker.hang_up()
         file = os.open(tmp_path / "file", os.O_CREAT | os.O_WRONLY)
