@@ -336,12 +336,10 @@ class Function(Kind):
 class Plugins(Kind):
     """Objects of the user's with at least one of ``methods``, or classes of such. Becomes a tuple.
 
-    A class is called without arguments when the consumer is built. ``without_effect`` are classes of Java's that may be
-    named in text.
+    A class is called without arguments when the consumer is built.
     """
 
     methods: tuple[str, ...]
-    without_effect: tuple[str, ...] = ()
 
     def parse(self, value: object) -> tuple[Any, ...]:
         if value is None:
@@ -358,8 +356,7 @@ class Plugins(Kind):
         return tuple(value)
 
     def from_text(self, text: str) -> object:
-        names = {name.strip() for name in text.split(",")} - {"", *self.without_effect}
-        if names:
+        if any(name.strip() for name in text.split(",")):
             raise ValueError("cannot be given as text: pass a list of Python classes or objects")
         return ()
 
@@ -369,7 +366,7 @@ class Plugins(Kind):
 
 
 class BadRecordPolicy(Kind):
-    """What becomes of a record that no deserializer can read: ``raise``, ``skip``, or a function that may skip it."""
+    """What is done with a record that a deserializer cannot read: ``raise``, ``skip``, or what a function decides."""
 
     description = "`'raise'`, `'skip'` or callable `(error)`"
 

@@ -7,7 +7,6 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from .. import errors
-from .._version import __version__
 from ..consumer import Consumer
 from ..errors import RecordError
 from ..fetch.collector import Collector, Move, PollResult
@@ -19,7 +18,7 @@ from .trace_file import TraceError, read_trace
 
 
 class Replayed(NamedTuple):
-    """What came of a replay."""
+    """How far a trace was replayed, and where the client did something else."""
 
     events: int  #: How many events of the trace were done.
     requests: int  #: How many requests the client has written, each the same as in the trace.
@@ -238,8 +237,3 @@ def _error(name: str, tp: TopicPartition, offset: int, next_offset: int) -> Reco
     error: RecordError = kind.__new__(kind)
     RecordError.__init__(error, "as in the trace", tp, offset, next_offset)
     return error
-
-
-def is_own_version(replayed: Replayed) -> bool:
-    """Return whether this version has written the trace: another one may well do something else."""
-    return replayed.recorded_by == __version__

@@ -1,7 +1,7 @@
 """A driver that records what another one does: clock readings, random draws, commands, and all calls of streams.
 
-It wraps the endpoint of each step and the streams of connections. What it writes, in order, is what
-:mod:`.replay_driver` does again.
+The driver wraps the endpoint of each step and the streams of connections. :mod:`.replay_driver` does the same again, in
+the order in which it was written. Neither knows what a public call or a group is.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ..support.timers import Random
 from .frames import FrameCutter, Responses, masked_request
 from .trace_file import TraceWriter
 
-#: What a connection error says about the failure, besides its text: the client acts on these.
+#: The attributes of a connection error that the client acts on. They are recorded beside its text.
 FLAGS = ("is_proxy_login_rejected", "is_certificate_rejected", "is_handshake_cut")
 
 

@@ -36,7 +36,7 @@ CALLS = (
 WITHOUT_RESULT = ("poll", "poll_batches", "poll_raw", "health", "metrics", "group_metadata", "__next__", "wake_at")
 #: By default, a trace ends once its file has so many bytes.
 BYTES_MAX = 256 << 20
-#: Options whose effect is recorded, so that a replay does not need them.
+#: Options that are in no trace: a replay has the results of what they do.
 _LEFT_OUT = (
     "key_deserializer", "value_deserializer", "default_offset_commit_callback", "selector", "resolver",
     "socket_options", "proxy_url", "socks5_proxy", "interceptor_classes", "metric_reporters",
@@ -80,6 +80,7 @@ class RecordingConsumer(Consumer[Any, Any]):
         iteration = self._iteration
         poll_result = iteration.poll_result
         taken = poll_result.taken or 0
+        # As Consumer.__next__, but by a clock reading that is not recorded: else each record would be an event.
         if (
             poll_result is not self._reader.poll_result
             or taken >= poll_result.count

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from ..driver import Address, Command, Dial, Driver, Endpoint, Resolve, Stream
 from ..errors import KafkaConnectionError
@@ -209,10 +209,6 @@ class _ReplayedRandom:
         return int(drawn)
 
 
-class _Call(Protocol):
-    def __call__(self, *arguments: Any) -> None: ...
-
-
 class _ReplayedStream:
     """Calls a stream of the client as the trace says."""
 
@@ -229,7 +225,7 @@ class _ReplayedStream:
 
     def call(self, kind: str, arguments: Sequence[Any]) -> None:
         """Make the call of an event."""
-        call: _Call = getattr(self, "_take" if kind == "received" else f"_{kind}")
+        call: Callable[..., None] = getattr(self, "_take" if kind == "received" else f"_{kind}")
         call(*arguments)
 
     def _made(self, now: float) -> None:
