@@ -533,7 +533,9 @@ def test_a_member_without_partitions_commits_nothing(started, topic, tp, group):
             started(topic, group_id=group) as three,
         ):
             members = one, two, three
-            while sorted(len(member.assignment()) for member in members) != [0, 1, 1]:
+            while sorted(len(member.assignment()) for member in members) != [0, 1, 1] or not all(
+                member._consumer.is_settled for member in members
+            ):
                 await asyncio.sleep(0.02)
             idle = next(member for member in members if not member.assignment())
             await idle.commit()
