@@ -175,6 +175,25 @@ def test_commits_that_cannot_be_read_do_not_hold_up_other_partitions_for_long(wo
     assert sorted(world.values()) == list(range(60))
 
 
+def test_partitions_of_a_topic_that_metadata_do_not_know_yet_begin_with_its_id(world, monkeypatch):
+    """A map without it would not be believed by the next owner, which would give finished records again."""
+    with world.consumer() as consumer, Workers(consumer, handlers.log_record, WorkerSettings()) as workers:
+        metadata, begin = consumer._reader.managers.metadata, workers._begin
+
+        def begin_early(committed):
+            with monkeypatch.context() as patch:
+                patch.setattr(metadata, "topics", {})
+                begin(committed)
+            workers._begin = begin
+
+        workers._begin = begin_early
+        while world.processed(workers) < 60:
+            workers.wait(workers.step())
+        found = {lane.progress.topic_id for lane in workers._work.dispatcher.lanes.values()}
+        assert found == {metadata.topic_id(world.topic)}
+    assert sorted(world.values()) == list(range(60))
+
+
 def test_the_end_commits_although_the_workers_were_stopped(world):
     """``stop`` wakes the consumer up: of what comes next that waits, only a poll raises, not the last commit."""
     with world.consumer() as consumer, Workers(consumer, handlers.log_record, WorkerSettings()) as workers:

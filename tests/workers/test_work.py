@@ -57,6 +57,31 @@ def test_finished_records_that_come_again_are_left_out():
     assert run(work) == [4]
 
 
+def test_records_of_an_older_leader_epoch_that_have_replaced_finished_ones_are_processed():
+    """A deposed leader had gone on in its epoch, and was elected again after an unclean election of another."""
+    work = begun(1, 0, 2, 2)
+    assert work.take({A: records(0, 1, 1, 1)}, 0.0) == at(1, 1)
+    assert work.take({A: records(1, 1, 1)}, 0.0) == {}
+    assert run(work) == [1, 2]
+    assert work.offsets()[A].offset == 3
+
+
+@pytest.mark.parametrize("epochs", [[-1, -1, -1], range(200)], ids=["unknown", "forgotten"])
+def test_records_that_come_again_and_may_have_replaced_finished_ones_are_processed(epochs):
+    work = begun(*epochs)
+    work.offsets()
+    assert work.take({A: records(0, *epochs[:50])}, 0.0) == at(0, epochs[0])
+
+
+@pytest.mark.parametrize(("epoch", "back"), [(1, at(3, 1)), (2, {})], ids=["another", "the same"])
+def test_records_before_the_committed_offset_are_left_out_if_the_last_of_them_is_still_the_same(epoch, back):
+    work = Work(WorkerSettings())
+    work.assign({A: Assigned(OffsetAndMetadata(5, "", 2), bytes(16))})
+    work.take({A: records(5, 2)}, 0.0)
+    assert run(work) == [5]
+    assert work.take({A: records(3, 1, epoch)}, 0.0) == back
+
+
 def test_a_partition_whose_commits_were_not_read_goes_back_to_its_first_record():
     work = Work(WorkerSettings())
     assert work.take({A: records(7, 0, 0)}, 0.0) == at(7, 0)

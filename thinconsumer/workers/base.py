@@ -147,9 +147,14 @@ class BaseWorkers:
             self._results.append(CallResult(job.records, value, error, job.attempt))
 
     def _begin(self, committed: Mapping[TopicPartition, OffsetAndMetadata | None]) -> None:
-        """Begin with partitions that were assigned, at their committed offsets."""
-        topic_id = self._reader.managers.metadata.topic_id
-        self._work.assign({each: Assigned(found, topic_id(each.topic)) for each, found in committed.items()})
+        """Begin with partitions that were assigned, at their committed offsets.
+
+        Those of a topic that metadata do not know yet begin with their first records. Without the topic's id, no map
+        would be believed: neither the one that was committed nor those that this member writes.
+        """
+        topics = self._reader.managers.metadata.topics
+        known = [each for each in committed if each.topic in topics and topics[each.topic].partitions]
+        self._work.assign({each: Assigned(committed[each], topics[each.topic].topic_id) for each in known})
 
     @staticmethod
     def _not_read_in_time(error: KafkaTimeoutError) -> None:

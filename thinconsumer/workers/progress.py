@@ -8,9 +8,13 @@ map fits even when that record finishes first of all: its size then bounds that 
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import deque
 
 from .offset_map import HEADER_MAX, OffsetMap, bitmap_size, encode, epoch_size, gap_size, number_size, room_for
+
+#: How many runs of finished records of one leader epoch are remembered. Others are processed again after a truncation.
+PASSED_RUNS = 100
 
 
 class _Unfinished:
@@ -56,6 +60,9 @@ class PartitionProgress:
         self.next_offset = offset  #: The offset after the last record received.
         #: The first offset and leader epoch of each run of records from the last one before the committed offset on.
         self._epochs = deque([(offset - 1, leader_epoch)])
+        self.begun = offset  #: The offset that this was begun with.
+        #: Those before, of finished records: by them it is known which of them were replaced if the log is truncated.
+        self._passed: deque[tuple[int, int]] = deque(maxlen=PASSED_RUNS)
         self._dispatched_end = offset  #: The offset after the last record that was dispatched.
         self._finished_end = offset  #: The offset after the last record that is finished.
         self._counted = self._ends  #: The last unfinished record below ``_dispatched_end``; ``_ends`` if there is none.
@@ -177,6 +184,13 @@ class PartitionProgress:
         self._drop_epochs(self.offset - 1)
         return self._epochs[0][1]
 
+    def epoch_of(self, offset: int) -> int | None:
+        """Return the leader epoch of a record received, or of the one before :attr:`begun`; None if it is not known."""
+        runs = [*self._passed, *self._epochs]
+        run = bisect_right(runs, offset, key=lambda each: each[0]) - 1
+        is_known = offset >= self.begun - 1 and run >= 0 and runs[run][1] >= 0
+        return runs[run][1] if is_known else None
+
     def metadata(self) -> str:
         """Return what to commit with :attr:`offset`: the map as text, empty if no record behind it is finished."""
         found = self.offset_map()
@@ -236,7 +250,7 @@ class PartitionProgress:
     def _drop_epochs(self, offset: int) -> None:
         """Drop the leader epochs that ended before ``offset``."""
         while len(self._epochs) > 1 and self._epochs[1][0] <= offset:
-            self._epochs.popleft()
+            self._passed.append(self._epochs.popleft())
 
     def _epochs_size(self) -> int:
         self._drop_epochs(self.offset - 1)

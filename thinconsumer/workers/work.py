@@ -136,24 +136,30 @@ class Work:
         return back
 
     def _moved_back(self, partition: TopicPartition, progress: PartitionProgress, records: Sequence[Record]) -> bool:
-        """Begin again at the first of the records that is not finished; return False if all are.
+        """Begin again at the first of the records that is not known to be finished; return False if all are.
 
-        Of the records before the first unfinished one, those of a newer leader epoch have replaced finished ones. If
-        the workers went on behind them, they would be lost.
+        A record that has the offset and leader epoch of a finished one is that record, and so are all before it in the
+        log. Those behind it that are below the first unfinished record may have replaced finished ones, and would be
+        lost if the workers went on behind them. Their epochs may also be older: an unclean election can bring back a
+        leader whose log had gone another way.
         """
-        end, epoch = progress.offset, progress.leader_epoch()
-        for record in records:
+        end, same = progress.offset, -1
+        for n, record in enumerate(records):
             if record.offset >= end:
-                self.dispatcher.remove(partition)
-                self._begin(partition, end, epoch, progress.topic_id, progress.offset_map())
-                log.warning("%s-%d: the position has moved back; going on at offset %d", *partition, end)
-                return True
-            if record.leader_epoch > epoch:
-                self.dispatcher.remove(partition)
-                self._begin(partition, record.offset, record.leader_epoch, progress.topic_id, None)
-                log.warning("%s-%d: finished records from offset %d on were replaced", *partition, record.offset)
-                return True
-        return False
+                break
+            if record.leader_epoch == progress.epoch_of(record.offset):
+                same = n
+        if same + 1 == len(records):
+            return False
+        first = records[same + 1]
+        self.dispatcher.remove(partition)
+        if first.offset >= end:
+            self._begin(partition, end, progress.leader_epoch(), progress.topic_id, progress.offset_map())
+            log.warning("%s-%d: the position has moved back; going on at offset %d", *partition, end)
+        else:
+            self._begin(partition, first.offset, first.leader_epoch, progress.topic_id, None)
+            log.warning("%s-%d: finished records may have been replaced from offset %d on", *partition, first.offset)
+        return True
 
     def next_job(self, now: float) -> Job[Record] | None:
         """Return the next records for a handler, or None if there are none at present, or nothing is to be started."""

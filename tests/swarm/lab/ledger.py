@@ -26,6 +26,8 @@ class Ledger:
         self._truth = truth
         #: By partition: the leader epochs of the processed records, by offset.
         self._done: dict[TopicPartition, dict[int, int]] = {}
+        #: By partition: the offset and leader epoch of processed records where one of a newer epoch was processed, too.
+        self._replaced: dict[TopicPartition, set[tuple[int, int]]] = {}
         self._up_to: dict[TopicPartition, int] = {}  #: By partition: all records below this offset are processed.
         #: By partition: the offset and leader epoch of records that need not be processed, as they were lost once.
         self._excused: dict[TopicPartition, set[tuple[int, int]]] = {}
@@ -41,8 +43,12 @@ class Ledger:
                 self.doubles += 1
                 if self.strict_since is not None:
                     twice.append(record)
-            # A member that has not noticed a truncation may process a record that another one has replaced.
-            done[record.offset] = max(done.get(record.offset, -1), record.leader_epoch)
+            # A member that has not noticed a truncation may process a record that another one has replaced. If a
+            # deposed leader is elected again, that is the one that counts.
+            older, newer = sorted((record.leader_epoch, done.get(record.offset, record.leader_epoch)))
+            if older != newer:
+                self._replaced.setdefault(tp, set()).add((record.offset, older))
+            done[record.offset] = newer
         return twice
 
     def lost(self, truth: Truth, offset: int, epoch: int) -> None:
@@ -87,12 +93,13 @@ class Ledger:
 
     def missing(self, tp: TopicPartition, low: int, high: int, epoch: int | None = None) -> Iterator[int]:
         """Yield the unprocessed offsets from ``low`` to below ``high``, of leader epochs up to ``epoch``."""
-        truth, done, excused = self._truth(tp), self.done(tp), self._excused.get(tp, ())
+        truth, done = self._truth(tp), self.done(tp)
+        excused, replaced = self._excused.get(tp), self._replaced.get(tp)
         while truth is not None:
             found = truth.first_from(low, high, committed=self.read_committed, but=done)
             if found is None:
                 return
-            is_excused = bool(excused) and (found, truth.epoch_at(found)) in excused
+            is_excused = any((found, truth.epoch_at(found)) in each for each in (excused, replaced) if each)
             if not is_excused and (epoch is None or truth.epoch_at(found) <= epoch):
                 yield found
             low = found + 1

@@ -117,7 +117,8 @@ class ParallelMember(MemberActor):
         except KeyboardInterrupt as error:
             self.note("interrupted", "at the end, %s", str(error))
         finally:
-            super()._close_client(timeout_ms, commit)
+            if self.is_running:  # it may have crashed
+                super()._close_client(timeout_ms, commit)
 
     def on_partitions_assigned(self, assigned: Collection[TopicPartition]) -> None:
         """Let the workers read what is committed."""

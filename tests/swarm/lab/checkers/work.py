@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 from thinconsumer.types import TopicPartition
 from thinconsumer.wire import Message
@@ -22,8 +22,15 @@ from thinconsumer_testing.simulation.truth import Truth
 from ..ledger import Ledger
 from ..work_knobs import LETTERS, WorkKnobs
 
-#: Records of one partition: offset and leader epoch.
-Keys = frozenset[tuple[int, int]]
+
+class Named(NamedTuple):
+    """The records that an accepted commit names as finished."""
+
+    offset: int  #: The committed offset: all records before it, and those that the map behind it names.
+    records: frozenset[tuple[int, int]]  #: Their offsets and leader epochs.
+
+
+NOTHING = Named(0, frozenset())
 
 
 @dataclass(eq=False)
@@ -41,9 +48,9 @@ class WorkChecker(Checker):
     names: Mapping[bytes, str]  #: The names of all topics by id, also of deleted ones.
     counts: Counter[str] = field(default_factory=Counter, init=False)
     #: By group and partition: the records that the last accepted commit names as finished.
-    _named: dict[tuple[str, TopicPartition], Keys] = field(default_factory=dict, init=False)
+    _named: dict[tuple[str, TopicPartition], Named] = field(default_factory=dict, init=False)
     #: The same when a member began to read its committed offsets.
-    _read: dict[tuple[Member, TopicPartition], Keys] = field(default_factory=dict, init=False)
+    _read: dict[tuple[Member, TopicPartition], Named] = field(default_factory=dict, init=False)
     #: By lane and key: the jobs that run, and the offset of the last record that has finished.
     _running: dict[tuple[PartitionJobs[Any], Any], int] = field(default_factory=dict, init=False)
     _finished: dict[tuple[PartitionJobs[Any], Any], int] = field(default_factory=dict, init=False)
@@ -56,7 +63,7 @@ class WorkChecker(Checker):
     def reading(self, member: Member, tps: Collection[TopicPartition]) -> None:
         """A member is about to read the committed offsets of partitions that were assigned to it."""
         for tp in tps:
-            self._read[member, tp] = self._named.get((member.group, tp), frozenset())
+            self._read[member, tp] = self._named.get((member.group, tp), NOTHING)
 
     def began(self, member: Member, job: Job[Any]) -> None:
         """A handler was called."""
@@ -64,9 +71,12 @@ class WorkChecker(Checker):
         self.counts["jobs"] += 1
         self.counts["batches"] += len(job.records) > 1
         self.counts["repeated_jobs"] += job.attempt > 1
-        named = self._read.get((member, tp), frozenset())
+        named = self._read.get((member, tp), NOTHING)
         for record in job.records:
-            if (record.offset, record.leader_epoch) in named:
+            # Workers know no leader epochs of records before the committed offset: after an unclean election, these may
+            # have been replaced.
+            may_differ = tp in self._truncated and record.offset < named.offset
+            if (record.offset, record.leader_epoch) in named.records and not may_differ:
                 self.accuse(
                     f"{member} begins {_name(tp, record.offset)}, which a commit that it has read names as done"
                 )
@@ -117,7 +127,8 @@ class WorkChecker(Checker):
         self._truncated.add(tp)
         for kept in (self._named, self._read):
             for at in [at for at in kept if at[1] == tp]:
-                kept[at] = frozenset(key for key in kept[at] if key[0] < offset)  # type: ignore[index]
+                before, records = kept[at]  # type: ignore[index]
+                kept[at] = Named(before, frozenset(key for key in records if key[0] < offset))  # type: ignore[index]
 
     def ended(self, reader: Any) -> None:
         """The jobs of a member that has ended do not count any more."""
@@ -177,7 +188,7 @@ class WorkChecker(Checker):
                 if offset <= each < found.end and each not in unfinished and epoch == found.epoch_of(each)
             }
             self.counts["named_by_maps"] += len(named)
-        self._named[group, tp] = frozenset(self._lasting(tp, named))
+        self._named[group, tp] = Named(offset, frozenset(self._lasting(tp, named)))
 
     def _lasting(self, tp: TopicPartition, named: set[tuple[int, int]]) -> set[tuple[int, int]]:
         """Leave out the records that were lost, and those that a deposed leader lacks, to which members may go back."""
