@@ -188,7 +188,7 @@ ALIASES_HEAD = """
 `from_config` also takes these names of librdkafka and confluent-kafka, and two of Java's client. It understands their
 words, too: `smallest`, `beginning`, `largest`, `end` and `error` of `auto.offset.reset`, 0 for no limit of
 `connections.max.idle.ms` and for the system's own buffer sizes, and Java's class names of the four built-in assignors,
-of `ByteArrayDeserializer` and of `StringDeserializer`.
+and of [deserializers](deserializers.md).
 
 | Name | Option |
 |---|---|

@@ -16,7 +16,10 @@ import thinconsumer_testing
 #: Modules with an ``__all__`` that the top level exports.
 PUBLIC = ("consumer", "errors", "types", "group", "member")
 #: Public places of their own: what they hold is imported from there.
-PLACES = ("testing", "spark", "polars", "prometheus", "opentelemetry", "config", "broker", "assignors", "partitioning")
+PLACES = (
+    "testing", "spark", "polars", "prometheus", "opentelemetry", "config", "broker", "assignors", "partitioning",
+    "deserializers",
+)  # fmt: skip
 #: Rooms hand over single names that belong at the top although the rest of them does not.
 FROM_ELSEWHERE = {
     "config": {"ConfigurationWarning"},

@@ -163,8 +163,8 @@ CANNOT_READ = [
     (kinds.MillisecondsOrNever(), "nan", "must be a whole number"),
     (
         kinds.DeserializerKind(),
-        "org.apache.kafka.common.serialization.IntegerDeserializer",
-        "only ByteArrayDeserializer and StringDeserializer can be used: pass a callable",
+        "org.apache.kafka.common.serialization.ListDeserializer",
+        "UUIDDeserializer, VoidDeserializer can be used: pass a callable",
     ),
     (kinds.DeserializerKind(), "org.example.StringDeserializer", "pass a callable"),
     (kinds.Function("(host, port)"), "x", "pass a callable (host, port)"),

@@ -135,9 +135,11 @@ def test_values_are_translated_with_their_unit(name, value, option, ours):
     assert (str(found) if option == "auto_offset_reset" else found) == ours
 
 
-def test_javas_string_deserializer_decodes_as_it_does():
-    config = ConsumerConfig.from_config({"key.deserializer": f"{SERIALIZATION}StringDeserializer"})
+def test_javas_deserializers_decode_as_they_do():
+    names = {"key.deserializer": "StringDeserializer", "value.deserializer": "LongDeserializer"}
+    config = ConsumerConfig.from_config({name: SERIALIZATION + kind for name, kind in names.items()})
     assert config.key_deserializer.function("é".encode() + b"\xff") == "é\N{REPLACEMENT CHARACTER}"
+    assert config.value_deserializer.function(bytes(7) + b"\7") == 7
 
 
 def test_errors_show_the_given_unit_and_ours():

@@ -282,11 +282,6 @@ class OffsetReset(Kind):
 _SERIALIZATION = "org.apache.kafka.common.serialization."
 
 
-def _decode(data: bytes) -> str:
-    """Decode as Java's StringDeserializer does, which replaces bytes that are not UTF-8."""
-    return data.decode("utf-8", "replace")
-
-
 class DeserializerKind(Kind):
     """A key or value deserializer, see :meth:`Deserializer.adapt`."""
 
@@ -301,12 +296,15 @@ class DeserializerKind(Kind):
         return Deserializer.adapt(value)
 
     def from_text(self, text: str) -> object:
-        if text.strip() == f"{_SERIALIZATION}ByteArrayDeserializer":
+        from ..deserializers.plain import OF_JAVA  # on demand: few programs name deserializers
+
+        package, _, name = text.strip().rpartition(".")
+        if f"{package}." == _SERIALIZATION and name == "ByteArrayDeserializer":
             return None
-        if text.strip() == f"{_SERIALIZATION}StringDeserializer":
-            return _decode
+        if f"{package}." == _SERIALIZATION and name in OF_JAVA:
+            return OF_JAVA[name]()
         raise ValueError(
-            "of Java's classes, only ByteArrayDeserializer and StringDeserializer can be used: pass a callable, such "
+            f"of Java's classes, only ByteArrayDeserializer, {', '.join(OF_JAVA)} can be used: pass a callable, such "
             "as one that decodes bytes"
         )
 
