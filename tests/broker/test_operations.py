@@ -21,6 +21,8 @@ ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "set_password": ("alice", "secret"),
     "create_acls": ("User:alice", ["READ"]),
     "delete_acls": ("User:alice", ["READ"]),
+    "set_client_metrics": ("m", ["*"]),
+    "pushed_metrics": (),
     "delete_records": (("t", 0), 5),
     "compact": (("t", 0),),
     "kill": (2,),

@@ -48,8 +48,8 @@ KAFKA_NAMES = {
     "FindCoordinatorResult": "Coordinator",
     "OffsetFetchResponsePartition": "OffsetFetchResponsePartitions",
 }
-#: APIs of the consumer group protocol (KIP-848), which kafka-python does not have.
-KAFKA_PYTHON_LACKS = {68, 69}
+#: APIs of the consumer group protocol (KIP-848) and of client metrics (KIP-714), which kafka-python does not have.
+KAFKA_PYTHON_LACKS = {68, 69, 71, 72}
 #: kafka-python decodes these bit fields to sets, so only kio's values are compared.
 BIT_FIELDS = ("authorized_operations", "cluster_authorized_operations", "topic_authorized_operations")
 

@@ -16,7 +16,7 @@ from thinconsumer_testing.broker.wire.requests import REQUESTS
 def test_requests_are_found_by_key() -> None:
     assert REQUESTS[1] is FetchRequest
     assert all(key == request.API_KEY for key, request in REQUESTS.items())
-    assert len(REQUESTS) == 39
+    assert len(REQUESTS) == 41
 
 
 @pytest.mark.parametrize("package", [thinconsumer.wire, thinconsumer_testing.broker.wire])

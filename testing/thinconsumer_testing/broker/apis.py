@@ -27,6 +27,7 @@ from .api import (
     produce,
     sasl,
     scram_credentials,
+    telemetry,
     transactions,
     txn_offset_commit,
 )
@@ -45,6 +46,7 @@ _APIS = (
     *acls.APIS,
     *sasl.APIS,
     *scram_credentials.APIS,
+    *telemetry.APIS,
 )
 
 #: The supported APIs by API key; ApiVersions lists them.

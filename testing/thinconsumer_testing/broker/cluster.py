@@ -20,6 +20,7 @@ from thinconsumer.wire.error_codes import Code
 from .acl.bindings import AclFilter, acl_bindings
 from .apis import APIS
 from .call import Api
+from .client_metrics import DEFAULT_INTERVAL_MS, ClientMetrics, PushedMetrics, subscription
 from .config import BrokerConfig, TopicConfig
 from .connection import ClientTransport, ServerConnection
 from .controller import CONTROLLER, OFFSETS_TOPIC, TRANSACTIONS_TOPIC, Controller, ControllerError
@@ -89,6 +90,7 @@ class Cluster:
         self.replication: Replication = Replication(self)
         self.rules: FaultRules = FaultRules()
         self.apis: Mapping[int, Api] = APIS
+        self.client_metrics: ClientMetrics = ClientMetrics()
         #: The reasons for which brokers have closed connections after an invalid request: the latest 100.
         self.invalid_requests: deque[str] = deque(maxlen=100)
         #: The reasons for which logins have failed, with details that clients are not told: the latest 100.
@@ -172,6 +174,21 @@ class Cluster:
         """Delete the ACLs that :meth:`create_acls` created with the same arguments. Raises: IllegalArgumentError."""
         bindings = acl_bindings(principal, operations, **resources)
         self.active_controller.acls.delete([AclFilter(*binding) for binding in bindings])
+
+    def set_client_metrics(
+        self,
+        name: str,
+        metrics: Iterable[str] | None,
+        *,
+        interval_ms: int = DEFAULT_INTERVAL_MS,
+        match: Mapping[str, str] | None = None,
+    ) -> None:
+        """Set a subscription of clients' metrics; see ``BrokerOperations``. Raises: IllegalArgumentError."""
+        self.client_metrics.set(name, None if metrics is None else subscription(metrics, interval_ms, match or {}))
+
+    def pushed_metrics(self) -> list[PushedMetrics]:
+        """Return what clients have pushed; see ``BrokerOperations``."""
+        return list(self.client_metrics.pushes)
 
     def produce(
         self,

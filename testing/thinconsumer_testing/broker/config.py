@@ -15,6 +15,7 @@ from thinconsumer.errors import IllegalArgumentError
 
 from .acl.authorizer import STANDARD_AUTHORIZER, Authorizer, parse_super_users
 from .acl.index import AclIndex
+from .client_metrics import TELEMETRY_RECEIVER
 from .group.consumer.assignors.registry import Assignor, AssignorSetting, resolve
 from .group.consumer.policies import MIGRATION_POLICIES
 from .topic_configs import TOPIC_CONFIGS, check_topic_config, parse_list
@@ -75,6 +76,9 @@ class BrokerConfig:
     authorizer_class_name: str = ""
     super_users: str = ""  #: Principals that may do everything, separated by semicolons: "User:admin;User:CN=ops".
     allow_everyone_if_no_acl_found: bool = False
+    #: "ClientTelemetryReceiver" makes brokers list the APIs by which clients push metrics, see ``pushed_metrics``.
+    metric_reporters: str = ""
+    telemetry_max_bytes: int = 1_048_576
 
     coordinator_load_s: float = 0.0  #: Seconds that a new coordinator takes to load its partition.
     replication_s: float = 0.0  #: Mean delay after which followers copy a batch; 0: they copy it immediately.
@@ -94,6 +98,11 @@ class BrokerConfig:
             raise IllegalArgumentError(
                 f"Invalid value {self.authorizer_class_name!r} for configuration authorizer.class.name: must be empty "
                 f"or {STANDARD_AUTHORIZER}"
+            )
+        if self.metric_reporters not in ("", TELEMETRY_RECEIVER):
+            raise IllegalArgumentError(
+                f"Invalid value {self.metric_reporters!r} for configuration metric.reporters: must be empty or "
+                f"{TELEMETRY_RECEIVER}"
             )
         parse_super_users(self.super_users)
         self._check_consumer_groups()
@@ -149,7 +158,7 @@ _POSITIVE = frozenset(
         "transaction_state_log_replication_factor", "transaction_max_timeout_ms",
         "transaction_abort_timed_out_transaction_cleanup_interval_ms",
         "transaction_remove_expired_transaction_cleanup_interval_ms", "transactional_id_expiration_ms",
-        "producer_id_expiration_ms",
+        "producer_id_expiration_ms", "telemetry_max_bytes",
     }
 )  # fmt: skip
 

@@ -19,6 +19,7 @@ from thinconsumer.errors import IllegalArgumentError, KafkaError
 from thinconsumer.records.builder import NewRecord
 from thinconsumer.types import TopicPartition
 
+from .client_metrics import PushedMetrics
 from .controller import ControllerError
 from .faults import FaultRule
 from .image import TopicImage
@@ -55,6 +56,8 @@ def pack(value: Any) -> Any:
         return {"$rule": pack(value.as_dict())}
     if isinstance(value, NewRecord):
         return {"$record": [pack(item) for item in value]}
+    if isinstance(value, PushedMetrics):
+        return {"$pushed": [pack(item) for item in value]}
     if isinstance(value, TopicPartition):
         return {"$partition": list(value)}
     if isinstance(value, TopicImage):
@@ -70,6 +73,7 @@ def pack(value: Any) -> Any:
 _UNPACKED: Mapping[str, Callable[[Any], Any]] = {
     "$bytes": base64.b64decode,
     "$record": lambda items: _record(*(unpack(item) for item in items)),
+    "$pushed": lambda items: PushedMetrics(*(unpack(item) for item in items)),
     "$partition": lambda items: TopicPartition(*items),
     "$rule": lambda encoded: FaultRule.from_dict(unpack(encoded)),
 }

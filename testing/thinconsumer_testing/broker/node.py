@@ -16,6 +16,7 @@ from thinconsumer.support.timers import Random
 from thinconsumer.types import TopicPartition
 from thinconsumer.wire.error_codes import Code
 
+from .client_metrics import ClientInstances
 from .config import BrokerConfig, TopicConfig, new_authorizer
 from .controller import CONTROLLER, OFFSETS_TOPIC, TRANSACTIONS_TOPIC, ControllerError, MetadataDelta
 from .fetch_sessions import FetchSessionCache
@@ -83,6 +84,7 @@ class BrokerNode:
         self.group_coordinator: GroupCoordinator = GroupCoordinator(self)
         self.transaction_coordinator: TransactionCoordinator = TransactionCoordinator(self)
         self.fetch_sessions: FetchSessionCache = FetchSessionCache(self)
+        self.client_instances: ClientInstances = ClientInstances()
 
     @property
     def is_running(self) -> bool:

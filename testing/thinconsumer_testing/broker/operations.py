@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from thinconsumer.records.builder import NewRecord
 from thinconsumer.types import TopicPartition
 
+from .client_metrics import DEFAULT_INTERVAL_MS, PushedMetrics
 from .image import TopicImage
 from .new_records import as_list, new_records
 
@@ -88,6 +89,35 @@ class BrokerOperations(abc.ABC):
         given = as_list(values)
         new_records(given)  # for its errors: a wrong value may have no form in which another process gets it
         return int(self._perform("produce", topic, given, partition, **batch))
+
+    def set_client_metrics(
+        self,
+        name: str,
+        metrics: Iterable[str] | None,
+        *,
+        interval_ms: int = DEFAULT_INTERVAL_MS,
+        match: Mapping[str, str] | None = None,
+    ) -> None:
+        """Have clients push metrics (KIP-714), as the resource ``name`` of the type client-metrics does in Kafka.
+
+        The brokers need the config ``metric.reporters=ClientTelemetryReceiver``.
+
+        Args:
+            metrics: Prefixes of metric names; ``["*"]`` for all, an empty list for none. None removes the subscription.
+            interval_ms: The time between two pushes.
+            match: The clients that push: regular expressions for their "client_id", "client_instance_id" (as
+                ``Consumer.client_instance_id`` returns it) and "client_source_address". All clients without.
+
+        Raises:
+            IllegalArgumentError: An interval below 100 or above 3,600,000 ms, or an invalid ``match``.
+        """
+        listed = None if metrics is None else list(metrics)
+        self._perform("set_client_metrics", name, listed, interval_ms=interval_ms, match=dict(match or {}))
+
+    def pushed_metrics(self) -> list[PushedMetrics]:
+        """Return what clients have pushed, oldest first; of many pushes the latest 1,000."""
+        pushed: list[PushedMetrics] = self._perform("pushed_metrics")
+        return pushed
 
     def delete_records(self, tp: Partition, before: int) -> None:
         """Delete a partition's records below the offset ``before``, or below the high watermark if that is lower."""

@@ -5,8 +5,9 @@ import pytest
 from thinconsumer.wire.api_versions import ApiVersionsRequest
 from thinconsumer.wire.error_codes import Code
 from thinconsumer.wire.extensions import FIRST_API_KEY
-from thinconsumer_testing.broker.api.api_versions import API
+from thinconsumer_testing.broker.api.api_versions import API, TELEMETRY
 from thinconsumer_testing.broker.apis import APIS
+from thinconsumer_testing.broker.client_metrics import TELEMETRY_RECEIVER
 
 
 @pytest.fixture
@@ -30,7 +31,13 @@ def test_all_apis_are_listed_in_order(client, version):
     answer = client.ask(hello(), version)
     told = [(one.api_key, one.min_version, one.max_version) for one in answer.api_keys]
     assert answer.error_code == 0
-    assert told == sorted((key, api.lowest, api.highest) for key, api in APIS.items() if key < FIRST_API_KEY)
+    kafkas = {key: api for key, api in APIS.items() if key < FIRST_API_KEY and key not in TELEMETRY}
+    assert told == sorted((key, api.lowest, api.highest) for key, api in kafkas.items())
+
+
+def test_apis_of_telemetry_are_listed_if_something_receives_it(new_cluster, client_of):
+    client = client_of(new_cluster(metric_reporters=TELEMETRY_RECEIVER), 1)
+    assert {one.api_key for one in client.ask(hello()).api_keys} >= set(TELEMETRY)
 
 
 @pytest.mark.parametrize("version", range(API.lowest, API.highest + 1))

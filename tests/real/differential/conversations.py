@@ -27,6 +27,7 @@ from . import (  # noqa: F401 - they put their scripts on the list
     groups,
     offsets,
     producing,
+    telemetry,
     transactions,
 )
 from .consumer_group_limits import LIMITS

@@ -145,6 +145,8 @@ RULES: Mapping[str, Callable[[Normal, Any], Any]] = {
     "producer_id": _producer,
     "ongoing_txn_producer_id": _producer,
     "session_id": _id_of("session", 0),
+    "client_instance_id": _id_of("client", ZERO_UUID),
+    "subscription_id": _id_of("subscription"),
     "cluster_id": _star,
     "host": _star,
     "port": _positive,

@@ -21,6 +21,7 @@ from thinconsumer.wire.api_versions import (
 )
 from thinconsumer.wire.error_codes import Code
 from thinconsumer.wire.extensions import FIRST_API_KEY
+from thinconsumer.wire.telemetry import GetTelemetrySubscriptionsRequest, PushTelemetryRequest
 
 from ..call import Api, ApiCall, error_code_in
 
@@ -30,6 +31,8 @@ FIRST_WITH_CLUSTER = 5
 #: Features of the response (KIP-584): (name, lowest supported level, highest supported level, finalized level).
 FEATURES = (("group.version", 0, 1, 1), ("metadata.version", 7, 30, 30), ("transaction.version", 0, 2, 2))
 FEATURES_EPOCH = 1
+#: Listed only if something receives what clients push. As in Kafka, they are answered in any case.
+TELEMETRY = (GetTelemetrySubscriptionsRequest.API_KEY, PushTelemetryRequest.API_KEY)
 
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?", re.ASCII)
 
@@ -50,6 +53,7 @@ def _handle(call: ApiCall) -> Message:
     apis = [
         ApiVersion(api_key=key, min_version=api.lowest, max_version=api.highest)
         for key, api in sorted(call.node.apis.items())
+        if call.node.config.metric_reporters or key not in TELEMETRY
     ]
     return ApiVersionsResponse(
         api_keys=[one for one in apis if one.api_key < FIRST_API_KEY],

@@ -35,6 +35,7 @@ from thinconsumer.wire.partition_leader_epochs import PartitionLeaderEpochsForPa
 from thinconsumer.wire.produce import ProduceRequest
 from thinconsumer.wire.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 from thinconsumer.wire.sync_group import SyncGroupRequest
+from thinconsumer.wire.telemetry import GetTelemetrySubscriptionsRequest, PushTelemetryRequest
 from thinconsumer.wire.topics import CreatePartitionsRequest, CreateTopicsRequest, DeleteTopicsRequest
 
 from .acls import CreateAclsRequest, DeleteAclsRequest, DescribeAclsRequest
@@ -84,6 +85,8 @@ _REQUESTS: tuple[type[Message], ...] = (
     DescribeClusterRequest,
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupDescribeRequest,
+    GetTelemetrySubscriptionsRequest,
+    PushTelemetryRequest,
     PartitionLeaderEpochsForPartitionsRequest,
     ConsumerGroupPositionsRequest,
 )
