@@ -3,6 +3,7 @@
 import base64
 import importlib.util
 import os
+import struct
 import subprocess
 import sys
 
@@ -166,7 +167,8 @@ def test_a_cut_trace_replays_up_to_there(cluster, trace, tmp_path, monkeypatch):
     read_in_group(cluster, trace)
     whole = (tmp_path / "trace").read_bytes()
     seen = set()
-    first = len(MAGIC) + 8 + int.from_bytes(whole[len(MAGIC) : len(MAGIC) + 4], "big")
+    packed, times = struct.unpack_from(">II", whole, len(MAGIC))
+    first = len(MAGIC) + 12 + packed + 8 * times
     for size in range(first, len(whole), len(whole) // 40):
         (tmp_path / "cut").write_bytes(whole[:size])
         there = replay(str(tmp_path / "cut"))
@@ -271,3 +273,18 @@ def test_a_poll_after_an_iteration_commits_the_last_record_again(cluster, trace)
         for _ in range(30):
             consumer.poll(50)
     assert replay(trace).divergence is None
+
+
+def test_polls_of_single_records_replay_and_are_written_while_they_go_on(cluster, trace):
+    """They are so frequent that most are one number: these, too, must fill blocks."""
+    cluster.produce("orders", [b"%d" % n for n in range(3000)])
+    with recording(cluster, trace, max_poll_records=1) as consumer:
+        consumer.assign([TopicPartition("orders", 0)])
+        found = sum(len(consumer.poll(1000)) for _ in range(2500))
+        written = len(read_trace(trace))
+    assert found >= 2490
+    assert written > 5000
+    done = replay(trace)
+    assert done.divergence is None
+    assert done.records == found
+    assert os.path.getsize(trace) < 150_000

@@ -77,6 +77,13 @@ class Frames:
         """Whether a part of a frame has arrived."""
         return self._body is not None or self._filled > 0
 
+    @property
+    def beginning(self) -> bytes:
+        """The size and the correlation id of the frame of which a part has arrived, as far as they have."""
+        if self._body is None:
+            return bytes(self._shared[: min(self._filled, SIZE_BYTES + LEAST_FRAME)])
+        return self._size.to_bytes(SIZE_BYTES, "big") + self._body[:LEAST_FRAME]
+
     def buffer(self) -> memoryview:
         """Return the buffer into which the driver must receive the next bytes; never empty."""
         if self._view is None:

@@ -10,6 +10,7 @@ import struct
 from typing import Any
 
 from ..errors import KafkaError
+from ..network.framing import LEAST_FRAME, Frame
 from ..wire.fetch import FetchRequest
 from ..wire.header import decode_response_header
 from ..wire.offset_commit import OffsetCommitRequest
@@ -19,18 +20,16 @@ _SIZE = 4
 _REQUEST = struct.Struct(">hhih")
 #: The sizes of a batch's length and offset, and of the headers by format; in each, the format is at ``_MAGIC_AT``.
 _LOG_OVERHEAD, _MAGIC_AT, _HEADERS = 12, 16, {0: 18, 1: 26, 2: 61}
-#: So many bytes are kept of a response that cannot be decoded, or answers no known request: size and correlation id.
-_KEPT = 8
 _SECRET_APIS = (FetchRequest, OffsetFetchRequest)
 
 
 class FrameCutter:
-    """One direction of a connection, cut into frames, which keep the four bytes of their size."""
+    """The requests of a connection, cut out of its bytes; they keep the four bytes of their size."""
 
     def __init__(self) -> None:
         self._data = bytearray()
 
-    def take(self, data: bytes | memoryview) -> list[bytes]:
+    def take(self, data: bytes) -> list[bytearray]:
         """Add bytes; return the frames that are now complete."""
         self._data += data
         frames = []
@@ -38,14 +37,11 @@ class FrameCutter:
             end = _SIZE + int.from_bytes(self._data[:_SIZE], "big")
             if len(self._data) < end:
                 break
-            frames.append(bytes(self._data[:end]))
-            del self._data[:end]
+            rest = self._data[end:]
+            del self._data[end:]
+            frames.append(self._data)
+            self._data = rest
         return frames
-
-    def rest(self) -> bytes:
-        """Return the bytes of the incomplete frame, and forget them."""
-        data, self._data = bytes(self._data), bytearray()
-        return data
 
 
 def masked_metadata(text: str | None) -> str | None:
@@ -53,13 +49,13 @@ def masked_metadata(text: str | None) -> str | None:
     return text and "x" * len(text.encode())
 
 
-def masked_request(frame: bytes) -> bytes:
+def masked_request(frame: bytearray) -> bytes:
     """Return a request without the metadata of commits."""
     if len(frame) < _SIZE + _REQUEST.size:
-        return frame
+        return bytes(frame)
     api, version, _, length = _REQUEST.unpack_from(frame, _SIZE)
     if api != OffsetCommitRequest.API_KEY:
-        return frame
+        return bytes(frame)
     start = _SIZE + _REQUEST.size + max(length, 0)
     if version >= OffsetCommitRequest.FLEXIBLE:
         start += 1  # the client writes no tagged fields
@@ -79,35 +75,33 @@ class Responses:
     def __init__(self) -> None:
         self._versions: dict[int, tuple[int, int]] = {}
 
-    def sent(self, frame: bytes) -> None:
+    def sent(self, frame: bytes | bytearray) -> None:
         """Note a request, in the order of which responses come."""
         if len(frame) >= _SIZE + _REQUEST.size:
             api, version, correlation_id, _ = _REQUEST.unpack_from(frame, _SIZE)
             self._versions[correlation_id] = api, version
 
-    def masked(self, frame: bytes) -> tuple[bytes, list[int]]:
+    def masked(self, frame: Frame) -> tuple[bytes, list[int]]:
         """Return what is kept of a response, and the holes in it: the place and the length of each, in turn."""
-        correlation_id = int.from_bytes(frame[_SIZE:_KEPT], "big")
+        correlation_id = int.from_bytes(frame[:LEAST_FRAME], "big")
         api, version = self._versions.pop(correlation_id, (-1, 0))
         request = next((each for each in _SECRET_APIS if api == each.API_KEY), None)
         if request is None:
-            return (frame, []) if api >= 0 else _cut(frame, [_KEPT, len(frame) - _KEPT])
-        body = bytearray(frame[_SIZE:])
+            return (bytes(frame), []) if api >= 0 else _cut(frame, [LEAST_FRAME, len(frame) - LEAST_FRAME])
         try:
-            _, start = decode_response_header(body, request, version)
-            message: Any = request.RESPONSE.decode(body, version, start)
+            start = decode_response_header(frame, request, version)[1]
+            message: Any = request.RESPONSE.decode(frame, version, start)
             if request is FetchRequest:
-                holes = _blank_records(body, message)
-                return _cut(frame[:_SIZE] + body, holes)
+                return _cut(frame, _holes(frame, message))
             _mask_committed(message)
-            return _same_size(frame, _SIZE + start, message.encode(version)), []
+            return _same_size(frame, start, message.encode(version)), []
         except KafkaError:
-            return _cut(frame, [_KEPT, len(frame) - _KEPT])
+            return _cut(frame, [LEAST_FRAME, len(frame) - LEAST_FRAME])
 
 
-def _same_size(frame: bytes, start: int, body: bytes) -> bytes:
+def _same_size(frame: Frame | bytearray, start: int, body: bytes) -> bytes:
     """Return the frame with another body; with zeros if the sizes differ, as for fields that were left out."""
-    return frame[:start] + (body if len(body) == len(frame) - start else bytes(len(frame) - start))
+    return bytes(frame[:start]) + (body if len(body) == len(frame) - start else bytes(len(frame) - start))
 
 
 def _mask_committed(message: Any) -> None:
@@ -117,30 +111,36 @@ def _mask_committed(message: Any) -> None:
                 partition.metadata = masked_metadata(partition.metadata)
 
 
-def _blank_records(body: bytearray, message: Any) -> list[int]:
-    """Write zeros over the records of a Fetch response, without the headers of batches; return where they are."""
+def _holes(frame: Frame, message: Any) -> list[int]:
+    """Return where a Fetch response has records, without the headers of batches."""
     holes: list[int] = []
     found = 0
     for records in (partition.records for topic in message.responses for partition in topic.partitions):
         if not records:
             continue
-        # Records are slices of the response, in its order. Zeros are written into the slice itself: of a few bytes of
-        # an incomplete batch, the same may have been found before their place.
-        found, at, end = body.index(records, found), 0, len(records)
+        found, at, end = _place(frame, records, found), 0, len(records)
         while at < end:
             magic = records[at + _MAGIC_AT] if at + _MAGIC_AT < end else -1
             length = int.from_bytes(records[at + 8 : at + _LOG_OVERHEAD], "big")
             stop = min(at + _LOG_OVERHEAD + length, end)
             begin = min(at + _HEADERS.get(magic, 0), stop)
-            records[begin:stop] = bytes(stop - begin)
-            if magic in _HEADERS and stop > begin:
-                holes += [_SIZE + found + begin, stop - begin]
+            if stop > begin:
+                holes += [found + begin, stop - begin]
             at = stop
         found += end
     return holes
 
 
-def _cut(frame: bytes, holes: list[int]) -> tuple[bytes, list[int]]:
+def _place(frame: Frame, records: memoryview, start: int) -> int:
+    """Return where these records, a slice of the frame, are in it; not before ``start``.
+
+    They are found by the header of their first batch, with its CRC-32. If that is not complete, there are no records.
+    """
+    data: Any = frame.obj if isinstance(frame, memoryview) else frame  # a view cannot be searched
+    return int(data.index(bytes(records[: _HEADERS[2]]), start))
+
+
+def _cut(frame: Frame, holes: list[int]) -> tuple[bytes, list[int]]:
     parts, at = [], 0
     for place, length in zip(holes[::2], holes[1::2]):
         parts.append(frame[at:place])

@@ -7,17 +7,21 @@ the order in which it was written. Neither knows what a public call or a group i
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any, cast
 
 from ..driver import Address, Command, Dial, Driver, Endpoint, Hangup, Resolve, Stream
 from ..errors import KafkaConnectionError
+from ..network.connection import Connection
+from ..network.framing import SIZE_BYTES, Frame, Frames
 from ..support.agenda import Agenda, Alarm
 from ..support.timers import Random
 from .frames import FrameCutter, Responses, masked_request
-from .trace_file import TraceWriter
+from .trace_file import Short, TraceWriter
 
 #: The attributes of a connection error that the client acts on. They are recorded beside its text.
+_CLOCK, _STEP, _SEND = int(Short.CLOCK), int(Short.STEP), int(Short.SEND)
+_STEPPED, _STEPPED_IN_VAIN = int(Short.STEPPED), int(Short.STEPPED_IN_VAIN)
 FLAGS = ("is_proxy_login_rejected", "is_certificate_rejected", "is_handshake_cut")
 
 
@@ -31,6 +35,9 @@ class RecordingDriver:
         self.streams: dict[int, _RecordingStream] = {}  #: By the id of the client's stream.
         self.dials = 0
         self.alarms = 0
+        self._short, self._time = trace.short, trace.time
+        self._now = driver.now
+        self._endpoint: _RecordingEndpoint | None = None
 
     @property
     def woken(self) -> bool:
@@ -46,8 +53,9 @@ class RecordingDriver:
 
     def now(self) -> float:
         """Return monotonic seconds."""
-        now = self.driver.now()
-        self.trace.add(now)
+        now = self._now()
+        self._short(_CLOCK)
+        self._time(now)
         return now
 
     def wall_time(self) -> float:
@@ -58,24 +66,31 @@ class RecordingDriver:
 
     def step(self, endpoint: Endpoint, deadline: float) -> bool:
         """Record a step and what happens in it."""
-        self.trace.add(["step", deadline])
+        self._short(_STEP)
+        self._time(deadline)
         try:
-            called = self.driver.step(cast("Endpoint", _RecordingEndpoint(self, endpoint)), deadline)
+            called = self.driver.step(self._recording(endpoint), deadline)
         except BaseException as error:
             self.trace.add(["cut", type(error).__name__])
             raise
-        self.trace.add(["end", called])
+        self._short(_STEPPED if called else _STEPPED_IN_VAIN)
         return called
 
     def send(self, endpoint: Endpoint) -> None:
         """Record what is sent."""
-        self.trace.add(["send"])
+        self._short(_SEND)
         try:
-            self.driver.send(cast("Endpoint", _RecordingEndpoint(self, endpoint)))
+            self.driver.send(self._recording(endpoint))
         except BaseException as error:
             self.trace.add(["cut", type(error).__name__])
             raise
-        self.trace.add(["end", True])
+        self.trace.short(_STEPPED)
+
+    def _recording(self, endpoint: Endpoint) -> Endpoint:
+        recording = self._endpoint
+        if recording is None or recording.endpoint is not endpoint or recording.schedule is not endpoint.agenda:
+            self._endpoint = recording = _RecordingEndpoint(self, endpoint)
+        return cast("Endpoint", recording)
 
     @property
     def waiting(self) -> bool:
@@ -111,7 +126,7 @@ class RecordingDriver:
             return command
         known = self.streams.get(id(command.stream))
         if isinstance(command, Dial):
-            stream = _RecordingStream(command.stream, self.dials, self.trace)
+            stream = _RecordingStream(cast("Connection", command.stream), self.dials, self.trace)
             self.streams[id(command.stream)] = stream
             self.trace.add(["dial", self.dials, command.host, [*command.address.sockaddr], command.purpose])
             self.dials += 1
@@ -145,19 +160,20 @@ class _RecordingEndpoint:
 
     def __init__(self, driver: RecordingDriver, endpoint: Endpoint) -> None:
         self._driver = driver
-        self._endpoint = endpoint
+        self.endpoint = endpoint
+        self.schedule = endpoint.agenda
         self.commands = cast("deque[Command]", _RecordingCommands(driver, endpoint))
         self.agenda = cast("Agenda", _RecordingAgenda(driver, endpoint.agenda))
 
     @property
     def unsent(self) -> Collection[Stream]:
         streams = self._driver.streams
-        return [streams[id(stream)] for stream in self._endpoint.unsent if id(stream) in streams]
+        return [streams[id(stream)] for stream in self.endpoint.unsent if id(stream) in streams]
 
     def resolved(self, host: str, port: int, addresses: Sequence[Address], error: str, now: float) -> None:
         found = [[address.family, [*address.sockaddr]] for address in addresses]
         self._driver.trace.add(["resolved", host, port, found, error, now])
-        self._endpoint.resolved(host, port, addresses, error, now)
+        self.endpoint.resolved(host, port, addresses, error, now)
 
 
 class _RecordingCommands:
@@ -206,55 +222,78 @@ class _RecordingAlarm:
 class _RecordingStream:
     """Passes each call on to a stream of the client, and records it with the bytes."""
 
-    def __init__(self, stream: Stream, number: int, trace: TraceWriter) -> None:
+    def __init__(self, stream: Connection, number: int, trace: TraceWriter) -> None:
         self.number = number
         self._stream = stream
-        self._add: Callable[..., None] = trace.add
-        self._room = memoryview(b"")
+        self._trace = trace
         self._offered: Sequence[bytes | memoryview] = ()
         self._requests = FrameCutter()
-        self._received = FrameCutter()
         self._responses = Responses()
+        self._frames = frames = _RecordingFrames(stream._frames, self._responded)
+        stream._frames = cast("Frames", frames)
 
     def connection_made(self, now: float) -> None:
-        self._add(["made", self.number, now])
+        self._trace.add(["made", self.number, now])
         self._stream.connection_made(now)
 
     def get_buffer(self) -> memoryview:
-        self._room = self._stream.get_buffer()
-        return self._room
+        return self._stream.get_buffer()
 
     def buffer_updated(self, size: int, now: float) -> bool:
-        for frame in self._received.take(self._room[:size]):
-            self._keep(*self._responses.masked(frame), len(frame))
-        self._add(["received", self.number, size, now])
+        self._trace.time(now)
+        self._trace.add(["received", self.number, size])
         return self._stream.buffer_updated(size, now)
 
     def connection_lost(self, error: KafkaConnectionError | None, now: float) -> None:
         self.ended()
         about: Any = None if error is None else [str(error), *(getattr(error, flag) for flag in FLAGS)]
-        self._add(["lost", self.number, about, now])
+        self._trace.add(["lost", self.number, about, now])
         self._stream.connection_lost(error, now)
 
     def data_to_send(self) -> Sequence[bytes | memoryview]:
-        self._add(["ask", self.number])
+        self._trace.add(["ask", self.number])
         self._offered = self._stream.data_to_send()
         return self._offered
 
     def data_sent(self, size: int, now: float) -> None:
         offered = b"".join(self._offered)[:size]
-        self._add(["sent", self.number, size, now])
-        for frame in self._requests.take(offered):
-            self._responses.sent(frame)
-            kept = masked_request(frame)
-            self._add(["request", self.number, len(kept)], kept)
+        self._trace.time(now)
+        self._trace.add(["sent", self.number, size])
+        for request in self._requests.take(offered):
+            self._responses.sent(request)
+            kept = masked_request(request)
+            self._trace.add(["request", self.number, len(kept)], kept)
         self._stream.data_sent(size, now)
 
     def ended(self) -> None:
         """Record the beginning of a response that was never complete: the client has looked at its size."""
-        rest = self._received.rest()
-        if rest:
-            self._keep(rest[:8], [8, len(rest) - 8] if len(rest) > 8 else [], len(rest))
+        frames = self._frames
+        if frames.unfinished:
+            kept = frames.frames.beginning[: frames.unfinished]
+            self._trace.add(["beginning", self.number, frames.unfinished, len(kept)], kept)
+            frames.unfinished = 0
 
-    def _keep(self, kept: bytes | bytearray, holes: list[int], size: int) -> None:
-        self._add(["response", self.number, size, holes, len(kept)], bytes(kept))
+    def _responded(self, frame: Frame) -> None:
+        kept, holes = self._responses.masked(frame)
+        self._trace.add(["response", self.number, len(frame), holes, len(kept)], kept)
+
+
+class _RecordingFrames:
+    """The frames of a connection: its responses, in the buffers that they were received into."""
+
+    def __init__(self, frames: Frames, told: Callable[[Frame], None]) -> None:
+        self.frames = frames
+        self.buffer = frames.buffer
+        self.unfinished = 0  #: How many bytes were received that belong to no complete frame.
+        self._told = told
+
+    @property
+    def partial(self) -> bool:
+        return self.frames.partial
+
+    def received(self, size: int) -> Iterator[Frame]:
+        self.unfinished += size
+        for frame in self.frames.received(size):
+            self.unfinished -= SIZE_BYTES + len(frame)
+            self._told(frame)
+            yield frame

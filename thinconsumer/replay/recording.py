@@ -20,7 +20,7 @@ from ..fetch.collector import Collector, PollResult
 from ..positions.partitions import Partition
 from .arguments import encoded, methods_of, without_iterators
 from .recorder import RecordingDriver
-from .trace_file import TraceWriter
+from .trace_file import Short, TraceWriter
 
 R = TypeVar("R")
 
@@ -34,6 +34,8 @@ CALLS = (
 )  # fmt: skip
 #: Calls of which the trace has no result: the collector records what polls return, the others are only looked at.
 WITHOUT_RESULT = ("poll", "poll_batches", "poll_raw", "health", "metrics", "group_metadata", "__next__", "wake_at")
+_poll = Consumer.poll
+_FOUND = int(Short.FOUND)
 #: By default, a trace ends once its file has so many bytes.
 BYTES_MAX = 256 << 20
 #: Options that are in no trace: a replay has the results of what they do.
@@ -67,6 +69,7 @@ class RecordingConsumer(Consumer[Any, Any]):
         if callback is not None:
             options["default_offset_commit_callback"] = self._user("callback", callback)
             config = ConsumerConfig.from_options(**options)
+        self._last_poll: tuple[Any, ...] | None = None  #: The arguments of the last call if it was a poll.
         real = driver if driver is not None else socket_driver(config, Guard())
         self._clock = real.now
         self._set_up(config, RecordingDriver(real, writer), ())
@@ -74,6 +77,20 @@ class RecordingConsumer(Consumer[Any, Any]):
         writer.add(["built"])
         if topics:
             self.subscribe(topics)
+
+    def poll(self, timeout_ms: float = 0, max_records: int | None = None, update_offsets: bool = True) -> Any:
+        """Return records as :meth:`Consumer.poll`; a poll like the last call is recorded as one number."""
+        given = timeout_ms, max_records, update_offsets
+        if given != self._last_poll:
+            return self._call("poll", super().poll, *given)
+        if self._iteration.poll_result.taken:
+            self._note_taken()
+        self._trace.add_call()
+        try:
+            return _poll(self, timeout_ms, max_records, update_offsets)
+        except BaseException as error:
+            self._trace.add(["raise", type(error).__name__])
+            raise
 
     def __next__(self) -> Any:
         """Return the next record as :meth:`Consumer.__next__`; only calls that poll or step are recorded."""
@@ -139,6 +156,7 @@ class RecordingConsumer(Consumer[Any, Any]):
         if name == "assign" and given and arguments == [[]]:
             return method(*arguments)  # it calls unsubscribe(), which is recorded
         self._note_taken()
+        self._last_poll = given if name == "poll" else None
         shown = [encoded(each) for each in arguments]
         if name == "subscribe" and len(arguments) > 2:
             shown[2] = _argument("listener", arguments[2])
@@ -198,7 +216,7 @@ def _record_collector(collector: Collector, buffer: Buffer, trace: TraceWriter) 
     """Record which batches polls return: a replay cannot decode them."""
     visits = _Visits(collector, buffer, trace)
     for name in ("gather", "gather_many", "gather_columns", "gather_raw"):
-        setattr(collector, name, partial(visits.gather, getattr(collector, name)))
+        setattr(collector, name, visits.recorded(getattr(collector, name)))
     collector.first = partial(_first, collector.first, trace)  # type: ignore[method-assign]
 
 
@@ -212,38 +230,75 @@ class _Visits:
         self._may_gather = collector._may_gather
         self._is_inside = False
         self._visited = 0
+        #: The result of the last poll, if it is of the first response of one partition; else an empty one.
+        self._before = PollResult()
+        self._visited_before = 0
         collector._may_gather = self._visit  # type: ignore[method-assign]
 
     def _visit(self, partition: Partition) -> bool:
         self._visited += 1
         return self._may_gather(partition)
 
-    def gather(self, gather: Callable[..., PollResult], *limits: Any) -> PollResult:
-        """Gather, and record the moves and turns of the result, or the error; of a call inside another, nothing."""
-        if self._is_inside:
-            return gather(*limits)
-        self._is_inside, self._visited = True, 0
-        overdue = self._collector._overdue
-        first = None if overdue is None else [*overdue.partition.tp]
-        try:
-            result = gather(*limits)
-        except RecordError as error:
-            about = [type(error).__name__, *error.partition, error.offset, error.next_offset]
-            self._trace.add(["bad", first, self._visited, about])
-            raise
-        except BaseException as error:
-            self._trace.add(["cut", type(error).__name__])
-            raise
-        finally:
-            self._is_inside = False
+    def recorded(self, gather: Callable[..., PollResult]) -> Callable[..., PollResult]:
+        """Return a function that gathers, and records what was found; of a call inside another, nothing."""
+
+        def call(*limits: Any) -> PollResult:
+            if self._is_inside:
+                return gather(*limits)
+            self._is_inside, self._visited = True, 0
+            overdue = self._collector._overdue
+            try:
+                result = gather(*limits)
+            except BaseException as error:
+                self._failed(error, overdue)
+                raise
+            finally:
+                self._is_inside = False
+            if overdue is not None or not self._is_one_later(result):
+                self._found(result, overdue)
+            return result
+
+        return call
+
+    def _is_one_later(self, result: PollResult) -> bool:
+        """Record a result that is the one before, one record later, as one number; return False if it is not."""
+        before = self._before
+        if len(before.moves) != 1 or len(result.moves) != 1 or self._visited != self._visited_before:
+            return False
+        (move,), ((fetched, _, chunk, record, offset, epoch, _),) = result.moves, before.moves
+        if (
+            move[1:] != (1, chunk, record + 1, offset + 1, epoch, (chunk, record))
+            or move.fetched is not fetched
+            or result.turns != before.turns
+            or self._buffer.queues[fetched.partition][0] is not fetched
+        ):
+            return False
+        self._trace.short(_FOUND)
+        self._before = result
+        return True
+
+    def _found(self, result: PollResult, overdue: Any) -> None:
+        """Record the moves and turns of a result."""
         moves = []
         for move in result.moves:
             partition = move.fetched.partition
             index = next(n for n, one in enumerate(self._buffer.queues[partition]) if one is move.fetched)
             moves.append([*partition.tp, index, *move[1:]])
+        is_first = len(moves) == 1 and moves[0][2] == 0
+        self._before, self._visited_before = result if is_first else PollResult(), self._visited
         turns = [[*partition.tp] for partition in result.turns]
-        self._trace.add(["found", first, self._visited, result.count, moves, turns])
-        return result
+        self._trace.add(["found", _tp(overdue), self._visited, result.count, moves, turns])
+
+    def _failed(self, error: BaseException, overdue: Any) -> None:
+        if isinstance(error, RecordError):
+            about = [type(error).__name__, *error.partition, error.offset, error.next_offset]
+            self._trace.add(["bad", _tp(overdue), self._visited, about])
+        else:
+            self._trace.add(["cut", type(error).__name__])
+
+
+def _tp(overdue: Any) -> list[Any] | None:
+    return None if overdue is None else [*overdue.partition.tp]
 
 
 def _first(first: Callable[..., PollResult], trace: TraceWriter, poll_result: PollResult, count: int) -> PollResult:

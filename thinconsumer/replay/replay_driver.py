@@ -45,10 +45,10 @@ class Events:
         return divergence
 
     def peek(self) -> Any:
-        """Return the next event, without bytes. Those of responses are skipped: streams have them from the start."""
+        """Return the next event, without bytes. Responses are skipped: streams have them from the start."""
         while self.place < len(self._events):
             event = self._events[self.place][0]
-            if not (isinstance(event, list) and event[0] == "response"):
+            if not (isinstance(event, list) and event[0] in ("response", "beginning")):
                 return event
             self.place += 1
         raise TraceEnd
@@ -83,9 +83,12 @@ class Events:
         """Return all bytes that each stream receives, with zeros in place of what the trace has not."""
         streams: dict[int, bytearray] = {}
         for event, data in self._events:
-            if isinstance(event, list) and event[0] == "response":
+            kind = event[0] if isinstance(event, list) else ""
+            if kind == "response":
                 _, number, size, holes, _ = event
-                streams.setdefault(number, bytearray()).extend(filled(data, holes, size))
+                streams.setdefault(number, bytearray()).extend(size.to_bytes(4, "big") + filled(data, holes, size))
+            elif kind == "beginning":
+                streams.setdefault(event[1], bytearray()).extend(data + bytes(max(0, event[2] - len(data))))
         return streams
 
 

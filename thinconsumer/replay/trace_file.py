@@ -1,8 +1,11 @@
 """The file of a trace: events in blocks, each compressed and with a checksum, so that a file cut anywhere is readable.
 
-A block is the length and the CRC-32 of its compressed bytes, then those. Decompressed, it is the length of a JSON array
-of events, the array, and the bytes that belong to events of it in order. An event is a number (a reading of the
-monotonic clock), or an array that begins with its kind; :data:`WITH_BYTES` end with the number of their bytes.
+A block is the length of its compressed bytes, the number of its times, and the CRC-32 of both; then those bytes, and
+the times (seconds, as 8-byte floats). Decompressed, it is the number of events, the length of a JSON array, the kind of
+each event in a byte, the array, and the bytes that belong to events, in order. Recording has to be cheap, so an event
+that is frequent is nothing but one of the kinds in :class:`Short`; all others are the next item of the array, an array
+that begins with the event's name. :data:`WITH_BYTES` end with the number of their bytes. Times are beside the events,
+since they are long as text and take long to compress: of a clock reading, and those that end :data:`TIMED`.
 """
 
 from __future__ import annotations
@@ -10,16 +13,38 @@ from __future__ import annotations
 import json
 import os
 import struct
+import sys
 import zlib
+from array import array
+from collections.abc import Iterator, Sequence
+from enum import IntEnum
 from typing import Any
 
 from ..errors import KafkaError
 
 MAGIC = b"thinconsumer trace 1\n"
-_BLOCK = struct.Struct(">II")
-_LENGTH = struct.Struct(">I")
-#: The kinds of events with bytes: of a request, and the bytes of a response.
-WITH_BYTES = ("request", "response")
+_BLOCK = struct.Struct(">III")
+_LENGTHS = struct.Struct(">II")
+#: The kinds of events with bytes: of a request, of a response, and of the beginning of one that was never complete.
+WITH_BYTES = ("request", "response", "beginning")
+#: The kinds of events whose last item is a time.
+TIMED = ("received", "sent")
+
+
+class Short(IntEnum):
+    """The events that are written as one byte, and the byte of all others."""
+
+    CLOCK = 0  #: A reading of the monotonic clock; it has a time.
+    STEP = 1  #: ``["step", deadline]``; it has a time.
+    STEPPED = 2  #: ``["end", True]``
+    STEPPED_IN_VAIN = 3  #: ``["end", False]``
+    SEND = 4  #: ``["send"]``
+    CALL = 5  #: The public call before, again.
+    FOUND = 6  #: A poll has found what the one before has, one record later.
+    NAMED = 7  #: The next item of the array.
+
+
+_PLAIN = {Short.STEPPED: ["end", True], Short.STEPPED_IN_VAIN: ["end", False], Short.SEND: ["send"]}
 #: A block is written once it has so many events or bytes.
 EVENTS_MAX, BYTES_MAX = 2000, 1 << 18
 #: A file with larger blocks is no trace. One response has at most 2 GB, of which records are left out.
@@ -41,29 +66,48 @@ class TraceWriter:
             os.fchmod(self._file.fileno(), 0o600)  # of a file that was there before
         self._file.write(MAGIC)
         self._left = bytes_max - len(MAGIC)
+        self._kinds = bytearray()
         self._events: list[Any] = []
+        self._times = array("d")
         self._blob = bytearray()
+        #: Append a :class:`Short` event or a time, which are too frequent for :meth:`add`.
+        self.short, self.time = self._kinds.append, self._times.append
 
     def add(self, event: Any, data: bytes = b"") -> None:
         """Append an event and its bytes."""
+        self._kinds.append(Short.NAMED)
         self._events.append(event)
-        self._blob += data
-        if len(self._events) >= EVENTS_MAX or len(self._blob) >= BYTES_MAX:
+        if data:
+            self._blob += data
+        if len(self._kinds) >= EVENTS_MAX or len(self._blob) >= BYTES_MAX:
+            self.flush()
+
+    def add_call(self) -> None:
+        """Append the public call before once more."""
+        self._kinds.append(Short.CALL)
+        if len(self._kinds) >= EVENTS_MAX:
             self.flush()
 
     def flush(self) -> None:
         """Write a block of the events since the last one."""
-        events, self._events = self._events, []
-        blob, self._blob = self._blob, bytearray()
-        if not events or self._file.closed:
+        kinds, events, times, blob = bytes(self._kinds), self._events[:], self._times[:], bytes(self._blob)
+        self._kinds.clear()
+        self._events.clear()
+        del self._times[:]
+        self._blob.clear()
+        if not kinds or self._file.closed:
             return
         text = json.dumps(events, separators=(",", ":")).encode()
-        packed = zlib.compress(_LENGTH.pack(len(text)) + text + blob, LEVEL)
-        self._left -= len(packed) + _BLOCK.size
+        packed = zlib.compress(b"".join((_LENGTHS.pack(len(kinds), len(text)), kinds, text, blob)), LEVEL)
+        if sys.byteorder == "big":
+            times.byteswap()
+        readings = times.tobytes()
+        self._left -= _BLOCK.size + len(packed) + len(readings)
         if self._left < 0:
             self._file.close()
             return
-        self._file.write(_BLOCK.pack(len(packed), zlib.crc32(packed)) + packed)
+        head = _BLOCK.pack(len(packed), len(times), zlib.crc32(readings, zlib.crc32(packed)))
+        self._file.write(b"".join((head, packed, readings)))
         self._file.flush()
 
     def close(self) -> None:
@@ -73,37 +117,75 @@ class TraceWriter:
 
 
 def read_trace(path: str) -> list[tuple[Any, bytes]]:
-    """Return the events of a trace with their bytes, up to the last block that is whole.
+    """Return the events of a trace with their bytes, up to the last block that is whole; clock readings as floats.
 
     Raises:
         TraceError: the file is no trace, or a whole block of it has a wrong form.
     """
-    events: list[tuple[Any, bytes]] = []
+    reader = _Reader()
     with open(path, "rb") as file:
         if file.read(len(MAGIC)) != MAGIC:
             raise TraceError(f"{path} is no trace of this version: it does not begin with {MAGIC.decode().strip()!r}")
         while len(head := file.read(_BLOCK.size)) == _BLOCK.size:
-            size, crc = _BLOCK.unpack(head)
-            packed = file.read(min(size, BLOCK_MAX))
-            if len(packed) < size or zlib.crc32(packed) != crc:
+            size, count, crc = _BLOCK.unpack(head)
+            packed, times = file.read(min(size, BLOCK_MAX)), file.read(min(8 * count, BLOCK_MAX))
+            if zlib.crc32(times, zlib.crc32(packed)) != crc:
                 break
-            events += _events_of(packed, path)
-    return events
+            try:
+                block = zlib.decompressobj().decompress(packed, BLOCK_MAX)
+                reader.read(block, struct.unpack(f"<{count}d", times))
+            except (ValueError, LookupError, TypeError, RecursionError, struct.error, zlib.error) as error:
+                raise TraceError(f"{path} has a block of a wrong form: {error}") from None
+    return reader.events
 
 
-def _events_of(packed: bytes, path: str) -> list[tuple[Any, bytes]]:
-    found: list[tuple[Any, bytes]] = []
-    try:
-        data = zlib.decompressobj().decompress(packed, BLOCK_MAX)
-        (size,) = _LENGTH.unpack_from(data)
-        at = _LENGTH.size + size
-        for event in json.loads(data[_LENGTH.size : at]):
+class _Reader:
+    def __init__(self) -> None:
+        self.events: list[tuple[Any, bytes]] = []
+        self._call: Any = None  #: The last public call.
+        self._found: Any = None  #: What the last poll has found.
+
+    def read(self, block: bytes, readings: Sequence[float]) -> None:
+        count, size = _LENGTHS.unpack_from(block)
+        start = _LENGTHS.size + count
+        at = start + size
+        named, times = iter(json.loads(block[start:at])), iter(readings)
+        for kind in block[_LENGTHS.size : start]:
+            event = self._whole(Short(kind), named, times)
             has_bytes = isinstance(event, list) and event[0] in WITH_BYTES
             end = at + int(event[-1]) if has_bytes else at
-            if not at <= end <= len(data):
+            if not at <= end <= len(block):
                 raise ValueError("the bytes of an event are missing")
-            found.append((event, data[at:end]))
+            self.events.append((event, block[at:end]))
             at = end
-    except (ValueError, LookupError, TypeError, RecursionError, struct.error, zlib.error) as error:
-        raise TraceError(f"{path} has a block of a wrong form: {error}") from None
-    return found
+
+    def _whole(self, kind: Short, named: Iterator[Any], times: Iterator[float]) -> Any:
+        """Return the next event in full."""
+        if kind is Short.CLOCK:
+            return _next(times)
+        if kind is Short.STEP:
+            return ["step", _next(times)]
+        if kind is Short.CALL:
+            return self._call
+        if kind is Short.FOUND:
+            name, first, visited, count, (move,), turns = self._found
+            topic, partition, index, adds, chunk, record, offset, epoch, _ = move
+            later = [topic, partition, index, adds, chunk, record + 1, offset + 1, epoch, [chunk, record]]
+            self._found = [name, first, visited, count, [later], turns]
+            return self._found
+        if kind is not Short.NAMED:
+            return _PLAIN[kind]
+        event = _next(named)
+        if event[0] in TIMED:
+            return [*event, _next(times)]
+        if event[0] == "call":
+            self._call = event
+        elif event[0] == "found":
+            self._found = event
+        return event
+
+
+def _next(items: Iterator[Any]) -> Any:
+    for item in items:
+        return item
+    raise ValueError("an event or a time is missing")
