@@ -122,7 +122,7 @@ def read_trace(path: str) -> list[tuple[Any, bytes]]:
     Raises:
         TraceError: the file is no trace, or a whole block of it has a wrong form.
     """
-    reader = _Reader()
+    reader = _EventReader()
     with open(path, "rb") as file:
         if file.read(len(MAGIC)) != MAGIC:
             raise TraceError(f"{path} is no trace of this version: it does not begin with {MAGIC.decode().strip()!r}")
@@ -139,7 +139,7 @@ def read_trace(path: str) -> list[tuple[Any, bytes]]:
     return reader.events
 
 
-class _Reader:
+class _EventReader:
     def __init__(self) -> None:
         self.events: list[tuple[Any, bytes]] = []
         self._call: Any = None  #: The last public call.
