@@ -12,6 +12,7 @@ from thinconsumer.errors import (
     CommitFailedError,
     CorruptRecordError,
     DeserializationError,
+    DeserializerNotReadyError,
     IllegalArgumentError,
     IllegalStateError,
     InvalidAssignmentError,
@@ -26,6 +27,7 @@ from thinconsumer.errors import (
     PartitionNotOwnedError,
     RebalanceInProgressError,
     RecordError,
+    RetriableDeserializationError,
     UnsupportedCodecError,
     WakeupError,
 )
@@ -59,7 +61,11 @@ SAMPLES: list[KafkaError] = [
     RecordError("m", TP, 5, 6),
     CorruptRecordError("m", TP, 5, 16),
     UnsupportedCodecError("m", TP, 5, 16, codec="snappy", extra="thinconsumer[snappy]"),
-    DeserializationError("m", TP, 5, 6, field="value", key=b"k", value=b"\xff", headers=[("h", None)], timestamp=12),
+    *[
+        cls("m", TP, 5, 6, field="value", key=b"k", value=b"\xff", headers=[("h", None)], timestamp=12)
+        for cls in (DeserializationError, RetriableDeserializationError)
+    ],
+    DeserializerNotReadyError("m", 30),
     out_of_range(),
     *[
         cls("m", **BROKER)

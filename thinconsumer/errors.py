@@ -20,6 +20,7 @@ __all__ = [
     "ConcurrentAccessError",
     "CorruptRecordError",
     "DeserializationError",
+    "DeserializerNotReadyError",
     "FencedInstanceIdError",
     "GroupAuthorizationFailedError",
     "GroupError",
@@ -44,6 +45,7 @@ __all__ = [
     "ProxyAuthenticationFailedError",
     "RebalanceInProgressError",
     "RecordError",
+    "RetriableDeserializationError",
     "SaslAuthenticationFailedError",
     "SslAuthenticationFailedError",
     "TopicAuthorizationFailedError",
@@ -278,6 +280,28 @@ class DeserializationError(RecordError):
         self.value = value
         self.headers = headers
         self.timestamp = timestamp
+
+
+class RetriableDeserializationError(DeserializationError):
+    """A deserializer has raised :class:`DeserializerNotReadyError`. Polls do not raise it, but try the record again."""
+
+    retriable = True
+    tried_at = 0.0  #: When a poll has called the deserializer, in seconds by the clock of the consumer's driver.
+    retry_after_ms = 0.0  #: After how long it is called again.
+
+
+class DeserializerNotReadyError(KafkaError):
+    """A deserializer raises it for a record that it cannot read yet, as while a schema registry cannot be reached.
+
+    The record is not bad: the poll returns records of other partitions, and calls the deserializer again after
+    ``retry_after_ms``, or the next poll does.
+    """
+
+    retriable = True
+
+    def __init__(self, message: str, retry_after_ms: float = 100.0) -> None:
+        super().__init__(message)
+        self.retry_after_ms = retry_after_ms
 
 
 class BrokerResponseError(KafkaError):

@@ -11,7 +11,7 @@ import pytest
 
 from thinconsumer import OffsetAndMetadata, TopicPartition
 from thinconsumer.cli import main
-from thinconsumer.errors import KafkaConfigurationError, KafkaTimeoutError, RecordError
+from thinconsumer.errors import DeserializerNotReadyError, KafkaConfigurationError, KafkaTimeoutError, RecordError
 from thinconsumer.network.connection import Connection
 from thinconsumer.replay import RecordingConsumer, TraceError, read_trace, replay
 from thinconsumer.replay.trace_file import MAGIC
@@ -153,6 +153,27 @@ def read_in_many_ways(cluster, trace):
         assert ends == {TopicPartition("orders", 0): 40}
         with pytest.raises(KafkaTimeoutError):
             consumer.offsets_for_times({TopicPartition("nowhere", 0): 1}, timeout_ms=100)
+
+
+def test_a_deserializer_that_was_not_ready_replays(cluster, trace):
+    calls = []
+
+    def text(data):
+        if data.endswith(b"7") and len(calls) < 30:
+            calls.append(data)
+            raise DeserializerNotReadyError("wait", 30)
+        return data.decode()
+
+    with recording(cluster, trace, value_deserializer=text, max_poll_records=5) as consumer:
+        consumer.assign([TopicPartition("orders", n) for n in range(3)])
+        count = 0
+        while count < 120:
+            count += sum(map(len, consumer.poll(50).values()))
+            consumer.health()
+    assert len(calls) == 30
+    there = replay(trace)
+    assert there.divergence is None
+    assert there.events == len(read_trace(trace))
 
 
 def test_all_forms_of_polls_errors_and_queries_replay(cluster, trace):

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from thinconsumer import OffsetAndMetadata, TopicPartition
+from thinconsumer import OffsetAndMetadata, RetriableDeserializationError, TopicPartition
 from thinconsumer.workers import WorkerSettings
 from thinconsumer.workers.work import Assigned, Work
 
@@ -64,6 +64,22 @@ def test_records_of_an_older_leader_epoch_that_have_replaced_finished_ones_are_p
     assert work.take({A: records(1, 1, 1)}, 0.0) == {}
     assert run(work) == [1, 2]
     assert work.offsets()[A].offset == 3
+
+
+def test_a_deserializer_that_is_not_ready_is_no_attempt():
+    work = Work(WorkerSettings(attempts=1, on_failure="skip"))
+    work.assign({A: Assigned(OffsetAndMetadata(0, "", -1), bytes(16))})
+    work.take({A: records(0, 0)}, 0.0)
+    for now in range(5):
+        assert now == 0 or work.next_job(now - 0.1) is None
+        job = work.next_job(now)
+        error = RetriableDeserializationError.__new__(RetriableDeserializationError)
+        error.retry_after_ms = 1000
+        assert not work.end(job, error, now)
+    job = work.next_job(5)
+    assert (job.attempt, work.failed_count, work.skipped_count) == (1, 0, 0)
+    work.end(job, None, 5)
+    assert work.offsets()[A].offset == 1
 
 
 @pytest.mark.parametrize("epochs", [[-1, -1, -1], range(200)], ids=["unknown", "forgotten"])

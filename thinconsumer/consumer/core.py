@@ -8,6 +8,7 @@ decide about brokers, offsets and records.
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import chain
@@ -16,7 +17,14 @@ from typing import TYPE_CHECKING, NoReturn, TypeVar
 from ..config import ConsumerConfig
 from ..driver import Address, Driver
 from ..engine import Guard, Shell, Waiting, to_seconds
-from ..errors import ConcurrentAccessError, DeserializationError, IllegalStateError, KafkaError, RecordError
+from ..errors import (
+    ConcurrentAccessError,
+    DeserializationError,
+    IllegalStateError,
+    KafkaError,
+    RecordError,
+    RetriableDeserializationError,
+)
 from ..failures import waits_for_user
 from ..fetch.chunks import Deserialize, Records
 from ..fetch.collector import MANY_RECORDS, Form, PollResult
@@ -28,6 +36,7 @@ from ..sockets import SelectorDriver
 from ..sockets.resolver import Resolver
 from ..sockets.secured import broker_transport, https_transport
 from ..support.calls import Call, run_all
+from ..support.timers import LEAST_PAUSE
 from ..types import TopicPartition
 from .health import HealthMonitor
 from .managers import ConsumerManagers
@@ -125,6 +134,10 @@ class ConsumerCore:
         self._returned_at = driver.now()  #: When the last poll returned or raised.
         #: The expected time in seconds from the end of a poll to the start of the next one.
         self._expected_gap = 1.0
+        #: By partition: the error of the record for which a deserializer was not ready.
+        self._not_ready: dict[TopicPartition, RetriableDeserializationError] = {}
+        self._again_at = math.inf  #: When a poll that waits looks again for records.
+        self._looked_at = 0.0  #: The time of the last look.
         self._is_prompt = False  #: Whether the application is expected to poll again at once, see ``PROMPT_S``.
 
     def settle(self) -> None:
@@ -216,7 +229,8 @@ class ConsumerCore:
                 else:
                     if self._raised and self._is_blocked():
                         deadline = min(deadline, now + RAISE_AGAIN_S)
-                    now = shell.run_due(deadline, later=later)
+                    until, self._again_at = min(deadline, self._again_at), math.inf
+                    now = shell.run_due(until, later=later)
         finally:
             self._returned_at = self.managers.metrics.poll_ended = shell.driver.now()
             if self.managers.group is not None:
@@ -251,7 +265,8 @@ class ConsumerCore:
                 else:
                     if self._raised and self._is_blocked():
                         deadline = min(deadline, now + RAISE_AGAIN_S)
-                    now = shell.run_due((yield deadline), later=later)
+                    until, self._again_at = min(deadline, self._again_at), math.inf
+                    now = shell.run_due((yield until), later=later)
         finally:
             self._returned_at = self.managers.metrics.poll_ended = shell.driver.now()
             if self.managers.group is not None:
@@ -284,6 +299,7 @@ class ConsumerCore:
     def _look(self, now: float, deadline: float, limit: int, ends: Ends | None, form: Form) -> PollResult:
         """Return the records that a poll can return now, if any, or raise the error that it has to raise."""
         group = self.managers.group
+        self._looked_at = now
         while True:
             errors = self.managers.errors()
             error = self._next_error(errors, may_wait=now < deadline) if errors or self._raised else None
@@ -337,20 +353,35 @@ class ConsumerCore:
 
     def _gather(self, limit: int, ends: Ends | None, form: Form) -> PollResult:
         collector = self.managers.collector
-        self.shell.step_interrupted = True
-        try:
-            if form is Form.COLUMNS:
-                poll_result = collector.gather_columns(limit, ends)
-            elif form is Form.RAW:
-                poll_result = collector.gather_raw(limit)
+        not_ready: set[TopicPartition] | None = None
+        while True:
+            self.shell.step_interrupted = True
+            try:
+                if form is Form.COLUMNS:
+                    poll_result = collector.gather_columns(limit, ends)
+                elif form is Form.RAW:
+                    poll_result = collector.gather_raw(limit)
+                else:
+                    is_large = limit >= MANY_RECORDS and self._deserializer() is None
+                    poll_result = (collector.gather_many if is_large else collector.gather)(limit, ends)
+            except KafkaError as error:
+                self.shell.step_interrupted = False
+                if not isinstance(error, RetriableDeserializationError):
+                    self._owes_records = True
+                    self.watch.record_failed(error, self.shell.driver.now())
+                    raise
+                again_at = max(error.tried_at + error.retry_after_ms / 1000, self._looked_at + LEAST_PAUSE)
+                self._again_at = min(self._again_at, again_at)
+                # The partition is the last in turn now: once it comes again, the poll has looked at all others.
+                not_ready = not_ready or set()
+                if error.partition in not_ready:
+                    poll_result = PollResult()
+                    break
+                not_ready.add(error.partition)
+                if error.tried_at == self._looked_at:
+                    self.watch.record_failed(error, self._looked_at)
             else:
-                is_large = limit >= MANY_RECORDS and self._deserializer() is None
-                poll_result = (collector.gather_many if is_large else collector.gather)(limit, ends)
-        except KafkaError as error:
-            self.shell.step_interrupted = False
-            self._owes_records = True
-            self.watch.record_failed(error, self.shell.driver.now())
-            raise
+                break
         if not poll_result.moves and self.managers.buffer.queues:
             self.managers.planner.make_room()
         self.shell.step_interrupted = False
@@ -372,6 +403,21 @@ class ConsumerCore:
         return self._deserialize if any(self._deserializers) else None
 
     def _deserialize(self, tp: TopicPartition, records: Records) -> tuple[Records, RecordError | None]:
+        waiting = self._not_ready.get(tp)
+        waits = waiting is not None and self._looked_at < waiting.tried_at + waiting.retry_after_ms / 1000
+        if waiting is not None and waits and len(records) and records[0].offset == waiting.offset:
+            return [], waiting
+        found, failure = self._call_deserializers(tp, records)
+        if isinstance(failure, RetriableDeserializationError):
+            failure.tried_at = self._looked_at
+            self._not_ready = {each: error for each, error in self._not_ready.items() if each in self.partitions}
+            self._not_ready[tp] = failure
+        elif waiting is not None:
+            del self._not_ready[tp]
+            self.watch.record_read(tp, self._looked_at)
+        return found, failure
+
+    def _call_deserializers(self, tp: TopicPartition, records: Records) -> tuple[Records, DeserializationError | None]:
         # A deserializer runs while step_interrupted is set. If it called the consumer, that call would recover as from
         # an interrupted step, and these records would be returned twice. The guard rejects such a call.
         with self.shell.guard.running("a deserializer"):

@@ -189,6 +189,13 @@ class HealthMonitor(ObstacleLog):
             self._record_at, self._record_errors = now, 0
         self._record = error
         self._record_errors += 1
+        if error.retriable:  # a poll goes on; without a line, nobody would know why the partition does not
+            self._outages.keep(self._managers.partitions)
+            self._outages.failed("not ready", now, str(error), subject=error.partition, grace=GRACE)
+
+    def record_read(self, tp: TopicPartition, now: float) -> None:
+        """Note that a record of a partition was read whose deserializer was not ready before."""
+        self._outages.recovered(tp, now, f"{tp.topic}-{tp.partition} goes on")
 
     def is_stale(self, partition: Partition, now: float) -> bool:
         """Return whether no recent Fetch has confirmed the log end, so that the lag is unknown.
@@ -260,8 +267,9 @@ class HealthMonitor(ObstacleLog):
             self._record = None
             return
         where = f"{record.partition.topic}-{record.partition.partition} stays at offset {record.offset}"
-        words = f"{where}: raised {self._record_errors} times: {record}"
-        yield Obstacle(words, record, since=self._record_at, final=self._record_errors >= RECORD_ERRORS_MAX)
+        words = f"{where}: {'tried' if record.retriable else 'raised'} {self._record_errors} times: {record}"
+        is_final = self._record_errors >= RECORD_ERRORS_MAX and not record.retriable
+        yield Obstacle(words, record, since=self._record_at, final=is_final)
 
     def _missing(self, now: float) -> Iterator[Obstacle]:
         missing = {str(error): error for error in self._managers.missing()}

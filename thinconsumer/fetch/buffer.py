@@ -39,6 +39,7 @@ class Chunk(NamedTuple):
     error: RecordError | None = None  #: Why the record right after ``records`` cannot be returned.
     is_deserialized: bool = True  #: Whether the deserializers, if there are any, were applied to ``records``.
     batches: int = 1  #: Number of batches; the entries of all but the first are None in :attr:`Fetched.chunks`.
+    rest: Sequence[ConsumerRecord[Any, Any]] = ()  #: The records after ``records``, if a retry soon needs them again.
 
 
 @dataclass(slots=True, eq=False)

@@ -131,8 +131,11 @@ class ChunkDecoder:
     def _with_deserializer(self, fetched: Fetched, index: int, known: Chunk, record: int, calls_again: bool) -> Chunk:
         assert self.deserialize is not None
         if not known.is_deserialized:
-            records, failure = self._deserialized(self.deserialize, fetched.partition.tp, known.records)
-            fetched.chunks[index] = known = known._replace(records=records, error=failure, is_deserialized=True)
+            raw = known.records
+            records, failure = self._deserialized(self.deserialize, fetched.partition.tp, raw)
+            rest = _rest(raw, failure)
+            known = known._replace(records=records, error=failure, is_deserialized=True, rest=rest)
+            fetched.chunks[index] = known
         elif isinstance(known.error, DeserializationError) and record >= len(known.records):
             known = self._deserialize_rest(fetched, index, known)
         if calls_again and isinstance(known.error, PostponedError) and record >= len(known.records):
@@ -340,13 +343,20 @@ class ChunkDecoder:
         assert self.deserialize is not None and known.error is not None
         tp, start = fetched.partition.tp, known.error.offset
         self.interrupted.pop(tp, None)
-        kept = (n for n in range(index, index + known.batches) if not self.is_aborted(fetched, n))
-        raw = [row for n in kept for row in fetched.batches[n].decode(*tp, self._check_crcs, start=start)]
+        raw = known.rest
+        if not raw:
+            kept = (n for n in range(index, index + known.batches) if not self.is_aborted(fetched, n))
+            raw = [row for n in kept for row in fetched.batches[n].decode(*tp, self._check_crcs, start=start)]
         records = [*known.records]
         failure: RecordError | None = None
         for part in (raw[:1], raw[1:]):
             if failure is None:
                 more, failure = self._deserialized(self.deserialize, tp, part)
                 records += more
-        known = fetched.chunks[index] = known._replace(records=records, error=failure)
+        known = fetched.chunks[index] = known._replace(records=records, error=failure, rest=_rest(raw, failure))
         return known
+
+
+def _rest(raw: Records, failure: RecordError | None) -> Records:
+    """Return the records to keep for the next try: to decode them anew each time would take long."""
+    return part_of(raw, find_offset(raw, failure.offset), len(raw)) if failure is not None and failure.retriable else []

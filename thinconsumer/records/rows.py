@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice, repeat
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from ..errors import DeserializationError
+from ..errors import DeserializationError, DeserializerNotReadyError, RetriableDeserializationError
 from ..types import ConsumerRecord, TopicPartition
 from .columns import Columns
 from .encoded_headers import USE, RecordWithEncodedHeaders, new_record_with_encoded_headers
@@ -113,27 +113,31 @@ def deserialize_good(
 ) -> tuple[list[ConsumerRecord[Any, Any]], DeserializationError | None]:
     """Do the same as :func:`deserialize`, but leave out each record for which ``on_bad_record`` returns.
 
-    If it raises an ``Exception``, the record's error is returned with that exception as its cause.
+    If it raises an ``Exception``, the record's error is returned with that exception as its cause. It is not called for
+    a record that the deserializer can read later.
     """
     found, failure = deserialize(records, key, value, interrupted)
-    # After the first bad record one at a time: to try all others again after each bad one would take quadratic time.
-    rest = iter(records[len(found) + 1 :] if failure is not None else ())
-    while True:
-        if failure is not None:
-            try:
-                on_bad_record(failure)
-            except Exception as raised:  # noqa: BLE001  # user code may raise anything
-                if raised is not failure:
-                    failure.__cause__ = raised
-                return found, failure
-            except BaseException:
-                interrupted(failure.offset)
-                raise
-        record = next(rest, None)
-        if record is None:
-            return found, None
-        more, failure = deserialize([record], key, value, interrupted)
-        found += more
+    # From the first bad record on one at a time: to try all others again after each bad one would take quadratic time.
+    for n, record in enumerate(records[len(found) :] if failure is not None else ()):
+        if n:
+            more, failure = deserialize([record], key, value, interrupted)
+            found += more
+        if failure is None:
+            continue
+        if failure.retriable:
+            return found, failure
+        try:
+            on_bad_record(failure)
+        except DeserializerNotReadyError as raised:
+            return found, _failed(record, failure.field, raised)
+        except Exception as raised:  # noqa: BLE001  # user code may raise anything
+            if raised is not failure:
+                failure.__cause__ = raised
+            return found, failure
+        except BaseException:
+            interrupted(failure.offset)
+            raise
+    return found, None
 
 
 def _results(
@@ -174,9 +178,12 @@ def _results(
 
 
 def _failed(record: ConsumerRecord[bytes | None, bytes | None], field: str, exc: Exception) -> DeserializationError:
-    error = DeserializationError(
-        f"the {field} deserializer failed for {record.topic}-{record.partition} at offset {record.offset}: "
-        f"{type(exc).__name__}: {exc}; skip(error) or seek to {record.offset + 1} to continue after it",
+    is_bad = not isinstance(exc, DeserializerNotReadyError)
+    where = f"{record.topic}-{record.partition} at offset {record.offset}"
+    go_on = f"skip(error) or seek to {record.offset + 1} to continue after it"
+    failed = f"failed for {where}: {type(exc).__name__}: {exc}; {go_on}"
+    error = (DeserializationError if is_bad else RetriableDeserializationError)(
+        f"the {field} deserializer {failed if is_bad else f'is not ready for {where}: {exc}'}",
         TopicPartition(record.topic, record.partition),
         record.offset,
         record.offset + 1,
@@ -187,4 +194,6 @@ def _failed(record: ConsumerRecord[bytes | None, bytes | None], field: str, exc:
         timestamp=record.timestamp,
     )
     error.__cause__ = exc
+    if isinstance(error, RetriableDeserializationError):
+        error.retry_after_ms = cast(DeserializerNotReadyError, exc).retry_after_ms
     return error

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from .. import errors
 from ..consumer import Consumer
-from ..errors import RecordError
+from ..errors import RecordError, RetriableDeserializationError
 from ..fetch.collector import Collector, Move, PollResult
 from ..types import TopicPartition
 from .arguments import decoded, same_result
@@ -194,13 +194,17 @@ class _Player:
         self.records += result.count
         return result
 
-    def _raise_bad(self, collector: Collector, name: str, topic: str, number: int, offset: int, after: int) -> None:
+    def _raise_bad(
+        self, collector: Collector, name: str, topic: str, number: int, offset: int, after: int, *retry: float
+    ) -> None:
         managers = self._consumer._reader.managers
         partition = managers.partitions.require(TopicPartition(topic, number))
         fetched = managers.buffer.head(partition)
         if fetched is None:
             raise self._events.divergence(name, f"nothing is buffered of {topic}-{number}", back=1)
         error = _error(name, partition.tp, offset, after)
+        if isinstance(error, RetriableDeserializationError):
+            error.tried_at, error.retry_after_ms = retry
         try:
             collector._raise(fetched, error)
         finally:

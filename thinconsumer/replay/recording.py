@@ -14,7 +14,7 @@ from ..consumer.core import socket_driver
 from ..consumer.group_calls import LISTENER_METHODS, CommitCallback
 from ..driver import Driver
 from ..engine import Guard
-from ..errors import KafkaConfigurationError, RecordError
+from ..errors import KafkaConfigurationError, RecordError, RetriableDeserializationError
 from ..fetch.buffer import Buffer
 from ..fetch.collector import Collector, PollResult
 from ..positions.partitions import Partition
@@ -292,6 +292,8 @@ class _Visits:
     def _failed(self, error: BaseException, overdue: Any) -> None:
         if isinstance(error, RecordError):
             about = [type(error).__name__, *error.partition, error.offset, error.next_offset]
+            if isinstance(error, RetriableDeserializationError):
+                about += [error.tried_at, error.retry_after_ms]
             self._trace.add(["bad", _tp(overdue), self._visited, about])
         else:
             self._trace.add(["cut", type(error).__name__])

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ..errors import KafkaError
+from ..errors import KafkaError, RetriableDeserializationError
 from ..types import OffsetAndMetadata, TopicPartition
 from .calling import NotBegunError, Record, WrongHandlerError
 from .dispatcher import Job, JobDispatcher
@@ -175,6 +175,10 @@ class Work:
             return False
         if isinstance(error, NotBegunError):
             self.dispatcher.put_back(job)
+            return False
+        if isinstance(error, RetriableDeserializationError):  # the handler was not called: this is no attempt
+            job.attempt -= 1
+            self.dispatcher.repeat(job, now + error.retry_after_ms / 1000)
             return False
         if error is None:
             self.finished_count += len(job.records)
