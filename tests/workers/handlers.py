@@ -59,6 +59,15 @@ def interrupt_and_name_sockets(record):
         Path(dict(record.headers)["log"].decode() + ".sockets").write_text(str(len(sockets)))
 
 
+def log_trace(record):
+    """Append the trace in which this is called to the file that the record's header names, if it has one."""
+    from opentelemetry import trace  # the other handlers do without
+
+    if log := dict(record.headers).get("trace-log"):
+        with Path(log.decode()).open("a") as file:
+            file.write(f"{trace.get_current_span().get_span_context().trace_id}\n")
+
+
 class Coroutine:
     """An object to call like a coroutine function, which ``iscoroutinefunction`` does not know."""
 

@@ -1,4 +1,4 @@
-"""The metrics of consumers for OpenTelemetry. It needs ``pip install 'thinconsumer[opentelemetry]'``."""
+"""The metrics of consumers, as observable instruments."""
 
 from __future__ import annotations
 
@@ -8,21 +8,14 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
-from .consumer.metrics_view import LabelledValue, labelled, view_of
-from .metrics import METRICS, TOPIC_METRICS
+from opentelemetry.metrics import CallbackOptions, MeterProvider, Observation, get_meter
 
-try:
-    from opentelemetry.metrics import CallbackOptions, MeterProvider, Observation, get_meter
-except ImportError as exc:
-    raise ImportError(
-        f"thinconsumer.opentelemetry needs opentelemetry-api ({exc}): pip install 'thinconsumer[opentelemetry]'"
-    ) from exc
+from ..consumer.metrics_view import LabelledValue, labelled, view_of
+from ..metrics import METRICS, TOPIC_METRICS
 
 if TYPE_CHECKING:
-    from .aio import AsyncConsumer
-    from .consumer import Consumer
-
-__all__ = ["ConsumerInstruments"]
+    from ..aio import AsyncConsumer
+    from ..consumer import Consumer
 
 #: For so many seconds, the instruments of one collection have the same values: each would read all of them anew.
 KEPT_S = 0.05
@@ -60,6 +53,11 @@ class ConsumerInstruments:
     def remove(self, consumer: Consumer[Any, Any] | AsyncConsumer[Any, Any]) -> None:
         """Observe this consumer no more."""
         self._consumers.discard(consumer)
+        self._read_at = -math.inf
+
+    def clear(self) -> None:
+        """Observe none of them any more."""
+        self._consumers.clear()
         self._read_at = -math.inf
 
     def _observer(self, name: str) -> Callable[[CallbackOptions], Iterable[Observation]]:
