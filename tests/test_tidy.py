@@ -45,7 +45,7 @@ LADDER = (
     {"consumer"},
     {"member"},
     {"aio"},
-    {"workers", "replay"},
+    {"workers", "replay", "migration"},
     {"cli", "opentelemetry", "polars", "prometheus", "spark"},
     {"compat"},
 )
