@@ -19,17 +19,16 @@ def instead(program, what):
 
 def test_imports_of_kafka_python_change_and_producers_stay():
     program = """
-        from kafka import KafkaConsumer as Reader, KafkaProducer, TopicPartition
+        from kafka import KafkaConsumer, KafkaProducer as Out, TopicPartition
         from kafka.errors import KafkaError
         from kafka.structs import OffsetAndMetadata, BrokerMetadata
-        consumer = Reader("orders", bootstrap_servers="localhost:9092")
+        consumer = KafkaConsumer("orders", bootstrap_servers="localhost:9092")
         for message in consumer:
             print(message.value)
         """
     imports = [one for one in scan(dedent(program)) if one.what.startswith("import")]
     assert [one.instead for one in imports] == [
-        "from thinconsumer.compat.kafka import KafkaConsumer as Reader, TopicPartition"
-        + "; from kafka import KafkaProducer",
+        "from thinconsumer.compat.kafka import KafkaConsumer, TopicPartition; from kafka import KafkaProducer as Out",
         "from thinconsumer.compat.kafka.errors import KafkaError",
         "from thinconsumer.compat.kafka import OffsetAndMetadata; from kafka.structs import BrokerMetadata",
     ]
@@ -170,7 +169,7 @@ def test_consumers_are_followed_through_functions_classes_and_annotations():
 
 def test_a_delivery_callback_beside_a_consumer_is_left_alone():
     program = """
-        from confluent_kafka import Consumer, KafkaException, Producer
+        from confluent_kafka import Consumer as Reader, KafkaException, Producer
 
         def delivered(err, msg):
             print(msg.topic())
@@ -178,11 +177,11 @@ def test_a_delivery_callback_beside_a_consumer_is_left_alone():
         def handle(msg):
             print(msg.topic())
 
-        consumer = Consumer(OPTIONS)
+        consumer = Reader(OPTIONS)
         """
     assert [line for line, what in found(program) if what == "a method of a message"] == [8]
     assert instead(program, "import from confluent_kafka") == (
-        "from thinconsumer import Consumer; from confluent_kafka import KafkaException, Producer"
+        "from thinconsumer import Consumer as Reader; from confluent_kafka import KafkaException, Producer"
     )
 
 
