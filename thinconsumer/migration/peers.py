@@ -9,7 +9,7 @@ from .confluent import Advice
 _ERRORS = "errors"
 
 
-class Peer(NamedTuple):
+class CompatibleLibrary(NamedTuple):
     """A library with a module here that has its consumer under its names."""
 
     package: str
@@ -26,7 +26,7 @@ class Peer(NamedTuple):
 _SERIALIZERS = frozenset({"Serializer", "Deserializer", "DefaultSerializer", "JsonSerializer"})
 _GONE = Advice("KafkaConsumer", "kafka-python has not had it since version 2")
 
-KAFKA_PYTHON = Peer(
+KAFKA_PYTHON = CompatibleLibrary(
     "kafka",
     "KafkaConsumer",
     "thinconsumer.compat.kafka",
@@ -48,7 +48,7 @@ KAFKA_PYTHON = Peer(
     frozenset({"api_version_auto_timeout_ms"}),
 )  # fmt: skip
 
-AIOKAFKA = Peer(
+AIOKAFKA = CompatibleLibrary(
     "aiokafka",
     "AIOKafkaConsumer",
     "thinconsumer.compat.aiokafka",
