@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import argparse
 import sys
-from typing import Any
 
 from .._version import __version__
-from ..replay import TraceError, replay
+from ..replay import TraceError, read_trace, replay
 from .parsing import CommandError, Parser
 
 
@@ -18,7 +17,9 @@ def describe(parser: Parser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     try:
-        done = replay(options.file, _print if options.calls else None)
+        if options.calls:
+            _print_calls(options.file)
+        done = replay(options.file)
     except (TraceError, OSError) as error:
         raise CommandError(str(error)) from error
     words = f"{done.events} events, {done.calls} calls, {done.requests} requests, {done.records} records"
@@ -31,5 +32,7 @@ def run(options: argparse.Namespace) -> int:
     return 1
 
 
-def _print(place: int, event: Any) -> None:
-    sys.stdout.write(" ".join(map(str, [place, *event] if isinstance(event, list) else [place, event])) + "\n")
+def _print_calls(path: str) -> None:
+    for place, (event, _) in enumerate(read_trace(path)):
+        if isinstance(event, list) and event[0] in ("call", "found", "bad"):
+            sys.stdout.write(" ".join(map(str, [place, *event])) + "\n")

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from .. import errors
 from ..consumer import Consumer
+from ..driver import Endpoint
 from ..errors import RecordError, RetriableDeserializationError
 from ..fetch.collector import Collector, Move, PollResult
 from ..types import TopicPartition
@@ -28,11 +29,11 @@ class Replayed(NamedTuple):
     recorded_by: str  #: The version that has written the trace.
 
 
-#: Called before each event that is no clock reading, with its number and the event.
-Shown = Callable[[int, Any], object]
+#: Called before each step and each call, with the number of the next event and the client; it must not call the client.
+Watch = Callable[[int, "Consumer[Any, Any]"], object]
 
 
-def replay(path: str, shown: Shown | None = None) -> Replayed:
+def replay(path: str, watch: Watch | None = None) -> Replayed:
     """Run the client over a trace, up to its end, or to where the client does something else.
 
     Raises:
@@ -44,7 +45,7 @@ def replay(path: str, shown: Shown | None = None) -> Replayed:
         begin = events.take("trace")[1]
     except (TraceEnd, Divergence):
         raise TraceError(f"{path} has no events") from None
-    player = _Player(events, shown)
+    player = _Player(events, watch)
     try:
         player.run(begin["options"], begin["callback"])
     except (TraceEnd, Divergence):
@@ -60,11 +61,11 @@ class UserError(Exception):
 
 
 class _Player:
-    def __init__(self, events: Events, shown: Shown | None) -> None:
+    def __init__(self, events: Events, watch: Watch | None) -> None:
         self.records = 0
         self.calls = 0
         self._events = events
-        self._shown = shown
+        self._watch = watch
         self._iterator: Iterator[Any] = iter(())
         self._consumer: Consumer[Any, Any]
 
@@ -72,7 +73,7 @@ class _Player:
         """Make the consumer, and then the calls of the trace."""
         if has_callback:
             options = {**options, "default_offset_commit_callback": self._user("callback")}
-        self._consumer = Consumer(driver=ReplayDriver(self._events), **options)
+        self._consumer = Consumer(driver=_WatchedDriver(self._events, self._look), **options)
         self._replace_collector(self._consumer._reader.managers.collector)
         iteration: Any = self._consumer._iteration
         iteration.listed = lambda poll_result: [None] * poll_result.count
@@ -83,15 +84,15 @@ class _Player:
         finally:
             self._consumer._shell.closed = True
 
-    def _show(self, event: Any) -> None:
-        if self._shown is not None:
-            self._shown(self._events.place - 1, event)
+    def _look(self) -> None:
+        if self._watch is not None:
+            self._watch(self._events.place, self._consumer)
 
     def _go_on(self) -> Any:
         """Do what comes between two steps; return the event if it is another one."""
+        self._look()
         event = self._events.take()
         kind = event[0] if isinstance(event, list) else ""
-        self._show(event)
         if kind == "call":
             self.calls += 1
             self._call(event[1], event[2], event[3])
@@ -169,7 +170,6 @@ class _Player:
         """Return the poll result of the trace: of the batches that the client has buffered."""
         managers = self._consumer._reader.managers
         event = self._events.take()
-        self._show(event)
         kind = event[0] if isinstance(event, list) else ""
         if kind not in ("found", "bad"):
             raise self._events.divergence(event, "a poll looks into the buffer", back=1)
@@ -219,6 +219,18 @@ class _Player:
         part.count = sum(move.adds for move in part.moves)
         part.turns = list(dict.fromkeys(move.fetched.partition for move in part.moves))
         return part
+
+
+class _WatchedDriver(ReplayDriver):
+    """Calls a function before each step."""
+
+    def __init__(self, events: Events, look: Callable[[], None]) -> None:
+        super().__init__(events)
+        self._look = look
+
+    def step(self, endpoint: Endpoint, deadline: float) -> bool:
+        self._look()
+        return super().step(endpoint, deadline)
 
 
 class _Listener:
