@@ -172,7 +172,7 @@ def test_each_loop_over_a_result_makes_spans_and_copies_make_none(make_traces):
     assert isinstance(records, RecordSequence)
     plain = list(records)
     nothing = []
-    copies = [*records], tuple(records), sorted(records), records + nothing, nothing + records, records[:]
+    copies = [*records], list(records), sorted(records), records + nothing, nothing + records, records[:]
     assert all(list(copy) == plain for copy in copies)
     assert records == plain and plain == records and records == records and plain[1] in records
     assert records.index(plain[1]) == 1 and records.count(plain[2]) == 1 and list(reversed(records)) == plain[::-1]

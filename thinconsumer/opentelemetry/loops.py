@@ -96,7 +96,7 @@ class Loop(Turns):
             raise
 
     def __length_hint__(self) -> Any:
-        # ``list`` and ``tuple`` call this right after ``iter()``; loops do not.
+        # ``list`` calls this right after ``iter()``; loops do not.
         self.is_copy = self.is_fresh
         return NotImplemented
 
@@ -183,7 +183,7 @@ def _no_loop() -> None:
 
 
 def _mark_copy(loop: Loop | None) -> None:
-    """Note that the length was asked for right after ``iter()``, as by ``list``, ``tuple`` and ``sorted``."""
+    """Note that the length was asked for right after ``iter()``, as by ``list`` and ``sorted``: no loop does."""
     if loop is not None and loop.is_fresh:
         loop.is_copy = True
 

@@ -107,11 +107,13 @@ class Source:
 
     def __init__(self, tracing: Tracing, group_id: str | None = None, client_id: str | None = None) -> None:
         self.tracing = tracing
-        self._common: dict[str, Any] = {"messaging.system": "kafka"}
+        common: dict[str, Any] = {"messaging.system": "kafka"}
         if group_id is not None:
-            self._common["messaging.consumer.group.name"] = group_id
+            common["messaging.consumer.group.name"] = group_id
         if client_id is not None:
-            self._common["messaging.client.id"] = client_id
+            common["messaging.client.id"] = client_id
+        self._poll_common = {**common, "messaging.operation.name": "poll", "messaging.operation.type": "receive"}
+        self._process_common = {**common, "messaging.operation.name": "process", "messaging.operation.type": "process"}
 
     def process(self, records: Sequence[Record]) -> ProcessingContext | None:
         """Return the context for work on a record, or on a batch of them, with a span that has begun."""
@@ -122,23 +124,19 @@ class Source:
             return None
 
     def _process(self, records: Sequence[Record]) -> ProcessingContext:
-        tracing, current = self.tracing, live(get_current())
+        current = live(get_current())
         below = current
         while isinstance(below, ProcessingContext):  # else loops that take turns would make a chain without end
             below.previous = live(below.previous)
             below = below.previous
-        attributes = self._attributes("process", "process", records)
-        context: Context = current
-        links: list[trace.Link] = []
         if len(records) == 1:
             context, links = self._continued(records[0], current)
-            attributes.update(self._of_one(records[0]))
+            attributes = self._of_one(records[0])
         else:
-            attributes["messaging.batch.message_count"] = len(records)
-            links = producers(islice(records, LINKS_MAX))
-        span = tracing.tracer.start_span(
-            _name("process", attributes), context, trace.SpanKind.CONSUMER, attributes, links
-        )
+            context, links = current, producers(islice(records, LINKS_MAX))
+            attributes = {**self._process_common, **_places(records), "messaging.batch.message_count": len(records)}
+        name = _name("process", attributes)
+        span = self.tracing.tracer.start_span(name, context, trace.SpanKind.CONSUMER, attributes, links)
         return ProcessingContext(trace.set_span_in_context(span, context), span, current, records[0])
 
     def _continued(self, record: Record, current: Context) -> tuple[Context, list[trace.Link]]:
@@ -158,8 +156,7 @@ class Source:
 
     def poll(self, began: int, records: Iterable[Record], partitions: Iterable[TopicPartition], count: int) -> None:
         """Make the span of a poll that began at ``began`` (ns since the epoch) and returns ``count`` records."""
-        attributes = self._attributes("poll", "receive", partitions)
-        attributes["messaging.batch.message_count"] = count
+        attributes = {**self._poll_common, **_places(partitions), "messaging.batch.message_count": count}
         try:
             links = producers(islice(records, LINKS_MAX))
             name = _name("poll", attributes)
@@ -169,24 +166,18 @@ class Source:
 
     def poll_failed(self, began: int, error: Exception) -> None:
         """Make the span of a poll that has raised an error."""
-        attributes = self._attributes("poll", "receive", ())
-        attributes["error.type"] = type(error).__qualname__
+        attributes = {**self._poll_common, "error.type": type(error).__qualname__}
         span = self.tracing.tracer.start_span("poll", None, trace.SpanKind.CLIENT, attributes, start_time=began)
         span.set_status(trace.Status(trace.StatusCode.ERROR, str(error)))
         span.end()
 
-    def _attributes(self, name: str, kind: str, of: Iterable[Any]) -> dict[str, Any]:
-        """Return the attributes of an operation on these records, or on partitions."""
-        found = {"messaging.operation.name": name, "messaging.operation.type": kind, **self._common}
-        partitions = {(each.topic, each.partition) for each in of}
-        if len({topic for topic, _ in partitions}) == 1:
-            found["messaging.destination.name"] = next(iter(partitions))[0]
-            if len(partitions) == 1:
-                found["messaging.destination.partition.id"] = str(next(iter(partitions))[1])
-        return found
-
     def _of_one(self, record: Record) -> dict[str, Any]:
-        found: dict[str, Any] = {"messaging.kafka.offset": record.offset}
+        found = {
+            **self._process_common,
+            "messaging.destination.name": record.topic,
+            "messaging.destination.partition.id": str(record.partition),
+            "messaging.kafka.offset": record.offset,
+        }
         if record.value is None:
             found["messaging.kafka.message.tombstone"] = True
         if self.tracing.keys and (key := _text(record.key)) is not None:
@@ -203,6 +194,16 @@ def producers(records: Iterable[Record]) -> list[trace.Link]:
             if span.is_valid:
                 found.append(trace.Link(span))
     return found
+
+
+def _places(of: Iterable[Any]) -> dict[str, Any]:
+    """Return the attributes for the topic and partition of records, or of partitions, as far as all have the same."""
+    partitions = {(each.topic, each.partition) for each in of}
+    if len({topic for topic, _ in partitions}) != 1:
+        return {}
+    topic, partition = next(iter(partitions))
+    found = {"messaging.destination.name": topic}
+    return found if len(partitions) > 1 else {**found, "messaging.destination.partition.id": str(partition)}
 
 
 def _name(operation: str, attributes: dict[str, Any]) -> str:
