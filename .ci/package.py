@@ -57,6 +57,7 @@ DISTRIBUTIONS = {
                 "snappy",
                 "spark",
                 "testing",
+                "top",
             )
         ),
         960_000,  # with the replay of traces, which is imported only if a program asks for it

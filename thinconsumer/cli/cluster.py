@@ -6,7 +6,7 @@ import argparse
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from ..admin import Admin, ClientOptions, TopicDescription
 from ..config.kinds import did_you_mean
@@ -21,9 +21,10 @@ TopicsByName = dict[str, TopicDescription]
 
 
 @contextmanager
-def connected_admin(options: argparse.Namespace) -> Iterator[tuple[Admin, TopicsByName]]:
+def connected_admin(options: argparse.Namespace, **own: Any) -> Iterator[tuple[Admin, TopicsByName]]:
+    """Give an admin client and all topics. ``own`` are options of the client that replace those of the commands."""
     known = ClientOptions.options()
-    settings = ClientOptions.from_config(without_foreign(client_config(options, known), known))
+    settings = ClientOptions.from_config(without_foreign(client_config(options, known, **own), known))
     with Admin(settings, driver=open_driver(settings)) as admin:
         try:
             topics = admin.list_topics(timeout_ms=BOOTSTRAP_TIMEOUT_MS)

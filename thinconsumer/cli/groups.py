@@ -93,12 +93,13 @@ def _members(group: GroupDescription) -> list[Row]:
 
 def _member(one: MemberDescription) -> Row:
     topics = None if one.subscribed_topics is None else list(one.subscribed_topics)
-    assigned = _by_topic(one.assignment), _by_topic(one.target)
+    assigned = by_topic(one.assignment), by_topic(one.target)
     ids = one.member_id, one.group_instance_id, one.client_id, one.client_host
     return *ids, one.type or None, one.epoch, topics, one.subscribed_regex, *assigned
 
 
-def _by_topic(partitions: Iterable[TopicPartition] | None) -> dict[str, list[int]] | None:
+def by_topic(partitions: Iterable[TopicPartition] | None) -> dict[str, list[int]] | None:
+    """Return the partition numbers by topic."""
     if partitions is None:
         return None
     found: dict[str, list[int]] = {}
@@ -135,11 +136,12 @@ def _finished(
             elif not found.metadata:
                 rows.append((name, *tp, found.offset, 0, 0, found.offset, None))
             else:
-                rows.append((name, *tp, found.offset, *_in_metadata(found, topics.get(tp.topic))))
+                rows.append((name, *tp, found.offset, *in_metadata(found, topics.get(tp.topic))))
     return rows, 0
 
 
-def _in_metadata(found: OffsetAndMetadata, topic: TopicDescription | None) -> tuple[Any, ...]:
+def in_metadata(found: OffsetAndMetadata, topic: TopicDescription | None) -> tuple[Any, ...]:
+    """Return what a commit's metadata say: the number of finished offsets and of others, their end, and an error."""
     from ..workers.foreign_maps import decode_any  # on demand: only ``--finished`` needs the room of workers
     from ..workers.offset_map import OffsetMapError
 

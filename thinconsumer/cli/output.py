@@ -143,7 +143,7 @@ def print_rows(heads: Sequence[str], rows: Iterable[Sequence[Any]], as_json: boo
     if as_json:
         sys.stdout.writelines(_encode(dict(zip(heads, row))) + "\n" for row in rows)
         return
-    cells = [list(map(_cell, row)) for row in rows]
+    cells = [list(map(cell, row)) for row in rows]
     if not cells:
         return
     table = [[head.upper().replace("_", " ") for head in heads], *cells]
@@ -154,7 +154,8 @@ def print_rows(heads: Sequence[str], rows: Iterable[Sequence[Any]], as_json: boo
         sys.stdout.write("  ".join(parts).rstrip() + "\n")
 
 
-def _cell(value: Any) -> str:
+def cell(value: Any) -> str:
+    """Return the text of a value in a table."""
     if value is None:
         return "-"
     if isinstance(value, bool):
@@ -178,7 +179,7 @@ def _ranges(numbers: Iterable[int]) -> str:
 
 
 def _is_number(cell: str) -> bool:
-    return cell == "-" or cell.removeprefix("-").isdecimal()
+    return cell == "-" or cell.removeprefix("-").replace(".", "", 1).isdecimal()
 
 
 class ProgressLine:

@@ -47,6 +47,7 @@ COMMANDS: Mapping[str, str] = {
     "mirror": "copy topics to another cluster, batch by batch",
     "topics": "list, describe, create, delete, expand and shrink topics",
     "groups": "list, describe, reset and delete consumer groups, and show their lag",
+    "top": "show groups live: members, lag, rates, time to catch up",
     "migrate": "print what to change in programs for kafka-python, confluent-kafka or aiokafka",
     "replay": "run the consumer again with a trace of it",
     "broker": "run a Kafka cluster for tests and trials, in memory or in a folder",
