@@ -141,11 +141,11 @@ def test_orjson_is_used_where_it_is_installed():
 def test_nulls_stay_none_and_other_sizes_are_bad_records():
     cluster = MemoryCluster(1, {"t": 1})
     cluster.produce("t", [bytes(3) + b"\7", None, b"seven"])
-    consumer = Consumer(
+    with Consumer(
         driver=cluster.driver(), bootstrap_servers=cluster.bootstrap_servers, auto_offset_reset="earliest",
         key_deserializer=StringDeserializer(), value_deserializer=IntegerDeserializer(),
-    )  # fmt: skip
-    consumer.assign([TopicPartition("t", 0)])
-    assert [(r.key, r.value) for r in consumer.poll(1000)[TopicPartition("t", 0)]] == [(None, 7), (None, None)]
-    with pytest.raises(DeserializationError, match="expects 4 bytes, not 5"):
-        consumer.poll(1000)
+    ) as consumer:  # fmt: skip
+        consumer.assign([TopicPartition("t", 0)])
+        assert [(r.key, r.value) for r in consumer.poll(1000)[TopicPartition("t", 0)]] == [(None, 7), (None, None)]
+        with pytest.raises(DeserializationError, match="expects 4 bytes, not 5"):
+            consumer.poll(1000)

@@ -16,9 +16,12 @@ from .plain import (
     UUIDDeserializer,
     VoidDeserializer,
 )
+from .schema_registry import AvroDeserializer, ConfluentDeserializer, confluent
 
 __all__ = [
+    "AvroDeserializer",
     "BooleanDeserializer",
+    "ConfluentDeserializer",
     "DoubleDeserializer",
     "FloatDeserializer",
     "IntegerDeserializer",
@@ -29,4 +32,5 @@ __all__ = [
     "StringDeserializer",
     "UUIDDeserializer",
     "VoidDeserializer",
+    "confluent",
 ]
