@@ -1,4 +1,4 @@
-"""Run the consumer again with a trace, and print where it does something else."""
+"""Run the consumer again with a trace, print what has happened, and where it does something else."""
 
 from __future__ import annotations
 
@@ -6,33 +6,55 @@ import argparse
 import sys
 
 from .._version import __version__
-from ..replay import TraceError, read_trace, replay
+from ..replay import TraceError
+from ..replay.telling import Condition, Telling, condition, line_of, tell
 from .parsing import CommandError, Parser
+
+#: The kinds of happenings that --calls leaves.
+_OF_CALLS = ("call", "returned", "user", "record error", "divergence")
 
 
 def describe(parser: Parser) -> None:
     parser.add_argument("file", metavar="FILE", help="a trace that a RecordingConsumer has written")
-    parser.add_argument("--calls", action="store_true", help="print the public calls, and what polls find")
+    parser.add_argument("--calls", action="store_true", help="print only the public calls, and what they return")
+    parser.add_argument(
+        "--until",
+        metavar="CONDITION",
+        type=_condition,
+        help="stop there and print the state of the client: rebalance, assigned, revoked, error, the number of an"
+        " event, TOPIC-PARTITION:OFFSET, or a request such as JoinGroup",
+    )
+
+
+def _condition(text: str) -> Condition:
+    try:
+        return condition(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def run(options: argparse.Namespace) -> int:
     try:
-        if options.calls:
-            _print_calls(options.file)
-        done = replay(options.file)
+        told = tell(options.file, options.until)
     except (TraceError, OSError) as error:
         raise CommandError(str(error)) from error
+    lines = (one for one in told.story.happenings if not options.calls or one.kind in _OF_CALLS)
+    sys.stdout.writelines(f"{line_of(one)}\n" for one in lines)
+    sys.stdout.writelines(f"{line}\n" for line in told.state)
+    return 0 if told.state else _compare(told, is_bounded=options.until is not None)
+
+
+def _compare(told: Telling, *, is_bounded: bool) -> int:
+    """Print how much was the same; return the exit code."""
+    done = told.replayed
+    assert done is not None, "it was not stopped"
     words = f"{done.events} events, {done.calls} calls, {done.requests} requests, {done.records} records"
     if done.divergence is None:
         sys.stdout.write(f"the same as in the trace: {words}\n")
-        return 0
+        if is_bounded:
+            sys.stderr.write("the condition of --until was never true\n")
+        return 1 if is_bounded else 0
     sys.stdout.write(f"the same up to {words}; then {done.divergence}\n")
     if done.recorded_by != __version__:
         sys.stderr.write(f"the trace is of version {done.recorded_by}, this is {__version__}\n")
     return 1
-
-
-def _print_calls(path: str) -> None:
-    for place, (event, _) in enumerate(read_trace(path)):
-        if isinstance(event, list) and event[0] in ("call", "found", "bad"):
-            sys.stdout.write(" ".join(map(str, [place, *event])) + "\n")
